@@ -1,0 +1,1 @@
+"""MicroPython for the boards: fetching its sources, building firmware images and native modules, cached by content."""

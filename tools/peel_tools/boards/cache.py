@@ -1,0 +1,66 @@
+"""Where build products are kept, and when they may be used again: a product is named by a digest of all that went into it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+__all__ = ["REPOSITORY", "cache_root", "cached", "digest", "repository_files"]
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+_STAMP = ".complete"
+
+
+def cache_root() -> Path:
+    """The cache: $PEEL_CACHE, or peel/ in the user's cache folder, so that a fresh clone need not build everything again."""
+    chosen = os.environ.get("PEEL_CACHE")
+    if chosen:
+        return Path(chosen).resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "peel"
+
+
+def repository_files(*folders: str, suffixes: tuple[str, ...]) -> list[Path]:
+    """All files with one of the suffixes below folders of the repository, in a fixed order."""
+    found = (path for folder in folders for path in (REPOSITORY / folder).rglob("*") if path.suffix in suffixes)
+    return sorted(path for path in found if path.is_file())
+
+
+def digest(parts: Iterable[str | bytes | Path]) -> str:
+    """A name for these inputs: strings and bytes by value, files by name and content."""
+    state = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Path):
+            content, label = part.read_bytes(), f"file {part.name}".encode()
+        else:
+            content, label = (part.encode() if isinstance(part, str) else part), b"value"
+        state.update(label + b"\0" + len(content).to_bytes(8, "little") + content)
+    return state.hexdigest()[:20]
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock, so that two builds of the same thing wait for each other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def cached(name: str, key: str, build: Callable[[Path], None]) -> Path:
+    """The folder that build(folder) fills, made once per key; a build that failed leaves nothing behind that counts."""
+    folder = cache_root() / f"{name}-{key}"
+    if (folder / _STAMP).exists():
+        return folder
+    with _locked(cache_root() / "locks" / f"{name}.lock"):
+        if not (folder / _STAMP).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            build(folder)
+            (folder / _STAMP).touch()
+    return folder

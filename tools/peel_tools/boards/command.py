@@ -1,0 +1,69 @@
+"""Running build tools: output kept for the error message, missing tools named with the package that brings them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from peel_tools.boards.errors import BuildError
+
+__all__ = ["DEBIAN_PACKAGES", "require", "run"]
+
+# Tool on the path -> Debian package that has it. scripts/packages/firmware.txt lists the same packages (a test compares them).
+DEBIAN_PACKAGES: Mapping[str, str] = {
+    "make": "make",
+    "gcc": "gcc",
+    "g++": "g++",
+    "cmake": "cmake",
+    "dpkg-source": "dpkg-dev",
+    "arm-none-eabi-gcc": "gcc-arm-none-eabi",
+    "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",
+    "clang-22": "clang-22",
+    "llc-22": "llvm-22",
+    "llvm-mc-22": "llvm-22",
+    "xtensa-lx106-elf-ld": "binutils-xtensa-lx106",
+    "qemu-system-arm": "qemu-system-arm",
+    "qemu-system-riscv32": "qemu-system-misc",
+    "qemu-xtensa": "qemu-user",
+    "mosquitto": "mosquitto",
+}
+
+_TAIL_LINES = 25
+
+
+def require(*tools: str) -> None:
+    """Fail with the names of the Debian packages for the tools that are not installed."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        packages = sorted({DEBIAN_PACKAGES.get(tool, tool) for tool in missing})
+        raise BuildError(f"not installed: {', '.join(missing)}. On Debian: apt-get install {' '.join(packages)}")
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    what: str,
+) -> str:
+    """Run a command and return its output; on failure raise BuildError with the last lines of it."""
+    words = [str(word) for word in command]
+    require(words[0])
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        tail = "\n".join(done.stdout.splitlines()[-_TAIL_LINES:])
+        raise BuildError(f"{what} failed with status {done.returncode}: {' '.join(words[:3])} ...\n{tail}")
+    return done.stdout
