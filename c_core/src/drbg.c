@@ -1,0 +1,79 @@
+/* The device's random generator: Ascon keystream, the key erased by every block (SPEC section 4). */
+#include <string.h>
+
+#include "peel.h"
+
+#define STUCK_RUN 6
+
+static int stuck(const uint8_t *e, size_t len) {
+  size_t run = 1;
+  for (size_t i = 1; i < len; i++) {
+    run = e[i] == e[i - 1] ? run + 1 : 1;
+    if (run == STUCK_RUN) return 1;
+  }
+  return 0;
+}
+
+static int skewed(const uint8_t *e, size_t len) {
+  for (size_t i = 0; i < len; i++) {
+    size_t equal = 0;
+    for (size_t j = 0; j < len; j++) equal += e[j] == e[i];
+    if (equal * 4 >= len) return 1;
+  }
+  return 0;
+}
+
+static int repeating(const uint8_t *e, size_t len) {
+  for (size_t period = 1; period <= len / 2; period++) {
+    size_t i = period;
+    while (i < len && e[i] == e[i - period]) i++;
+    if (i == len) return 1;
+  }
+  return 0;
+}
+
+int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len) {
+  peel_xof xof;
+  uint8_t last[sizeof drbg->last];
+  if (len < PEEL_ENTROPY_MIN_BYTES || stuck(entropy, len) || skewed(entropy, len) || repeating(entropy, len)) return PEEL_E_ENTROPY;
+  peel_hash_init(&xof, "peel/1 drbg input");
+  peel_xof_absorb(&xof, entropy, len);
+  peel_xof_squeeze(&xof, last, sizeof last);
+  if (drbg->seeded && memcmp(last, drbg->last, sizeof last) == 0) return PEEL_E_ENTROPY;
+
+  peel_hash_init(&xof, "peel/1 drbg");
+  peel_xof_absorb(&xof, drbg->key, sizeof drbg->key);
+  peel_xof_absorb(&xof, entropy, len);
+  peel_xof_squeeze(&xof, drbg->key, sizeof drbg->key);
+  peel_wipe(&xof, sizeof xof);
+  peel_wipe(drbg->block, sizeof drbg->block);
+  memcpy(drbg->last, last, sizeof last);
+  drbg->left = 0;
+  drbg->seeded = 1;
+  return PEEL_OK;
+}
+
+static void refill(peel_drbg *drbg) {
+  static const uint8_t nonce[16] = {0}; /* each key makes one block, so the nonce may stay the same */
+  uint8_t stream[32];
+  peel_ascon_stream(stream, sizeof stream, drbg->key, nonce);
+  memcpy(drbg->key, stream, 16);
+  memcpy(drbg->block, stream + 16, 16);
+  peel_wipe(stream, sizeof stream);
+  drbg->left = sizeof drbg->block;
+}
+
+int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len) {
+  if (!drbg->seeded) return PEEL_E_ENTROPY;
+  while (len > 0) {
+    size_t take = len < 4 ? len : 4;
+    if (drbg->left == 0) refill(drbg);
+    uint8_t *word = drbg->block + sizeof drbg->block - drbg->left;
+    memcpy(out, word, take);
+    peel_wipe(word, 4);
+    drbg->left = (uint8_t)(drbg->left - 4);
+    out += take;
+    len -= take;
+  }
+  return PEEL_OK;
+}
