@@ -1,0 +1,610 @@
+"""Peel's wire format, version 1: a slow, plain implementation made to be read next to SPEC.md.
+
+SPDX-License-Identifier: MIT
+
+The sections below carry the numbers of SPEC.md. Nothing but the vector generator and the tests beside it imports this file:
+its use is to be obviously right. It is neither fast nor constant time; never run it with real keys.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# ---- 1. Conventions -------------------------------------------------------------------------------------------------
+
+MASK32 = 2**32 - 1
+MASK64 = 2**64 - 1
+MAX_WIDTH = 1024
+
+
+class RefusedError(Exception):
+    """An input that the specification refuses; `fault` is the word the vectors use for it."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+def refuse_if(condition: bool, fault: str) -> None:
+    if condition:
+        raise RefusedError(fault)
+
+
+def le(value: int, size: int) -> bytes:
+    """LE32(x) is le(x, 4), LE48(x) is le(x, 6)."""
+    return value.to_bytes(size, "little")
+
+
+def from_le(data: bytes) -> int:
+    return int.from_bytes(data, "little")
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def check_width(k: int, width: int) -> None:
+    refuse_if(not 2 <= k <= width <= MAX_WIDTH, "width")
+
+
+# ---- 2. Ascon (NIST SP 800-232) -------------------------------------------------------------------------------------
+
+AEAD_IV = 0x00001000808C0001
+XOF_IV = 0x0000080000CC0003
+LINEAR_ROTATIONS = ((19, 28), (61, 39), (1, 6), (10, 17), (7, 41))
+
+State = list[int]  # five 64-bit words; a word's bytes are little-endian
+
+
+def rotate_right(x: int, count: int) -> int:
+    return (x >> count | x << (64 - count)) & MASK64
+
+
+def ascon_permutation(state: State, rounds: int) -> None:
+    """The last `rounds` of the twelve rounds, in place."""
+    for number in range(12 - rounds, 12):
+        state[2] ^= 0xF0 - 0x0F * number
+        substitute(state)
+        for i, (a, b) in enumerate(LINEAR_ROTATIONS):
+            state[i] ^= rotate_right(state[i], a) ^ rotate_right(state[i], b)
+
+
+def substitute(state: State) -> None:
+    """The 5-bit S-box on all 64 columns at once."""
+    state[0] ^= state[4]
+    state[4] ^= state[3]
+    state[2] ^= state[1]
+    chi = [(state[(i + 1) % 5] ^ MASK64) & state[(i + 2) % 5] for i in range(5)]
+    for i in range(5):
+        state[i] ^= chi[i]
+    state[1] ^= state[0]
+    state[0] ^= state[4]
+    state[3] ^= state[2]
+    state[2] ^= MASK64
+
+
+def rate_bytes(state: State, rate: int) -> bytes:
+    return b"".join(le(word, 8) for word in state)[:rate]
+
+
+def add_block(state: State, block: bytes) -> None:
+    for i in range(0, len(block), 8):
+        state[i // 8] ^= from_le(block[i : i + 8])
+
+
+def pad(block: bytes, rate: int) -> bytes:
+    return block + b"\x01" + bytes(rate - len(block) - 1)
+
+
+def blocks(data: bytes, rate: int) -> list[bytes]:
+    """Full blocks, then one short (perhaps empty) block that is to be padded."""
+    return [data[i : i + rate] for i in range(0, len(data) + 1, rate)]
+
+
+def xor(a: bytes, b: bytes) -> bytes:
+    return bytes(x ^ y for x, y in zip(a, b, strict=True))
+
+
+def aead(key: bytes, nonce: bytes, ad: bytes, text: bytes, *, opening: bool) -> tuple[bytes, bytes]:
+    """Ascon-AEAD128 in either direction: the output text and the 16-byte tag of the plaintext."""
+    k0, k1 = from_le(key[:8]), from_le(key[8:])
+    state = [AEAD_IV, k0, k1, from_le(nonce[:8]), from_le(nonce[8:])]
+    ascon_permutation(state, 12)
+    state[3] ^= k0
+    state[4] ^= k1
+
+    if ad:
+        for block in blocks(ad, 16):
+            add_block(state, block if len(block) == 16 else pad(block, 16))
+            ascon_permutation(state, 8)
+    state[4] ^= 1 << 63
+
+    out = b""
+    for block in blocks(text, 16):
+        crypted = xor(block, rate_bytes(state, len(block)))
+        plain = crypted if opening else block
+        out += crypted
+        if len(block) == 16:
+            add_block(state, plain)
+            ascon_permutation(state, 8)
+        else:
+            add_block(state, pad(plain, 16))
+
+    state[2] ^= k0
+    state[3] ^= k1
+    ascon_permutation(state, 12)
+    return out, le(state[3] ^ k0, 8) + le(state[4] ^ k1, 8)
+
+
+def aead_seal(key: bytes, nonce: bytes, ad: bytes, text: bytes) -> tuple[bytes, bytes]:
+    return aead(key, nonce, ad, text, opening=False)
+
+
+def aead_open(key: bytes, nonce: bytes, ad: bytes, text: bytes, tag: bytes) -> bytes:
+    """Decrypt; `tag` may be truncated."""
+    plain, whole_tag = aead(key, nonce, ad, text, opening=True)
+    refuse_if(whole_tag[: len(tag)] != tag, "seal")
+    return plain
+
+
+def stream(key: bytes, nonce: bytes, length: int) -> bytes:
+    return aead_seal(key, nonce, b"", bytes(length))[0]
+
+
+def xof(data: bytes, length: int) -> bytes:
+    """Ascon-XOF128."""
+    state = [XOF_IV, 0, 0, 0, 0]
+    ascon_permutation(state, 12)
+    for block in blocks(data, 8):
+        add_block(state, block if len(block) == 8 else pad(block, 8))
+        ascon_permutation(state, 12)
+    out = b""
+    while len(out) < length:
+        out += rate_bytes(state, 8)
+        ascon_permutation(state, 12)
+    return out[:length]
+
+
+def hash_(label: str, data: bytes, length: int) -> bytes:
+    return xof(bytes([len(label)]) + label.encode("ascii") + data, length)
+
+
+# ---- 3. Keys --------------------------------------------------------------------------------------------------------
+
+
+def device_keys(master: bytes, fleet: str, device: int) -> tuple[bytes, bytes]:
+    """The seal key and the index key of a device."""
+    refuse_if(not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", fleet), "fleet")
+    refuse_if(not 1 <= device <= MASK32, "device")
+    name = fleet.encode("ascii")
+    material = master + bytes([len(name)]) + name + le(device, 4)
+    return hash_("peel/1 key", material + b"\x01", 16), hash_("peel/1 key", material + b"\x02", 16)
+
+
+# ---- 4. The random generator of a device (DRBG) ---------------------------------------------------------------------
+
+
+class Drbg:
+    def __init__(self) -> None:
+        self.key = bytes(16)
+        self.block = bytes(16)
+        self.used = 16
+        self.last = bytes(8)
+        self.seeded = False
+
+    def seed(self, entropy: bytes) -> None:
+        digest = hash_("peel/1 drbg input", entropy, 8)
+        refuse_if(not is_healthy(entropy), "entropy")
+        refuse_if(self.seeded and digest == self.last, "entropy")
+        self.last = digest
+        self.key = hash_("peel/1 drbg", self.key + entropy, 16)
+        self.used = 16
+        self.seeded = True
+
+    def word(self) -> int:
+        refuse_if(not self.seeded, "entropy")
+        if self.used == 16:
+            fresh = stream(self.key, bytes(16), 32)
+            self.key, self.block, self.used = fresh[:16], fresh[16:], 0
+        word = from_le(self.block[self.used : self.used + 4])
+        self.block = self.block[: self.used] + bytes(4) + self.block[self.used + 4 :]
+        self.used += 4
+        return word
+
+    def bytes(self, length: int) -> bytes:
+        refuse_if(not self.seeded, "entropy")
+        return b"".join(le(self.word(), 4) for _ in range(ceil_div(length, 4)))[:length]
+
+
+def is_healthy(e: bytes) -> bool:
+    """Health rules 1 to 4, in their order."""
+    return not (len(e) < 32 or is_stuck(e) or is_skewed(e) or is_repeating(e))
+
+
+def is_stuck(e: bytes) -> bool:
+    return any(len(set(e[i : i + 6])) == 1 for i in range(len(e) - 5))
+
+
+def is_skewed(e: bytes) -> bool:
+    return any(e.count(value) >= ceil_div(len(e), 4) for value in range(256))
+
+
+def is_repeating(e: bytes) -> bool:
+    return any(all(e[i] == e[i + q] for i in range(len(e) - q)) for q in range(1, len(e) // 2 + 1))
+
+
+# ---- 5. The rule: epsilon in integers -------------------------------------------------------------------------------
+
+EPSILON_ONE = 2**20
+EPSILON_MAX = 16 * EPSILON_ONE
+
+
+def exp_upper_bound(epsilon: int) -> int:
+    """T, at least 2^64 * e^(-epsilon / 2^20)."""
+    first, *others = [E[i] for i in range(25) if epsilon >> i & 1]
+    bound = first
+    for factor in others:
+        bound = ceil_div(bound * factor, 2**64)
+    return bound
+
+
+def rule(epsilon: int, k: int) -> int:
+    refuse_if(not 1 <= epsilon <= EPSILON_MAX, "epsilon")
+    check_width(k, MAX_WIDTH)
+    bound = exp_upper_bound(epsilon)
+    found = 0
+    for bit in reversed(range(31)):
+        candidate = found + 2**bit
+        if (2**31 + (k - 1) * candidate) * bound <= (2**31 - candidate) * 2**64:
+            found = candidate
+    refuse_if(found == 0, "epsilon")
+    return found
+
+
+# ---- 6. Mechanisms --------------------------------------------------------------------------------------------------
+
+HARMONY = 1
+KRR = 2
+
+
+@dataclass(frozen=True)
+class Symbol:
+    index: int
+    sign: int
+
+
+def harmony_threshold(x: int, rule_: int) -> int:
+    x = max(-(2**15), min(2**15, x))
+    d = abs(x) * rule_ // 2**15
+    return 2**31 + d if x >= 0 else 2**31 - d
+
+
+def harmony(assigned: int, x: int, rule_: int, next_word: Callable[[], int]) -> Symbol:
+    u = next_word()
+    return Symbol(assigned, +1 if u < harmony_threshold(x, rule_) else -1)
+
+
+def krr(value: int, k: int, rule_: int, next_word: Callable[[], int]) -> Symbol:
+    u = next_word()
+    mask = 2 ** (k - 1).bit_length() - 1  # ceil(log2 k) bits
+    w = next_word() & mask
+    while w >= k:
+        w = next_word() & mask
+    return Symbol(value if u < 2 * rule_ else w, +1)
+
+
+def perturb(mechanism: int, rule_: int, k: int, assigned: int, readings: list[int], drbg: Drbg) -> Symbol:
+    refuse_if(mechanism not in (HARMONY, KRR), "mechanism")
+    refuse_if(not 1 <= rule_ < 2**31, "rule")
+    check_width(k, MAX_WIDTH)
+    refuse_if(len(readings) != (k if mechanism == HARMONY else 1), "reading")
+    if mechanism == HARMONY:
+        return harmony(assigned, readings[assigned], rule_, drbg.word)
+    refuse_if(not 0 <= readings[0] < k, "reading")
+    return krr(readings[0], k, rule_, drbg.word)
+
+
+# ---- 7. The index ---------------------------------------------------------------------------------------------------
+
+
+def index(index_key: bytes, header: bytes, k: int) -> int:
+    return from_le(stream(index_key, header, 4)) * k // 2**32
+
+
+# ---- 8. The projection ----------------------------------------------------------------------------------------------
+
+
+def mix(x: int) -> int:
+    x ^= x >> 16
+    x = x * 0x7FEB352D & MASK32
+    x ^= x >> 15
+    x = x * 0x846CA68B & MASK32
+    return x ^ x >> 16
+
+
+def projection_entry(seed: int, n: int, p: int, j: int) -> int:
+    """Phi[p][j]."""
+    r = mix((seed + (p + 1) * 0x9E3779B9) & MASK32)
+    c = (r >> 16) * n >> 16
+    q = (c - j) % n
+    if q == j:
+        return 0
+    lo = min(j, q)
+    h = r ^ (lo * 0x85EBCA6B & MASK32)
+    h ^= h >> 15
+    h = h * 0x2C1B3C6D & MASK32
+    v = (0, 0, +1, -1)[h >> 30]
+    return v if j == lo else -v
+
+
+def codeword(seed: int, n: int, symbol: Symbol) -> list[int]:
+    return [symbol.sign * projection_entry(seed, n, p, symbol.index) for p in range(n - 1)]
+
+
+def trit_bytes(n: int) -> int:
+    return ceil_div(n - 1, 5)
+
+
+def pack(trits: list[int]) -> bytes:
+    digits = [t + 1 for t in trits]
+    digits += [0] * (-len(digits) % 5)
+    return bytes(sum(digits[i + e] * 3**e for e in range(5)) for i in range(0, len(digits), 5))
+
+
+def unpack(packed: bytes, n: int) -> list[int]:
+    refuse_if(any(byte > 242 for byte in packed), "trits")
+    digits = [byte // 3**e % 3 for byte in packed for e in range(5)]
+    refuse_if(any(digits[n - 1 :]), "trits")
+    return [digit - 1 for digit in digits[: n - 1]]
+
+
+# ---- 9. Frame, version 1 --------------------------------------------------------------------------------------------
+
+HEADER_BYTES = 16
+TAG_BYTES = 8
+UNSEALED = 1
+
+
+@dataclass(frozen=True)
+class Header:
+    flags: int
+    mechanism: int
+    profile: int
+    device: int
+    number: int
+
+
+@dataclass(frozen=True)
+class ProfileEntry:
+    """What a reader has to know of a profile to read its frames."""
+
+    mechanism: int
+    k: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """An accepted frame."""
+
+    header: Header
+    rule: int
+    trits: list[int]
+
+
+def header_bytes(header: Header) -> bytes:
+    refuse_if(header.flags not in (0, UNSEALED), "flags")
+    refuse_if(header.mechanism not in (HARMONY, KRR), "mechanism")
+    refuse_if(not 1 <= header.device <= MASK32, "device")
+    refuse_if(not 1 <= header.number < 2**48, "number")
+    first = bytes([1 << 4 | header.flags, header.mechanism])
+    return first + le(header.profile, 4) + le(header.device, 4) + le(header.number, 6)
+
+
+def header_parse(data: bytes) -> Header:
+    refuse_if(len(data) < HEADER_BYTES, "length")
+    refuse_if(data[0] >> 4 != 1, "version")
+    flags = data[0] & 15
+    refuse_if(flags not in (0, UNSEALED), "flags")
+    return Header(flags, data[1], from_le(data[2:6]), from_le(data[6:10]), from_le(data[10:16]))
+
+
+def frame_length(width: int, flags: int) -> int:
+    tag = 0 if flags & UNSEALED else TAG_BYTES
+    return HEADER_BYTES + 4 + trit_bytes(width) + tag
+
+
+def frame_seal(seal_key: bytes, header: Header, rule_: int, packed: bytes) -> bytes:
+    nonce = header_bytes(header)
+    body = le(rule_, 4) + packed
+    if header.flags & UNSEALED:
+        return nonce + body
+    sealed, tag = aead_seal(seal_key, nonce, b"", body)
+    return nonce + sealed + tag[:TAG_BYTES]
+
+
+def frame_open(seal_key: bytes, frame: bytes) -> bytes:
+    """The body, rule and trits, of one whole frame."""
+    nonce, rest = frame[:HEADER_BYTES], frame[HEADER_BYTES:]
+    if frame[0] & UNSEALED:
+        return rest
+    return aead_open(seal_key, nonce, b"", rest[:-TAG_BYTES], rest[-TAG_BYTES:])
+
+
+@dataclass(frozen=True)
+class Reader:
+    profiles: dict[int, ProfileEntry]
+    seal_keys: dict[int, bytes]
+    accept_unsealed: bool = False
+
+    def split(self, data: bytes) -> int:
+        """The length of the frame at the front of `data`, or a refusal: then all of `data` is one faulty piece."""
+        header = header_parse(data)
+        refuse_if(header.profile not in self.profiles, "profile")
+        profile = self.profiles[header.profile]
+        refuse_if(header.mechanism != profile.mechanism, "mechanism")
+        length = frame_length(profile.width, header.flags)
+        refuse_if(len(data) < length, "length")
+        return length
+
+    def read_frame(self, frame: bytes) -> Report:
+        """Judge one whole frame, as `split` delimits it."""
+        header = header_parse(frame)
+        refuse_if(header.device == 0, "device")
+        refuse_if(header.number == 0, "number")
+        refuse_if(header.device not in self.seal_keys, "device")
+        refuse_if(header.flags & UNSEALED != 0 and not self.accept_unsealed, "unsealed")
+        body = frame_open(self.seal_keys[header.device], frame)
+        return Report(header, from_le(body[:4]), unpack(body[4:], self.profiles[header.profile].width))
+
+    def read_payload(self, payload: bytes) -> list[tuple[bytes, Report | str]]:
+        """Each piece of the payload with the report it holds, or the fault it is refused for."""
+        pieces: list[tuple[bytes, Report | str]] = []
+        while payload:
+            length = len(payload)
+            try:
+                length = self.split(payload)
+                pieces.append((payload[:length], self.read_frame(payload[:length])))
+            except RefusedError as refused:
+                pieces.append((payload[:length], refused.fault))
+            payload = payload[length:]
+        return pieces
+
+
+# ---- 4 to 9 together: readings in, frame out ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Encoder:
+    flags: int
+    mechanism: int
+    profile: int
+    device: int
+    k: int
+    width: int
+    seed: int
+    rule: int
+    seal_key: bytes
+    index_key: bytes
+
+    def encode(self, number: int, readings: list[int], drbg: Drbg) -> tuple[Symbol, bytes]:
+        """The symbol, which a real device keeps to itself, and the frame."""
+        header = Header(self.flags, self.mechanism, self.profile, self.device, number)
+        check_width(self.k, self.width)
+        assigned = index(self.index_key, header_bytes(header), self.k)
+        symbol = perturb(self.mechanism, self.rule, self.k, assigned, readings, drbg)
+        packed = pack(codeword(self.seed, self.width, symbol))
+        return symbol, frame_seal(self.seal_key, header, self.rule, packed)
+
+
+# ---- 10. The profile ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Attribute:
+    name: str
+    unit: str = ""
+    low: int = 0  # low and high in millionths of the unit
+    high: int = 0
+
+
+@dataclass(frozen=True)
+class Profile:
+    name: str
+    mechanism: int
+    epsilon: int
+    width: int
+    seed: int
+    quota: int
+    period: int
+    attributes: list[Attribute]
+    categories: list[str]  # kRR only
+
+    @property
+    def k(self) -> int:
+        return len(self.attributes if self.mechanism == HARMONY else self.categories)
+
+
+def is_name(text: str) -> bool:
+    return re.fullmatch(r"[a-z][a-z0-9_]{0,31}", text) is not None
+
+
+def is_label(text: str, shortest: int) -> bool:
+    plain = all(unicodedata.category(c) not in ("Cc", "Cs") and c != "|" for c in text)
+    return plain and shortest <= len(text.encode("utf-8")) <= 32
+
+
+def check_profile(profile: Profile) -> None:
+    """Refuse with the name of the field that is at fault."""
+    refuse_if(not is_name(profile.name), "name")
+    refuse_if(profile.mechanism not in (HARMONY, KRR), "mechanism")
+    refuse_if(profile.mechanism == KRR and len(profile.attributes) != 1, "attribute")
+    refuse_if(profile.mechanism == HARMONY and len(profile.categories) != 0, "category")
+    check_width(profile.k, profile.width)
+    rule(profile.epsilon, 2 if profile.mechanism == HARMONY else profile.k)
+    refuse_if(not 0 <= profile.seed <= MASK32, "seed")
+    refuse_if(not 1 <= profile.quota <= 10**6, "quota")
+    refuse_if(not 1 <= profile.period <= 10**8, "period")
+    names = [attribute.name for attribute in profile.attributes]
+    refuse_if(len(set(names)) != len(names) or not all(is_name(name) for name in names), "attribute")
+    if profile.mechanism == HARMONY:
+        for attribute in profile.attributes:
+            refuse_if(not is_label(attribute.unit, 0), "unit")
+            refuse_if(not -(10**18) <= attribute.low < attribute.high <= 10**18, "range")
+    refuse_if(len(set(profile.categories)) != len(profile.categories), "category")
+    refuse_if(not all(is_label(category, 1) for category in profile.categories), "category")
+
+
+def canonical(profile: Profile) -> bytes:
+    check_profile(profile)
+    lines = [
+        "peel-profile-1",
+        f"name={profile.name}",
+        f"mechanism={'harmony' if profile.mechanism == HARMONY else 'krr'}",
+        f"epsilon={profile.epsilon}",
+        f"width={profile.width}",
+        f"seed={profile.seed}",
+        f"quota={profile.quota}",
+        f"period={profile.period}",
+    ]
+    for a in profile.attributes:
+        lines.append(f"attribute={a.name}|{a.unit}|{a.low}|{a.high}" if profile.mechanism == HARMONY else f"attribute={a.name}")
+    lines += [f"category={category}" for category in profile.categories]
+    return "".join(line + "\n" for line in lines).encode("utf-8")
+
+
+def profile_id(profile: Profile) -> int:
+    return from_le(hash_("peel/1 profile", canonical(profile), 4))
+
+
+# ---- 13. Constants --------------------------------------------------------------------------------------------------
+
+# E[i] = ceil(2^64 * e^(-2^(i - 20)))
+E = (
+    0xFFFFF000007FFFFE,
+    0xFFFFE00001FFFFEB,
+    0xFFFFC00007FFFF56,
+    0xFFFF80001FFFFAAB,
+    0xFFFF00007FFFD556,
+    0xFFFE0001FFFEAAAC,
+    0xFFFC0007FFF55560,
+    0xFFF8001FFFAAAB56,
+    0xFFF0007FFD556000,
+    0xFFE001FFEAAB5552,
+    0xFFC007FF555FFF78,
+    0xFF801FFAAB554446,
+    0xFF007FD55FFDDE39,
+    0xFE01FEAB551127CC,
+    0xFC07F55FF77D2494,
+    0xF81FAB5445AEBC8B,
+    0xF07D5FDE38151E73,
+    0xE1EB51276C110C3D,
+    0xC75F7CF564105744,
+    0x9B4597E37CB04FF4,
+    0x5E2D58D8B3BCDF1B,
+    0x22A555477F039740,
+    0x04B0556E084F3D1E,
+    0x0015FC21041027AD,
+    0x000001E355BBAEE9,
+)
