@@ -1,0 +1,248 @@
+"""A broker of our own on a free loopback port: mosquitto where it can be had, otherwise amqtt from PyPI.
+
+    with Broker() as broker:
+        publish(host=broker.host, port=broker.port)
+
+`stop` ends it as an administrator would (mosquitto then saves its sessions when `persistent`), `kill` as a power cut
+would; `start` brings it back on the same port with the same folder.
+"""
+
+from __future__ import annotations
+
+import getpass
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Broker", "BrokerError", "BrokerTls", "ensure_mosquitto", "find_mosquitto", "free_port"]
+
+_START_SECONDS = 15.0
+_STOP_SECONDS = 10.0
+_INSTALL_SECONDS = 300.0
+
+
+class BrokerError(Exception):
+    """The broker could not be had or did not start; the message carries the end of its log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerTls:
+    """PEM files for a listener that speaks TLS; with `require_client`, clients need a certificate of the same CA."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+    require_client: bool = False
+
+
+def free_port() -> int:
+    """A TCP port on loopback that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def find_mosquitto() -> Path | None:
+    """Where mosquitto is: on the path, or in /usr/sbin, which the path of an ordinary user often lacks."""
+    found = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin")
+    return Path(found) if found else None
+
+
+def ensure_mosquitto() -> Path | None:
+    """Find mosquitto, or install it where that needs nobody's password; None when neither works."""
+    found = find_mosquitto()
+    if found is None and shutil.which("apt-get") and os.geteuid() == 0:
+        # RUNLEVEL=1 keeps the package from starting a system-wide broker that nobody asked for.
+        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+        command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "mosquitto"]
+        try:
+            subprocess.run(command, env=env, capture_output=True, timeout=_INSTALL_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        found = find_mosquitto()
+    return found
+
+
+class Broker:
+    """One broker process with its own folder.
+
+    Parameters
+    ----------
+    folder: where configuration, log and sessions go; a temporary one, removed at `close`, when not given.
+    persistent: keep sessions and queued messages over `stop` and `start` (mosquitto only).
+    tls: serve TLS instead of plain TCP.
+    users: names and passwords; anonymous clients are refused when given.
+    embedded: None takes mosquitto where it can be had, True insists on amqtt, False on mosquitto.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path | None = None,
+        port: int | None = None,
+        persistent: bool = False,
+        tls: BrokerTls | None = None,
+        users: dict[str, str] | None = None,
+        embedded: bool | None = None,
+    ) -> None:
+        self.host = "127.0.0.1"
+        self.port = port or free_port()
+        self._own_folder = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="peel-broker-"))
+        self._persistent = persistent
+        self._tls = tls
+        self._users = users or {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._mosquitto = None if embedded else ensure_mosquitto()
+        if self._mosquitto is None:
+            self._check_embedded(insisted_on_mosquitto=embedded is False)
+
+    def _check_embedded(self, *, insisted_on_mosquitto: bool) -> None:
+        if insisted_on_mosquitto:
+            raise BrokerError("mosquitto is not installed and cannot be. On Debian, as root: apt-get install mosquitto")
+        if importlib.util.find_spec("amqtt") is None:
+            raise BrokerError("no broker: install mosquitto (Debian: apt-get install mosquitto), or amqtt from PyPI")
+        if self._tls or self._users or self._persistent:
+            raise BrokerError("TLS, users and persistence need mosquitto. On Debian: apt-get install mosquitto")
+
+    @property
+    def name(self) -> str:
+        """Which broker runs: "mosquitto" or "amqtt"."""
+        return "mosquitto" if self._mosquitto else "amqtt"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Start the process and wait until it accepts connections."""
+        if self.pid is not None:
+            return
+        command = self._mosquitto_command() if self._mosquitto else self._amqtt_command()
+        with self._log_path().open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """End it in order: sessions are saved first when persistent."""
+        self._end(kill=False)
+
+    def kill(self) -> None:
+        """End it at once: whatever it had not written is lost."""
+        self._end(kill=True)
+
+    def close(self) -> None:
+        """Stop, and remove the folder if it was made here."""
+        self.stop()
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self, *, kill: bool) -> None:
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.kill() if kill else process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_STOP_SECONDS)
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection((self.host, self.port), timeout=1.0).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        self.kill()
+        raise BrokerError(f"{self.name} did not start on {self.host}:{self.port}; end of its log:\n{self._log_tail()}")
+
+    def _log_path(self) -> Path:
+        return self.folder / "broker.log"
+
+    def _log_tail(self) -> str:
+        try:
+            return "\n".join(self._log_path().read_text(errors="replace").splitlines()[-15:])
+        except FileNotFoundError:
+            return "(no log)"
+
+    def _mosquitto_command(self) -> list[str]:
+        config = self.folder / "mosquitto.conf"
+        config.write_text("\n".join(self._mosquitto_lines()) + "\n", encoding="utf-8")
+        return [str(self._mosquitto), "-c", str(config)]
+
+    def _mosquitto_lines(self) -> list[str]:
+        lines = [
+            "per_listener_settings false",
+            f"user {getpass.getuser()}",  # root's mosquitto would otherwise become a user that cannot read this folder
+            "log_dest stderr",
+            # Peel never drops a report: neither may the broker's queue for a gateway that is away.
+            "max_queued_messages 0",
+            "max_inflight_messages 0",
+            f"persistence {str(self._persistent).lower()}",
+            f"persistence_location {self.folder}/",
+            "autosave_interval 1",
+            f"allow_anonymous {str(not self._users).lower()}",
+        ]
+        if self._users:
+            lines.append(f"password_file {self._write_passwords()}")
+        lines.append(f"listener {self.port} {self.host}")
+        if self._tls:
+            lines += [
+                f"cafile {self._tls.ca}",
+                f"certfile {self._tls.certificate}",
+                f"keyfile {self._tls.key}",
+                f"require_certificate {str(self._tls.require_client).lower()}",
+            ]
+        return lines
+
+    def _write_passwords(self) -> Path:
+        """Write the passwords plain with mode 0600, then have them hashed in place: no password in an argv."""
+        path = self.folder / "passwords"
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(f"{user}:{password}\n" for user, password in self._users.items())
+        subprocess.run(["mosquitto_passwd", "-U", str(path)], check=True, capture_output=True)
+        return path
+
+    def _amqtt_command(self) -> list[str]:
+        config = self.folder / "amqtt.yaml"
+        # JSON is YAML, and needs no library to write.
+        config.write_text(
+            json.dumps(
+                {
+                    "listeners": {"default": {"type": "tcp", "bind": f"{self.host}:{self.port}"}},
+                    "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+                }
+            ),
+            encoding="utf-8",
+        )
+        return [sys.executable, "-m", "amqtt.scripts.broker_script", "-c", str(config)]
