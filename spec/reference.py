@@ -2,8 +2,8 @@
 
 SPDX-License-Identifier: MIT
 
-The sections below carry the numbers of SPEC.md. Nothing but the vector generator and the tests beside it imports this file:
-its use is to be obviously right. It is neither fast nor constant time; never run it with real keys.
+The sections below carry the numbers of SPEC.md. Nothing but the vector generator and the tests beside it imports this
+file: its use is to be obviously right. It is neither fast nor constant time; never run it with real keys.
 """
 
 import re
@@ -569,7 +569,9 @@ def canonical(profile: Profile) -> bytes:
         f"period={profile.period}",
     ]
     for a in profile.attributes:
-        lines.append(f"attribute={a.name}|{a.unit}|{a.low}|{a.high}" if profile.mechanism == HARMONY else f"attribute={a.name}")
+        lines.append(
+            f"attribute={a.name}|{a.unit}|{a.low}|{a.high}" if profile.mechanism == HARMONY else f"attribute={a.name}"
+        )
     lines += [f"category={category}" for category in profile.categories]
     return "".join(line + "\n" for line in lines).encode("utf-8")
 

@@ -1,0 +1,373 @@
+"""Cases for section 9 as a reader sees it: what it finds in a payload, and what it refuses.
+
+SPDX-License-Identifier: MIT
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import reference as ref
+from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors, encoder, made, packed_codeword
+
+PLUS_2 = ref.Symbol(2, +1)
+
+
+def make_frame(e: ref.Encoder, number: int = 1, symbol: ref.Symbol = PLUS_2, packed: bytes | None = None) -> bytes:
+    """A frame as its device would seal it, or one with other trits under the right key."""
+    header = ref.Header(e.flags, e.mechanism, e.profile, e.device, number)
+    trits = packed_codeword(e.seed, e.width, symbol) if packed is None else packed
+    return ref.frame_seal(e.seal_key, header, e.rule, trits)
+
+
+def unsealed(e: ref.Encoder) -> ref.Encoder:
+    return replace(e, flags=ref.UNSEALED)
+
+
+def patched(frame: bytes, at: int, new: bytes) -> bytes:
+    return frame[:at] + new + frame[at + len(new) :]
+
+
+def flipped(frame: bytes, bit: int) -> bytes:
+    return patched(frame, bit // 8, bytes([frame[bit // 8] ^ 1 << bit % 8]))
+
+
+class Context:
+    """What the reader of a case knows."""
+
+    def __init__(self, *known: ref.Encoder, accept_unsealed: bool = False) -> None:
+        self.profiles = {e.profile: ref.ProfileEntry(e.mechanism, e.k, e.width) for e in known}
+        self.seal_keys = {e.device: e.seal_key for e in known}
+        self.accept_unsealed = accept_unsealed
+
+    def reader(self) -> ref.Reader:
+        return ref.Reader(self.profiles, self.seal_keys, self.accept_unsealed)
+
+    def fields(self) -> Case:
+        return {
+            "profiles": [{"id": id_, **vars(profile)} for id_, profile in self.profiles.items()],
+            "devices": [{"id": id_, "seal_key": key} for id_, key in self.seal_keys.items()],
+            "accept_unsealed": self.accept_unsealed,
+        }
+
+
+def bad(expect: str, note: str, frame: bytes, context: Context) -> Case:
+    pieces = context.reader().read_payload(frame)
+    assert pieces == [(frame, expect)], (expect, note, pieces)
+    return {"note": note, "frame": frame, **context.fields(), "expect": expect}
+
+
+def frame_bad_short_header() -> Vectors:
+    frame = make_frame(SMALL)
+    wrong = b"\xf7" + frame[1:]
+    cases = [bad("length", f"the first {n} bytes of a frame", frame[:n], Context(SMALL)) for n in range(1, 16)]
+    cases.append(bad("length", "15 bytes of another version: the length comes first", wrong[:15], Context(SMALL)))
+    return "A piece shorter than a header.", cases
+
+
+def frame_bad_version() -> Vectors:
+    frame = make_frame(SMALL)
+    cases = [
+        bad("version", f"version {version}", patched(frame, 0, bytes([version << 4])), Context(SMALL))
+        for version in range(16)
+        if version != 1
+    ]
+    cases.append(
+        bad("version", "and unknown flags: the version comes first", patched(frame, 0, b"\x2e"), Context(SMALL))
+    )
+    return "Another version than 1.", cases
+
+
+def frame_bad_flags() -> Vectors:
+    frame = make_frame(SMALL)
+    cases = [bad("flags", f"flags {f}", patched(frame, 0, bytes([0x10 | f])), Context(SMALL)) for f in range(2, 16)]
+    cases.append(
+        bad("flags", "and an unknown profile: the flags come first", patched(frame, 0, b"\x12"), Context(WIDE))
+    )
+    return "Reserved flags are set.", cases
+
+
+def frame_bad_profile() -> Vectors:
+    frame = make_frame(SMALL)
+    cases = [
+        bad("profile", f"bit {bit} of the profile id differs", flipped(frame, 16 + bit), Context(SMALL))
+        for bit in range(32)
+    ]
+    cases.append(bad("profile", "the reader knows other profiles only", frame, Context(WIDE, CHOICE)))
+    cases.append(
+        bad("profile", "and an unknown mechanism: the profile comes first", patched(frame, 1, b"\x09"), Context(WIDE))
+    )
+    cases.append(
+        bad("profile", "a header alone: the profile comes before the frame's length", frame[:16], Context(WIDE))
+    )
+    return "A profile that the reader does not know.", cases
+
+
+def frame_bad_mechanism() -> Vectors:
+    frame = make_frame(SMALL)
+    cases = [
+        bad("mechanism", f"mechanism {m} where the profile says 1", patched(frame, 1, bytes([m])), Context(SMALL))
+        for m in (0, 2, 3, 0x81, 0xFF)
+    ]
+    choice = patched(make_frame(CHOICE), 1, b"\x01")
+    cases.append(bad("mechanism", "mechanism 1 where the profile says 2", choice, Context(CHOICE)))
+    short = patched(frame, 1, b"\x02")[:16]
+    cases.append(
+        bad("mechanism", "a header alone: the mechanism comes before the frame's length", short, Context(SMALL))
+    )
+    return "A mechanism that is not the profile's.", cases
+
+
+def frame_bad_length() -> Vectors:
+    cases = []
+    for e in (SMALL, WIDE, unsealed(SMALL)):
+        frame = make_frame(e)
+        for cut in range(1, len(frame) - 15):
+            note = f"cut short by {cut}" + (", unsealed" if e.flags else "")
+            cases.append(bad("length", note, frame[:-cut], Context(e, accept_unsealed=bool(e.flags))))
+    nobody = patched(make_frame(SMALL), 6, bytes(10))[:-1]
+    cases.append(bad("length", "and device 0, number 0: the length comes first", nobody, Context(SMALL)))
+    return "A frame that is shorter than its profile says.", cases
+
+
+def frame_bad_device_zero() -> Vectors:
+    frame = patched(make_frame(SMALL), 6, bytes(4))
+    zero = Context(SMALL, replace(SMALL, device=0))
+    return "Device 0.", [
+        bad("device", "device 0", frame, Context(SMALL)),
+        bad("device", "device 0, even if a table has it", frame, zero),
+        bad("device", "and number 0: the device comes first", patched(frame, 10, bytes(6)), Context(SMALL)),
+    ]
+
+
+def frame_bad_number_zero() -> Vectors:
+    frame = patched(make_frame(SMALL), 10, bytes(6))
+    return "Report number 0.", [
+        bad("number", "number 0", frame, Context(SMALL)),
+        bad("number", "and an unknown device: the number comes first", frame, Context(replace(SMALL, device=1))),
+        bad(
+            "number",
+            "unsealed, not accepted: the number comes first",
+            patched(make_frame(unsealed(SMALL)), 10, bytes(6)),
+            Context(SMALL),
+        ),
+    ]
+
+
+def frame_bad_device_unknown() -> Vectors:
+    other = replace(SMALL, device=SMALL.device ^ 1)
+    return "A device that the reader does not know.", [
+        bad("device", "another device is known", make_frame(SMALL), Context(other)),
+        bad(
+            "device",
+            "unsealed frames are accepted from known devices only",
+            make_frame(unsealed(SMALL)),
+            Context(other, accept_unsealed=True),
+        ),
+        bad("device", "unsealed, not accepted: the device comes first", make_frame(unsealed(SMALL)), Context(other)),
+        bad("device", "and a wrong tag: the device comes first", flipped(make_frame(SMALL), 8 * 29), Context(other)),
+    ]
+
+
+def frame_bad_unsealed() -> Vectors:
+    cases = [bad("unsealed", f"width {e.width}", make_frame(unsealed(e)), Context(e)) for e in (SMALL, WIDE, CHOICE)]
+    broken = patched(make_frame(unsealed(SMALL)), 20, b"\xff")
+    cases.append(bad("unsealed", "and invalid trits: the seal comes first", broken, Context(SMALL)))
+    stripped = patched(make_frame(SMALL)[:-8], 0, b"\x11")
+    cases.append(bad("unsealed", "a sealed frame relabelled, its tag cut off", stripped, Context(SMALL)))
+    return "An unsealed frame where only sealed ones are accepted.", cases
+
+
+def frame_bad_tag() -> Vectors:
+    frame = make_frame(SMALL)
+    start = 8 * (len(frame) - 8)
+    cases = [bad("seal", f"bit {i} of the tag flipped", flipped(frame, start + i), Context(SMALL)) for i in range(64)]
+    cases.append(bad("seal", "a tag of zeros", frame[:-8] + bytes(8), Context(SMALL)))
+    whole = ref.aead_seal(
+        SMALL.seal_key, frame[:16], b"", ref.le(SMALL.rule, 4) + packed_codeword(SMALL.seed, 7, ref.Symbol(2, 1))
+    )
+    cases.append(bad("seal", "the second half of the 16-byte tag", frame[:-8] + whole[1][8:], Context(SMALL)))
+    cases.append(bad("seal", "the reader has another key", frame, Context(replace(SMALL, seal_key=SMALL.index_key))))
+    return "A wrong tag.", cases
+
+
+def frame_bad_header_bit() -> Vectors:
+    """The altered profile, device and mechanism are known to the reader, so that only the seal can tell."""
+    frame = make_frame(SMALL, 3)
+    cases = []
+    for bit in range(48):
+        cases.append(bad("seal", f"bit {bit} of the number flipped", flipped(frame, 80 + bit), Context(SMALL)))
+    for bit in range(0, 32, 5):
+        other = Context(SMALL, replace(SMALL, profile=SMALL.profile ^ 1 << bit))
+        cases.append(bad("seal", f"bit {bit} of the profile id flipped", flipped(frame, 16 + bit), other))
+        other = Context(SMALL, replace(SMALL, device=SMALL.device ^ 1 << bit))
+        cases.append(bad("seal", f"bit {bit} of the device flipped, same key", flipped(frame, 48 + bit), other))
+    changed = patched(frame, 1, b"\x02")
+    cases.append(bad("seal", "another mechanism, the profile's", changed, Context(replace(SMALL, mechanism=ref.KRR))))
+    return "A header altered on the way; all it names is known to the reader.", cases
+
+
+def frame_bad_ciphertext_bit() -> Vectors:
+    frame = make_frame(SMALL)
+    bits = range(8 * 16, 8 * (len(frame) - 8))
+    return "One bit of rule or trits flipped on the way.", [
+        bad("seal", f"bit {bit} of the frame flipped", flipped(frame, bit), Context(SMALL)) for bit in bits
+    ]
+
+
+def frame_bad_negated() -> Vectors:
+    """Knowing the codeword, an attacker without the key can turn the ciphertext into that of the negated one."""
+    cases = []
+    for e in (SMALL, WIDE, encoder("negated", ref.HARMONY, 252, 252)):
+        for sign in (+1, -1):
+            symbol = ref.Symbol(1, sign)
+            frame = make_frame(e, 7, symbol)
+            change = ref.xor(
+                packed_codeword(e.seed, e.width, symbol), packed_codeword(e.seed, e.width, ref.Symbol(1, -sign))
+            )
+            forged = patched(frame, 20, ref.xor(frame[20 : 20 + len(change)], change))
+            cases.append(bad("seal", f"width {e.width}, sign {sign:+} turned", forged, Context(e)))
+    return "The trits negated by someone who knows the codeword but not the key.", cases
+
+
+def frame_bad_trits() -> Vectors:
+    good = packed_codeword(WIDE.seed, 48, ref.Symbol(2, +1))
+    cases = []
+    for at in range(len(good)):
+        for value in (243, 255):
+            frame = make_frame(WIDE, packed=patched(good, at, bytes([value])))
+            cases.append(bad("trits", f"byte {at} of the trits is {value}", frame, Context(WIDE)))
+    plain = make_frame(unsealed(WIDE), packed=patched(good, 4, b"\xf3"))
+    cases.append(bad("trits", "unsealed, accepted, byte 4 is 243", plain, Context(WIDE, accept_unsealed=True)))
+    return "Validly sealed, but a byte of the trits is above 242.", cases
+
+
+def frame_bad_padding() -> Vectors:
+    cases = []
+    for e in (SMALL, WIDE, encoder("one trit", ref.HARMONY, 2, 2)):
+        good = packed_codeword(e.seed, e.width, ref.Symbol(1, +1))
+        for place in range((e.width - 1) % 5, 5):
+            for digit in (1, 2):
+                if good[-1] + digit * 3**place <= 242:
+                    packed = good[:-1] + bytes([good[-1] + digit * 3**place])
+                    note = f"width {e.width}: digit {place} of the last byte is {digit}"
+                    cases.append(bad("trits", note, make_frame(e, packed=packed), Context(e)))
+    return "Validly sealed, but a digit past the last trit is not 0.", cases
+
+
+def frame_bad_other_device() -> Vectors:
+    other = replace(SMALL, device=1 + SMALL.device % 0xFFFFFFFF, seal_key=made("other seal key", 16))
+    mine, theirs, later = make_frame(SMALL), make_frame(other), make_frame(SMALL, 2, ref.Symbol(2, -1))
+    both = Context(SMALL, other)
+    return "Parts of two valid frames spliced into one.", [
+        bad("seal", "the header of one device, the body of another", mine[:16] + theirs[16:], both),
+        bad("seal", "the other way round", theirs[:16] + mine[16:], both),
+        bad("seal", "the header of another report of the device", later[:16] + mine[16:], both),
+        bad("seal", "header and body of one report, tag of another", mine[:-8] + later[-8:], both),
+        bad("seal", "the device id of another device", patched(mine, 6, theirs[6:10]), both),
+    ]
+
+
+def piece_fields(piece: bytes, result: ref.Report | str) -> Case:
+    if isinstance(result, str):
+        return {"length": len(piece), "expect": result}
+    return {
+        "length": len(piece),
+        "expect": "ok",
+        **vars(result.header),
+        "rule": result.rule,
+        "trits": ref.pack(result.trits),
+    }
+
+
+def payload_case(note: str, payload: bytes, context: Context, *expected: str) -> Case:
+    pieces = context.reader().read_payload(payload)
+    fields = [piece_fields(piece, result) for piece, result in pieces]
+    assert [piece["expect"] for piece in fields] == list(expected), (note, fields)
+    return {"note": note, "payload": payload, **context.fields(), "pieces": fields}
+
+
+def payload() -> Vectors:
+    comment = (
+        "Section 9: payloads, and the pieces a reader finds in them: length in bytes, then what the frame says or the "
+        "fault. The lengths add up to the payload's."
+    )
+    s, w, c, u = make_frame(SMALL, 3), make_frame(WIDE, 2**48 - 1), make_frame(CHOICE, 9), make_frame(unsealed(WIDE), 4)
+    all_known = Context(SMALL, WIDE, CHOICE)
+    lenient = Context(SMALL, WIDE, CHOICE, accept_unsealed=True)
+    return comment, [
+        payload_case("empty", b"", all_known),
+        payload_case("one frame", w, all_known, "ok"),
+        payload_case("three profiles", s + w + c, all_known, "ok", "ok", "ok"),
+        payload_case("the same frame twice: replays are not the reader's affair", s + s, all_known, "ok", "ok"),
+        payload_case("sealed and unsealed, accepted", w + u + s, lenient, "ok", "ok", "ok"),
+        payload_case("sealed and unsealed, not accepted", w + u + s, all_known, "ok", "unsealed", "ok"),
+        payload_case("a wrong tag spoils its own frame only", s + flipped(w, 300) + c, all_known, "ok", "seal", "ok"),
+        payload_case(
+            "an unknown device spoils its own frame only",
+            s + w + s,
+            Context(SMALL, replace(WIDE, device=1)),
+            "ok",
+            "device",
+            "ok",
+        ),
+        payload_case("device 0 spoils its own frame only", patched(s, 6, bytes(4)) + c, all_known, "device", "ok"),
+        payload_case("number 0 spoils its own frame only", patched(s, 10, bytes(6)) + c, all_known, "number", "ok"),
+        payload_case(
+            "invalid trits spoil their own frame only",
+            make_frame(SMALL, packed=b"\xf3\x00") + c,
+            all_known,
+            "trits",
+            "ok",
+        ),
+        payload_case("an unknown profile ends the splitting", s + w + c, Context(SMALL, CHOICE), "ok", "profile"),
+        payload_case("another version ends the splitting", s + patched(w, 0, b"\x20") + c, all_known, "ok", "version"),
+        payload_case("unknown flags end the splitting", s + patched(w, 0, b"\x18") + c, all_known, "ok", "flags"),
+        payload_case(
+            "a wrong mechanism ends the splitting", s + patched(w, 1, b"\x02") + c, all_known, "ok", "mechanism"
+        ),
+        payload_case("a last frame cut short", s + w[:-1], all_known, "ok", "length"),
+        payload_case("a byte too many", s + b"\x10", all_known, "ok", "length"),
+        payload_case(
+            "a frame cut short in the middle shifts the next one",
+            w[:-8] + make_frame(WIDE, 5),
+            all_known,
+            "seal",
+            "version",
+        ),
+        payload_case(
+            "unsealed flag set on a sealed frame: the tag is left over",
+            patched(s, 0, b"\x11"),
+            all_known,
+            "unsealed",
+            "length",
+        ),
+        payload_case(
+            "any rule passes the reader",
+            make_frame(replace(SMALL, rule=0)) + make_frame(replace(SMALL, rule=2**32 - 1), 2),
+            all_known,
+            "ok",
+            "ok",
+        ),
+    ]
+
+
+MAKERS: tuple[Callable[[], Vectors], ...] = (
+    frame_bad_short_header,
+    frame_bad_version,
+    frame_bad_flags,
+    frame_bad_profile,
+    frame_bad_mechanism,
+    frame_bad_length,
+    frame_bad_device_zero,
+    frame_bad_number_zero,
+    frame_bad_device_unknown,
+    frame_bad_unsealed,
+    frame_bad_tag,
+    frame_bad_header_bit,
+    frame_bad_ciphertext_bit,
+    frame_bad_negated,
+    frame_bad_trits,
+    frame_bad_padding,
+    frame_bad_other_device,
+    payload,
+)
