@@ -1,0 +1,193 @@
+#include "batch.h"
+
+#include <string.h>
+
+/* ---- Splitting payloads ---- */
+
+typedef struct {
+  size_t length;
+  int code;
+  int32_t profile;
+  peel_header header;
+} piece;
+
+static int32_t find_profile(const peel_batch_keyring *keyring, uint32_t id) {
+  for (size_t i = 0; i < keyring->profile_count; i++) {
+    if (keyring->profiles[i].id == id) return (int32_t)i;
+  }
+  return -1;
+}
+
+static int32_t find_device(const peel_batch_keyring *keyring, uint32_t id) {
+  size_t low = 0, high = keyring->device_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (keyring->devices[middle] < id) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < keyring->device_count && keyring->devices[low] == id ? (int32_t)low : -1;
+}
+
+/* The next piece of a payload: as far as SPEC section 9 can judge it without a key. */
+static piece split(const peel_batch_keyring *keyring, const uint8_t *data, size_t len) {
+  piece p;
+  memset(&p, 0, sizeof p);
+  p.length = len;
+  p.profile = -1;
+  p.code = peel_header_read(&p.header, data, len);
+  if (p.code) return p;
+  p.profile = find_profile(keyring, p.header.profile);
+  if (p.profile < 0) {
+    p.code = PEEL_E_PROFILE;
+    return p;
+  }
+  const peel_batch_profile *profile = &keyring->profiles[p.profile];
+  size_t size = (size_t)peel_frame_bytes(profile->width, p.header.flags);
+  if (p.header.mechanism != profile->mechanism) {
+    p.code = PEEL_E_MECHANISM;
+  } else if (len < size) {
+    p.code = PEEL_E_LENGTH;
+  } else if (p.header.device == 0) {
+    p.code = PEEL_E_DEVICE;
+  } else if (p.header.number == 0) {
+    p.code = PEEL_E_NUMBER;
+  }
+  if (len >= size) p.length = size;
+  return p;
+}
+
+size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count) {
+  size_t pieces = 0;
+  uint64_t at = 0;
+  for (size_t i = 0; i < count; i++) {
+    do {
+      at += split(keyring, data + at, (size_t)(ends[i] - at)).length;
+      pieces++;
+    } while (at < ends[i]);
+  }
+  return pieces;
+}
+
+/* ---- Opening ---- */
+
+static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyring *keyring, const uint8_t *frame, piece *p) {
+  uint8_t packed[PEEL_MAX_TRIT_BYTES];
+  int8_t trits[PEEL_MAX_WIDTH];
+  int32_t slot = find_device(keyring, p->header.device);
+  if (slot < 0) {
+    p->code = PEEL_E_DEVICE;
+    return;
+  }
+  rows->slot[row] = slot;
+  if (keyring->profile_of[slot] != p->profile) {
+    p->code = PEEL_E_PROFILE;
+    return;
+  }
+  if ((p->header.flags & PEEL_FLAG_UNSEALED) && !keyring->accept_unsealed) {
+    p->code = PEEL_E_UNSEALED;
+    return;
+  }
+  const peel_batch_profile *profile = &keyring->profiles[p->profile];
+  p->code = peel_frame_open(&rows->rule[row], packed, keyring->seal_keys + 16 * (size_t)slot, profile->width, frame, p->length);
+  if (p->code) return;
+  if (profile->mechanism == PEEL_HARMONY) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)slot, frame, profile->k);
+  p->code = peel_projection_unpack(trits, profile->width, packed);
+  float *out = rows->trits + row * rows->stride;
+  for (uint32_t i = 0; i + 1 < profile->width; i++) out[i] = (float)trits[i];
+}
+
+void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count) {
+  size_t row = 0;
+  uint64_t at = 0, start = 0;
+  for (size_t i = 0; i < count; i++, start = at) {
+    do {
+      piece p = split(keyring, data + at, (size_t)(ends[i] - at));
+      rows->message[row] = (int32_t)i;
+      rows->offset[row] = (int32_t)(at - start);
+      rows->length[row] = (int32_t)p.length;
+      rows->flags[row] = p.header.flags;
+      rows->device[row] = p.header.device;
+      rows->number[row] = p.header.number;
+      rows->profile[row] = p.profile;
+      rows->slot[row] = -1;
+      rows->rule[row] = 0;
+      rows->index[row] = 0;
+      if (!p.code) open_piece(rows, row, keyring, data + at, &p);
+      rows->code[row] = (int8_t)p.code;
+      at += p.length;
+      row++;
+    } while (at < ends[i]);
+  }
+}
+
+/* ---- Encoding ---- */
+
+int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encoder, const uint32_t *devices, const uint8_t *seal_keys,
+                      const uint8_t *index_keys, const uint64_t *numbers, const int32_t *readings, size_t readings_each, size_t count,
+                      peel_drbg *drbg) {
+  peel_encoder each = *encoder;
+  int size = peel_frame_bytes(encoder->width, encoder->flags);
+  *failed = 0;
+  if (size < 0) return size;
+  for (size_t i = 0; i < count; i++) {
+    each.device = devices[i];
+    memcpy(each.seal_key, seal_keys + 16 * i, 16);
+    memcpy(each.index_key, index_keys + 16 * i, 16);
+    *failed = i;
+    int written = peel_encode(frames + i * (size_t)size, (size_t)size, &each, numbers[i], readings + i * readings_each, readings_each, drbg);
+    if (written < 0) {
+      peel_wipe(&each, sizeof each);
+      return written;
+    }
+  }
+  peel_wipe(&each, sizeof each);
+  return PEEL_OK;
+}
+
+int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count) {
+  uint8_t packed[PEEL_MAX_TRIT_BYTES];
+  for (size_t i = 0; i < count; i++) {
+    peel_symbol symbol = {indices[i], minus[i] != 0};
+    int size = peel_projection_encode(packed, 0, width, rows, symbol);
+    if (size < 0) return size;
+    peel_projection_unpack(out + i * (width - 1), width, packed);
+  }
+  return PEEL_OK;
+}
+
+void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t k, const uint32_t *devices, const uint8_t *index_keys,
+                      const uint64_t *numbers, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint8_t header[PEEL_HEADER_BYTES] = {0};
+    peel_header fields = {0, mechanism, profile, devices[i], numbers[i]};
+    out[i] = peel_header_write(header, &fields) ? UINT32_MAX : peel_index(index_keys + 16 * i, header, k);
+  }
+}
+
+/* ---- Keys ---- */
+
+static void derive(uint8_t key[16], const peel_xof *prefix, uint32_t device, uint8_t purpose) {
+  peel_xof xof = *prefix;
+  uint8_t suffix[5] = {(uint8_t)device, (uint8_t)(device >> 8), (uint8_t)(device >> 16), (uint8_t)(device >> 24), purpose};
+  peel_xof_absorb(&xof, suffix, sizeof suffix);
+  peel_xof_squeeze(&xof, key, 16);
+  peel_wipe(&xof, sizeof xof);
+}
+
+void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, const uint8_t master[32], const uint8_t *fleet, size_t fleet_len,
+                       const uint32_t *devices, size_t count) {
+  peel_xof prefix;
+  uint8_t len = (uint8_t)fleet_len;
+  peel_hash_init(&prefix, "peel/1 key");
+  peel_xof_absorb(&prefix, master, 32);
+  peel_xof_absorb(&prefix, &len, 1);
+  peel_xof_absorb(&prefix, fleet, fleet_len);
+  for (size_t i = 0; i < count; i++) {
+    derive(seal_keys + 16 * i, &prefix, devices[i], 1);
+    derive(index_keys + 16 * i, &prefix, devices[i], 2);
+  }
+  peel_wipe(&prefix, sizeof prefix);
+}

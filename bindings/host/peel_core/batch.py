@@ -1,0 +1,280 @@
+"""Many reports per call: numpy arrays in and out, C loops without the GIL in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peel_core._core import ffi, lib
+from peel_core.errors import PeelError, check
+from peel_core.primitives import Drbg
+from peel_core.profile import Profile
+
+
+def _pointer(ctype: str, array: NDArray[Any]) -> Any:
+    return ffi.from_buffer(f"{ctype}[]", array)
+
+
+def _keys(keys: NDArray[np.uint8], count: int, what: str) -> NDArray[np.uint8]:
+    array = np.ascontiguousarray(keys, dtype=np.uint8)
+    if array.shape != (count, lib.PEEL_KEY_BYTES):
+        raise ValueError(f"{what} has shape {array.shape}, expected {(count, int(lib.PEEL_KEY_BYTES))}")
+    return array
+
+
+class Keyring:
+    """Who may report what: profiles, and devices with their keys. Immutable, and silent about its keys.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+        Ids must be distinct.
+    device_ids : uint32, shape (D,)
+        Distinct, not 0, in any order.
+    profile_of : int32, shape (D,)
+        Each device's position in ``profiles``.
+    seal_keys, index_keys : uint8, shape (D, 16)
+
+    Attributes
+    ----------
+    device_ids, profile_of, seal_keys, index_keys
+        The same, sorted by device id: ``Opened.slot`` points into them.
+    """
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        device_ids: ArrayLike,
+        profile_of: ArrayLike,
+        seal_keys: NDArray[np.uint8],
+        index_keys: NDArray[np.uint8],
+    ) -> None:
+        self.profiles = tuple(profiles)
+        if len({profile.id for profile in self.profiles}) != len(self.profiles):
+            raise ValueError("two profiles have the same id; change the seed of one")
+        ids = np.asarray(device_ids, dtype=np.uint32)
+        order = np.argsort(ids, kind="stable")
+        self.device_ids: NDArray[np.uint32] = np.ascontiguousarray(ids[order])
+        self.profile_of: NDArray[np.int32] = np.ascontiguousarray(np.asarray(profile_of, dtype=np.int32)[order])
+        self.seal_keys = np.ascontiguousarray(_keys(seal_keys, len(ids), "seal_keys")[order])
+        self.index_keys = np.ascontiguousarray(_keys(index_keys, len(ids), "index_keys")[order])
+        self._check()
+        self._table = ffi.new("peel_batch_profile[]", max(1, len(self.profiles)))
+        for row, profile in zip(self._table, self.profiles, strict=False):
+            row.id, row.k, row.width, row.mechanism = profile.id, profile.k, profile.width, profile.mechanism_id
+
+    def _check(self) -> None:
+        if len(self.device_ids) and self.device_ids[0] == 0:
+            raise ValueError("device id 0 is reserved")
+        if np.any(self.device_ids[1:] == self.device_ids[:-1]):
+            raise ValueError("a device id appears twice")
+        if self.profile_of.shape != self.device_ids.shape:
+            raise ValueError("profile_of and device_ids differ in length")
+        if np.any((self.profile_of < 0) | (self.profile_of >= len(self.profiles))):
+            raise ValueError("profile_of points outside profiles")
+
+    def __repr__(self) -> str:
+        return f"Keyring({len(self.profiles)} profiles, {len(self.device_ids)} devices)"
+
+    def struct(self, accept_unsealed: bool) -> Any:
+        """The C struct; valid while this object lives."""
+        keyring = ffi.new("peel_batch_keyring *")
+        buffers = {
+            "profiles": self._table,
+            "devices": _pointer("uint32_t", self.device_ids),
+            "profile_of": _pointer("int32_t", self.profile_of),
+            "seal_keys": _pointer("uint8_t", self.seal_keys),
+            "index_keys": _pointer("uint8_t", self.index_keys),
+        }
+        for field, buffer in buffers.items():
+            setattr(keyring, field, buffer)
+        keyring.profile_count, keyring.device_count = len(self.profiles), len(self.device_ids)
+        keyring.accept_unsealed = accept_unsealed
+        return keyring
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What was found in payloads, one row per piece: a frame, or the rest of a payload that could not be split.
+
+    ``code`` is 0 for a frame that opened, or a negative code of ``peel.h``. Fields behind a fault are 0, -1 for ``profile`` and ``slot``.
+    """
+
+    message: NDArray[np.int32]
+    offset: NDArray[np.int32]
+    length: NDArray[np.int32]
+    code: NDArray[np.int8]
+    flags: NDArray[np.uint8]
+    device: NDArray[np.uint32]
+    number: NDArray[np.uint64]
+    profile: NDArray[np.int32]
+    slot: NDArray[np.int32]
+    rule: NDArray[np.uint32]
+    index: NDArray[np.uint32]
+    trits: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+
+_COLUMNS: dict[str, tuple[str, type[np.generic]]] = {
+    "message": ("int32_t", np.int32),
+    "offset": ("int32_t", np.int32),
+    "length": ("int32_t", np.int32),
+    "code": ("int8_t", np.int8),
+    "flags": ("uint8_t", np.uint8),
+    "device": ("uint32_t", np.uint32),
+    "number": ("uint64_t", np.uint64),
+    "profile": ("int32_t", np.int32),
+    "slot": ("int32_t", np.int32),
+    "rule": ("uint32_t", np.uint32),
+    "index": ("uint32_t", np.uint32),
+}
+
+
+def open_many(keyring: Keyring, payloads: Sequence[bytes], *, accept_unsealed: bool = False) -> Opened:
+    """Parse and open every frame of every payload.
+
+    Returns
+    -------
+    Opened
+        ``trits`` has shape (rows, widest - 1) with -1, 0, +1 as float32, zero behind a profile's own width: slice it and multiply.
+    """
+    data = b"".join(payloads)
+    ends = np.cumsum([len(payload) for payload in payloads], dtype=np.uint64)
+    ring = keyring.struct(accept_unsealed)
+    count = lib.peel_batch_count(ring, data, _pointer("uint64_t", ends), len(payloads))
+    stride = max((profile.width for profile in keyring.profiles), default=2) - 1
+    arrays: dict[str, Any] = {name: np.empty(count, dtype) for name, (_, dtype) in _COLUMNS.items()}
+    trits = np.zeros((count, stride), np.float32)
+    rows = ffi.new("peel_batch_rows *")
+    alive = {name: _pointer(ctype, arrays[name]) for name, (ctype, _) in _COLUMNS.items()}
+    alive["trits"] = _pointer("float", trits)
+    for name, pointer in alive.items():
+        setattr(rows, name, pointer)
+    rows.stride = stride
+    lib.peel_batch_open(rows, ring, data, _pointer("uint64_t", ends), len(payloads))
+    return Opened(**arrays, trits=trits)
+
+
+def encode_many(
+    profile: Profile,
+    device_ids: ArrayLike,
+    seal_keys: NDArray[np.uint8],
+    index_keys: NDArray[np.uint8],
+    numbers: ArrayLike,
+    readings: ArrayLike,
+    *,
+    entropy: bytes,
+    rule: int | None = None,
+    flags: int = 0,
+) -> NDArray[np.uint8]:
+    """Encode N reports, as N devices would.
+
+    Parameters
+    ----------
+    device_ids : uint32, shape (N,)
+    seal_keys, index_keys : uint8, shape (N, 16)
+    numbers : uint64, shape (N,)
+    readings : int32
+        Q15, shape (N, k) for Harmony; categories, shape (N,), for kRR.
+    entropy : bytes
+        At least 32, seeds one generator for the whole batch.
+    rule : int, optional
+        Toss with this rule instead of the profile's, as a device with another epsilon would.
+
+    Returns
+    -------
+    uint8 array, shape (N, frame bytes)
+    """
+    devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
+    count = len(devices)
+    order = np.ascontiguousarray(numbers, dtype=np.uint64)
+    each = profile.k if profile.mechanism == "harmony" else 1
+    values = np.ascontiguousarray(readings, dtype=np.int32).reshape(count, each)
+    if order.shape != (count,):
+        raise ValueError(f"numbers has shape {order.shape}, expected {(count,)}")
+    seals, indices = _keys(seal_keys, count, "seal_keys"), _keys(index_keys, count, "index_keys")
+    rows = row_cache(profile.seed, profile.width)
+    encoder = ffi.new("peel_encoder *")
+    encoder.flags, encoder.mechanism, encoder.profile = flags, profile.mechanism_id, profile.id
+    encoder.k, encoder.width, encoder.seed = profile.k, profile.width, profile.seed
+    encoder.rule = profile.rule if rule is None else rule
+    cache = _pointer("uint32_t", rows)
+    encoder.rows = cache
+    frames = np.empty((count, check(lib.peel_frame_bytes(profile.width, flags))), np.uint8)
+    failed = ffi.new("size_t *")
+    code = lib.peel_batch_encode(
+        _pointer("uint8_t", frames),
+        failed,
+        encoder,
+        _pointer("uint32_t", devices),
+        _pointer("uint8_t", seals),
+        _pointer("uint8_t", indices),
+        _pointer("uint64_t", order),
+        _pointer("int32_t", values),
+        each,
+        count,
+        Drbg(entropy).state,
+    )
+    if code < 0:
+        raise PeelError(code, f"report {failed[0]} of the batch")
+    return frames
+
+
+def row_cache(seed: int, width: int) -> NDArray[np.uint32]:
+    """The row words of a projection, shape (width - 1,)."""
+    if not 2 <= width <= lib.PEEL_MAX_WIDTH:
+        raise PeelError(lib.PEEL_E_WIDTH, f"width {width}")
+    rows = np.empty(width - 1, np.uint32)
+    lib.peel_projection_rows(_pointer("uint32_t", rows), seed, width)
+    return rows
+
+
+def project_many(seed: int, width: int, indices: ArrayLike, minus: ArrayLike | None = None) -> NDArray[np.int8]:
+    """Codewords of N symbols as trits, shape (N, width - 1)."""
+    columns = np.ascontiguousarray(indices, dtype=np.uint32)
+    signs = np.zeros(len(columns), np.uint8) if minus is None else np.ascontiguousarray(minus, dtype=np.uint8)
+    if signs.shape != columns.shape:
+        raise ValueError("indices and minus differ in length")
+    rows = row_cache(seed, width)
+    out = np.empty((len(columns), width - 1), np.int8)
+    code = lib.peel_batch_project(
+        _pointer("int8_t", out),
+        width,
+        _pointer("uint32_t", rows),
+        _pointer("uint32_t", columns),
+        _pointer("uint8_t", signs),
+        len(columns),
+    )
+    check(code, "project")
+    return out
+
+
+def index_many(
+    profile: Profile, device_ids: ArrayLike, index_keys: NDArray[np.uint8], numbers: ArrayLike
+) -> NDArray[np.uint32]:
+    """The attributes that N report numbers assign to their devices (SPEC section 7), shape (N,)."""
+    devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
+    order = np.ascontiguousarray(numbers, dtype=np.uint64)
+    keys = _keys(index_keys, len(devices), "index_keys")
+    if order.shape != devices.shape:
+        raise ValueError("numbers and device_ids differ in length")
+    if np.any((order == 0) | (order > lib.PEEL_NUMBER_MAX) | (devices == 0)):
+        raise PeelError(lib.PEEL_E_NUMBER, "index_many")
+    out = np.empty(len(devices), np.uint32)
+    lib.peel_batch_index(
+        _pointer("uint32_t", out),
+        profile.mechanism_id,
+        profile.id,
+        profile.k,
+        _pointer("uint32_t", devices),
+        _pointer("uint8_t", keys),
+        _pointer("uint64_t", order),
+        len(devices),
+    )
+    return out

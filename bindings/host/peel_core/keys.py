@@ -1,0 +1,87 @@
+"""Keys, and a holder that keeps them out of sight."""
+
+from __future__ import annotations
+
+import hmac
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peel_core._core import ffi, lib
+
+KEY_BYTES: int = lib.PEEL_KEY_BYTES
+MASTER_BYTES = 32
+_FLEET = re.compile(r"[a-z][a-z0-9-]{0,31}")
+
+
+class Secret:
+    """Bytes that do not show themselves: not in ``repr``, ``str``, ``format``, pickles or logs.
+
+    >>> Secret(b"key")
+    Secret(3 bytes)
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: bytes) -> None:
+        self._value = bytes(value)
+
+    def reveal(self) -> bytes:
+        """The bytes themselves. Every call is a place to look at in review."""
+        return self._value
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._value, other._value)
+
+    __hash__ = None  # type: ignore[assignment]  # a hash would leak equality into dict order
+
+    def __repr__(self) -> str:
+        return f"Secret({len(self._value)} bytes)"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a Secret cannot be pickled")
+
+
+def derive_keys(
+    master: bytes, fleet: str, device_ids: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Seal and index keys of devices (SPEC section 3).
+
+    Parameters
+    ----------
+    master : bytes
+        The fleet's master key, 32 bytes.
+    fleet : str
+        The fleet's name.
+    device_ids : uint32 array, shape (D,)
+
+    Returns
+    -------
+    seal_keys, index_keys : uint8 arrays, shape (D, 16)
+    """
+    if len(master) != MASTER_BYTES:
+        raise ValueError(f"a master key has {MASTER_BYTES} bytes, this one {len(master)}")
+    check_fleet_name(fleet)
+    devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
+    seal_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
+    index_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
+    lib.peel_batch_derive(
+        ffi.from_buffer("uint8_t[]", seal_keys),
+        ffi.from_buffer("uint8_t[]", index_keys),
+        master,
+        fleet.encode(),
+        len(fleet),
+        ffi.from_buffer("uint32_t[]", devices),
+        len(devices),
+    )
+    return seal_keys, index_keys
+
+
+def check_fleet_name(fleet: str) -> None:
+    """Raise ValueError unless ``fleet`` may stand in a topic and in the key schedule."""
+    if not _FLEET.fullmatch(fleet):
+        raise ValueError(f"fleet name {fleet!r}: use 1 to 32 of a-z, 0-9 and '-', starting with a letter")

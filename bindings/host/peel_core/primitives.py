@@ -1,0 +1,158 @@
+"""The core's functions one call at a time: for vectors, self-tests and tools. Bulk work goes through :mod:`peel_core.batch`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peel_core._core import ffi, lib
+from peel_core.errors import check
+
+MECHANISMS = {"harmony": int(lib.PEEL_HARMONY), "krr": int(lib.PEEL_KRR)}
+FLAG_UNSEALED = int(lib.PEEL_FLAG_UNSEALED)
+RULE_ONE = int(lib.PEEL_RULE_ONE)
+READING_ONE = int(lib.PEEL_READING_ONE)
+EPSILON_ONE = int(lib.PEEL_EPSILON_ONE)
+MAX_WIDTH = int(lib.PEEL_MAX_WIDTH)
+NUMBER_MAX = int(lib.PEEL_NUMBER_MAX)
+
+
+def _sized(data: bytes, size: int, what: str) -> bytes:
+    if len(data) != size:
+        raise ValueError(f"{what} has {size} bytes, this one {len(data)}")
+    return data
+
+
+def ascon_seal(key: bytes, nonce: bytes, ad: bytes, text: bytes) -> tuple[bytes, bytes]:
+    """Ciphertext and 16-byte tag of Ascon-AEAD128."""
+    out = ffi.new("uint8_t[]", max(1, len(text)))
+    tag = ffi.new("uint8_t[16]")
+    key, nonce = _sized(key, 16, "a key"), _sized(nonce, 16, "a nonce")
+    lib.peel_ascon_seal(out, tag, key, nonce, ad, len(ad), text, len(text))
+    return bytes(ffi.buffer(out, len(text))), bytes(ffi.buffer(tag))
+
+
+def ascon_open(key: bytes, nonce: bytes, ad: bytes, text: bytes, tag: bytes) -> bytes:
+    """Plaintext, if the tag (8 to 16 bytes of it) fits; PeelError otherwise."""
+    out = ffi.new("uint8_t[]", max(1, len(text)))
+    key, nonce = _sized(key, 16, "a key"), _sized(nonce, 16, "a nonce")
+    check(lib.peel_ascon_open(out, key, nonce, ad, len(ad), text, len(text), tag, len(tag)))
+    return bytes(ffi.buffer(out, len(text)))
+
+
+def xof(data: bytes, size: int) -> bytes:
+    """Ascon-XOF128."""
+    state, out = ffi.new("peel_xof *"), ffi.new("uint8_t[]", max(1, size))
+    lib.peel_xof_init(state)
+    lib.peel_xof_absorb(state, data, len(data))
+    lib.peel_xof_squeeze(state, out, size)
+    return bytes(ffi.buffer(out, size))
+
+
+def hash_(label: str, data: bytes, size: int) -> bytes:
+    """HASH of SPEC section 2."""
+    encoded = label.encode()
+    return xof(bytes([len(encoded)]) + encoded + data, size)
+
+
+class Drbg:
+    """The device's random generator (SPEC section 4)."""
+
+    def __init__(self, entropy: bytes | None = None) -> None:
+        self.state: Any = ffi.new("peel_drbg *")
+        if entropy is not None:
+            self.seed(entropy)
+
+    def seed(self, entropy: bytes) -> None:
+        """Seed or reseed; PeelError when the health check refuses the input."""
+        check(lib.peel_drbg_seed(self.state, entropy, len(entropy)), "entropy")
+
+    def bytes(self, size: int) -> bytes:
+        """The next ``size`` bytes, whole words at a time."""
+        out = ffi.new("uint8_t[]", max(1, size))
+        check(lib.peel_drbg_bytes(self.state, out, size))
+        return bytes(ffi.buffer(out, size))
+
+
+def rule(epsilon_q20: int, k: int = 2) -> int:
+    """The largest Q31 rule that is epsilon-LDP for ``k`` symbols (SPEC section 5)."""
+    out = ffi.new("uint32_t *")
+    check(lib.peel_rule(out, epsilon_q20, k), "rule")
+    return int(out[0])
+
+
+def perturb(
+    mechanism: int, rule: int, k: int, assigned: int, readings: Sequence[int], drbg: Drbg
+) -> tuple[int, int]:
+    """The symbol ``(index, minus)`` of one report (SPEC section 6)."""
+    symbol = ffi.new("peel_symbol *")
+    values = ffi.new("int32_t[]", list(readings) or [0])
+    check(lib.peel_perturb(symbol, mechanism, rule, k, assigned, values, len(readings), drbg.state))
+    return int(symbol.index), int(symbol.minus)
+
+
+def index(index_key: bytes, header: bytes, k: int) -> int:
+    """The attribute that a report with this header carries (SPEC section 7)."""
+    return int(lib.peel_index(_sized(index_key, 16, "a key"), _sized(header, 16, "a header"), k))
+
+
+def codeword(seed: int, width: int, index: int, minus: int) -> bytes:
+    """The packed codeword of a symbol (SPEC section 8)."""
+    out = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
+    symbol = ffi.new("peel_symbol *", (index, minus))
+    size = check(lib.peel_projection_encode(out, seed, width, ffi.NULL, symbol[0]), "codeword")
+    return bytes(ffi.buffer(out, size))
+
+
+def unpack(width: int, trits: bytes) -> list[int]:
+    """Packed trits as -1, 0, +1."""
+    out = ffi.new("int8_t[]", int(lib.PEEL_MAX_WIDTH))
+    if len(trits) != (width + 3) // 5:
+        raise ValueError(f"width {width} packs into {(width + 3) // 5} bytes, not {len(trits)}")
+    check(lib.peel_projection_unpack(out, width, trits))
+    return [int(trit) for trit in out[0 : width - 1]]
+
+
+def frame_open(seal_key: bytes, width: int, frame: bytes) -> tuple[int, bytes]:
+    """Rule and packed trits of one sealed (or unsealed) frame; PeelError says why not."""
+    rule_out = ffi.new("uint32_t *")
+    trits = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
+    check(lib.peel_frame_open(rule_out, trits, _sized(seal_key, 16, "a key"), width, frame, len(frame)), "frame")
+    return int(rule_out[0]), bytes(ffi.buffer(trits, (width + 3) // 5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """What one device is: profile parameters, identity, keys."""
+
+    mechanism: int
+    profile: int
+    device: int
+    k: int
+    width: int
+    seed: int
+    rule: int
+    seal_key: bytes
+    index_key: bytes
+    flags: int = 0
+
+    def __repr__(self) -> str:
+        return f"Encoder(device={self.device:08x}, profile={self.profile:08x})"
+
+    def struct(self) -> Any:
+        """The C struct, checked."""
+        encoder = ffi.new("peel_encoder *")
+        for field in ("flags", "mechanism", "profile", "device", "k", "width", "seed", "rule"):
+            setattr(encoder, field, getattr(self, field))
+        encoder.seal_key = list(_sized(self.seal_key, 16, "a key"))
+        encoder.index_key = list(_sized(self.index_key, 16, "a key"))
+        check(lib.peel_encoder_check(encoder), "encoder")
+        return encoder
+
+    def encode(self, number: int, readings: Sequence[int], drbg: Drbg) -> bytes:
+        """One sealed frame."""
+        out = ffi.new("uint8_t[]", int(lib.PEEL_MAX_FRAME_BYTES))
+        values = ffi.new("int32_t[]", list(readings) or [0])
+        size = lib.peel_encode(out, len(out), self.struct(), number, values, len(readings), drbg.state)
+        return bytes(ffi.buffer(out, check(size, "encode")))
