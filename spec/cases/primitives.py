@@ -41,7 +41,7 @@ def ascon_aead() -> Vectors:
 
 
 def ascon_xof() -> Vectors:
-    comment = KAT_COMMENT.format("LWC_XOF_KAT_128_512.txt") + "Ascon-XOF128: the first 64 bytes of output."
+    comment = KAT_COMMENT.format("LWC_XOF_KAT_128.txt") + "Ascon-XOF128: the first 64 bytes of output."
     messages = [bytes(range(length)) for length in XOF_LENGTHS]
     return comment, [{"count": len(m) + 1, "message": m, "output": ref.xof(m, 64)} for m in messages]
 

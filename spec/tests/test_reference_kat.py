@@ -1,0 +1,125 @@
+"""The reference against what others published, and against what SPEC.md states."""
+
+import importlib.util
+import json
+import re
+from decimal import ROUND_CEILING, Decimal, localcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SPEC = Path(__file__).parents[1]
+
+# Outputs copied from the published files that spec/vectors/ascon_*.json names, by the number of the case there.
+PUBLISHED_AEAD = {
+    1: "4f9c278211bec9316bf68f46ee8b2ec6",
+    17: "e4230cdb8330ee9dc0cfd7c7b346e6dc",
+    265: "e8c3deee246cc5eae455ef6b33b782a3dd91ed6695373c27",
+    561: "cb34d04660a66dbfbe9c856601f5b8aa7a81d0a7a37f8a346c0f6fc60093d40b",
+    1089: "cb34d04660a66dbfbe9c856601f5b8aa51a499b55ac8f7fbefbc331a613ee9cdfd191750a47f211c0a15ed28173d7caa",
+}
+PUBLISHED_XOF = {
+    1: "473d5e6164f58b39dfd84aacdb8ae42ec2d91fed33388ee0d960d9b3993295c6"
+    "ad77855a5d3b13fe6ad9e6098988373af7d0956d05a8f1665d2c67d1a3ad10ff",
+    8: "7ae562db37212a9acd2673ecfd5b4f1c5cb2e6f64ebf00aa7f6ef8dc82c448d5"
+    "fe11cd91f4368c37690d79e5de0ca8ad419e1918ce8dab2d42363e9476638a7b",
+    9: "8d1886f5d3ec4af8d15b44bc62b74da6ea91bc28fb82f9c34079b5ed6e38b6c9"
+    "51803d7dfb3c5e512a0ef5e4060062a6fd067f9c73ef9bee527411bda67fc896",
+    10: "db3013bfbbd132dc1d3152fd955ed48f7cbb675e9ad2a2fecf92b74c957592e0"
+    "c89959e81c16fd07ead9eeb8e40359c497aa20258b43d87ec69ad0bb0993fd38",
+    65: "0865c2fa92c71058e79e5c4214f3a1505540411586920536ccee85fbf2940b9f"
+    "0131385ffe92f15f35bd35373f14d8bf11f078d9850096016f857d27575da423",
+}
+
+
+def load_reference() -> ModuleType:
+    """Import the file by its path: it is deliberately on nobody's import path."""
+    spec = importlib.util.spec_from_file_location("peel_spec_reference", SPEC / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ref: Any = load_reference()
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    loaded: list[dict[str, Any]] = json.loads((SPEC / "vectors" / f"{name}.json").read_text("utf-8"))["cases"]
+    return loaded
+
+
+def by_count(name: str) -> dict[int, dict[str, Any]]:
+    return {case["count"]: case for case in cases(name)}
+
+
+@pytest.mark.parametrize(("count", "published"), PUBLISHED_AEAD.items())
+def test_aead_vectors_carry_the_published_output(count: int, published: str) -> None:
+    case = by_count("ascon_aead")[count]
+    assert case["ciphertext"] + case["tag"] == published
+
+
+@pytest.mark.parametrize(("count", "published"), PUBLISHED_XOF.items())
+def test_xof_vectors_carry_the_published_output(count: int, published: str) -> None:
+    assert by_count("ascon_xof")[count]["output"] == published
+
+
+def test_aead_seals_and_opens_every_case() -> None:
+    for case in cases("ascon_aead"):
+        key, nonce, ad, text, ciphertext, tag = (
+            bytes.fromhex(case[name]) for name in ("key", "nonce", "ad", "text", "ciphertext", "tag")
+        )
+        assert ref.aead_seal(key, nonce, ad, text) == (ciphertext, tag)
+        assert ref.aead_open(key, nonce, ad, ciphertext, tag[:8]) == text
+        with pytest.raises(ref.RefusedError, match="seal"):
+            ref.aead_open(key, nonce, ad + b"\x00", ciphertext, tag[:8])
+
+
+def test_xof_reproduces_every_case() -> None:
+    for case in cases("ascon_xof"):
+        assert ref.xof(bytes.fromhex(case["message"]), 64).hex() == case["output"]
+
+
+def test_constants_are_the_powers_of_e_rounded_up() -> None:
+    with localcontext(prec=80):
+        exact = [(-(Decimal(2) ** (i - 20))).exp() * 2**64 for i in range(25)]
+        assert [int(value.to_integral_value(ROUND_CEILING)) for value in exact] == list(ref.E)
+
+
+def test_constants_are_those_of_the_text() -> None:
+    text = (SPEC / "SPEC.md").read_text("utf-8")
+    listed = re.findall(r"^    E_(\d+) += (0x[0-9a-f]{16})$", text, re.MULTILINE)
+    assert [int(i) for i, _ in listed] == list(range(25))
+    assert [int(value, 16) for _, value in listed] == list(ref.E)
+
+
+def test_no_epsilon_within_the_limits_has_rule_zero() -> None:
+    assert ref.rule(1, ref.MAX_WIDTH) > 0  # the smallest epsilon with the largest k
+
+
+def test_rows_of_the_projection_sum_to_zero() -> None:
+    for n in (2, 3, 7, 48):
+        for p in range(n - 1):
+            assert sum(ref.projection_entry(99, n, p, j) for j in range(n)) == 0
+
+
+def test_frame_of_252_attributes_has_632_bits() -> None:
+    assert 8 * ref.frame_length(252, 0) == 632
+
+
+def test_reader_finds_in_each_report_what_the_encoder_put_there() -> None:
+    for case in cases("report"):
+        encoder = case["encoder"]
+        profile = ref.ProfileEntry(encoder["mechanism"], encoder["k"], encoder["width"])
+        keys = {encoder["device"]: bytes.fromhex(encoder["seal_key"])}
+        reader = ref.Reader({encoder["profile"]: profile}, keys, accept_unsealed=encoder["flags"] == ref.UNSEALED)
+        payload = b"".join(bytes.fromhex(report["frame"]) for report in case["reports"])
+        pieces = reader.read_payload(payload)
+        assert len(pieces) == len(case["reports"])
+        for (_, found), sent in zip(pieces, case["reports"], strict=True):
+            assert (found.header.number, found.rule) == (sent["number"], encoder["rule"])
+            symbol = ref.Symbol(sent["index"], -1 if sent["minus"] else +1)
+            assert found.trits == ref.codeword(encoder["seed"], encoder["width"], symbol)
