@@ -1,0 +1,346 @@
+/* The MicroPython module peelcore: the Peel core's functions for Python on a device.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * This file only converts arguments and raises. It is built two ways: into a firmware image as a user C module, and as a native
+ * module (.mpy) for stock firmware. A native module can have no state, so encoders and generators live in bytearrays of the
+ * caller's. README.md documents the Python side; c_core/include/peel.h the functions behind it.
+ */
+#if MICROPY_ENABLE_DYNRUNTIME
+#include "py/dynruntime.h"
+#else
+#include "py/binary.h"
+#include "py/objstr.h"
+#include "py/runtime.h"
+#endif
+
+#include <string.h>
+
+#include "peel.h"
+
+#if MICROPY_ENABLE_DYNRUNTIME
+/* A native module has no C library. The runtime lends two of the functions that the core and the compiler call. */
+__attribute__((used)) void *memcpy(void *target, const void *source, size_t len) { return mp_fun_table.memmove_(target, source, len); }
+__attribute__((used)) void *memset(void *target, int value, size_t len) { return mp_fun_table.memset_(target, value, len); }
+__attribute__((used)) int memcmp(const void *one, const void *other, size_t len) {
+  const uint8_t *a = one, *b = other;
+  for (; len; a++, b++, len--)
+    if (*a != *b) return *a - *b;
+  return 0;
+}
+#endif
+
+#define PEELCORE_MAX_BYTES 65535 /* of one hash or one random string */
+
+/* ---- Errors ----------------------------------------------------------------------------------------------------- */
+
+/* Message of error -1, -2, ... of enum peel_error, each with its terminator. One string: a table of pointers would need relocations. */
+static const char error_names[] =
+    "length: a buffer is too short or too long\0"
+    "version: not a version 1 frame\0"
+    "flags: reserved bits are set\0"
+    "mechanism: unknown\0"
+    "profile: unknown\0"
+    "device: 0 or unknown\0"
+    "number: 0, negative or above 48 bits\0"
+    "unsealed: only sealed frames here\0"
+    "seal: the tag does not fit\0"
+    "trits: invalid packing\0"
+    "epsilon: out of range, or too small for k\0"
+    "width: not 2 <= k <= width <= 1024\0"
+    "reading: wrong count, or a category at or above k\0"
+    "entropy: refused by the health check, or never seeded\0"
+    "rule: 0 or 1 or more\0"
+    "value: not an unsigned 32-bit integer\0"
+    "index: at or above the limit";
+
+/* Beyond enum peel_error: faults that C's types rule out and Python's don't. */
+enum { PEELCORE_E_VALUE = -16, PEELCORE_E_INDEX = -17 };
+
+static NORETURN void raise_code(int code) {
+  static const char prefix[] = "peel: ";
+  char message[sizeof prefix + 64];
+  const char *name = error_names;
+  for (; code < -1; code++)
+    while (*name++) continue;
+  size_t length = 0;
+  while (name[length]) length++;
+  memcpy(message, prefix, sizeof prefix - 1);
+  memcpy(message + sizeof prefix - 1, name, length);
+  mp_raise_type_arg(&mp_type_ValueError, mp_obj_new_str(message, sizeof prefix - 1 + length));
+}
+
+static int checked(int result) {
+  if (result < 0) raise_code(result);
+  return result;
+}
+
+/* ---- Arguments -------------------------------------------------------------------------------------------------- */
+
+static bool exceeds(mp_obj_t value, mp_int_t bits) {
+  return mp_obj_is_true(mp_binary_op(MP_BINARY_OP_RSHIFT, value, MP_OBJ_NEW_SMALL_INT(bits)));
+}
+
+static uint32_t get_u32(mp_obj_t value) {
+  if (exceeds(value, 32)) raise_code(PEELCORE_E_VALUE);
+  return (uint32_t)mp_obj_get_int_truncated(value);
+}
+
+/* Report numbers need 48 bits, more than a machine word on the boards. */
+static uint64_t get_number(mp_obj_t value) {
+  uint64_t number = 0;
+  if (exceeds(value, 48)) raise_code(PEEL_E_NUMBER);
+  mp_binary_set_val_array('Q', &number, 0, value);
+  return number;
+}
+
+static mp_buffer_info_t get_bytes(mp_obj_t value) {
+  mp_buffer_info_t buffer;
+  mp_get_buffer_raise(value, &buffer, MP_BUFFER_READ);
+  return buffer;
+}
+
+static const uint8_t *get_exactly(mp_obj_t value, size_t length) {
+  mp_buffer_info_t buffer = get_bytes(value);
+  if (buffer.len != length) raise_code(PEEL_E_LENGTH);
+  return buffer.buf;
+}
+
+static peel_drbg *get_drbg(mp_obj_t value) {
+  mp_buffer_info_t buffer;
+  mp_get_buffer_raise(value, &buffer, MP_BUFFER_RW);
+  peel_drbg *drbg = buffer.buf; /* bytes only: no alignment to mind */
+  if (buffer.len != sizeof *drbg || drbg->left > sizeof drbg->block) raise_code(PEEL_E_LENGTH);
+  return drbg;
+}
+
+/* Copy the encoder out of its bytearray. Its row pointer is set anew each time: stored bytes must not be trusted with an address. */
+static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
+  mp_buffer_info_t buffer = get_bytes(value);
+  if (buffer.len < sizeof *encoder || ((uintptr_t)buffer.buf & 3)) raise_code(PEEL_E_LENGTH);
+  memcpy(encoder, buffer.buf, sizeof *encoder);
+  encoder->rows = NULL;
+  checked(peel_encoder_check(encoder));
+  size_t cache = (encoder->width - 1) * sizeof(uint32_t);
+  if (buffer.len == sizeof *encoder + cache) encoder->rows = (const uint32_t *)((const uint8_t *)buffer.buf + sizeof *encoder);
+  else if (buffer.len != sizeof *encoder) raise_code(PEEL_E_LENGTH);
+}
+
+/* Readings as the core wants them: in place when they are an aligned array of 32-bit integers, else in *copy, to be freed. */
+static const int32_t *get_readings(int32_t **copy, size_t *count, mp_obj_t value) {
+  mp_buffer_info_t buffer;
+  mp_obj_t *items;
+  *copy = NULL;
+  if (mp_get_buffer(value, &buffer, MP_BUFFER_READ)) {
+    bool words = buffer.typecode == 'i' || (buffer.typecode == 'l' && sizeof(long) == 4);
+    if ((!words && buffer.typecode != 'B' && buffer.typecode != BYTEARRAY_TYPECODE) || buffer.len % 4) raise_code(PEEL_E_READING);
+    *count = buffer.len / 4;
+    if (((uintptr_t)buffer.buf & 3) == 0) return buffer.buf;
+    *copy = m_new(int32_t, *count);
+    memcpy(*copy, buffer.buf, buffer.len);
+    return *copy;
+  }
+  mp_obj_get_array(value, count, &items);
+  *copy = m_new(int32_t, *count ? *count : 1);
+  for (size_t i = 0; i < *count; i++) (*copy)[i] = (int32_t)mp_obj_get_int(items[i]);
+  return *copy;
+}
+
+static uint8_t *new_bytes(mp_obj_t length, size_t *count) {
+  uint32_t wanted = get_u32(length);
+  if (wanted > PEELCORE_MAX_BYTES) raise_code(PEEL_E_LENGTH);
+  *count = wanted;
+  return m_new(uint8_t, wanted + 1);
+}
+
+/* Hand a scratch buffer over as bytes and leave no copy of it on the heap. */
+static mp_obj_t take_bytes(uint8_t *bytes, size_t count) {
+  mp_obj_t result = mp_obj_new_bytes(bytes, count);
+  peel_wipe(bytes, count);
+  m_del(uint8_t, bytes, count + 1);
+  return result;
+}
+
+/* ---- Functions -------------------------------------------------------------------------------------------------- */
+
+static mp_obj_t peelcore_rule(mp_obj_t epsilon, mp_obj_t k) {
+  uint32_t rule = 0;
+  checked(peel_rule(&rule, get_u32(epsilon), get_u32(k)));
+  return mp_obj_new_int_from_uint(rule);
+}
+static MP_DEFINE_CONST_FUN_OBJ_2(peelcore_rule_obj, peelcore_rule);
+
+enum { ENCODER_ARGS = 10 };
+
+static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *keywords) {
+  const mp_arg_t allowed[] = {{MP_QSTR_cached, MP_ARG_BOOL, {.u_bool = false}}};
+  mp_arg_val_t cached;
+  mp_arg_parse_all(n_args - ENCODER_ARGS, args + ENCODER_ARGS, keywords, 1, allowed, &cached);
+
+  uint32_t mechanism = get_u32(args[0]), flags = get_u32(args[1]);
+  if (mechanism > 0xff) raise_code(PEEL_E_MECHANISM);
+  if (flags > 0xff) raise_code(PEEL_E_FLAGS);
+  peel_encoder encoder;
+  memset(&encoder, 0, sizeof encoder);
+  encoder.mechanism = (uint8_t)mechanism;
+  encoder.flags = (uint8_t)flags;
+  encoder.profile = get_u32(args[2]);
+  encoder.device = get_u32(args[3]);
+  encoder.k = get_u32(args[4]);
+  encoder.width = get_u32(args[5]);
+  encoder.seed = get_u32(args[6]);
+  encoder.rule = get_u32(args[7]);
+  memcpy(encoder.seal_key, get_exactly(args[8], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
+  memcpy(encoder.index_key, get_exactly(args[9], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
+  checked(peel_encoder_check(&encoder));
+
+  size_t size = sizeof encoder + (cached.u_bool ? (encoder.width - 1) * sizeof(uint32_t) : 0);
+  uint8_t *bytes = m_new(uint8_t, size);
+  memcpy(bytes, &encoder, sizeof encoder);
+  peel_wipe(&encoder, sizeof encoder);
+  if (cached.u_bool) peel_projection_rows((uint32_t *)(bytes + sizeof encoder), encoder.seed, encoder.width);
+  return mp_obj_new_bytearray_by_ref(size, bytes);
+}
+static MP_DEFINE_CONST_FUN_OBJ_KW(peelcore_encoder_obj, ENCODER_ARGS, peelcore_encoder);
+
+static mp_obj_t peelcore_drbg(void) {
+  peel_drbg *drbg = m_new(peel_drbg, 1);
+  memset(drbg, 0, sizeof *drbg);
+  return mp_obj_new_bytearray_by_ref(sizeof *drbg, drbg);
+}
+static MP_DEFINE_CONST_FUN_OBJ_0(peelcore_drbg_obj, peelcore_drbg);
+
+static mp_obj_t peelcore_drbg_seed(mp_obj_t drbg, mp_obj_t entropy) {
+  mp_buffer_info_t input = get_bytes(entropy);
+  checked(peel_drbg_seed(get_drbg(drbg), input.buf, input.len));
+  return mp_const_none;
+}
+static MP_DEFINE_CONST_FUN_OBJ_2(peelcore_drbg_seed_obj, peelcore_drbg_seed);
+
+static mp_obj_t peelcore_drbg_bytes(mp_obj_t drbg, mp_obj_t length) {
+  size_t count;
+  uint8_t *bytes = new_bytes(length, &count);
+  checked(peel_drbg_bytes(get_drbg(drbg), bytes, count));
+  return take_bytes(bytes, count);
+}
+static MP_DEFINE_CONST_FUN_OBJ_2(peelcore_drbg_bytes_obj, peelcore_drbg_bytes);
+
+/* encode(out, encoder, drbg, number, readings) */
+static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
+  (void)n_args;
+  mp_buffer_info_t out;
+  peel_encoder encoder;
+  int32_t *copy;
+  size_t count;
+  mp_get_buffer_raise(args[0], &out, MP_BUFFER_WRITE);
+  uint64_t number = get_number(args[3]);
+  peel_drbg *drbg = get_drbg(args[2]);
+  const int32_t *readings = get_readings(&copy, &count, args[4]);
+  get_encoder(&encoder, args[1]);
+  int size = peel_encode(out.buf, out.len, &encoder, number, readings, count, drbg);
+  peel_wipe(&encoder, sizeof encoder);
+  if (copy) {
+    peel_wipe(copy, count * sizeof *copy);
+    m_del(int32_t, copy, count);
+  }
+  return MP_OBJ_NEW_SMALL_INT(checked(size));
+}
+static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 5, peelcore_encode);
+
+static mp_obj_t peelcore_hash(mp_obj_t label, mp_obj_t data, mp_obj_t length) {
+  mp_buffer_info_t name = get_bytes(label), input = get_bytes(data);
+  uint8_t name_length = (uint8_t)name.len;
+  size_t count;
+  if (name.len > 255) raise_code(PEEL_E_LENGTH);
+  uint8_t *bytes = new_bytes(length, &count);
+  peel_xof xof;
+  peel_xof_init(&xof);
+  peel_xof_absorb(&xof, &name_length, 1);
+  peel_xof_absorb(&xof, name.buf, name.len);
+  peel_xof_absorb(&xof, input.buf, input.len);
+  peel_xof_squeeze(&xof, bytes, count);
+  peel_wipe(&xof, sizeof xof);
+  return take_bytes(bytes, count);
+}
+static MP_DEFINE_CONST_FUN_OBJ_3(peelcore_hash_obj, peelcore_hash);
+
+static mp_obj_t peelcore_frame_open(mp_obj_t seal_key, mp_obj_t width, mp_obj_t frame) {
+  mp_buffer_info_t input = get_bytes(frame);
+  uint32_t rule = 0, n = get_u32(width);
+  uint8_t trits[PEEL_MAX_TRIT_BYTES];
+  checked(peel_frame_open(&rule, trits, get_exactly(seal_key, PEEL_KEY_BYTES), n, input.buf, input.len));
+  mp_obj_t pair[] = {mp_obj_new_int_from_uint(rule), mp_obj_new_bytes(trits, PEEL_TRIT_BYTES(n))};
+  return mp_obj_new_tuple(2, pair);
+}
+static MP_DEFINE_CONST_FUN_OBJ_3(peelcore_frame_open_obj, peelcore_frame_open);
+
+static mp_obj_t peelcore_index(mp_obj_t index_key, mp_obj_t header, mp_obj_t k) {
+  uint32_t limit = get_u32(k);
+  if (limit < 2 || limit > PEEL_MAX_WIDTH) raise_code(PEEL_E_WIDTH);
+  return MP_OBJ_NEW_SMALL_INT(peel_index(get_exactly(index_key, PEEL_KEY_BYTES), get_exactly(header, PEEL_HEADER_BYTES), limit));
+}
+static MP_DEFINE_CONST_FUN_OBJ_3(peelcore_index_obj, peelcore_index);
+
+/* codeword(seed, width, index, minus) */
+static mp_obj_t peelcore_codeword(size_t n_args, const mp_obj_t *args) {
+  (void)n_args;
+  uint32_t width = get_u32(args[1]);
+  peel_symbol symbol = {get_u32(args[2]), mp_obj_is_true(args[3])};
+  uint8_t trits[PEEL_MAX_TRIT_BYTES];
+  if (width <= PEEL_MAX_WIDTH && symbol.index >= width) raise_code(PEELCORE_E_INDEX);
+  return mp_obj_new_bytes(trits, (size_t)checked(peel_projection_encode(trits, get_u32(args[0]), width, NULL, symbol)));
+}
+static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_codeword_obj, 4, 4, peelcore_codeword);
+
+/* ---- Module ----------------------------------------------------------------------------------------------------- */
+
+#if MICROPY_ENABLE_DYNRUNTIME
+
+#include "core.c"
+
+mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw, mp_obj_t *args) __attribute__((used, externally_visible));
+
+mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw, mp_obj_t *args) {
+  (void)n_args, (void)n_kw, (void)args;
+  MP_DYNRUNTIME_INIT_ENTRY
+  mp_store_global(MP_QSTR_VERSION, mp_obj_new_str(PEEL_CORE_VERSION, sizeof PEEL_CORE_VERSION - 1));
+  mp_store_global(MP_QSTR_rule, MP_OBJ_FROM_PTR(&peelcore_rule_obj));
+  mp_store_global(MP_QSTR_encoder, MP_OBJ_FROM_PTR(&peelcore_encoder_obj));
+  mp_store_global(MP_QSTR_drbg, MP_OBJ_FROM_PTR(&peelcore_drbg_obj));
+  mp_store_global(MP_QSTR_drbg_seed, MP_OBJ_FROM_PTR(&peelcore_drbg_seed_obj));
+  mp_store_global(MP_QSTR_drbg_bytes, MP_OBJ_FROM_PTR(&peelcore_drbg_bytes_obj));
+  mp_store_global(MP_QSTR_encode, MP_OBJ_FROM_PTR(&peelcore_encode_obj));
+  mp_store_global(MP_QSTR_hash, MP_OBJ_FROM_PTR(&peelcore_hash_obj));
+  mp_store_global(MP_QSTR_frame_open, MP_OBJ_FROM_PTR(&peelcore_frame_open_obj));
+  mp_store_global(MP_QSTR_index, MP_OBJ_FROM_PTR(&peelcore_index_obj));
+  mp_store_global(MP_QSTR_codeword, MP_OBJ_FROM_PTR(&peelcore_codeword_obj));
+  MP_DYNRUNTIME_INIT_EXIT
+}
+
+#else
+
+static const MP_DEFINE_STR_OBJ(peelcore_version_obj, PEEL_CORE_VERSION);
+
+static const mp_rom_map_elem_t peelcore_globals_table[] = {
+    {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_peelcore)},
+    {MP_ROM_QSTR(MP_QSTR_VERSION), MP_ROM_PTR(&peelcore_version_obj)},
+    {MP_ROM_QSTR(MP_QSTR_rule), MP_ROM_PTR(&peelcore_rule_obj)},
+    {MP_ROM_QSTR(MP_QSTR_encoder), MP_ROM_PTR(&peelcore_encoder_obj)},
+    {MP_ROM_QSTR(MP_QSTR_drbg), MP_ROM_PTR(&peelcore_drbg_obj)},
+    {MP_ROM_QSTR(MP_QSTR_drbg_seed), MP_ROM_PTR(&peelcore_drbg_seed_obj)},
+    {MP_ROM_QSTR(MP_QSTR_drbg_bytes), MP_ROM_PTR(&peelcore_drbg_bytes_obj)},
+    {MP_ROM_QSTR(MP_QSTR_encode), MP_ROM_PTR(&peelcore_encode_obj)},
+    {MP_ROM_QSTR(MP_QSTR_hash), MP_ROM_PTR(&peelcore_hash_obj)},
+    {MP_ROM_QSTR(MP_QSTR_frame_open), MP_ROM_PTR(&peelcore_frame_open_obj)},
+    {MP_ROM_QSTR(MP_QSTR_index), MP_ROM_PTR(&peelcore_index_obj)},
+    {MP_ROM_QSTR(MP_QSTR_codeword), MP_ROM_PTR(&peelcore_codeword_obj)},
+};
+static MP_DEFINE_CONST_DICT(peelcore_globals, peelcore_globals_table);
+
+const mp_obj_module_t peelcore_user_cmodule = {
+    .base = {&mp_type_module},
+    .globals = (mp_obj_dict_t *)&peelcore_globals,
+};
+MP_REGISTER_MODULE(MP_QSTR_peelcore, peelcore_user_cmodule);
+
+#endif
