@@ -1,0 +1,38 @@
+# make run    broker, gateway and a simulated fleet on this machine; Ctrl-C stops all of it
+# make test   checks and all tests, emulated boards included
+# Each target sets up what it needs (scripts/setup).
+
+.PHONY: run test check bench fuzz clean help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+	@echo "make check  formatting, lint, types, warnings"
+	@echo "make bench  sizes and speed of the core and of an emulated device"
+	@echo "make fuzz   the parser under a coverage-guided fuzzer, ten minutes (SECONDS=n for another time)"
+	@echo "make clean  removes what was built here"
+
+run:
+	@scripts/setup base broker
+	@.venv/bin/peel demo
+
+test:
+	@scripts/setup base broker test firmware
+	@scripts/test
+
+check:
+	@scripts/setup base test
+	@scripts/check
+
+bench:
+	@scripts/setup base test firmware
+	@.venv/bin/peel bench core
+	@.venv/bin/peel bench device
+
+SECONDS ?= 600
+fuzz:
+	@scripts/setup base test
+	@.venv/bin/python c_core/tests/fuzz.py --seconds $(SECONDS)
+
+clean:
+	rm -rf .venv build bindings/host/peel_core/_core.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis hil_tests/node_modules
