@@ -461,7 +461,7 @@ class Reader:
     def read_payload(self, payload: bytes) -> list[tuple[bytes, Report | str]]:
         """Each piece of the payload with the report it holds, or the fault it is refused for."""
         pieces: list[tuple[bytes, Report | str]] = []
-        while payload:
+        while True:
             length = len(payload)
             try:
                 length = self.split(payload)
@@ -469,7 +469,8 @@ class Reader:
             except RefusedError as refused:
                 pieces.append((payload[:length], refused.fault))
             payload = payload[length:]
-        return pieces
+            if not payload:
+                return pieces
 
 
 # ---- 4 to 9 together: readings in, frame out ------------------------------------------------------------------------

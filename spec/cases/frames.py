@@ -295,7 +295,7 @@ def payload() -> Vectors:
     all_known = Context(SMALL, WIDE, CHOICE)
     lenient = Context(SMALL, WIDE, CHOICE, accept_unsealed=True)
     return comment, [
-        payload_case("empty", b"", all_known),
+        payload_case("empty", b"", all_known, "length"),
         payload_case("one frame", w, all_known, "ok"),
         payload_case("three profiles", s + w + c, all_known, "ok", "ok", "ok"),
         payload_case("the same frame twice: replays are not the reader's affair", s + s, all_known, "ok", "ok"),

@@ -1,0 +1,19 @@
+"""A short run of the fuzz target; `make fuzz` runs it for longer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+FUZZ = Path(__file__).with_name("fuzz.py")
+
+
+def test_fuzz_briefly(tmp_path: Path, need_tool: Callable[..., None]) -> None:
+    need_tool("clang-22")
+    run = subprocess.run(
+        [sys.executable, str(FUZZ), "--seconds", "15", "--work", str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert "stat::number_of_executed_units" in run.stderr

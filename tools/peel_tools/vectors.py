@@ -1,0 +1,169 @@
+"""The vectors of spec/vectors as lines for c_core/tests/driver.c: a command, and the answer it must give.
+
+Any machine that can run the driver, or speak its protocol, can be held against the specification this way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from peel_core import CODE_NAMES
+
+_CODES = {name: code for code, name in CODE_NAMES.items()}
+#: Faults that a reader finds in a frame with nothing but the device's key and the width.
+_FRAME_FAULTS = {"version", "flags", "seal", "trits"}
+
+
+class Line(NamedTuple):
+    """One exchange with the driver."""
+
+    source: str
+    command: str
+    answer: str
+
+
+def driver_lines(folder: Path) -> list[Line]:
+    """Every vector that the driver understands, in an order that keeps its state right."""
+    lines: list[Line] = []
+    for path in sorted(folder.glob("*.json")):
+        for position, case in enumerate(json.loads(path.read_text(encoding="utf-8"))["cases"]):
+            source = f"{path.stem}[{position}]"
+            lines += [Line(source, command, answer) for command, answer in _exchanges(path.stem, case)]
+    return lines
+
+
+def _exchanges(name: str, case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    maker = _MAKERS.get(name)
+    if maker is not None:
+        yield from maker(case)
+    elif name.startswith("encode_bad_"):
+        yield from _encode_bad(case)
+    elif name.startswith("frame_bad_") and case["expect"] in _FRAME_FAULTS:
+        yield from _frame_bad(case)
+
+
+def _hex(text: str) -> str:
+    return text or "-"
+
+
+def _code(case: dict[str, Any]) -> str | None:
+    expect = case.get("expect", "ok")
+    return None if expect == "ok" else str(_CODES[expect])
+
+
+def _ints(values: list[int]) -> str:
+    return ",".join(map(str, values)) or "-"
+
+
+def _aead(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    head = f"{case['key']} {case['nonce']} {_hex(case['ad'])}"
+    yield f"seal {head} {_hex(case['text'])}", f"{_hex(case['ciphertext'])} {case['tag']}"
+    yield f"open {head} {_hex(case['ciphertext'])} {case['tag']}", _hex(case["text"])
+    yield f"open {head} {_hex(case['ciphertext'])} {case['tag'][:16]}", _hex(case["text"])
+    wrong = f"{int(case['tag'][:2], 16) ^ 1:02x}{case['tag'][2:]}"
+    yield f"open {head} {_hex(case['ciphertext'])} {wrong}", str(_CODES["seal"])
+    yield f"open {head} {_hex(case['ciphertext'])} {case['tag'][:14]}", str(_CODES["length"])
+
+
+def _xof(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield f"xof {_hex(case['message'])} {len(case['output']) // 2}", case["output"]
+
+
+def _hash(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    label = case["label"].encode()
+    message = bytes([len(label)]) + label + bytes.fromhex(case["data"])
+    yield f"xof {message.hex()} {case['length']}", _hex(case["output"])
+
+
+def _stream(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield f"stream {case['key']} {case['nonce']} {case['length']}", _hex(case["output"])
+
+
+def _drbg(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "new", "ok"
+    for step in case["steps"]:
+        failure = _code(step)
+        if step["op"] == "seed":
+            yield f"seed {_hex(step['entropy'])}", failure or "ok"
+        elif step["op"] == "bytes":
+            yield f"bytes {step['length']}", failure or _hex(step["output"])
+        elif failure:
+            yield "bytes 4", failure
+        else:
+            for word in step["output"]:
+                yield "bytes 4", int(word).to_bytes(4, "little").hex()
+
+
+def _rule(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield f"rule {case['epsilon']} {case['k']}", _code(case) or str(case["rule"])
+
+
+def _perturb(mechanism: int, case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "new", "ok"
+    yield f"seed {case['entropy']}", "ok"
+    command = f"perturb {mechanism} {case['rule']} {case['k']} {case.get('assigned', 0)} {_ints(case['readings'])}"
+    yield command, f"{case['index']} {case['minus']}"
+    yield "bytes 4", int(case["next_word"]).to_bytes(4, "little").hex()
+
+
+def _index(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield f"index {case['index_key']} {case['header']} {case['k']}", str(case["index"])
+
+
+def _projection(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for cached in (0, 1):
+        yield f"codeword {case['seed']} {case['width']} {case['index']} {case['minus']} {cached}", case["trits"]
+
+
+def _device(encoder: dict[str, Any]) -> str:
+    fields = ("flags", "mechanism", "profile", "device", "k", "width", "seed", "rule", "seal_key", "index_key")
+    return "device " + " ".join(str(encoder[field]) for field in fields)
+
+
+def _report(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "new", "ok"
+    yield f"seed {case['entropy']}", "ok"
+    yield _device(case["encoder"]), "ok"
+    for report in case["reports"]:
+        yield f"encode {report['number']} {_ints(report['readings'])}", report["frame"]
+        if case["encoder"]["flags"] & 1:  # unsealed: what a reader must find is there to see
+            found = f"{case['encoder']['rule']} {report['frame'][40:]}"
+            yield f"frame {case['encoder']['width']} {case['encoder']['seal_key']} {report['frame']}", found
+
+
+def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "new", "ok"
+    if case["entropy"]:
+        yield f"seed {case['entropy']}", "ok"
+    # the driver checks a device when it is set; what is wrong with the encoder itself shows there already
+    failure = str(_code(case))
+    encoder_fault = case["expect"] in {"flags", "mechanism", "device", "width", "rule"}
+    yield _device(case["encoder"]), failure if encoder_fault else "ok"
+    yield f"encode {case['number']} {_ints(case['readings'])}", failure
+
+
+def _frame_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    profile = int.from_bytes(bytes.fromhex(case["frame"])[2:6], "little")
+    device = int.from_bytes(bytes.fromhex(case["frame"])[6:10], "little")
+    width = next((p["width"] for p in case["profiles"] if p["id"] == profile), None)
+    key = next((d["seal_key"] for d in case["devices"] if d["id"] == device), None)
+    if width is not None and key is not None:
+        yield f"frame {width} {key} {case['frame']}", str(_code(case))
+
+
+_MAKERS = {
+    "ascon_aead": _aead,
+    "ascon_xof": _xof,
+    "hash": _hash,
+    "stream": _stream,
+    "drbg": _drbg,
+    "rule": _rule,
+    "harmony": lambda case: _perturb(1, case),
+    "krr": lambda case: _perturb(2, case),
+    "index": _index,
+    "projection": _projection,
+    "report": _report,
+}
