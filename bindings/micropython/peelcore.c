@@ -197,8 +197,8 @@ static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *
   size_t size = sizeof encoder + (cached.u_bool ? (encoder.width - 1) * sizeof(uint32_t) : 0);
   uint8_t *bytes = m_new(uint8_t, size);
   memcpy(bytes, &encoder, sizeof encoder);
-  peel_wipe(&encoder, sizeof encoder);
   if (cached.u_bool) peel_projection_rows((uint32_t *)(bytes + sizeof encoder), encoder.seed, encoder.width);
+  peel_wipe(&encoder, sizeof encoder);
   return mp_obj_new_bytearray_by_ref(size, bytes);
 }
 static MP_DEFINE_CONST_FUN_OBJ_KW(peelcore_encoder_obj, ENCODER_ARGS, peelcore_encoder);
