@@ -1,0 +1,109 @@
+"""The provisioning bundle: all that one device needs to know, and nothing about any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peel_core import Profile, derive_keys
+from peel_gateway.files import write_atomically
+from peel_gateway.registry import Device, Fleet, FleetError
+
+__all__ = ["TEMPLATE_KEYS", "bundle_path", "load_template", "make_bundles", "profile_table", "write_bundles"]
+
+TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox")
+"""What a template may hold: the part of a bundle that devices share."""
+
+_SEED_BYTES = 32
+
+
+def load_template(path: Path) -> dict[str, Any]:
+    """Read the shared part of a bundle. It may hold passwords, so nobody else may read it."""
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            template = json.load(file)
+    except (OSError, ValueError) as error:
+        raise FleetError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(template, dict):
+        raise FleetError(f"{path}: must be a JSON object with some of: {', '.join(TEMPLATE_KEYS)}")
+    unknown = sorted(set(template) - set(TEMPLATE_KEYS))
+    if unknown:
+        raise FleetError(f"{path}: {unknown[0]}: does not belong into a template; known: {', '.join(TEMPLATE_KEYS)}")
+    holds_password = any(template.get(part, {}).get("password") for part in ("mqtt", "wifi"))
+    if holds_password and mode & 0o077:
+        raise FleetError(f"{path}: holds a password but others can read it (mode {mode:04o}); run chmod 600 {path}")
+    return template
+
+
+def profile_table(profile: Profile) -> dict[str, Any]:
+    """A profile as a bundle and the API spell it."""
+    table: dict[str, Any] = {
+        "name": profile.name,
+        "mechanism": profile.mechanism,
+        "id": f"{profile.id:08x}",
+        "epsilon_q20": profile.epsilon_q20,
+        "k": profile.k,
+        "width": profile.width,
+        "seed": profile.seed,
+        "quota": profile.quota,
+        "period": profile.period,
+    }
+    if profile.categories:
+        return table | {"attributes": [{"name": profile.subject}], "categories": list(profile.categories)}
+    rows = [{"name": a.name, "unit": a.unit, "low": a.low, "high": a.high} for a in profile.attributes]
+    return table | {"attributes": rows}
+
+
+def make_bundles(
+    fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any], *, first_number: int = 1
+) -> Iterator[dict[str, Any]]:
+    """Yield each device's bundle. `first_number` is above 1 for a device that has reported before."""
+    profiles = fleet.profiles()
+    ids = np.array([device.id for device in devices], dtype=np.uint32)
+    seal_keys, index_keys = derive_keys(fleet.master().reveal(), fleet.name, ids)
+    for device, seal_key, index_key in zip(devices, seal_keys, index_keys, strict=True):
+        if device.profile not in profiles:
+            raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
+        profile = profiles[device.profile]
+        yield {
+            "peel": 1,
+            "fleet": fleet.name,
+            "device": device.label,
+            "seal_key": seal_key.tobytes().hex(),
+            "index_key": index_key.tobytes().hex(),
+            "seed": secrets.token_hex(_SEED_BYTES),
+            "first_number": first_number,
+            "profile": profile_table(profile),
+            "mqtt": {"host": "127.0.0.1", "port": 1883},
+            "sensors": {},
+            # Without another wish a device spends its quota evenly.
+            "interval_s": profile.period / profile.quota,
+            "sleep": "none",
+            **template,
+        }
+
+
+def bundle_path(fleet: Fleet, device: Device) -> Path:
+    """Where a device's bundle is written."""
+    return fleet.folder / "bundles" / f"{device.label}.json"
+
+
+def write_bundles(
+    fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any], *, first_number: int = 1
+) -> list[Path]:
+    """Write the bundles with mode 0600; return their paths."""
+    (fleet.folder / "bundles").mkdir(mode=0o700, exist_ok=True)
+    paths = []
+    for device, bundle in zip(devices, make_bundles(fleet, devices, template, first_number=first_number), strict=True):
+        path = bundle_path(fleet, device)
+        write_atomically(path, json.dumps(bundle, indent=1, ensure_ascii=False) + "\n", mode=0o600)
+        paths.append(path)
+    return paths

@@ -1,0 +1,141 @@
+"""From the inbox to the store: micro-batches, one transaction each, acknowledgement after the commit.
+
+What cannot be stored now is kept, unacknowledged, and tried again: the broker holds the rest back. What can never be
+stored (a damaged database) ends the service, still unacknowledged, so that the broker delivers it again after the repair.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from peel_gateway.engine import Engine
+from peel_gateway.inbox import Delivery, Inbox
+from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
+from peel_gateway.receiver import Receiver
+from peel_gateway.settings import Settings
+from peel_gateway.store import StoreCorrupt, StoreError, StoreMismatch, StoreTooNew
+
+__all__ = ["Ingest"]
+
+_FATAL = (StoreCorrupt, StoreTooNew, StoreMismatch)
+_FIRST_BACKOFF_SECONDS = 0.05
+_LONGEST_BACKOFF_SECONDS = 2.0
+_IDLE_SECONDS = 0.5
+
+_log = Log("ingest")
+
+Chore = Callable[[], None]
+
+
+class Ingest:
+    """A thread that takes batches, has the engine store them and has the receiver acknowledge them.
+
+    All use of the engine is on this thread; `defer` brings other work to it, between two batches.
+    """
+
+    def __init__(
+        self, settings: Settings, engine: Engine, inbox: Inbox, receiver: Receiver, metrics: Metrics, on_end: Chore
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._inbox = inbox
+        self._receiver = receiver
+        self._metrics = metrics
+        self._on_end = on_end
+        self._chores: list[Chore] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ingest", daemon=True)
+        self._failing_since: float | None = None
+        self._cause = ""
+        self.failure: BaseException | None = None
+        self.abandoned = 0
+        self.generation = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Store what the inbox still holds, then end; False when that took longer."""
+        self._stopping.set()
+        self._inbox.close()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def defer(self, chore: Chore) -> None:
+        """Have something done on this thread, soon and between two batches."""
+        self._chores.append(chore)
+        self._inbox.announce()
+
+    def trouble(self) -> tuple[float, str] | None:
+        """How long the store has been failing, and why; None while it works."""
+        since, cause = self._failing_since, self._cause
+        return None if since is None else (time.monotonic() - since, cause)
+
+    def _run(self) -> None:
+        try:
+            while True:
+                batch = self._inbox.take(
+                    self._settings.batch_messages, linger=self._settings.batch_seconds, patience=_IDLE_SECONDS
+                )
+                while self._chores:
+                    self._chores.pop(0)()
+                if batch and not self._store(batch):
+                    self.abandoned = self._inbox.pending
+                    return
+                if not batch and self._stopping.is_set():
+                    return
+        except _FATAL as error:
+            self.failure = error
+            _log.error("the database cannot be used", cause=error)
+        except BaseException as error:
+            self.failure = error
+            _log.exception("ingest failed")
+        finally:
+            self._on_end()
+
+    def _store(self, batch: Sequence[Delivery]) -> bool:
+        """Store and acknowledge a batch; False when the service stops before the store recovers."""
+        backoff = _FIRST_BACKOFF_SECONDS
+        messages = [delivery.message for delivery in batch]
+        while True:
+            started = time.monotonic()
+            try:
+                self._engine.process(messages)
+            except _FATAL:
+                raise
+            except StoreError as error:
+                self._note_failure(error)
+            else:
+                break
+            if self._stopping.wait(backoff):
+                return False
+            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+        stored = time.monotonic()
+        self._note_success()
+        self._acknowledge(batch)
+        self._metrics.batch_stored(
+            messages=len(batch), process_seconds=stored - started, ack_seconds=time.monotonic() - batch[0].arrived
+        )
+        self.generation += 1
+        return True
+
+    def _acknowledge(self, batch: Sequence[Delivery]) -> None:
+        self._inbox.release(batch)
+        for link, deliveries in groupby(batch, key=lambda delivery: delivery.link):
+            self._receiver.acknowledge(link, [delivery.identifier for delivery in deliveries if delivery.identifier])
+
+    def _note_failure(self, error: StoreError) -> None:
+        self._metrics.store_failed(error)
+        self._cause = f"{type(error).__name__}: {error}"
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+            _log.error("store failing; nothing is acknowledged until it recovers", cause=error)
+
+    def _note_success(self) -> None:
+        if self._failing_since is not None:
+            _log.info("store recovered", seconds=time.monotonic() - self._failing_since)
+            self._failing_since = None

@@ -1,0 +1,281 @@
+"""One MQTT connection: session, subscription, availability, deliveries in, acknowledgements out.
+
+A Link lives as long as its connection. Packet identifiers belong to a connection, so an acknowledgement goes to the Link
+that delivered the message; once that one is dead it goes nowhere, and the broker's redelivery is recognised by the store.
+
+The owner drives it from one thread with `step`. paho's own loop is not used: it sends or wakes a thread once per
+acknowledgement, and it cannot stop reading when there is no room.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from peel_gateway.logs import Log
+from peel_gateway.settings import Settings
+
+__all__ = ["Deliver", "Link", "LinkError", "VersionRefused", "report_filter", "status_topic"]
+
+Deliver = Callable[["Link", int, str, bytes], None]
+"""Called with the link, the packet identifier (0 when nothing is to be acknowledged), the topic and the payload."""
+
+_CONNECT_SECONDS = 5.0
+_READY_SECONDS = 10.0
+_GOODBYE_SECONDS = 2.0
+_READ_BURST = 256
+_UNSUPPORTED_VERSION = "Unsupported protocol version"
+
+_log = Log("link")
+
+
+class LinkError(Exception):
+    """The connection could not be made or is gone; try again later."""
+
+
+class VersionRefused(LinkError):
+    """The broker does not speak this version of MQTT, or hung up on its CONNECT."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Names:
+    client_id: str
+    subscription: str
+    status: str
+
+
+def status_topic(fleet: str) -> str:
+    """Where the gateway says that it is there (SPEC section 11)."""
+    return f"peel/v1/{fleet}/gateway/status"
+
+
+def report_filter(fleet: str, share: str) -> str:
+    """What the gateway subscribes to."""
+    topic = f"peel/v1/{fleet}/+/report"
+    return f"$share/{share}/{topic}" if share else topic
+
+
+class Link:
+    """A connection that `open` makes, `step` drives and `close` ends."""
+
+    def __init__(
+        self, settings: Settings, fleet: str, *, version: MQTTProtocolVersion, deliver: Deliver, wake_fd: int
+    ) -> None:
+        self._settings = settings
+        self._version = version
+        self._deliver = deliver
+        self._wake_fd = wake_fd
+        self._names = _Names(
+            client_id=settings.mqtt_client_id or f"peel-gateway-{fleet}",
+            subscription=report_filter(fleet, settings.mqtt_share),
+            status=status_topic(fleet),
+        )
+        self._received = 0
+        self._dead = False
+        self._answered = False
+        self._failure: LinkError | None = None
+        self._published: set[int] = set()
+        self.ready = False
+        self.session_present = False
+        self._client = self._build_client()
+
+    @property
+    def version(self) -> MQTTProtocolVersion:
+        """The MQTT version that this link speaks."""
+        return self._version
+
+    def open(self, *, has_room: Callable[[], bool], cancelled: Callable[[], bool]) -> None:
+        """Connect, subscribe and announce; returns when reports may arrive. Raises LinkError."""
+        five = self._version == MQTTProtocolVersion.MQTTv5
+        options: dict[str, Any] = {"clean_start": False, "properties": self._connect_properties()} if five else {}
+        try:
+            self._client.connect(
+                self._settings.mqtt_host, self._settings.mqtt_port, self._settings.mqtt_keepalive_seconds, **options
+            )
+        except (OSError, ValueError) as error:
+            raise LinkError(f"cannot connect: {error}") from error
+        # A resumed session delivers before it answers the subscription, at most a window of what it had in flight.
+        window = self._settings.mqtt_window
+        self._pump_until(
+            lambda: self.ready or cancelled(), _READY_SECONDS, has_room=lambda: has_room() or self._received < window
+        )
+        if not self.ready:
+            self.abort()
+            raise LinkError("cancelled" if cancelled() else f"the broker did not answer within {_READY_SECONDS:g} s")
+
+    def step(self, timeout: float, *, has_room: Callable[[], bool]) -> None:
+        """Wait for traffic or a wake-up, then read (while there is room), write and keep alive. Raises LinkError."""
+        sock = self._client.socket()
+        if self._dead or sock is None:
+            raise self._gone()
+        reading = has_room()
+        buffered = reading and isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+        poll = select.poll()
+        poll.register(self._wake_fd, select.POLLIN)
+        writing = select.POLLOUT if self._client.want_write() else 0
+        poll.register(sock.fileno(), (select.POLLIN if reading else 0) | writing)
+        poll.poll(0 if buffered else timeout * 1000)
+        if writing or self._client.want_write():
+            self._check(self._client.loop_write())
+        if reading:
+            self._read(has_room)
+        self._check(self._client.loop_misc())
+
+    def acknowledge(self, identifiers: Iterable[int]) -> None:
+        """Acknowledge messages of this link; a link that is gone ignores it."""
+        if self._dead or self._client.socket() is None:
+            return
+        for identifier in identifiers:
+            self._client.ack(identifier, 1)
+
+    def close(self) -> None:
+        """Send what is still to be sent, say offline, disconnect. Never raises."""
+        try:
+            if self.ready and self._client.socket() is not None:
+                self._announce("offline")
+                self._pump_until(lambda: not self._published and not self._client.want_write(), _GOODBYE_SECONDS)
+                self._client.disconnect()
+                self._pump_until(lambda: self._client.socket() is None, _GOODBYE_SECONDS)
+        except LinkError as error:
+            if self._client.socket() is not None:
+                _log.warning("goodbye failed", cause=error)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Drop the connection without a word, so that the will is published."""
+        sock = self._client.socket()
+        self.ready = False
+        self._dead = True
+        if sock is not None:
+            sock.close()
+
+    def _build_client(self) -> paho.Client:
+        settings, five = self._settings, self._version == MQTTProtocolVersion.MQTTv5
+        client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._names.client_id,
+            clean_session=None if five else False,
+            protocol=self._version,
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        client.connect_timeout = _CONNECT_SECONDS
+        if settings.mqtt_user or settings.mqtt_password:
+            password = settings.mqtt_password
+            client.username_pw_set(settings.mqtt_user, password.reveal().decode() if password else None)
+        if settings.mqtt_tls:
+            client.tls_set_context(_tls_context(settings))
+        client.will_set(self._names.status, _status("offline"), qos=1, retain=True)
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        # Being asked to register keeps paho from writing to the socket once per acknowledgement: `step` asks want_write.
+        client.on_socket_register_write = lambda *_: None
+        return client
+
+    def _connect_properties(self) -> Properties:
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = min(int(self._settings.mqtt_session_days * 86400), 0xFFFFFFFE)
+        properties.ReceiveMaximum = self._settings.mqtt_window
+        properties.MaximumPacketSize = self._settings.mqtt_packet_bytes
+        return properties
+
+    def _read(self, has_room: Callable[[], bool]) -> None:
+        # loop_read takes one packet at a time; a round without a report means that the socket is empty, or nearly.
+        for _ in range(_READ_BURST):
+            before = self._received
+            self._check(self._client.loop_read())
+            if self._received == before or not has_room():
+                return
+
+    def _pump_until(
+        self, done: Callable[[], bool], seconds: float, *, has_room: Callable[[], bool] = lambda: True
+    ) -> None:
+        deadline = time.monotonic() + seconds
+        while not done() and time.monotonic() < deadline:
+            self.step(0.05, has_room=has_room)
+
+    def _check(self, code: MQTTErrorCode) -> None:
+        if self._failure is not None:
+            self.abort()
+            raise self._failure
+        if code not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_AGAIN):
+            raise self._gone(paho.error_string(code))
+
+    def _gone(self, cause: str = "the connection was closed") -> LinkError:
+        self.ready = False
+        if not self._answered:
+            return VersionRefused(f"the broker hung up on CONNECT ({cause})")
+        return self._failure or LinkError(cause)
+
+    def _announce(self, state: str) -> None:
+        sent = self._client.publish(self._names.status, _status(state), qos=1, retain=True)
+        self._published.add(sent.mid)
+
+    def _on_connect(
+        self, client: paho.Client, _: object, flags: paho.ConnectFlags, reason: ReasonCode, __: Properties | None
+    ) -> None:
+        self._answered = True
+        if reason.is_failure:
+            kind = VersionRefused if str(reason) == _UNSUPPORTED_VERSION else LinkError
+            self._failure = kind(f"the broker refused the connection: {reason}")
+            return
+        self.session_present = flags.session_present
+        five = self._version == MQTTProtocolVersion.MQTTv5
+        client.subscribe(self._names.subscription, **({"options": SubscribeOptions(qos=1)} if five else {"qos": 1}))
+
+    def _on_subscribe(
+        self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
+    ) -> None:
+        refused = [str(reason) for reason in reasons if reason.is_failure]
+        if refused:
+            self._failure = LinkError(f"the broker refused the subscription {self._names.subscription}: {refused[0]}")
+            return
+        self._announce("online")
+        self.ready = True
+
+    def _on_disconnect(
+        self, _: paho.Client, __: object, ___: paho.DisconnectFlags, reason: ReasonCode, ____: Properties | None
+    ) -> None:
+        self.ready = False
+        if self._failure is None and self._answered:
+            self._failure = LinkError(f"disconnected: {reason}")
+
+    def _on_publish(
+        self, _: paho.Client, __: object, identifier: int, ___: ReasonCode, ____: Properties | None
+    ) -> None:
+        self._published.discard(identifier)
+
+    def _on_message(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
+        self._received += 1
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""  # frames name their device themselves; the topic is a hint
+        self._deliver(self, message.mid if message.qos else 0, topic, bytes(message.payload))
+
+
+def _status(state: str) -> str:
+    return json.dumps({"state": state})
+
+
+def _tls_context(settings: Settings) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(settings.mqtt_ca) if settings.mqtt_ca else None)
+    if settings.mqtt_certificate and settings.mqtt_key:
+        context.load_cert_chain(settings.mqtt_certificate, settings.mqtt_key)
+    return context

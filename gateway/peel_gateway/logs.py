@@ -1,0 +1,79 @@
+"""Structured logs: an event and its fields, as key=value lines or as JSON lines, on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+__all__ = ["Log", "configure_logs"]
+
+_ROOT = "peel_gateway"
+
+
+class Log:
+    """A logger that takes an event and fields: `log.info("connected", broker="10.0.0.2:1883")`."""
+
+    def __init__(self, area: str) -> None:
+        self._logger = logging.getLogger(f"{_ROOT}.{area}")
+
+    def debug(self, event: str, **fields: object) -> None:
+        self._write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self._write(logging.WARNING, event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self._write(logging.ERROR, event, fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """As error, with the traceback of the exception being handled."""
+        self._logger.error(event, exc_info=True, extra={"fields": fields})
+
+    def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, event, extra={"fields": fields})
+
+
+def configure_logs(level: str, style: str) -> None:
+    """Send the gateway's logs to standard error; `style` is "text" or "json"."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if style == "json" else _TextFormatter())
+    logger = logging.getLogger(_ROOT)
+    logger.handlers[:] = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+def _record(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, object]:
+    found: dict[str, object] = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "area": record.name.rpartition(".")[2],
+        "event": record.getMessage(),
+        **getattr(record, "fields", {}),
+    }
+    if record.exc_info:
+        found["traceback"] = formatter.formatException(record.exc_info)
+    return found
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(_record(record, self), default=str, ensure_ascii=False)
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{key}={_quoted(value)}" for key, value in _record(record, self).items())
+
+
+def _quoted(value: object) -> str:
+    # Broker-supplied text may end up in a field: quoting keeps a newline in it from forging a line.
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    plain = text.isprintable() and text and not any(mark in text for mark in ' "=')
+    return text if plain else json.dumps(text, ensure_ascii=not text.isprintable())

@@ -1,0 +1,116 @@
+"""Numbers for Prometheus. What the store counts is read from it at each scrape, so it survives restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from peel_gateway.logs import Log
+from peel_gateway.store import Store, StoreError
+from peel_gateway.verdict import Verdict
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
+
+_log = Log("metrics")
+
+
+class Metrics:
+    """The gateway's own registry; nothing global, so that two gateways in one process do not mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._messages = self._counter("peel_messages", "MQTT messages stored and acknowledged.")
+        self._batch_messages = self._histogram("peel_batch_messages", "Messages per transaction.", _SIZES)
+        self._batch_seconds = self._histogram("peel_batch_seconds", "Time to screen and commit a batch.", _SECONDS)
+        self._ack_seconds = self._histogram(
+            "peel_ack_seconds", "Time from the arrival of a batch's oldest message to its acknowledgement.", _SECONDS
+        )
+        self._connections = self._counter("peel_broker_connections", "Connections made to the broker.")
+        self._sessions_lost = self._counter(
+            "peel_broker_sessions_lost", "Reconnections that found no session: reports sent meanwhile may be missing."
+        )
+        self._store_failures = Counter(
+            "peel_store_failures", "Attempts to commit that failed.", ["kind"], registry=self.registry
+        )
+        self._reloads = Counter("peel_reloads", "Reloads of devices and profiles.", ["result"], registry=self.registry)
+        self._connected_before = False
+
+    def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Add a gauge that is read at each scrape."""
+        Gauge(name, text, registry=self.registry).set_function(value)
+
+    def watch_store(self, store: Store) -> None:
+        """Add what the store counts."""
+        self.registry.register(_StoreCollector(store))
+
+    def connected(self, *, session_present: bool) -> None:
+        self._connections.inc()
+        if self._connected_before and not session_present:
+            self._sessions_lost.inc()
+        self._connected_before = True
+
+    def batch_stored(self, *, messages: int, process_seconds: float, ack_seconds: float) -> None:
+        self._messages.inc(messages)
+        self._batch_messages.observe(messages)
+        self._batch_seconds.observe(process_seconds)
+        self._ack_seconds.observe(ack_seconds)
+
+    def store_failed(self, error: StoreError) -> None:
+        self._store_failures.labels(kind=type(error).__name__).inc()
+
+    def reloaded(self, *, ok: bool) -> None:
+        self._reloads.labels(result="ok" if ok else "refused").inc()
+
+    def exposition(self) -> bytes:
+        """The text that Prometheus reads."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, buckets=buckets, registry=self.registry)
+
+
+class _StoreCollector(Collector):
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # registering must not touch the store
+
+    def collect(self) -> Iterable[Metric]:
+        try:
+            counts = self._store.counts()
+        except StoreError as error:
+            # The other numbers are worth having while the store is in trouble, this one above all.
+            _log.warning("store unreadable", cause=error)
+            yield GaugeMetricFamily("peel_store_readable", "Whether the store can be read.", value=0)
+            return
+        yield GaugeMetricFamily("peel_store_readable", "Whether the store can be read.", value=1)
+        reports = CounterMetricFamily("peel_reports", "Reports by verdict, each counted once.", labels=["verdict"])
+        dropped = CounterMetricFamily(
+            "peel_quarantine_dropped", "Pieces that left the quarantine for want of room.", labels=["verdict"]
+        )
+        for verdict in Verdict:
+            reports.add_metric([verdict.label], counts.verdicts.get(verdict, 0))
+            dropped.add_metric([verdict.label], counts.dropped.get(verdict, 0))
+        yield reports
+        yield dropped
+        for name, text, value in (
+            ("peel_poisoning_ratio", "Share of distinct reports refused or withdrawn.", counts.poisoning_ratio),
+            ("peel_quarantine_pieces", "Pieces held in quarantine.", counts.quarantined),
+            ("peel_quarantine_bytes", "Bytes of the pieces held in quarantine.", counts.quarantined_bytes),
+            ("peel_withdrawn_reports", "Accepted reports withdrawn with their device.", counts.withdrawn_past),
+            ("peel_exposed_devices", "Devices exposed.", counts.withdrawn_devices),
+            ("peel_missing_numbers", "Report numbers that were taken and never arrived.", counts.gaps),
+        ):
+            yield GaugeMetricFamily(name, text, value=value)

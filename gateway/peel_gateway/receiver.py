@@ -1,0 +1,187 @@
+"""The network side: keeps a link to the broker, fills the inbox, sends acknowledgements."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from peel_gateway.engine import Message
+from peel_gateway.inbox import Delivery, Inbox
+from peel_gateway.link import Link, LinkError, VersionRefused
+from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
+from peel_gateway.settings import Settings
+
+__all__ = ["Receiver"]
+
+_FIRST_BACKOFF_SECONDS = 0.2
+_IDLE_SECONDS = 1.0
+_STOP_SECONDS = 30.0
+# A broker that is just restarting hangs up once; one that cannot read a CONNECT of MQTT 5 does it every time.
+_HANGUPS_BEFORE_FALLBACK = 2
+
+_VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
+
+_log = Log("receiver")
+
+
+class Receiver:
+    """A thread that is connected whenever the broker lets it be.
+
+    `pause` stops reading, `stop` sends what has been acknowledged, says offline and disconnects.
+    """
+
+    def __init__(self, settings: Settings, fleet: str, inbox: Inbox, metrics: Metrics) -> None:
+        self._settings = settings
+        self._fleet = fleet
+        self._inbox = inbox
+        self._metrics = metrics
+        self._version = _VERSIONS.get(settings.mqtt_protocol, MQTTProtocolVersion.MQTTv5)
+        self._refusals = 0
+        self._stopping = threading.Event()
+        self._paused = False
+        self._acknowledged: deque[tuple[Link, Sequence[int]]] = deque()
+        self._wake_receive, self._wake_send = socket.socketpair()
+        self._wake_receive.setblocking(False)
+        self._wake_send.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="receiver", daemon=True)
+        self._away_since: float | None = time.monotonic()
+        self._cause = "not connected yet"
+
+    @property
+    def connected(self) -> bool:
+        """Whether reports can arrive now."""
+        return self._away_since is None
+
+    @property
+    def version(self) -> str:
+        """The MQTT version in use."""
+        return "5" if self._version == MQTTProtocolVersion.MQTTv5 else "3.1.1"
+
+    def trouble(self) -> tuple[float, str] | None:
+        """How long the broker has been away, and why; None while connected."""
+        since, cause = self._away_since, self._cause
+        return None if since is None else (time.monotonic() - since, cause)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def pause(self) -> None:
+        """Read no further reports; the connection stays."""
+        self._paused = True
+        self._wake()
+
+    def stop(self) -> None:
+        """Send the acknowledgements that are due, say offline, disconnect, end the thread."""
+        self._stopping.set()
+        self._wake()
+        self._thread.join(_STOP_SECONDS)
+        self._wake_receive.close()
+        self._wake_send.close()
+
+    def acknowledge(self, link: Link, identifiers: Sequence[int]) -> None:
+        """Have the network thread acknowledge messages of this link, if it still lives."""
+        self._acknowledged.append((link, identifiers))
+        self._wake()
+
+    def _run(self) -> None:
+        backoff = _FIRST_BACKOFF_SECONDS
+        while not self._stopping.is_set():
+            link = self._connect()
+            if link is not None:
+                backoff = _FIRST_BACKOFF_SECONDS
+                self._serve(link)
+            if not self._stopping.is_set():
+                # Jitter keeps a fleet of gateways from returning in step.
+                self._stopping.wait(backoff * random.uniform(0.75, 1.25))  # noqa: S311
+                backoff = min(2 * backoff, self._settings.mqtt_backoff_seconds)
+
+    def _connect(self) -> Link | None:
+        link = Link(
+            self._settings,
+            self._fleet,
+            version=self._version,
+            deliver=self._deliver,
+            wake_fd=self._wake_receive.fileno(),
+        )
+        try:
+            link.open(has_room=self._has_room, cancelled=self._stopping.is_set)
+        except Exception as error:
+            link.abort()
+            if not isinstance(error, LinkError):
+                _log.exception("unexpected answer from the broker")
+            self._note_refusal(error)
+            self._note_away(error)
+            return None
+        finally:
+            self._inbox.announce()
+        self._refusals = 0
+        self._away_since = None
+        self._metrics.connected(session_present=link.session_present)
+        _log.info(
+            "connected",
+            broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}",
+            mqtt=self.version,
+            session="resumed" if link.session_present else "new",
+        )
+        return link
+
+    def _note_refusal(self, error: Exception) -> None:
+        if not isinstance(error, VersionRefused) or self._settings.mqtt_protocol != "auto":
+            return
+        self._refusals += 1
+        if "hung up" in str(error) and self._refusals < _HANGUPS_BEFORE_FALLBACK:
+            return
+        five = self._version == MQTTProtocolVersion.MQTTv5
+        self._version = MQTTProtocolVersion.MQTTv311 if five else MQTTProtocolVersion.MQTTv5
+        self._refusals = 0
+        _log.warning("trying another version of MQTT", mqtt=self.version, cause=error)
+
+    def _note_away(self, error: Exception) -> None:
+        self._cause = str(error)
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+        _log.warning("broker away", broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}", cause=error)
+
+    def _serve(self, link: Link) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._send_acknowledgements()
+                link.step(_IDLE_SECONDS, has_room=self._has_room)
+                self._swallow_wakes()
+                self._inbox.announce()
+            self._send_acknowledgements()
+            link.close()
+        except LinkError as error:
+            self._note_away(error)
+        except Exception as error:
+            _log.exception("link failed")
+            self._note_away(error)
+        finally:
+            link.abort()
+
+    def _has_room(self) -> bool:
+        return not self._paused and self._inbox.has_room()
+
+    def _deliver(self, link: Link, identifier: int, topic: str, payload: bytes) -> None:
+        self._inbox.put(Delivery(Message(topic, payload, time.time()), link, identifier, time.monotonic()))
+
+    def _send_acknowledgements(self) -> None:
+        while self._acknowledged:
+            link, identifiers = self._acknowledged.popleft()
+            link.acknowledge(identifiers)
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError, OSError):  # a full pipe wakes just as well
+            self._wake_send.send(b"w")
+
+    def _swallow_wakes(self) -> None:
+        with suppress(BlockingIOError):
+            self._wake_receive.recv(4096)

@@ -1,0 +1,314 @@
+"""The fleet folder: name, master key, devices, profiles; and the snapshot of it that the engine works with.
+
+fleet/
+  fleet.toml        name = "greenhouse"
+  master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
+  devices.json      what `peel fleet add`, `revoke` and `note` write
+  profiles/*.toml   what the devices report
+  template.json     the part of a bundle that devices share: broker, Wi-Fi, sensors
+  bundles/*.json    one per device, mode 0600
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import stat
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from peel_core import Keyring, Profile, ProfileError, Secret, check_fleet_name, derive_keys, load_profile
+from peel_gateway.files import write_atomically
+
+__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Snapshot", "device_label", "parse_device"]
+
+ACTIVE = "active"
+REVOKED = "revoked"
+_MASTER_BYTES = 32
+_LAST_ID = 0xFFFFFFFF
+_NOTE_CHARACTERS = 200
+
+
+class FleetError(Exception):
+    """A fleet folder that cannot be used; the message names the file and says what to do."""
+
+
+def device_label(device: int) -> str:
+    """A device id as topics, listings and file names spell it: eight hexadecimal digits."""
+    return f"{device:08x}"
+
+
+def parse_device(text: str) -> int:
+    """Read a device id; hexadecimal, leading zeros may be left out."""
+    try:
+        device = int(text, 16)
+    except ValueError:
+        raise FleetError(f"device {text!r}: not a hexadecimal number such as 0000002a") from None
+    if not 0 < device <= _LAST_ID:
+        raise FleetError(f"device {text!r}: must be from 00000001 to ffffffff")
+    return device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A registered device."""
+
+    id: int
+    profile: str
+    state: str = ACTIVE
+    note: str = ""
+    created: str = ""
+
+    @property
+    def label(self) -> str:
+        return device_label(self.id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A fleet folder at one moment, ready for the engine."""
+
+    fleet: str
+    profiles: tuple[Profile, ...]
+    devices: tuple[Device, ...]
+    keyring: Keyring
+    revoked: frozenset[int]
+
+
+class Fleet:
+    """A fleet folder. Open it with `Fleet(folder)`, make one with `Fleet.create`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = self._read_name()
+
+    @classmethod
+    def create(cls, folder: Path, name: str, profiles: Sequence[Path] = ()) -> Fleet:
+        """Make a folder with a new master key; a folder that is a fleet already is left as it is."""
+        try:
+            check_fleet_name(name)
+        except ValueError as error:
+            raise FleetError(str(error)) from None
+        if (folder / "fleet.toml").exists() or (folder / "master.key").exists():
+            raise FleetError(
+                f"{folder}: is a fleet already; its master key cannot be replaced without losing its devices"
+            )
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for child in ("profiles", "bundles"):
+            (folder / child).mkdir(mode=0o700, exist_ok=True)
+        write_atomically(folder / "master.key", secrets.token_hex(_MASTER_BYTES) + "\n")
+        write_atomically(folder / "devices.json", _devices_text([]))
+        write_atomically(folder / "fleet.toml", f'name = "{name}"\n')  # last: with it the folder is a fleet
+        fleet = cls(folder)
+        for path in profiles:
+            fleet.adopt_profile(path)
+        return fleet
+
+    def adopt_profile(self, path: Path) -> Profile:
+        """Copy a profile into the folder under its name."""
+        profile = _checked_profile(path)
+        target = self.folder / "profiles" / f"{profile.name}.toml"
+        if target.exists() and _checked_profile(target).id != profile.id:
+            raise FleetError(f"{target}: exists and differs; a changed profile needs a new name")
+        write_atomically(target, path.read_text(encoding="utf-8"), mode=0o644)
+        return profile
+
+    def devices(self) -> list[Device]:
+        """All devices, by id."""
+        path = self.folder / "devices.json"
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            devices = [_device(row) for row in document["devices"]]
+        except FileNotFoundError:
+            raise FleetError(f"{path}: missing; restore it, or the gateway knows no device") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FleetError(f"{path}: cannot be read: {_said(error)}") from None
+        if len({device.id for device in devices}) != len(devices):
+            raise FleetError(f"{path}: a device is listed twice")
+        return sorted(devices, key=lambda device: device.id)
+
+    def profiles(self) -> dict[str, Profile]:
+        """All profiles, by name."""
+        found: dict[str, Profile] = {}
+        for path in sorted((self.folder / "profiles").glob("*.toml")):
+            profile = _checked_profile(path)
+            if profile.name in found:
+                raise FleetError(f"{path}: a second profile named {profile.name!r}; names must differ")
+            found[profile.name] = profile
+        return found
+
+    def device(self, device: int) -> Device:
+        """One device; FleetError when it is not registered."""
+        for candidate in self.devices():
+            if candidate.id == device:
+                return candidate
+        raise FleetError(f"device {device_label(device)}: not registered in {self.folder}; see `peel fleet list`")
+
+    def add(self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "") -> list[Device]:
+        """Register devices: those with the given ids, or `count` with the next free ones."""
+        known = self.profiles()
+        if profile not in known:
+            names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
+            raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
+        with self._changing() as devices:
+            taken = {device.id for device in devices}
+            if not ids:
+                first = max(taken, default=0) + 1
+                ids = range(first, first + count)
+            clash = sorted(taken.intersection(ids))
+            if clash or len(set(ids)) != len(ids):
+                raise FleetError(
+                    f"device {device_label(clash[0]) if clash else ''}: registered already; ids are never reused"
+                )
+            if max(ids) > _LAST_ID:
+                raise FleetError("no ids are left above the largest one in use; name free ones with --id")
+            created = datetime.now(UTC).isoformat(timespec="seconds")
+            added = [Device(id=id_, profile=profile, note=_note(note), created=created) for id_ in ids]
+            devices += added
+        return added
+
+    def revoke(self, ids: Sequence[int]) -> list[Device]:
+        """Refuse these devices' reports from now on."""
+        return self._update(ids, lambda device: replace(device, state=REVOKED))
+
+    def annotate(self, device: int, note: str) -> Device:
+        """Set a device's note."""
+        return self._update([device], lambda found: replace(found, note=_note(note)))[0]
+
+    def master(self) -> Secret:
+        """The master key; refused when anybody else could have read it."""
+        path = self.folder / "master.key"
+        try:
+            with path.open("rb") as file:
+                info = os.fstat(file.fileno())
+                text = file.read(200)
+        except OSError as error:
+            raise FleetError(f"{path}: cannot be read: {error.strerror}") from None
+        if not stat.S_ISREG(info.st_mode):
+            raise FleetError(f"{path}: not a regular file")
+        if info.st_uid != os.geteuid():
+            raise FleetError(f"{path}: belongs to user {info.st_uid}, the gateway runs as {os.geteuid()}; run chown")
+        if info.st_mode & 0o077:
+            mode = stat.S_IMODE(info.st_mode)
+            raise FleetError(
+                f"{path}: others can read it (mode {mode:04o}); run chmod 600 {path}, and think about a new key"
+            )
+        try:
+            key = bytes.fromhex(text.decode("ascii").strip())
+        except ValueError:
+            key = b""
+        if len(key) != _MASTER_BYTES:
+            raise FleetError(f"{path}: must hold {2 * _MASTER_BYTES} hexadecimal digits; restore it from your backup")
+        return Secret(key)
+
+    def snapshot(self) -> Snapshot:
+        """Read everything and derive every key."""
+        profiles = self.profiles()
+        devices = self.devices()
+        places = {name: place for place, name in enumerate(profiles)}
+        for device in devices:
+            if device.profile not in places:
+                raise FleetError(
+                    f"device {device.label}: its profile {device.profile!r} is not in {self.folder / 'profiles'}"
+                )
+        ids = np.array([device.id for device in devices], dtype=np.uint32)
+        seal_keys, index_keys = derive_keys(self.master().reveal(), self.name, ids)
+        profile_of = np.array([places[device.profile] for device in devices], dtype=np.int32)
+        try:
+            keyring = Keyring(tuple(profiles.values()), ids, profile_of, seal_keys, index_keys)
+        except ValueError as error:
+            raise FleetError(f"{self.folder}: {error}") from None
+        return Snapshot(
+            fleet=self.name,
+            profiles=tuple(profiles.values()),
+            devices=tuple(devices),
+            keyring=keyring,
+            revoked=frozenset(device.id for device in devices if device.state == REVOKED),
+        )
+
+    def fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
+        """What changes when a file of the folder changes."""
+        paths = [self.folder / "fleet.toml", self.folder / "devices.json", *(self.folder / "profiles").glob("*.toml")]
+        marks = []
+        for path in sorted(paths):
+            try:
+                info = path.stat()
+            except OSError:
+                continue
+            marks.append((path.name, info.st_mtime_ns, info.st_size, info.st_ino))
+        return tuple(marks)
+
+    def _read_name(self) -> str:
+        path = self.folder / "fleet.toml"
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            name = document["name"]
+            check_fleet_name(name)
+        except FileNotFoundError:
+            raise FleetError(
+                f"{self.folder}: not a fleet folder; make one with `peel fleet init {self.folder}`"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FleetError(f"{path}: cannot be read: {_said(error)}") from None
+        return str(name)
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Device]]:
+        """Hold the lock, hand out the list of devices, write it back."""
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            devices = self.devices()
+            yield devices
+            write_atomically(self.folder / "devices.json", _devices_text(devices))
+
+    def _update(self, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
+        wanted = set(ids)
+        with self._changing() as devices:
+            missing = wanted - {device.id for device in devices}
+            if missing:
+                raise FleetError(f"device {device_label(min(missing))}: not registered in {self.folder}")
+            devices[:] = [change(device) if device.id in wanted else device for device in devices]
+            return [device for device in devices if device.id in wanted]
+
+
+def _checked_profile(path: Path) -> Profile:
+    try:
+        return load_profile(path)
+    except ProfileError as error:
+        raise FleetError(str(error)) from None
+
+
+def _device(row: dict[str, str]) -> Device:
+    device = Device(
+        id=parse_device(row["id"]),
+        profile=row["profile"],
+        state=row["state"],
+        note=row.get("note", ""),
+        created=row.get("created", ""),
+    )
+    if device.state not in (ACTIVE, REVOKED):
+        raise ValueError(f"device {device.label}: state must be {ACTIVE} or {REVOKED}, not {device.state!r}")
+    return device
+
+
+def _devices_text(devices: Sequence[Device]) -> str:
+    rows = (json.dumps({**asdict(device), "id": device.label}, ensure_ascii=False) for device in devices)
+    return '{"peel_devices": 1, "devices": [\n' + ",\n".join(rows) + "\n]}\n"
+
+
+def _note(text: str) -> str:
+    if len(text) > _NOTE_CHARACTERS or not (text.isprintable()):
+        raise FleetError(f"note: at most {_NOTE_CHARACTERS} printable characters")
+    return text
+
+
+def _said(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

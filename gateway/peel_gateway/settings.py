@@ -1,0 +1,329 @@
+"""The gateway's settings: one table that drives the file, the environment, `--help` and the documentation.
+
+A field `mqtt_host` of `Settings` is the key `host` in the section `[mqtt]` of gateway.toml and the variable
+`PEEL_GATEWAY_MQTT_HOST`. The environment wins over the file, the file over the default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from peel_core import Secret
+
+__all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "SettingsError", "load_settings", "settings_table"]
+
+ENVIRONMENT_PREFIX = "PEEL_GATEWAY_"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message names the key, where it came from and what would be right."""
+
+
+def _setting(
+    default: Any,  # noqa: ANN401 - the field's own annotation says what it is
+    help_text: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:  # noqa: ANN401
+    metadata = {"help": help_text, "minimum": minimum, "maximum": maximum, "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings with their defaults. The order is that of the sample file."""
+
+    fleet_folder: Path = _setting(Path("fleet"), "The fleet folder made by `peel fleet init`: key, devices, profiles.")
+    fleet_reload_seconds: float = _setting(
+        5.0, "How often to look for changed devices and profiles; 0 reloads on SIGHUP only.", minimum=0, maximum=86400
+    )
+
+    mqtt_host: str = _setting("127.0.0.1", "Name or address of the broker.")
+    mqtt_port: int = _setting(1883, "Port of the broker; usually 8883 with TLS.", minimum=1, maximum=65535)
+    mqtt_protocol: str = _setting(
+        "auto",
+        "MQTT version: 5, 3.1.1, or auto, which falls back to 3.1.1 when the broker refuses 5.",
+        choices=("auto", "5", "3.1.1"),
+    )
+    mqtt_client_id: str = _setting(
+        "", "The session's name on the broker; empty means peel-gateway-<fleet>. Keep it: the session hangs on it."
+    )
+    mqtt_share: str = _setting(
+        "", "Group name of a shared subscription ($share/<group>/...), for several gateways on one fleet; empty: none."
+    )
+    mqtt_user: str = _setting("", "User name for the broker; empty connects anonymously.")
+    mqtt_password: Secret | None = _setting(None, "Password for the broker.")
+    mqtt_password_file: Path | None = _setting(None, "File that holds the password, instead of mqtt.password.")
+    mqtt_tls: bool = _setting(False, "Speak TLS and check the broker's certificate and name.")
+    mqtt_ca: Path | None = _setting(None, "PEM file with the broker's CA; empty trusts the system's authorities.")
+    mqtt_certificate: Path | None = _setting(None, "PEM file with a client certificate, where the broker wants one.")
+    mqtt_key: Path | None = _setting(None, "PEM file with the client certificate's private key.")
+    mqtt_keepalive_seconds: int = _setting(30, "Keep-alive of the connection.", minimum=5, maximum=3600)
+    mqtt_session_days: float = _setting(
+        14.0,
+        "How long the broker keeps the session, and the reports, of a gateway that is away.",
+        minimum=0.01,
+        maximum=365,
+    )
+    mqtt_window: int = _setting(
+        4096,
+        "Messages in the gateway that are not acknowledged yet (MQTT 5 receive maximum); bounds the memory.",
+        minimum=1,
+        maximum=65535,
+    )
+    mqtt_window_bytes: int = _setting(
+        67_108_864, "The same bound in bytes of payload.", minimum=65_536, maximum=4_294_967_296
+    )
+    mqtt_packet_bytes: int = _setting(
+        1_048_576,
+        "Largest message taken (MQTT 5 maximum packet size); the broker drops larger ones.",
+        minimum=1024,
+        maximum=268_435_455,
+    )
+    mqtt_backoff_seconds: float = _setting(
+        30.0, "Longest pause between two attempts to connect; it starts at 0.2 and doubles.", minimum=0.2, maximum=3600
+    )
+
+    batch_messages: int = _setting(2048, "Most messages in one transaction.", minimum=1, maximum=65535)
+    batch_seconds: float = _setting(
+        0.1, "How long a message may wait for others to share its transaction.", minimum=0, maximum=60
+    )
+
+    store_path: Path = _setting(Path("peel.sqlite"), "The SQLite file; made on first start.")
+    store_retention_days: float = _setting(
+        0.0, "Age at which log rows may be dropped (their tallies stay); 0 keeps them all.", minimum=0, maximum=36500
+    )
+
+    http_host: str = _setting("127.0.0.1", "Address to listen on; any but loopback needs http.token.")
+    http_port: int = _setting(8420, "Port to listen on; 0 turns HTTP off.", minimum=0, maximum=65535)
+    http_token: Secret | None = _setting(None, "Bearer token that clients must send, at least 16 characters.")
+    http_token_file: Path | None = _setting(None, "File that holds the token, instead of http.token.")
+    http_streams: int = _setting(32, "Most /api/events streams at a time.", minimum=1, maximum=10000)
+
+    health_broker_seconds: float = _setting(
+        60.0, "How long the broker may be away before /healthz answers 503.", minimum=0, maximum=86400
+    )
+    health_store_seconds: float = _setting(
+        5.0, "How long the store may fail before /healthz answers 503.", minimum=0, maximum=86400
+    )
+
+    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One row of the table."""
+
+    field: str
+    kind: type
+    optional: bool
+    default: object
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+
+    @property
+    def section(self) -> str:
+        return self.field.partition("_")[0]
+
+    @property
+    def key(self) -> str:
+        return self.field.partition("_")[2]
+
+    @property
+    def name(self) -> str:
+        """The dotted name: mqtt.host."""
+        return f"{self.section}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return ENVIRONMENT_PREFIX + self.field.upper()
+
+    @property
+    def secret(self) -> bool:
+        return self.kind is Secret
+
+
+def settings_table() -> tuple[Setting, ...]:
+    """Every setting, in the order of the sample."""
+    hints = get_type_hints(Settings)
+    rows = []
+    for item in dataclasses.fields(Settings):
+        kinds = [kind for kind in getattr(hints[item.name], "__args__", (hints[item.name],)) if kind is not type(None)]
+        rows.append(
+            Setting(
+                field=item.name,
+                kind=kinds[0],
+                optional=item.default is None,
+                default=item.default,
+                **item.metadata,
+            )
+        )
+    return tuple(rows)
+
+
+def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the file (if any) and the environment, and check every value."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, object] = {}
+    if path is not None:
+        values |= _from_file(path)
+    values |= _from_environment(environment)
+    settings = Settings(**values)  # type: ignore[arg-type]  # each value was parsed by its row of the table
+    return _with_secret_files(_checked_together(settings))
+
+
+def _from_file(path: Path) -> dict[str, object]:
+    try:
+        with path.open("rb") as file:
+            document = tomllib.load(file)
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{path}: no such file; `peel gateway settings --sample` prints one to start from"
+        ) from None
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not TOML: {error}") from None
+    rows = {row.name: row for row in settings_table()}
+    values = {}
+    for name, raw in _flatten(document, path).items():
+        if name not in rows:
+            raise SettingsError(f"{path}: {name}: unknown setting{_suggestion(name, list(rows))}")
+        row = rows[name]
+        if row.secret and raw != "" and mode & 0o077:
+            raise SettingsError(f"{path}: holds {name} but others can read it (mode {mode:04o}); run chmod 600 {path}")
+        values[row.field] = _parse(row, raw, f"{path}: {name}", base=path.parent)
+    return values
+
+
+def _flatten(document: Mapping[str, object], path: Path) -> dict[str, object]:
+    sections = sorted({row.section for row in settings_table()})
+    flat: dict[str, object] = {}
+    for section, content in document.items():
+        if section not in sections:
+            raise SettingsError(f"{path}: [{section}]: unknown section{_suggestion(section, sections)}")
+        if not isinstance(content, dict):
+            raise SettingsError(f"{path}: {section} must be a section, written [{section}]")
+        flat |= {f"{section}.{key}": value for key, value in content.items()}
+    return flat
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    rows = {row.variable: row for row in settings_table()}
+    values = {}
+    for variable, text in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        if variable not in rows:
+            raise SettingsError(f"{variable}: unknown setting{_suggestion(variable, list(rows))}")
+        row = rows[variable]
+        values[row.field] = _parse(row, _from_text(row, text), variable, base=Path())
+    return values
+
+
+def _from_text(row: Setting, text: str) -> object:
+    """Give the text of an environment variable the type that TOML would have given it; what does not fit stays text."""
+    try:
+        if row.kind is bool:
+            return {"true": True, "false": False}.get(text.lower(), text)
+        if row.kind in (int, float):
+            return row.kind(text)
+    except ValueError:
+        return text
+    return text
+
+
+def _parse(row: Setting, raw: object, where: str, *, base: Path) -> object:
+    if row.kind in (int, float):
+        return _number(row, raw, where)
+    if row.kind is bool:
+        if not isinstance(raw, bool):
+            raise SettingsError(f"{where}: must be true or false, not {_shown(row, raw)}")
+        return raw
+    if not isinstance(raw, str):
+        raise SettingsError(f"{where}: must be text, not {_shown(row, raw)}")
+    if row.choices and raw not in row.choices:
+        raise SettingsError(f"{where}: must be one of {', '.join(row.choices)}, not {raw!r}")
+    if row.optional and not raw:
+        return None
+    if row.kind is Secret:
+        return Secret(raw.encode())
+    return base / raw if row.kind is Path else raw
+
+
+def _number(row: Setting, raw: object, where: str) -> object:
+    right = isinstance(raw, int) if row.kind is int else isinstance(raw, int | float)
+    if not right or isinstance(raw, bool):
+        raise SettingsError(f"{where}: must be {'a whole number' if row.kind is int else 'a number'}, not {raw!r}")
+    number = row.kind(raw)
+    low, high = row.minimum, row.maximum
+    if not (low is None or number >= low) or not (high is None or number <= high):  # written so that nan fails
+        raise SettingsError(f"{where}: must be between {low:,.15g} and {high:,.15g}, not {raw!r}")
+    return number
+
+
+def _shown(row: Setting, raw: object) -> str:
+    return f"a {type(raw).__name__}" if row.secret else repr(raw)
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
+
+
+def _checked_together(settings: Settings) -> Settings:
+    for secret, file in (("mqtt_password", "mqtt_password_file"), ("http_token", "http_token_file")):
+        if getattr(settings, secret) is not None and getattr(settings, file) is not None:
+            raise SettingsError(f"{_dotted(secret)} and {_dotted(file)}: give one of them, not both")
+    for one, other in (("mqtt_certificate", "mqtt_key"), ("mqtt_key", "mqtt_certificate")):
+        if getattr(settings, one) is not None and getattr(settings, other) is None:
+            raise SettingsError(f"{_dotted(one)}: needs {_dotted(other)} too")
+    if not settings.mqtt_tls and (settings.mqtt_ca or settings.mqtt_certificate):
+        raise SettingsError("mqtt.tls: is false, yet mqtt.ca or mqtt.certificate is set; set mqtt.tls = true")
+    if "/" in settings.mqtt_share or "+" in settings.mqtt_share or "#" in settings.mqtt_share:
+        raise SettingsError("mqtt.share: a group name has no '/', '+' or '#'")
+    if not settings.mqtt_host:
+        raise SettingsError("mqtt.host: is empty; name the broker")
+    return settings
+
+
+def _with_secret_files(settings: Settings) -> Settings:
+    found = {}
+    for secret, file in (("mqtt_password", "mqtt_password_file"), ("http_token", "http_token_file")):
+        path = getattr(settings, file)
+        if path is not None:
+            found[secret] = _read_secret(path, _dotted(file))
+    return dataclasses.replace(settings, **found)
+
+
+def _read_secret(path: Path, name: str) -> Secret:
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read(4096).strip()
+    except OSError as error:
+        raise SettingsError(f"{name}: cannot read {path}: {error.strerror}") from None
+    if mode & 0o077:
+        raise SettingsError(f"{name}: {path} can be read by others (mode {mode:04o}); run chmod 600 {path}")
+    if not text:
+        raise SettingsError(f"{name}: {path} is empty")
+    return Secret(text)
+
+
+def _dotted(field: str) -> str:
+    return field.replace("_", ".", 1)

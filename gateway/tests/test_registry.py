@@ -1,0 +1,248 @@
+"""The fleet folder and the bundles made from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_core import derive_keys
+from peel_gateway.bundle import load_template, write_bundles
+from peel_gateway.registry import REVOKED, Fleet, FleetError, parse_device
+
+FIRMWARE = Path(__file__).parents[2] / "firmware"
+
+PROFILE = """
+name = "climate"
+mechanism = "harmony"
+epsilon = 1.0
+seed = 7
+quota = 96
+period = 86400
+[[attribute]]
+name = "temperature"
+unit = "degC"
+low = -10
+high = 50
+[[attribute]]
+name = "soil"
+unit = ""
+low = 0
+high = 1
+"""
+KRR = """
+name = "state"
+mechanism = "krr"
+epsilon = 2.0
+seed = 3
+quota = 10
+period = 60
+[[attribute]]
+name = "door"
+categories = ["open", "shut", "jammed"]
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    for name, text in (("a.toml", PROFILE), ("b.toml", KRR)):
+        (tmp_path / name).write_text(text)
+    return Fleet.create(tmp_path / "fleet", "greenhouse", [tmp_path / "a.toml", tmp_path / "b.toml"])
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_create_makes_a_private_key_and_never_replaces_it(fleet: Fleet) -> None:
+    key = fleet.folder / "master.key"
+    assert mode(key) == 0o600
+    assert len(bytes.fromhex(key.read_text())) == 32
+    before = key.read_text()
+    with pytest.raises(FleetError, match="is a fleet already"):
+        Fleet.create(fleet.folder, "other")
+    assert key.read_text() == before
+    assert before.strip() not in repr(fleet.master())
+
+
+def test_create_refuses_a_name_that_no_topic_may_have(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="fleet name 'Big/Fleet'"):
+        Fleet.create(tmp_path / "f", "Big/Fleet")
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.parametrize("wrong", [0o640, 0o604, 0o660, 0o644])
+def test_a_key_that_others_can_read_is_refused(fleet: Fleet, wrong: int) -> None:
+    (fleet.folder / "master.key").chmod(wrong)
+    with pytest.raises(FleetError, match=r"others can read it .*chmod 600"):
+        fleet.snapshot()
+
+
+@pytest.mark.parametrize("content", ["", "ab", "zz" * 32, "00" * 31, "00" * 33, "00" * 100])
+def test_a_key_of_another_length_is_refused(fleet: Fleet, content: str) -> None:
+    (fleet.folder / "master.key").write_text(content)
+    with pytest.raises(FleetError, match="64 hexadecimal digits") as caught:
+        fleet.master()
+    assert not content or content not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+def test_a_key_of_somebody_else_is_refused(fleet: Fleet) -> None:
+    os.chown(fleet.folder / "master.key", 65534, 65534)
+    with pytest.raises(FleetError, match="belongs to user 65534"):
+        fleet.master()
+
+
+def test_add_counts_up_and_never_reuses(fleet: Fleet) -> None:
+    assert [device.label for device in fleet.add("climate", count=3)] == ["00000001", "00000002", "00000003"]
+    assert [device.id for device in fleet.add("state", ids=[0x2A])] == [42]
+    assert [device.id for device in fleet.add("climate")] == [43]
+    with pytest.raises(FleetError, match="0000002a: registered already"):
+        fleet.add("climate", ids=[42])
+    with pytest.raises(FleetError, match="there is: climate, state"):
+        fleet.add("weather")
+    assert len(fleet.devices()) == 5
+
+
+def test_snapshot_derives_the_keys_and_knows_the_revoked(fleet: Fleet) -> None:
+    fleet.add("state", ids=[9])
+    fleet.add("climate", ids=[5, 7])
+    fleet.revoke([7])
+    snapshot = fleet.snapshot()
+    assert snapshot.revoked == {7}
+    assert snapshot.keyring.device_ids.tolist() == [5, 7, 9]
+    names = [snapshot.keyring.profiles[place].name for place in snapshot.keyring.profile_of]
+    assert names == ["climate", "climate", "state"]
+    seal, index = derive_keys(fleet.master().reveal(), "greenhouse", np.array([5, 7, 9], np.uint32))
+    assert np.array_equal(snapshot.keyring.seal_keys, seal)
+    assert np.array_equal(snapshot.keyring.index_keys, index)
+
+
+def test_an_empty_fleet_is_a_fleet(fleet: Fleet) -> None:
+    assert len(fleet.snapshot().keyring.device_ids) == 0
+
+
+def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
+    fleet.add("climate", count=2)
+    fleet.revoke([1])
+    fleet.annotate(2, "by the door, ünïcode")
+    again = Fleet(fleet.folder)
+    assert again.device(1).state == REVOKED
+    assert again.device(2).note == "by the door, ünïcode"
+    with pytest.raises(FleetError, match="00000063: not registered"):
+        fleet.revoke([99])
+    with pytest.raises(FleetError, match="printable"):
+        fleet.annotate(2, "a\nb")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot be read"),
+        ("{}", "'devices' is missing"),
+        ('{"devices": [{"id": "1", "profile": "climate"}]}', "'state' is missing"),
+        ('{"devices": [{"id": "1", "profile": "climate", "state": "gone"}]}', "state must be"),
+        ('{"devices": [{"id": "0", "profile": "climate", "state": "active"}]}', "must be from 00000001"),
+        ('{"devices": [{"id": "1", "profile": "nope", "state": "active"}]}', "its profile 'nope' is not in"),
+        (
+            '{"devices": [{"id": "1", "profile": "climate", "state": "active"},'
+            '{"id": "01", "profile": "climate", "state": "active"}]}',
+            "listed twice",
+        ),
+    ],
+)
+def test_a_broken_list_is_refused(fleet: Fleet, text: str, said: str) -> None:
+    (fleet.folder / "devices.json").write_text(text)
+    with pytest.raises(FleetError) as caught:
+        fleet.snapshot()
+    assert said in str(caught.value)
+
+
+def test_two_profiles_of_one_name_are_refused(fleet: Fleet) -> None:
+    (fleet.folder / "profiles" / "copy.toml").write_text(PROFILE)
+    with pytest.raises(FleetError, match="second profile named 'climate'"):
+        fleet.snapshot()
+
+
+def test_a_changed_profile_needs_a_new_name(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "changed.toml").write_text(PROFILE.replace("epsilon = 1.0", "epsilon = 4.0"))
+    with pytest.raises(FleetError, match="needs a new name"):
+        fleet.adopt_profile(tmp_path / "changed.toml")
+
+
+def test_the_fingerprint_follows_the_files(fleet: Fleet) -> None:
+    before = fleet.fingerprint()
+    assert fleet.fingerprint() == before
+    fleet.add("climate")
+    assert fleet.fingerprint() != before
+
+
+@pytest.mark.parametrize("text", ["", "xyz", "0", "100000000", "-1"])
+def test_bad_device_ids(text: str) -> None:
+    with pytest.raises(FleetError, match="device"):
+        parse_device(text)
+
+
+def test_a_bundle_holds_one_devices_keys_and_the_firmware_takes_it(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.add("climate", ids=[0x2A, 0x2B])
+    template = tmp_path / "template.json"
+    sensors = {"temperature": {"kind": "internal_temperature"}, "soil": {"kind": "adc", "pin": 26}}
+    template.write_text(
+        json.dumps(
+            {
+                "mqtt": {"host": "broker", "port": 8883, "user": "u", "password": "p", "tls": True, "ca": "ca.der"},
+                "wifi": {"ssid": "net", "password": "w"},
+                "sensors": sensors,
+                "board": "pico_w",
+            }
+        )
+    )
+    template.chmod(0o600)
+    path, other = write_bundles(fleet, fleet.devices(), load_template(template), first_number=1000)
+    assert mode(path) == mode(other) == 0o600
+    bundle = json.loads(path.read_text())
+    seal, index = derive_keys(fleet.master().reveal(), "greenhouse", np.array([0x2A], np.uint32))
+    assert (bundle["seal_key"], bundle["index_key"]) == (seal[0].tobytes().hex(), index[0].tobytes().hex())
+    assert fleet.master().reveal().hex() not in path.read_text()
+    assert bundle["seal_key"] not in other.read_text()
+    assert json.loads(other.read_text())["seed"] != bundle["seed"]
+
+    monkeypatch.syspath_prepend(str(FIRMWARE))
+    config = __import__("peel_device.config", fromlist=["config"]).load(path.read_text())
+    assert (config.device, config.fleet, config.first_number) == (0x2A, "greenhouse", 1000)
+    assert config.profile.id == fleet.profiles()["climate"].id
+    assert config.interval_ms == 900_000
+    for name in [name for name in sys.modules if name.startswith("peel_device")]:
+        del sys.modules[name]
+
+
+def test_the_firmware_takes_a_krr_bundle(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = fleet.add("state")
+    (path,) = write_bundles(fleet, devices, {"sensors": {"door": {"kind": "adc", "pin": 26, "edges": [1, 2]}}})
+    monkeypatch.syspath_prepend(str(FIRMWARE))
+    config = __import__("peel_device.config", fromlist=["config"]).load(path.read_text())
+    assert config.profile.categories == ["open", "shut", "jammed"]
+    for name in [name for name in sys.modules if name.startswith("peel_device")]:
+        del sys.modules[name]
+
+
+def test_templates_are_checked(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text('{"seal_key": "00"}')
+    with pytest.raises(FleetError, match="seal_key: does not belong"):
+        load_template(path)
+    path.write_text('{"mqtt": {"password": "hush"}}')
+    path.chmod(0o644)
+    with pytest.raises(FleetError, match="chmod 600") as caught:
+        load_template(path)
+    assert "hush" not in str(caught.value)
+    path.write_text("[]")
+    with pytest.raises(FleetError, match="JSON object"):
+        load_template(path)

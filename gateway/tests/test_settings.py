@@ -1,0 +1,130 @@
+"""Settings: order of sources, errors that name the key, secrets that stay hidden, generated texts that are current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from peel_core import Secret
+from peel_gateway.settings import Settings, SettingsError, load_settings, settings_table
+from peel_gateway.settings_text import SAMPLE_NAME, help_text, markdown_table, sample_toml
+
+GATEWAY = Path(__file__).parents[1]
+
+
+def write(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_defaults_come_from_the_table() -> None:
+    assert load_settings(None, {}) == Settings()
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+    file = write(tmp_path / "g.toml", '[mqtt]\nhost = "from-file"\nport = 1900\n')
+    settings = load_settings(file, {"PEEL_GATEWAY_MQTT_HOST": "from-env", "OTHER": "ignored"})
+    assert (settings.mqtt_host, settings.mqtt_port, settings.http_port) == ("from-env", 1900, 8420)
+
+
+def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
+    file = write(tmp_path / "g.toml", '[store]\npath = "data/x.sqlite"\n')
+    assert load_settings(file, {}).store_path == tmp_path / "data/x.sqlite"
+    assert load_settings(None, {"PEEL_GATEWAY_STORE_PATH": "x.sqlite"}).store_path == Path("x.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[mqtt]\nhots = "x"', "mqtt.hots: unknown setting; did you mean mqtt.host?"),
+        ('[mqtp]\nhost = "x"', "[mqtp]: unknown section; did you mean mqtt?"),
+        ('mqtt = "x"', "mqtt must be a section"),
+        ('[mqtt]\nport = "1883"', "mqtt.port: must be a whole number, not '1883'"),
+        ("[mqtt]\nport = 0", "mqtt.port: must be between 1 and 65,535, not 0"),
+        ("[mqtt]\nport = true", "mqtt.port: must be a whole number"),
+        ("[batch]\nseconds = nan", "batch.seconds: must be between"),
+        ('[mqtt]\ntls = "yes"', "mqtt.tls: must be true or false, not 'yes'"),
+        ("[mqtt]\nhost = 5", "mqtt.host: must be text, not 5"),
+        ('[log]\nlevel = "loud"', "log.level: must be one of debug, info, warning, error"),
+        ("[mqtt", "not TOML"),
+        ('[mqtt]\nca = "ca.pem"', "mqtt.tls: is false"),
+        ('[mqtt]\ntls = true\nkey = "k.pem"', "mqtt.key: needs mqtt.certificate too"),
+        ('[mqtt]\nshare = "a/b"', "mqtt.share"),
+    ],
+)
+def test_errors_name_the_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=r".") as caught:
+        load_settings(write(tmp_path / "g.toml", text), {})
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("PEEL_GATEWAY_MQTT_PROT", "1", "did you mean PEEL_GATEWAY_MQTT_PORT?"),
+        ("PEEL_GATEWAY_MQTT_PORT", "many", "PEEL_GATEWAY_MQTT_PORT: must be a whole number, not 'many'"),
+        ("PEEL_GATEWAY_MQTT_TLS", "1", "PEEL_GATEWAY_MQTT_TLS: must be true or false"),
+    ],
+)
+def test_errors_name_the_variable(variable: str, value: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(None, {variable: value})
+    assert said in str(caught.value)
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such file"):
+        load_settings(tmp_path / "none.toml", {})
+
+
+def test_secrets_hide_and_need_a_private_file(tmp_path: Path) -> None:
+    text = '[mqtt]\nuser = "u"\npassword = "tell-nobody"\n'
+    settings = load_settings(write(tmp_path / "g.toml", text), {})
+    assert settings.mqtt_password == Secret(b"tell-nobody")
+    assert "tell-nobody" not in repr(settings)
+    with pytest.raises(SettingsError, match=r"mqtt\.password but others can read it \(mode 0644\)") as caught:
+        load_settings(write(tmp_path / "open.toml", text, 0o644), {})
+    assert "tell-nobody" not in str(caught.value)
+
+
+def test_a_wrong_type_of_secret_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(write(tmp_path / "g.toml", "[http]\ntoken = 918273645\n"), {})
+    assert "918273645" not in str(caught.value)
+
+
+def test_secret_files(tmp_path: Path) -> None:
+    token = write(tmp_path / "token", "0123456789abcdef\n")
+    assert load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(token)}).http_token == Secret(b"0123456789abcdef")
+    with pytest.raises(SettingsError, match="not both"):
+        load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(token), "PEEL_GATEWAY_HTTP_TOKEN": "x" * 16})
+    token.chmod(0o640)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(token)})
+    with pytest.raises(SettingsError, match="cannot read"):
+        load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(tmp_path / "none")})
+
+
+def test_the_sample_is_current_and_holds_the_defaults(tmp_path: Path) -> None:
+    committed = (GATEWAY / SAMPLE_NAME).read_text()
+    assert committed == sample_toml(), f"run: peel gateway settings --sample > gateway/{SAMPLE_NAME}"
+    keys = "|".join(row.key for row in settings_table())
+    uncommented = re.sub(rf"^# ((?:{keys}) = )", r"\1", committed, flags=re.MULTILINE)
+    settings = load_settings(write(tmp_path / "g.toml", uncommented), {})
+    relative = {"fleet_folder": tmp_path / "fleet", "store_path": tmp_path / "peel.sqlite"}
+    for row in settings_table():
+        assert getattr(settings, row.field) == relative.get(row.field, row.default), row.name
+
+
+def test_the_guide_has_the_current_table() -> None:
+    assert markdown_table() in (GATEWAY.parent / "docs" / "gateway.md").read_text(), (
+        "replace the table in docs/gateway.md with the output of: peel gateway settings --markdown"
+    )
+
+
+def test_the_help_names_every_setting() -> None:
+    text = help_text()
+    assert all(row.name in text and row.help in text for row in settings_table())
