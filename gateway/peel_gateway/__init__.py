@@ -1,0 +1,1 @@
+"""The Peel gateway: reports in over MQTT, screened estimates and exposures out."""

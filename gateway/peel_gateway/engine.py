@@ -1,0 +1,182 @@
+"""The engine: a batch of messages in, one transaction out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from peel_core import Keyring, open_many
+from peel_core.projection import reconstruction
+
+from peel_gateway.book import Book
+from peel_gateway.plan import ExposedDevice, Plan, Policy, plan_batch
+from peel_gateway.store import Store, Transaction
+from peel_gateway.verdict import Verdict
+
+__all__ = ["BatchReport", "Engine", "ExposedDevice", "Message", "Registry"]
+
+
+class Registry(Protocol):
+    """What the engine needs to know of a fleet at a time."""
+
+    @property
+    def keyring(self) -> Keyring:
+        """Profiles, devices and their keys."""
+
+    @property
+    def revoked(self) -> frozenset[int]:
+        """Devices whose reports are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One MQTT message."""
+
+    topic: str
+    payload: bytes
+    received: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchReport:
+    """What became of a batch."""
+
+    messages: int
+    reports: int
+    """Frames and faulty pieces."""
+    counts: Mapping[Verdict, int]
+    """Reports by verdict; verdicts that nobody got are absent."""
+    exposed_devices: Sequence[ExposedDevice]
+    """Devices that this batch exposed."""
+    gaps: int
+    """Numbers that were settled as missing."""
+    dropped: int
+    """Pieces that left the quarantine for want of room."""
+    generation: int
+    seconds: float
+    """Time from decode to commit."""
+
+
+class Engine:
+    """Screens batches and writes each in one transaction.
+
+    Parameters
+    ----------
+    store : Store
+        The engine writes to it and keeps a copy of the device states in memory; other processes may write too.
+    residual_limit : float
+        Largest residual of a codeword, relative. Honest ones leave below 1e-3 (a sound seed proves it), altered ones above 1e-2.
+    alpha : float
+        Largest probability of ever exposing an honest device by statistics.
+    accept_unsealed : bool
+        Take unsealed frames at their word, from devices that never sent a sealed one. For the lab and closed networks.
+    withdraw_faulty : bool
+        Whether a report that only the device itself can have made wrong (rule, support, structure, reused, flood) withdraws the device
+        like the statistics do. If not, such a report is refused and the device only marked.
+    number_allowance : int
+        Numbers granted once per device beyond its quota: what its outbox held at first contact, and skipped blocks.
+    clock : callable
+        Unix seconds, for the token bucket.
+
+    Nothing but `load` and `process` changes the engine, and `process` may be called from one thread at a time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        residual_limit: float = 3e-3,
+        alpha: float = 1e-6,
+        accept_unsealed: bool = False,
+        withdraw_faulty: bool = True,
+        number_allowance: int = 1024,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self._policy = Policy(
+            residual_limit=residual_limit,
+            alpha=alpha,
+            withdraw_faulty=withdraw_faulty,
+            number_allowance=number_allowance,
+        )
+        self._accept_unsealed = accept_unsealed
+        self._clock = clock
+        self._keyring: Keyring | None = None
+        self._revoked: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self._gammas: list[npt.NDArray[np.float32]] = []
+        self._book: Book | None = None
+
+    def load(self, registry: Registry) -> None:
+        """Take devices, profiles and revocations from now on; call again when they have changed.
+
+        Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted, and changes nothing then.
+        """
+        known = {}
+        if self._keyring is not None:
+            pairs = zip(self._keyring.profiles, self._gammas, strict=True)
+            known = {(profile.seed, profile.width): gamma for profile, gamma in pairs}
+        gammas = [
+            known[key] if (key := (profile.seed, profile.width)) in known else reconstruction(*key)
+            for profile in registry.keyring.profiles
+        ]
+        self._gammas = gammas
+        self._keyring = registry.keyring
+        self._revoked = np.array(sorted(registry.revoked), np.int64)
+        self._book = None
+
+    def process(self, messages: Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
+        """Screen messages and commit all effects in one transaction.
+
+        Parameters
+        ----------
+        taken : sequence of int
+            Exposures that these messages were taken from (replay): removed in the same transaction.
+
+        Raises
+        ------
+        StoreError
+            Nothing was applied: call again with the same messages, or give up without acknowledging them.
+        """
+        started = time.perf_counter()
+        if self._keyring is None:
+            raise RuntimeError("the engine has no devices yet; call load first")
+        opened = open_many(self._keyring, [message.payload for message in messages], accept_unsealed=self._accept_unsealed)
+        with self.store.begin() as transaction:
+            book = self._current_book(self._keyring, transaction)
+            transaction.take(taken)
+            plan = plan_batch(
+                messages,
+                opened,
+                book=book,
+                gammas=self._gammas,
+                revoked=self._revoked,
+                policy=self._policy,
+                transaction=transaction,
+                now=round(self._clock() * 1000),
+                bucket_seconds=self.store.bucket_seconds,
+            )
+            written = transaction.write(plan.write)
+            generation = transaction.generation
+        self._book = book
+        book.apply(plan.change, written.left, generation)
+        return BatchReport(
+            messages=len(messages),
+            reports=len(opened),
+            counts=plan.write.counts,
+            exposed_devices=plan.exposed_devices,
+            gaps=len(plan.write.gaps),
+            dropped=written.dropped,
+            generation=generation,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _current_book(self, keyring: Keyring, transaction: Transaction) -> Book:
+        """The book, read again when it is not there or when somebody else has written."""
+        if self._book is not None and self._book.generation == transaction.generation:
+            return self._book
+        return Book.load(keyring, transaction)

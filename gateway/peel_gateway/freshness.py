@@ -1,0 +1,92 @@
+"""Freshness: which numbers are new, which come again, and how far numbers may have advanced."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["RATE_SLACK", "SAVED_PERIODS", "Repeat", "advance_tick", "last_allowed", "repeats"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+RATE_SLACK = 1.1
+"""A device's clock may run this much fast (RC oscillators in deep sleep are off by several per cent)."""
+SAVED_PERIODS = 2
+"""Quotas in hand: the device saves up to one, the other is taken while the first is on its way."""
+
+_NUMBER_MAX = 2**48 - 1
+
+
+class Repeat(enum.IntEnum):
+    """How a report relates to what came before under its number."""
+
+    FRESH = 0
+    SAME = 1
+    OTHER = 2
+
+
+def last_allowed(
+    first_number: Ints, first_tick: Ints, tick: int, quota: Ints, period: Ints, allowance: int
+) -> Ints:
+    """The largest number that each device may have reached.
+
+    ::
+
+        first_number + allowance + 2 quota + 1.1 quota (tick - first_tick) / period
+
+    A device takes at most `quota` numbers per `period`, saved up to `quota`, skipped ones included (specification, section 10), and its account
+    never lapses: what it was entitled to while it was offline it may deliver at once. So the bound grows from first contact on and has no cap.
+
+    Parameters
+    ----------
+    first_number, first_tick : int64, shape (N,)
+        Number and tick (milliseconds) at first contact.
+    quota, period : int64, shape (N,)
+        Numbers per period, seconds.
+    allowance : int
+        Numbers granted once per device: what its outbox held at first contact, and blocks of numbers skipped by power cuts.
+    """
+    elapsed = np.maximum(tick - first_tick, 0).astype(np.float64)
+    earned = np.floor(RATE_SLACK * quota * elapsed / (1000.0 * period))
+    earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)
+    return np.asarray(np.minimum(first_number + allowance + SAVED_PERIODS * quota + earned, _NUMBER_MAX))
+
+
+def advance_tick(tick: int, wall: int, now: int) -> int:
+    """The gateway's own time after wall-clock time went from `wall` to `now` (all milliseconds).
+
+    It never runs backwards. A clock set back stops it for one step, so no tokens are taken away and none are granted twice; a clock set
+    forward grants the jump, which favours devices. `wall` is 0 in a new store.
+    """
+    return tick if wall == 0 else tick + max(0, now - wall)
+
+
+def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: Ints) -> Ints:
+    """Compare each report with the log and with the reports before it in the batch.
+
+    Parameters
+    ----------
+    device, number, body : int64, shape (N,)
+        In order of arrival.
+    logged, logged_body : shape (N,)
+        Whether the log has this device and number, and the body it has.
+
+    Returns
+    -------
+    int64, shape (N,)
+        `Repeat` codes: exactly one report of those that share a new number is FRESH, the first.
+    """
+    if not len(device):
+        return np.zeros(0, np.int64)
+    order = np.lexsort((np.arange(len(device)), number, device))
+    starts = np.ones(len(order), np.bool_)
+    starts[1:] = (device[order][1:] != device[order][:-1]) | (number[order][1:] != number[order][:-1])
+    leader = np.empty(len(order), np.int64)
+    leader[order] = order[starts][np.cumsum(starts) - 1]
+    reference = np.where(logged, logged_body, body[leader])
+    result = np.where(body == reference, Repeat.SAME, Repeat.OTHER)
+    result[(leader == np.arange(len(device))) & ~logged] = Repeat.FRESH
+    return np.asarray(result, dtype=np.int64)

@@ -1,0 +1,133 @@
+"""The SQLite schema and how older files become newer ones.
+
+`MIGRATIONS[n]` takes a file from version n to n + 1; `PRAGMA user_version` says where a file is. A published migration never changes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "VERSION"]
+
+APPLICATION_ID = 0x5045454C
+"""`PEEL`: tells our files from other SQLite files."""
+
+_VERSION_1 = """
+-- The log: every report whose seal verified and whose number was fresh. Everything below is a function of it.
+CREATE TABLE log (
+    device   INTEGER NOT NULL,
+    number   INTEGER NOT NULL,
+    profile  INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    verdict  INTEGER NOT NULL,
+    idx      INTEGER NOT NULL,
+    sign     INTEGER NOT NULL,
+    cohort   INTEGER NOT NULL,
+    late     INTEGER NOT NULL,
+    body     INTEGER NOT NULL,
+    PRIMARY KEY (device, number)
+) WITHOUT ROWID;
+
+-- Numbers that never came, with the attribute each of them assigns: settled once, part of the log.
+CREATE TABLE gap (
+    device  INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    profile INTEGER NOT NULL,
+    idx     INTEGER NOT NULL,
+    PRIMARY KEY (device, number)
+) WITHOUT ROWID;
+
+-- Sums of log rows and gaps that retention has dropped.
+CREATE TABLE pruned (
+    device   INTEGER NOT NULL,
+    profile  INTEGER NOT NULL,
+    bucket   INTEGER NOT NULL,
+    idx      INTEGER NOT NULL,
+    verdict  INTEGER NOT NULL,
+    plus     INTEGER NOT NULL,
+    minus    INTEGER NOT NULL,
+    agree    INTEGER NOT NULL,
+    disagree INTEGER NOT NULL,
+    fresh    INTEGER NOT NULL,
+    PRIMARY KEY (device, profile, bucket, idx, verdict)
+) WITHOUT ROWID;
+
+CREATE TABLE pruned_gap (
+    device  INTEGER NOT NULL,
+    profile INTEGER NOT NULL,
+    idx     INTEGER NOT NULL,
+    gaps    INTEGER NOT NULL,
+    PRIMARY KEY (device, profile, idx)
+) WITHOUT ROWID;
+
+CREATE TABLE device (
+    device         INTEGER PRIMARY KEY,
+    first_number   INTEGER NOT NULL,
+    first_tick     INTEGER NOT NULL,
+    last_number    INTEGER NOT NULL,
+    settled        INTEGER NOT NULL,
+    low_water      INTEGER NOT NULL,
+    sealed         INTEGER NOT NULL,
+    cause          INTEGER NOT NULL,
+    cause_time     INTEGER NOT NULL,
+    withdrawn      INTEGER NOT NULL,
+    first_received INTEGER NOT NULL,
+    last_received  INTEGER NOT NULL
+);
+
+CREATE TABLE evidence (
+    device   INTEGER NOT NULL,
+    profile  INTEGER NOT NULL,
+    idx      INTEGER NOT NULL,
+    plus     INTEGER NOT NULL,
+    minus    INTEGER NOT NULL,
+    agree    INTEGER NOT NULL,
+    disagree INTEGER NOT NULL,
+    fresh    INTEGER NOT NULL,
+    gaps     INTEGER NOT NULL,
+    PRIMARY KEY (device, profile, idx)
+) WITHOUT ROWID;
+
+CREATE TABLE tally (
+    profile         INTEGER NOT NULL,
+    bucket          INTEGER NOT NULL,
+    idx             INTEGER NOT NULL,
+    plus            INTEGER NOT NULL,
+    minus           INTEGER NOT NULL,
+    withdrawn_plus  INTEGER NOT NULL,
+    withdrawn_minus INTEGER NOT NULL,
+    PRIMARY KEY (profile, bucket, idx)
+) WITHOUT ROWID;
+
+-- Exposures and quarantine: bounded, oldest first out.
+CREATE TABLE exposure (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    verdict  INTEGER NOT NULL,
+    blamed   INTEGER NOT NULL,
+    device   INTEGER NOT NULL,
+    number   INTEGER NOT NULL,
+    profile  INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    topic    TEXT NOT NULL,
+    raw      BLOB NOT NULL,
+    digest   BLOB UNIQUE,
+    evidence TEXT NOT NULL
+);
+CREATE INDEX exposure_blamed ON exposure (blamed, id);
+CREATE INDEX exposure_device ON exposure (device, id);
+
+-- Totals: reports by verdict, pieces that left the quarantine by verdict, and what the quarantine holds by class.
+CREATE TABLE counter (
+    kind  TEXT NOT NULL,
+    key   INTEGER NOT NULL,
+    value INTEGER NOT NULL,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO meta VALUES ('generation', 0), ('tick', 0), ('wall', 0);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+VERSION = len(MIGRATIONS)

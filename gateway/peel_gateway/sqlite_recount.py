@@ -1,0 +1,79 @@
+"""Recount on SQLite: every cached number once more from the log, and what differs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from peel_gateway.sqlite_transaction import REPORTS_SQL
+from peel_gateway.store import Difference
+from peel_gateway.verdict import LOGGED, Verdict
+
+__all__ = ["differences"]
+
+_COUNTED = int(Verdict.ACCEPTED)
+_EVIDENCE = f"({int(Verdict.ACCEPTED)}, {int(Verdict.STATISTICS)})"
+
+_TALLIES = f"""
+    SELECT profile, bucket, idx, SUM(plus), SUM(minus), SUM(plus * gone), SUM(minus * gone)
+    FROM (SELECT reports.*, device.withdrawn AS gone FROM ({REPORTS_SQL}) AS reports JOIN device USING (device))
+    WHERE verdict = {_COUNTED} GROUP BY profile, bucket, idx
+"""  # noqa: S608
+
+_DEVICE_EVIDENCE = f"""
+    SELECT device, profile, idx, SUM(plus), SUM(minus), SUM(agree), SUM(disagree), SUM(fresh), SUM(gaps) FROM (
+        SELECT device, profile, idx, plus, minus, agree, disagree, fresh, 0 AS gaps
+        FROM ({REPORTS_SQL}) WHERE verdict IN {_EVIDENCE}
+        UNION ALL SELECT device, profile, idx, 0, 0, 0, 0, 0, 1 FROM gap
+        UNION ALL SELECT device, profile, idx, 0, 0, 0, 0, 0, gaps FROM pruned_gap
+    ) GROUP BY device, profile, idx
+"""  # noqa: S608
+
+_COUNTERS = f"""
+    SELECT verdict, SUM(rows) FROM (
+        SELECT verdict, plus + minus AS rows FROM ({REPORTS_SQL})
+        UNION ALL SELECT verdict, 1 FROM exposure WHERE verdict NOT IN ({", ".join(str(int(v)) for v in LOGGED)})
+        UNION ALL SELECT key, value FROM counter WHERE kind = 'dropped' AND key NOT IN ({", ".join(str(int(v)) for v in LOGGED)})
+    ) GROUP BY verdict
+"""  # noqa: S608
+
+_WITHDRAWN = f"""
+    SELECT 0, SUM(plus + minus) FROM ({REPORTS_SQL}) JOIN device USING (device) WHERE verdict = {_COUNTED} AND withdrawn
+"""  # noqa: S608
+
+
+def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator[Difference]:
+    """Yield each tally, evidence count, counter and device mark that is not what the log says."""
+    values = {"bucket": bucket_seconds}
+    compare = [
+        ("tally", "SELECT * FROM tally", _TALLIES, 3),
+        ("evidence", "SELECT * FROM evidence", _DEVICE_EVIDENCE, 3),
+        ("counter", f"SELECT key, value FROM counter WHERE kind = 'verdict' AND key != {int(Verdict.REDELIVERED)}",
+         _COUNTERS, 1),
+        ("withdrawn", "SELECT key, value FROM counter WHERE kind = 'withdrawn'", _WITHDRAWN, 1),
+        ("held", "SELECT key, value FROM counter WHERE kind = 'held'",
+         "SELECT blamed, COUNT(*) FROM exposure GROUP BY blamed", 1),
+        ("held_bytes", "SELECT key, value FROM counter WHERE kind = 'held_bytes'",
+         "SELECT blamed, SUM(LENGTH(raw)) FROM exposure GROUP BY blamed", 1),
+        ("last_number", "SELECT device, last_number FROM device WHERE last_number > low_water",
+         "SELECT device, MAX(number) FROM log GROUP BY device", 1),
+    ]  # fmt: skip
+    for table, stored, recounted, keys in compare:
+        yield from _compare(
+            table,
+            _by_key(connection.execute(stored, values if ":bucket" in stored else {}), keys),
+            _by_key(connection.execute(recounted, values if ":bucket" in recounted else {}), keys),
+        )
+
+
+def _by_key(rows: Iterator[tuple[int, ...]] | sqlite3.Cursor, keys: int) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Rows as a mapping; rows of zeros are the same as no row."""
+    return {row[:keys]: row[keys:] for row in rows if any(row[keys:])}
+
+
+def _compare(
+    table: str, stored: dict[tuple[int, ...], tuple[int, ...]], recounted: dict[tuple[int, ...], tuple[int, ...]]
+) -> Iterator[Difference]:
+    for key in sorted(stored.keys() | recounted.keys()):
+        if stored.get(key) != recounted.get(key):
+            yield Difference(table, "/".join(map(str, key)), stored.get(key), recounted.get(key))

@@ -1,0 +1,293 @@
+"""The store on SQLite: one file, write-ahead log, every commit on disk before it returns.
+
+Writers take turns through SQLite's own lock (the service, `replay`, `recount` and retention may be different processes);
+readers see the last commit and block nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from peel_gateway.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from peel_gateway.sqlite_errors import translated
+from peel_gateway.sqlite_recount import differences
+from peel_gateway.sqlite_retention import prune
+from peel_gateway.sqlite_transaction import (
+    REPORTS_SQL,
+    Limits,
+    SqliteTransaction,
+    columns,
+    read_devices,
+    read_evidence,
+)
+from peel_gateway.store import (
+    Counts,
+    DeviceTable,
+    Difference,
+    EvidenceTable,
+    Exposure,
+    ExposureFilter,
+    Store,
+    StoreCorrupt,
+    StoreMismatch,
+    StoreTooNew,
+    TallyTable,
+    Transaction,
+)
+from peel_gateway.verdict import Verdict
+
+__all__ = ["DEFAULT_BUCKET_SECONDS", "SqliteStore"]
+
+DEFAULT_BUCKET_SECONDS = 300
+
+
+class SqliteStore(Store):
+    """A store in the SQLite file at `path`, which is made when it is not there.
+
+    Parameters
+    ----------
+    bucket_seconds : int, optional
+        Finest time bucket of the tallies, fixed when the file is made. None takes what the file has.
+    quarantine_limit, quarantine_bytes : int
+        Most exposures held, and most bytes of their frames, for each of the two classes (blamed on a device, and not).
+    timeout : float
+        Seconds to wait for another writer before `StoreLocked`.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        bucket_seconds: int | None = None,
+        quarantine_limit: int = 100_000,
+        quarantine_bytes: int = 64 * 1024 * 1024,
+        timeout: float = 10.0,
+    ) -> None:
+        self.path = Path(path)
+        self._limits = Limits(rows=quarantine_limit, size=quarantine_bytes)
+        self._timeout = timeout
+        self._write_lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        with translated(self.path):
+            self._writer = self._open()
+            try:
+                self._migrate(bucket_seconds)
+                self.bucket_seconds = self._bucket(bucket_seconds)
+                self._reader = self._connect()
+            except BaseException:
+                self._writer.close()
+                raise
+
+    # ---- opening ----
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        connection = self._connect()
+        try:
+            self._refuse_strangers(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(
+                "CREATE TEMP TABLE asked (position INTEGER PRIMARY KEY, device INTEGER, low INTEGER, high INTEGER)"
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _refuse_strangers(self, connection: sqlite3.Connection) -> None:
+        """Look before the first write: a file that is not ours stays as it is."""
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        if tables and application != APPLICATION_ID:
+            raise StoreCorrupt(f"{self.path}: an SQLite database, but not a Peel one; choose another path")
+        if version > VERSION:
+            raise StoreTooNew(
+                f"{self.path}: has schema version {version}, this gateway knows up to {VERSION}; upgrade the gateway"
+            )
+
+    def _migrate(self, bucket_seconds: int | None) -> None:
+        with self._write(self._writer):
+            (version,) = self._writer.execute("PRAGMA user_version").fetchone()
+            for step in MIGRATIONS[version:]:
+                for statement in _statements(step):
+                    self._writer.execute(statement)
+            if version == 0:
+                self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                bucket = DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds
+                self._writer.execute("INSERT INTO meta VALUES ('bucket_seconds', ?)", (bucket,))
+            self._writer.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _bucket(self, asked: int | None) -> int:
+        (bucket,) = self._writer.execute("SELECT value FROM meta WHERE key = 'bucket_seconds'").fetchone()
+        if asked is not None and asked != bucket:
+            raise StoreMismatch(
+                f"{self.path}: keeps time buckets of {bucket} s, {asked} s were asked for; set it back or start a new file"
+            )
+        return int(bucket)
+
+    # ---- writing ----
+
+    @contextmanager
+    def _write(self, connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # SQLite has already rolled back after a full disk
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def begin(self) -> Iterator[Transaction]:
+        with self._write_lock, translated(self.path), self._write(self._writer):
+            yield SqliteTransaction(self._writer, self.bucket_seconds, self._limits)
+
+    def prune(self, before: float) -> int:
+        with self._write_lock, translated(self.path), self._write(self._writer):
+            return prune(self._writer, round(before * 1000), self.bucket_seconds)
+
+    # ---- reading ----
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        """One consistent view for all queries within."""
+        with self._read_lock, translated(self.path):
+            self._reader.execute("BEGIN")
+            try:
+                yield self._reader
+            finally:
+                if self._reader.in_transaction:
+                    self._reader.execute("ROLLBACK")
+
+    def tallies(
+        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
+    ) -> TallyTable:
+        if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self.bucket_seconds):
+            raise ValueError(f"a time bucket must be a multiple of {self.bucket_seconds} s, not {bucket_seconds}")
+        bucket = "0" if bucket_seconds is None else "bucket / :size * :size"
+        conditions = ["profile = :profile"]
+        if since is not None:
+            conditions.append("bucket >= :since")
+        if until is not None:
+            conditions.append("bucket < :until")
+        query = f"""SELECT profile, {bucket} AS start, idx,
+                           SUM(plus), SUM(minus), SUM(withdrawn_plus), SUM(withdrawn_minus)
+                    FROM tally WHERE {" AND ".join(conditions)} GROUP BY start, idx ORDER BY start, idx"""  # noqa: S608
+        values = {"profile": profile, "size": bucket_seconds, "since": since, "until": until}
+        with self._read() as connection:
+            return TallyTable(*columns(connection.execute(query, values).fetchall(), 7))
+
+    def withdrawn_devices(self, profile: int) -> int:
+        query = """SELECT COUNT(DISTINCT device.device) FROM device JOIN evidence USING (device)
+                   WHERE withdrawn AND profile = ?"""
+        with self._read() as connection:
+            return int(connection.execute(query, (profile,)).fetchone()[0])
+
+    def exposures(
+        self, which: ExposureFilter | None = None, *, limit: int = 100, before: int | None = None
+    ) -> list[Exposure]:
+        conditions, values = _conditions(which or ExposureFilter())
+        if before is not None:
+            conditions.append("id < ?")
+            values.append(before)
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        query = f"""SELECT id, verdict, device, number, profile, received, topic, raw, evidence
+                    FROM exposure {where} ORDER BY id DESC LIMIT ?"""  # noqa: S608
+        with self._read() as connection:
+            rows = connection.execute(query, (*values, limit)).fetchall()
+        return [
+            Exposure(
+                id=row[0], verdict=Verdict(row[1]), device=row[2], number=row[3], profile=row[4],
+                received=row[5] / 1000, topic=row[6], raw=row[7], evidence=json.loads(row[8]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def devices(self) -> DeviceTable:
+        with self._read() as connection:
+            return read_devices(connection)
+
+    def evidence(self) -> EvidenceTable:
+        with self._read() as connection:
+            return read_evidence(connection)
+
+    def device_reports(self) -> dict[int, dict[Verdict, int]]:
+        query = f"""SELECT device, verdict, SUM(plus + minus) FROM ({REPORTS_SQL}) GROUP BY device, verdict"""  # noqa: S608
+        reports: dict[int, dict[Verdict, int]] = {}
+        with self._read() as connection:
+            for device, verdict, count in connection.execute(query, {"bucket": self.bucket_seconds}):
+                reports.setdefault(device, {})[Verdict(verdict)] = count
+        return reports
+
+    def counts(self) -> Counts:
+        with self._read() as connection:
+            kinds: dict[str, dict[int, int]] = {}
+            for kind, key, value in connection.execute("SELECT kind, key, value FROM counter"):
+                kinds.setdefault(kind, {})[key] = value
+            (generation,) = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+            (devices,) = connection.execute("SELECT COUNT(*) FROM device WHERE withdrawn").fetchone()
+            (gaps,) = connection.execute("SELECT COALESCE(SUM(gaps), 0) FROM evidence").fetchone()
+        return Counts(
+            verdicts={verdict: kinds.get("verdict", {}).get(verdict, 0) for verdict in Verdict},
+            withdrawn_past=kinds.get("withdrawn", {}).get(0, 0),
+            withdrawn_devices=devices,
+            quarantined=sum(kinds.get("held", {}).values()),
+            quarantined_bytes=sum(kinds.get("held_bytes", {}).values()),
+            dropped={Verdict(key): value for key, value in kinds.get("dropped", {}).items()},
+            gaps=gaps,
+            generation=generation,
+        )
+
+    def recount_rows(self) -> Iterator[Difference]:
+        with self._read() as connection:
+            yield from differences(connection, self.bucket_seconds)
+
+    def check(self) -> None:
+        with self._read() as connection:
+            problems = [row[0] for row in connection.execute("PRAGMA integrity_check(10)")]
+        if problems != ["ok"]:
+            raise StoreCorrupt(f"{self.path}: damaged: {'; '.join(problems)}; restore a copy")
+
+    def close(self) -> None:
+        with self._write_lock, self._read_lock:
+            self._reader.close()
+            self._writer.close()
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script: `executescript` would commit the transaction it runs in."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _conditions(which: ExposureFilter) -> tuple[list[str], list[int]]:
+    conditions: list[str] = []
+    values: list[int] = []
+    if which.verdicts:
+        conditions.append(f"verdict IN ({', '.join(str(int(verdict)) for verdict in sorted(which.verdicts))})")
+    for column, value in (
+        ("device = ?", which.device),
+        ("received >= ?", None if which.since is None else round(which.since * 1000)),
+        ("received < ?", None if which.until is None else round(which.until * 1000)),
+        ("blamed = ?", None if which.blamed is None else int(which.blamed)),
+    ):
+        if value is not None:
+            conditions.append(column)
+            values.append(value)
+    return conditions, values
