@@ -1,0 +1,113 @@
+"""ESP32 (and S2, S3, C3) with Wi-Fi."""
+
+import os
+import time
+
+import esp32
+import machine
+
+from peel_device import tcp, wifi
+from peel_device.clock import TickClock
+from peel_device.entropy import jitter
+from peel_device.errors import BoardError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from peel_device.config import Mqtt, Wifi
+    from peel_device.interfaces import Source, Wire
+
+WATCHDOG_MS = 30000
+LED_PIN = 2
+
+
+class Board:
+    """An ESP32 module with its LED on GPIO 2."""
+
+    name = "esp32"
+
+    def __init__(self) -> None:
+        self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
+        self._led = machine.Pin(LED_PIN, machine.Pin.OUT)
+        self._watchdog: "machine.WDT | None" = None
+        self._station: "wifi.Station | None" = None
+
+    def sources(self) -> "list[Source]":
+        """The hardware generator is true random only while the radio runs, so it is switched on first."""
+        wifi.Station().power_on()
+        return [
+            ("os.urandom", os.urandom, 64, 256),
+            ("timing", lambda count: jitter(time.ticks_us, count), 64, 16),
+        ]
+
+    def unique_id(self) -> bytes:
+        """The factory MAC address."""
+        return machine.unique_id()
+
+    def led(self, on: bool) -> None:
+        """Switch the status LED."""
+        self._led.value(on)
+
+    def start_watchdog(self, sleep: str) -> None:
+        """Start the watchdog, which cannot be stopped; light sleep would outlast it."""
+        if sleep != "light":
+            self._watchdog = machine.WDT(timeout=WATCHDOG_MS)
+
+    def feed(self) -> None:
+        """Tell the watchdog that all is well."""
+        if self._watchdog is not None:
+            self._watchdog.feed()
+
+    def pause(self, milliseconds: int) -> None:
+        """Wait a little."""
+        time.sleep_ms(milliseconds)
+
+    def light_sleep(self, milliseconds: int) -> None:
+        """Sleep with RAM kept."""
+        end = self.clock.now() + milliseconds
+        while self.clock.now() < end:
+            machine.lightsleep(end - self.clock.now())
+
+    def deep_sleep(self, milliseconds: int) -> None:
+        """Sleep, then boot."""
+        machine.deepsleep(milliseconds)
+
+    def woke_from_sleep(self) -> bool:
+        """Whether this run began by the timer ending a deep sleep."""
+        return machine.reset_cause() == machine.DEEPSLEEP_RESET
+
+    def reset(self) -> None:
+        """Boot again."""
+        machine.reset()
+
+    def dial(self, transport: str, mqtt: "Mqtt", wifi_settings: "Wifi | None") -> "Wire":
+        """Join the network and connect to the broker."""
+        if transport != "wifi":
+            raise BoardError("transport: this board's link is wifi")
+        if wifi_settings is None:
+            raise BoardError("wifi: is missing from the bundle")
+        if self._station is None:
+            self._station = wifi.Station()
+        self._station.join(wifi_settings, self)
+        if mqtt.tls:
+            wifi.set_clock()
+        return tcp.connect(mqtt)
+
+    def hang_up(self) -> None:
+        """Switch the radio off."""
+        if self._station is not None:
+            self._station.off()
+            self._station = None
+
+    def adc(self, pin: int) -> int:
+        """Read an analogue input over its full range (about 0 to 3.1 V), 0 to 65535."""
+        return machine.ADC(machine.Pin(pin), atten=machine.ADC.ATTN_11DB).read_u16()
+
+    def internal_temperature(self) -> float:
+        """Degrees Celsius of the chip: newer chips measure it themselves, the first ESP32 in Fahrenheit."""
+        if hasattr(esp32, "mcu_temperature"):
+            return float(esp32.mcu_temperature())
+        return (esp32.raw_temperature() - 32) / 1.8
+
+    def i2c(self, bus: int, sda: int, scl: int) -> "machine.I2C":
+        """Open an I2C bus."""
+        return machine.I2C(bus, sda=machine.Pin(sda), scl=machine.Pin(scl), freq=100000)

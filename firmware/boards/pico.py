@@ -1,0 +1,163 @@
+"""Raspberry Pi Pico (RP2040): no network of its own; the link is UART1, GP4 out and GP5 in."""
+
+import os
+import time
+
+import machine
+
+from peel_device.clock import TickClock
+from peel_device.entropy import jitter
+from peel_device.errors import BoardError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from peel_device.config import Mqtt, Wifi
+    from peel_device.interfaces import Source, Wire
+
+WATCHDOG_MS = 8300  # the RP2040's counter allows no more than 8388
+LIGHT_SLEEP_MAX_MS = 4000000  # machine.lightsleep refuses 2^32 microseconds and more
+LINK_UART, LINK_TX, LINK_RX, LINK_BAUD = 1, 4, 5, 115200
+TEMPERATURE_CHANNEL = 4
+ROSC_RANDOM_BIT = 0x4006001C
+_QUIET_MS = 50
+
+
+class UartWire:
+    """A UART as a wire: what is behind it carries the bytes to the broker."""
+
+    def __init__(self, uart: "machine.UART") -> None:
+        self._uart = uart
+
+    def receive(self, limit: int) -> bytes | None:
+        """Some bytes, or None."""
+        waiting = self._uart.any()
+        return self._uart.read(min(limit, waiting)) if waiting else None
+
+    def send(self, data: "bytes | memoryview") -> int:
+        """How many bytes were taken."""
+        return self._uart.write(data) or 0
+
+    def close(self) -> None:
+        """A UART has no connection to close."""
+
+    def drop_stale(self) -> None:
+        """Throw away what belongs to a former session."""
+        while self._uart.any():
+            self._uart.read()
+            time.sleep_ms(_QUIET_MS)
+
+
+class Board:
+    """The Pico."""
+
+    name = "pico"
+
+    def __init__(self) -> None:
+        self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
+        self._led = self._status_pin()
+        self._watchdog: "machine.WDT | None" = None
+        self._uart: "machine.UART | None" = None
+
+    def _status_pin(self) -> "machine.Pin":
+        return machine.Pin(25, machine.Pin.OUT)
+
+    def sources(self) -> "list[Source]":
+        """The ring oscillator twice (raw, and through os.urandom), ADC noise, timing. None is documented as fit on its own."""
+        return [
+            ("ring oscillator", _oscillator_bits, 128, 96),
+            ("os.urandom", os.urandom, 32, 32),
+            ("adc noise", _adc_noise, 64, 32),
+            ("timing", lambda count: jitter(time.ticks_us, count), 64, 16),
+        ]
+
+    def unique_id(self) -> bytes:
+        """The flash chip's serial number."""
+        return machine.unique_id()
+
+    def led(self, on: bool) -> None:
+        """Switch the status LED."""
+        self._led.value(on)
+
+    def start_watchdog(self, sleep: str) -> None:
+        """Start the watchdog. It cannot be stopped and would bite during sleep, so it runs only without sleep."""
+        if sleep == "none":
+            self._watchdog = machine.WDT(timeout=WATCHDOG_MS)
+
+    def feed(self) -> None:
+        """Tell the watchdog that all is well."""
+        if self._watchdog is not None:
+            self._watchdog.feed()
+
+    def pause(self, milliseconds: int) -> None:
+        """Wait a little."""
+        time.sleep_ms(milliseconds)
+
+    def light_sleep(self, milliseconds: int) -> None:
+        """Sleep with RAM kept. Any interrupt ends machine.lightsleep early, so sleep again until the time is over."""
+        end = self.clock.now() + milliseconds
+        while True:
+            left = end - self.clock.now()
+            if left <= 0:
+                return
+            machine.lightsleep(min(left, LIGHT_SLEEP_MAX_MS))
+
+    def deep_sleep(self, milliseconds: int) -> None:
+        """Sleep, then boot. On this port deep sleep is light sleep and a reset; so it is done here in full."""
+        self.light_sleep(milliseconds)
+        machine.reset()
+
+    def woke_from_sleep(self) -> bool:
+        """Whether a reset by software began this run: the reset cause of `deep_sleep`, never that of a power cut."""
+        return machine.reset_cause() == machine.WDT_RESET
+
+    def reset(self) -> None:
+        """Boot again."""
+        machine.reset()
+
+    def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
+        """Open the link."""
+        if transport != "uart":
+            raise BoardError("transport: this board has no network, set it to uart")
+        if self._uart is None:
+            self._uart = machine.UART(LINK_UART, LINK_BAUD, tx=machine.Pin(LINK_TX), rx=machine.Pin(LINK_RX), timeout=0, rxbuf=1024)
+        wire = UartWire(self._uart)
+        wire.drop_stale()
+        return wire
+
+    def hang_up(self) -> None:
+        """There is no radio to switch off."""
+
+    def adc(self, pin: int) -> int:
+        """Read an analogue input, 0 to 65535."""
+        return machine.ADC(machine.Pin(pin)).read_u16()
+
+    def internal_temperature(self) -> float:
+        """Degrees Celsius of the chip, by the formula of the RP2040 datasheet (section 4.9.5)."""
+        volts = machine.ADC(TEMPERATURE_CHANNEL).read_u16() * 3.3 / 65535
+        return 27 - (volts - 0.706) / 0.001721
+
+    def i2c(self, bus: int, sda: int, scl: int) -> "machine.I2C":
+        """Open an I2C bus."""
+        return machine.I2C(bus, sda=machine.Pin(sda), scl=machine.Pin(scl), freq=100000)
+
+
+def _oscillator_bits(count: int) -> bytes:
+    out = bytearray(count)
+    for position in range(count):
+        value = 0
+        for _ in range(8):
+            value = value << 1 | machine.mem32[ROSC_RANDOM_BIT] & 1
+        out[position] = value
+    return bytes(out)
+
+
+def _adc_noise(count: int) -> bytes:
+    """The low bits of the converter, four conversions to a byte (read_u16 stretches 12 bits to 16: bit 4 is the lowest one)."""
+    channel = machine.ADC(TEMPERATURE_CHANNEL)
+    out = bytearray(count)
+    for position in range(count):
+        value = 0
+        for _ in range(4):
+            value = value << 2 ^ channel.read_u16() >> 4
+        out[position] = value & 0xFF
+    return bytes(out)

@@ -1,0 +1,131 @@
+"""QEMU's mps2-an385 (Cortex-M3). Its link is UART1, which QEMU connects to a TCP port. There is no `time`, no network, no sensor."""
+
+import machine
+
+from peel_device.clock import TickClock
+from peel_device.entropy import jitter
+from peel_device.errors import BoardError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from peel_device.config import Mqtt, Wifi
+    from peel_device.interfaces import Bus, Source, Wire
+
+UART1 = 0x40005000  # CMSDK APB UART
+DATA, STATE, CONTROL, DIVIDER = 0x00, 0x04, 0x08, 0x10
+TX_FULL, RX_FULL = 1, 2
+TIMER0 = 0x40000000  # CMSDK APB timer, counts down at 25 MHz
+TIMER_CONTROL, TIMER_VALUE, TIMER_RELOAD = 0x00, 0x04, 0x08
+TICKS_PER_MS = 25000
+_QUIET_MS = 20
+
+
+class UartWire:
+    """UART1 as a wire."""
+
+    def __init__(self) -> None:
+        machine.mem32[UART1 + DIVIDER] = 16
+        machine.mem32[UART1 + CONTROL] = 3  # transmit and receive
+
+    def receive(self, limit: int) -> bytes | None:
+        """Some bytes, or None."""
+        data = bytearray()
+        while len(data) < limit and machine.mem32[UART1 + STATE] & RX_FULL:
+            data.append(machine.mem32[UART1 + DATA] & 0xFF)
+        return bytes(data) or None
+
+    def send(self, data: "bytes | memoryview") -> int:
+        """How many bytes were taken."""
+        for sent, byte in enumerate(data):
+            if machine.mem32[UART1 + STATE] & TX_FULL:
+                return sent
+            machine.mem32[UART1 + DATA] = byte
+        return len(data)
+
+    def close(self) -> None:
+        """A UART has no connection to close."""
+
+
+class Board:
+    """The emulated board."""
+
+    name = "qemu"
+
+    def __init__(self) -> None:
+        machine.mem32[TIMER0 + TIMER_RELOAD] = 0xFFFFFFFF
+        machine.mem32[TIMER0 + TIMER_CONTROL] = 1
+        self.clock = TickClock(_ticks, _difference, TICKS_PER_MS)
+
+    def sources(self) -> "list[Source]":
+        """Only timing against the host's clock: the seed in the bundle must bring the rest."""
+        return [("timing", lambda count: jitter(_ticks, count), 64, 16)]
+
+    def unique_id(self) -> bytes:
+        """All of these boards are alike; the seed and the report number tell them apart."""
+        return b"mps2-an385"
+
+    def led(self, on: bool) -> None:
+        """Switch the first of the board's two user LEDs (FPGAIO)."""
+        machine.mem32[0x40028000] = on
+
+    def start_watchdog(self, sleep: str) -> None:
+        """QEMU is its own watchdog: whoever runs it sees it stop."""
+
+    def feed(self) -> None:
+        """Keep the clock from missing a wrap of the timer (171 s)."""
+        self.clock.now()
+
+    def pause(self, milliseconds: int) -> None:
+        """Wait a little."""
+        end = self.clock.now() + milliseconds
+        while self.clock.now() < end:
+            pass
+
+    def light_sleep(self, milliseconds: int) -> None:
+        """This machine has no sleep that keeps its timer."""
+        self.pause(milliseconds)
+
+    def deep_sleep(self, milliseconds: int) -> None:
+        """Wait, then boot."""
+        self.pause(milliseconds)
+        machine.reset()
+
+    def woke_from_sleep(self) -> bool:
+        """The machine does not know why it booted, so no sleep is ever credited."""
+        return False
+
+    def reset(self) -> None:
+        """Boot again."""
+        machine.reset()
+
+    def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
+        """Open the link and throw away what belongs to a former session."""
+        if transport != "uart":
+            raise BoardError("transport: this board's link is uart")
+        wire = UartWire()
+        while wire.receive(256):
+            self.pause(_QUIET_MS)
+        return wire
+
+    def hang_up(self) -> None:
+        """There is no radio to switch off."""
+
+    def adc(self, pin: int) -> int:
+        """This machine has no converter."""
+        raise BoardError("sensors: this board has no adc, use a trace or a callable")
+
+    def internal_temperature(self) -> float:
+        """This machine has no thermometer."""
+        raise BoardError("sensors: this board has no internal temperature, use a trace or a callable")
+
+    def i2c(self, bus: int, sda: int, scl: int) -> "Bus":
+        """This machine's I2C is not driven."""
+        raise BoardError("sensors: this board has no i2c, use a trace or a callable")
+
+
+def _ticks() -> int:
+    return 0xFFFFFFFF - (machine.mem32[TIMER0 + TIMER_VALUE] & 0xFFFFFFFF)
+
+
+def _difference(end: int, start: int) -> int:
+    return (end - start) & 0xFFFFFFFF

@@ -1,0 +1,76 @@
+"""Entry point on the device: read the bundle, find the board, run. Ctrl-C leads to the prompt."""
+
+import sys
+
+from peel_device import app, config, status
+from peel_device.errors import BoardError, ConfigError, DeviceError
+from peel_device.files import FlashFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from peel_device.interfaces import Board
+
+BUNDLE = "peel.json"
+ROOT = "peel"
+FAULT_ROUNDS = 10
+
+
+def find_board(name: str) -> "Board":
+    """Make the board that the bundle names, or the one this MicroPython was built for."""
+    name = name or detect()
+    made: "Board" = __import__("boards." + name, None, None, ("Board",)).Board()
+    return made
+
+
+def detect() -> str:
+    """Tell boards apart by MicroPython's platform; a Pico W is a Pico with a network."""
+    if sys.platform == "rp2":
+        try:
+            __import__("network")
+        except ImportError:
+            return "pico"
+        return "pico_w"
+    if sys.platform in ("esp32", "qemu"):
+        return sys.platform
+    raise BoardError("board: %s is not a board this firmware knows; name one in the bundle" % sys.platform)
+
+
+def read_bundle(files: FlashFiles) -> config.Config:
+    """Read and check the bundle."""
+    text = files.read(BUNDLE)
+    if text is None:
+        raise ConfigError(BUNDLE, "is not on the device: provision it first")
+    return config.load(text)
+
+
+def main() -> None:
+    """Run the device. A fault is printed and blinked, and the board boots again, unless only a new bundle can help."""
+    from peel_load import peelcore
+
+    board = None
+    try:
+        files = FlashFiles()
+        settings = read_bundle(files)
+        board = find_board(settings.board)
+        device = app.App(settings, peelcore, board, files, ROOT)
+        device.start()
+        print("peel: %s of fleet %s is up on %s" % (settings.name, settings.fleet, board.name))
+        device.run()
+    except Exception as fault:
+        _report_fault(fault)
+        if board is not None:
+            status.blink(board, fault.blinks if isinstance(fault, DeviceError) else DeviceError.blinks, FAULT_ROUNDS)
+            board.reset()
+
+
+def _report_fault(fault: Exception) -> None:
+    if isinstance(fault, DeviceError):
+        print("peel: stopped:", fault)
+    elif hasattr(sys, "print_exception"):
+        sys.print_exception(fault)
+    else:
+        raise fault
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+"""The Peel device application: runs unchanged on MicroPython 1.25 and on CPython 3.11 or newer."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,139 @@
+"""The device: boot, then sample, randomise, store, send, rest, for ever.
+
+The order is the promise. A number is reserved and its budget spent before the coin is tossed; a frame is on flash before it is
+sent; it leaves the flash after it was acknowledged. A power cut between any two steps costs a number or repeats a frame, and
+neither harms privacy or the estimate.
+"""
+
+import gc
+
+from peel_device import VERSION, status
+from peel_device.config import HARMONY
+from peel_device.entropy import Entropy
+from peel_device.ledger import Ledger, block_size
+from peel_device.link import Link
+from peel_device.outbox import Outbox
+from peel_device.sampling import Sampler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from peel_device.config import Config
+    from peel_device.interfaces import Board, Core, Files
+
+FRAME_MAX = 16 + 4 + 205 + 8  # bytes, at width 1024
+AWAKE_MS = 30000  # before sleep, how long to try to empty the outbox
+_STEP_MS = 200
+
+
+class App:
+    """One device."""
+
+    def __init__(self, config: "Config", core: "Core", board: "Board", files: "Files", root: str) -> None:
+        self._config = config
+        self._core = core
+        self._board = board
+        self._clock = board.clock
+        profile = config.profile
+        # State is kept per identity: a device that becomes another one and then itself again must find its old numbers.
+        home = "%s/%s-%s" % (root, config.fleet, config.name)
+        files.make_folder(home)
+        block = block_size(profile.quota, config.sleep == "deep")
+        self.ledger = Ledger(files, home + "/ledger", self._clock, profile.epsilon_q20, profile.quota, profile.period, block)
+        self.outbox = Outbox(files, home + "/outbox", config.outbox)
+        self._entropy = Entropy(core, board, files, root + "/seed")
+        self.sampler = Sampler(config, board)
+        self.link = Link(config, board, self._clock, self._entropy.random)
+        self._buffer = bytearray(FRAME_MAX)
+        self._due = 0
+        self._awake_since = 0
+        self.throttled = 0
+        self.lost = 0
+
+    def start(self) -> None:
+        """Bring everything up. Nothing is reported unless all of it succeeds."""
+        config, profile = self._config, self._config.profile
+        self.ledger.start(config.first_number, self._board.woke_from_sleep())
+        self._entropy.start(config.seed.reveal(), self.ledger.next_number)
+        self.outbox.start()
+        # The rule is computed here and never read from anywhere, so what the frame says is what the coin was tossed with.
+        rule = self._core.rule(profile.epsilon_q20, 2 if profile.mechanism == HARMONY else profile.k)
+        self._encoder = self._core.encoder(
+            profile.mechanism, 0, profile.id, config.device, profile.k, profile.width, profile.seed, rule,
+            config.seal_key.reveal(), config.index_key.reveal(), True,
+        )  # fmt: skip
+        self._board.start_watchdog(config.sleep)
+        self._due = self._awake_since = self._clock.now()
+
+    def run(self) -> None:
+        """Work until the power goes."""
+        while True:
+            self.step()
+
+    def step(self) -> None:
+        """One turn of the loop: report if it is time, send what waits, rest."""
+        self._board.feed()
+        if self._clock.now() >= self._due:
+            self.report()
+        if self.link.drain(self.outbox, self.birth()):
+            status.flash(self._board)
+        self.link.tend()
+        self._rest()
+
+    def report(self) -> None:
+        """Make one report, if the sensors and the quota allow it, and set the time of the next."""
+        now = self._clock.now()
+        self._due = max(now, self._due + self._config.interval_ms)
+        readings = self.sampler.read()
+        if readings is None:
+            self._due = now + max(self._config.interval_ms, _STEP_MS)
+            return
+        number = self.ledger.take()
+        if number is None:
+            self.throttled += 1
+            self._due = now + self.ledger.wait()
+            return
+        size = self._core.encode(self._buffer, self._encoder, self._entropy.drbg, number, readings)
+        try:
+            self.outbox.put(number, bytes(self._buffer[:size]))
+        except OSError as error:
+            self.lost += 1
+            print("peel: report lost, the flash took no more (%r)" % error)
+        gc.collect()
+
+    def birth(self) -> "dict[str, Any]":
+        """What the device says of itself when it connects. Counts only: nothing here depends on a reading's value."""
+        return {
+            "state": "online",
+            "firmware": VERSION,
+            "core": self._core.VERSION,
+            "board": self._board.name,
+            "dropped": self.outbox.dropped,
+            "lost": self.lost,
+            "skipped": self.sampler.failed,
+            "throttled": self.throttled,
+            "faults": self.link.faults,
+        }
+
+    def _rest(self) -> None:
+        left = self._due - self._clock.now()
+        if left <= 0:
+            return
+        if self._config.sleep != "none" and self._may_sleep():
+            self._sleep(left)
+            return
+        if len(self.outbox):
+            left = min(left, max(1, self.link.retry_in()))
+        self._board.pause(min(left, _STEP_MS))
+
+    def _may_sleep(self) -> bool:
+        return not len(self.outbox) or self._clock.now() - self._awake_since > AWAKE_MS
+
+    def _sleep(self, milliseconds: int) -> None:
+        self.link.stop()
+        if self._config.sleep == "deep":
+            self.ledger.prepare_sleep(milliseconds)
+            self._board.deep_sleep(milliseconds)
+        self._board.light_sleep(milliseconds)
+        self._awake_since = self._clock.now()

@@ -1,0 +1,25 @@
+"""Milliseconds since boot that never wrap and never go back."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+
+class TickClock:
+    """A board's wrapping tick counter, extended. Ask at least once per half period of the counter, or a wrap goes unnoticed."""
+
+    def __init__(self, ticks: "Callable[[], int]", difference: "Callable[[int, int], int]", ticks_per_ms: int) -> None:
+        self._ticks = ticks
+        self._difference = difference
+        self._per_ms = ticks_per_ms
+        self._last = ticks()
+        self._elapsed = 0
+
+    def now(self) -> int:
+        """Milliseconds since this clock was made."""
+        ticks = self._ticks()
+        step = self._difference(ticks, self._last)
+        if step > 0:
+            self._elapsed += step
+            self._last = ticks
+        return self._elapsed // self._per_ms

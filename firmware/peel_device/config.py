@@ -1,0 +1,223 @@
+"""The device bundle: JSON that provisioning writes and the device checks, key by key, before it does anything else.
+
+The rule (tau) is not in it: the device computes it from epsilon, so a bundle with another epsilon makes reports with another rule.
+"""
+
+import json
+
+from peel_device import checks, sensors
+from peel_device.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HARMONY = 1
+KRR = 2
+WIDTH_MAX = 1024
+BOARDS = ("pico", "pico_w", "esp32", "qemu")
+TRANSPORTS = ("wifi", "uart")
+SLEEPS = ("none", "light", "deep")
+
+
+class Profile:
+    """What this device reports and how (SPEC section 10)."""
+
+    def __init__(self, value: "Any") -> None:
+        given = checks.fields("profile", value, _PROFILE, _PROFILE_OPTIONAL)
+        self.name: str = given["name"]
+        self.mechanism = HARMONY if given["mechanism"] == "harmony" else KRR
+        self.id: int = given["id"]
+        self.epsilon_q20: int = given["epsilon_q20"]
+        self.k: int = given["k"]
+        self.width: int = given["width"]
+        self.seed: int = given["seed"]
+        self.quota: int = given["quota"]
+        self.period: int = given["period"]
+        if self.k > self.width:
+            raise ConfigError("profile.k", "must not be above profile.width")
+        self.names: list[str] = []
+        self.ranges: list[tuple[float, float]] = []
+        self.categories: list[str] = []
+        if self.mechanism == HARMONY:
+            self._attributes(given)
+        else:
+            self._category(given)
+
+    def _attributes(self, given: "dict[str, Any]") -> None:
+        if given["categories"] is not None:
+            raise ConfigError("profile.categories", "does not go with harmony")
+        entries = checks.items("profile.attributes", given["attributes"], self.k, self.k)
+        for index, entry in enumerate(entries):
+            where = "profile.attributes[%d]" % index
+            attribute = checks.fields(where, entry, _ATTRIBUTE, {})
+            if not attribute["low"] < attribute["high"]:
+                raise ConfigError(where + ".low", "must be below high")
+            if attribute["name"] in self.names:
+                raise ConfigError(where + ".name", "is there twice")
+            self.names.append(attribute["name"])
+            self.ranges.append((attribute["low"], attribute["high"]))
+
+    def _category(self, given: "dict[str, Any]") -> None:
+        entries = checks.items("profile.attributes", given["attributes"], 1, 1)
+        self.names = [checks.fields("profile.attributes[0]", entries[0], {"name": checks.text(1, 32)}, {})["name"]]
+        names = checks.items("profile.categories", given["categories"], self.k, self.k)
+        self.categories = [checks.text(1, 32)("profile.categories[%d]" % index, name) for index, name in enumerate(names)]
+
+
+class Mqtt:
+    """The broker. TLS needs `ca`, a DER file on the device's flash."""
+
+    def __init__(self, value: "Any") -> None:
+        given = checks.fields("mqtt", value, _MQTT, _MQTT_OPTIONAL)
+        self.host: str = given["host"]
+        self.port: int = given["port"]
+        self.user: str = given["user"]
+        self.password: checks.Secret = given["password"]
+        self.tls: bool = given["tls"]
+        self.ca: str = given["ca"]
+        if self.tls and not self.ca:
+            raise ConfigError("mqtt.ca", "is missing: TLS without a CA would trust anyone")
+
+
+class Wifi:
+    """The network to join."""
+
+    def __init__(self, value: "Any") -> None:
+        given = checks.fields("wifi", value, {"ssid": checks.text(1, 32), "password": checks.secret_text}, {})
+        self.ssid: str = given["ssid"]
+        self.password: checks.Secret = given["password"]
+
+
+class Config:
+    """A checked bundle."""
+
+    def __init__(self, bundle: "Any") -> None:
+        given = checks.fields("", bundle, _BUNDLE, _BUNDLE_OPTIONAL)
+        self.fleet: str = given["fleet"]
+        self.device: int = given["device"]
+        if not self.device:
+            raise ConfigError("device", "must not be 0")
+        self.seal_key: checks.Secret = given["seal_key"]
+        self.index_key: checks.Secret = given["index_key"]
+        self.seed: checks.Secret = given["seed"]
+        self.first_number: int = given["first_number"]
+        self.profile: Profile = given["profile"]
+        self.mqtt: Mqtt = given["mqtt"]
+        self.wifi: Wifi | None = given["wifi"]
+        self.board: str = given["board"]
+        self.transport: str = given["transport"]
+        self.interval_ms = int(given["interval_s"] * 1000)
+        self.sleep: str = given["sleep"]
+        self.outbox: int = given["outbox"]
+        self.sensors = _sensors(given["sensors"], self.profile)
+        if self.interval_ms < 0:
+            raise ConfigError("interval_s", "must not be negative")
+
+    @property
+    def name(self) -> str:
+        """The device id as topics and folders spell it."""
+        return "%08x" % self.device
+
+
+def _sensors(value: "dict[str, Any]", profile: Profile) -> "dict[str, dict[str, Any]]":
+    for name in profile.names:
+        if name not in value:
+            raise ConfigError("sensors." + name, "is missing: each attribute needs a sensor")
+    for name in value:
+        if name not in profile.names:
+            raise ConfigError("sensors." + name, "is no attribute of the profile")
+        _sensor("sensors." + name, value[name], profile)
+    return value
+
+
+def _sensor(where: str, entry: "Any", profile: Profile) -> None:
+    kind = checks.one_of(tuple(sensors.KINDS))(where + ".kind", checks.table(where, entry).get("kind"))
+    required, optional = sensors.KINDS[kind]
+    needs = {key: _SENSOR[key] for key in ("kind",) + required}
+    may = {key: (_SENSOR[key], None) for key in optional}
+    if profile.mechanism == KRR:
+        may["edges"] = (_SENSOR["edges"], None)
+    checked = checks.fields(where, entry, needs, may)
+    if checked.get("edges") is not None and len(checked["edges"]) != profile.k - 1:
+        raise ConfigError(where + ".edges", "must have one entry less than there are categories")
+
+
+def _numbers(key: str, value: "Any") -> "list[Any]":
+    return [checks.number("%s[%d]" % (key, index), entry) for index, entry in enumerate(checks.items(key, value, 1, 1024))]
+
+
+def _values(key: str, value: "Any") -> "list[Any]":
+    return checks.items(key, value, 1, 100000)
+
+
+def load(text: "str | bytes") -> Config:
+    """Parse and check a bundle."""
+    try:
+        bundle = json.loads(text)
+    except ValueError:
+        raise ConfigError("bundle", "is not valid JSON: copy it to the device again") from None
+    return Config(bundle)
+
+
+_PROFILE: "dict[str, checks.Check]" = {
+    "name": checks.text(1, 32),
+    "mechanism": checks.one_of(("harmony", "krr")),
+    "id": checks.identifier,
+    "epsilon_q20": checks.integer(1, 16 << 20),
+    "k": checks.integer(2, WIDTH_MAX),
+    "width": checks.integer(2, WIDTH_MAX),
+    "seed": checks.integer(0, (1 << 32) - 1),
+    "quota": checks.integer(1, 1000000),
+    "period": checks.integer(1, 100000000),
+    "attributes": lambda key, value: value,  # what they must be depends on the mechanism: Profile checks them
+}
+_PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {"categories": (lambda key, value: value, None)}
+_ATTRIBUTE: "dict[str, checks.Check]" = {
+    "name": checks.text(1, 32),
+    "unit": checks.text(0, 32),
+    "low": checks.number,
+    "high": checks.number,
+}
+_MQTT: "dict[str, checks.Check]" = {"host": checks.text(1, 255), "port": checks.integer(1, 65535)}
+_MQTT_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
+    "user": (checks.text(0, 128), ""),
+    "password": (checks.secret_text, checks.Secret(b"")),
+    "tls": (checks.truth, False),
+    "ca": (checks.text(0, 64), ""),
+}
+_BUNDLE: "dict[str, checks.Check]" = {
+    "peel": checks.integer(1, 1),
+    "fleet": checks.fleet_name,
+    "device": checks.identifier,
+    "seal_key": checks.secret_hex(16),
+    "index_key": checks.secret_hex(16),
+    "profile": lambda key, value: Profile(value),
+    "mqtt": lambda key, value: Mqtt(value),
+    "sensors": checks.table,
+    "interval_s": checks.number,
+}
+_BUNDLE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
+    "seed": (checks.secret_hex(32), checks.Secret(b"")),
+    "first_number": (checks.integer(1, (1 << 48) - 1), 1),
+    "wifi": (lambda key, value: Wifi(value), None),
+    "board": (checks.one_of(BOARDS), ""),
+    "transport": (checks.one_of(TRANSPORTS), "wifi"),
+    "sleep": (checks.one_of(SLEEPS), "none"),
+    "outbox": (checks.integer(1, 100000), 200),
+}
+_SENSOR: "dict[str, checks.Check]" = {
+    "kind": checks.text(1, 32),
+    "pin": checks.integer(0, 63),
+    "scale": checks.number,
+    "offset": checks.number,
+    "device": checks.one_of(sensors.I2C_DEVICES),
+    "bus": checks.integer(0, 1),
+    "sda": checks.integer(0, 63),
+    "scl": checks.integer(0, 63),
+    "address": checks.integer(8, 119),
+    "values": _values,
+    "module": checks.text(1, 64),
+    "function": checks.text(1, 64),
+    "edges": _numbers,
+}

@@ -1,0 +1,136 @@
+"""What the modules expect of each other, for the type checker and the reader. Never imported on a device."""
+
+from typing import Callable, Protocol
+
+Collect = Callable[[int], bytes]
+Source = tuple[str, Collect, int, int]
+"""An entropy source: name, collect(n) -> n raw bytes, how many bytes to take, and how many bits of entropy they are trusted for."""
+
+
+class Files(Protocol):
+    """The part of a file system that the application uses. `write` replaces a file and is durable when it returns."""
+
+    def read(self, path: str) -> bytes | None: ...
+
+    def write(self, path: str, data: bytes) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def names(self, folder: str) -> list[str]: ...
+
+    def make_folder(self, path: str) -> None: ...
+
+
+class Clock(Protocol):
+    """Milliseconds that never go back while the device runs."""
+
+    def now(self) -> int: ...
+
+
+class Wire(Protocol):
+    """A byte stream that never blocks for long: a socket, a UART."""
+
+    def receive(self, limit: int) -> bytes | None:
+        """Return some bytes, None when there are none yet, or b"" when the other side has closed."""
+        ...
+
+    def send(self, data: "bytes | memoryview") -> int:
+        """Take some bytes and return how many, 0 when none can be taken yet."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Core(Protocol):
+    """The `peelcore` module."""
+
+    VERSION: str
+
+    def rule(self, epsilon_q20: int, k: int, /) -> int: ...
+
+    def encoder(
+        self,
+        mechanism: int,
+        flags: int,
+        profile: int,
+        device: int,
+        k: int,
+        width: int,
+        seed: int,
+        rule: int,
+        seal_key: bytes,
+        index_key: bytes,
+        cached: bool = False,
+        /,
+    ) -> bytearray: ...
+
+    def drbg(self) -> bytearray: ...
+
+    def drbg_seed(self, drbg: bytearray, entropy: bytes, /) -> None: ...
+
+    def drbg_bytes(self, drbg: bytearray, n: int, /) -> bytes: ...
+
+    def encode(self, out: bytearray, encoder: bytearray, drbg: bytearray, number: int, readings: list[int], /) -> int: ...
+
+    def hash(self, label: bytes, data: bytes, n: int, /) -> bytes: ...
+
+
+class Bus(Protocol):
+    """The part of machine.I2C that drivers use."""
+
+    def writeto(self, address: int, data: bytes, /) -> int: ...
+
+    def readfrom(self, address: int, n: int, /) -> bytes: ...
+
+
+class Board(Protocol):
+    """One board: its pins, entropy, clock, sleep and ways out.
+
+    `dial` connects to the broker and raises OSError when it cannot; `hang_up` switches the radio off. `light_sleep` returns after
+    that time, with the clock having counted it; `deep_sleep` does not return: the board boots again. Other calls raise
+    BoardError when the board lacks what is asked for.
+    """
+
+    name: str
+    clock: Clock
+
+    def sources(self) -> list[Source]: ...
+
+    def unique_id(self) -> bytes: ...
+
+    def led(self, on: bool) -> None: ...
+
+    def start_watchdog(self, sleep: str) -> None: ...
+
+    def feed(self) -> None: ...
+
+    def pause(self, milliseconds: int) -> None: ...
+
+    def light_sleep(self, milliseconds: int) -> None: ...
+
+    def deep_sleep(self, milliseconds: int) -> None: ...
+
+    def woke_from_sleep(self) -> bool: ...
+
+    def reset(self) -> None: ...
+
+    def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> Wire: ...
+
+    def hang_up(self) -> None: ...
+
+    def adc(self, pin: int) -> int: ...
+
+    def internal_temperature(self) -> float: ...
+
+    def i2c(self, bus: int, sda: int, scl: int) -> Bus: ...
+
+
+class Mqtt(Protocol):
+    host: str
+    port: int
+    tls: bool
+    ca: str
+
+
+class Wifi(Protocol):
+    ssid: str

@@ -1,0 +1,119 @@
+"""The ledger: which report numbers are spent, and how much of the budget.
+
+Report numbers are the currency of privacy: a number is spent when it is reserved, sent or not. They are reserved in blocks, on
+flash, before the first one is used, and paid for from the token bucket at that moment. So a power cut can skip numbers and
+can never repeat one, and what is on flash never says less than what was spent.
+
+The bucket's level is saved with each reservation. Between two of them it only grows, so the saved level is a safe one to go on
+with after a reboot.
+
+Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep two per report.
+"""
+
+from peel_device.bucket import MICRO, Bucket
+from peel_device.errors import StorageError
+from peel_device.slots import Slots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from peel_device.interfaces import Clock, Files
+
+NUMBER_MAX = (1 << 48) - 1
+BLOCK_MAX = 32
+_SIZES = (6, 12, 8, 8)  # next number to reserve, epsilon spent (2^-20), saved micro-tokens, milliseconds of sleep begun
+
+
+def block_size(quota: int, deep_sleep: bool) -> int:
+    """Numbers per reservation: few enough that a reboot skips at most an eighth of the quota; one if every report is a reboot."""
+    if deep_sleep:
+        return 1
+    return min(BLOCK_MAX, max(1, quota // 8))
+
+
+class Ledger:
+    """Hands out report numbers, each at most once, no faster than the quota allows."""
+
+    def __init__(self, files: "Files", path: str, clock: "Clock", epsilon_q20: int, quota: int, period_s: int, block: int) -> None:
+        self._slots = Slots(files, path, sum(_SIZES))
+        self._clock = clock
+        self._epsilon = epsilon_q20
+        self._block = block
+        self._quota = quota
+        # A block that was paid for may still hold block - 1 numbers: the burst that this allows is to stay within the quota.
+        self._bucket = Bucket(quota, period_s, quota - block + 1)
+        self._next = 0
+        self._end = 0
+        self.spent_q20 = 0
+
+    def start(self, first: int, woke_from_sleep: bool) -> None:
+        """Read the ledger, or begin a new one at number `first`; credit a sleep that ran its course."""
+        record = self._slots.read()
+        now = self._clock.now()
+        if record is None:
+            self._end = first
+            self._bucket.start(now, self._quota * MICRO)
+            self._write(self._end, 0, 0)
+        else:
+            self._end, self.spent_q20, level, slept = _unpack(record)
+            self._bucket.start(now, level)
+            if slept:
+                self._wake(slept if woke_from_sleep else 0)
+        self._next = self._end
+
+    def take(self) -> int | None:
+        """Return a number that was never returned before, or None while the quota is used up."""
+        if self._next == self._end and not self._reserve():
+            return None
+        number = self._next
+        self._next += 1
+        return number
+
+    def wait(self) -> int:
+        """Milliseconds until `take` can succeed."""
+        if self._next < self._end:
+            return 0
+        self._bucket.fill(self._clock.now())
+        return self._bucket.wait(self._block)
+
+    def prepare_sleep(self, milliseconds: int) -> None:
+        """Note that the device is about to sleep, so that the sleep counts as time if it is woken from it."""
+        self._bucket.fill(self._clock.now())
+        self._write(self._end, self.spent_q20, milliseconds)
+
+    @property
+    def next_number(self) -> int:
+        """The lowest number that may not have been spent."""
+        return self._next
+
+    def _wake(self, slept: int) -> None:
+        self._bucket.credit(slept)
+        self._write(self._end, self.spent_q20, 0)  # before any use, so that one sleep is credited once
+
+    def _reserve(self) -> bool:
+        end = self._end + self._block
+        if end > NUMBER_MAX:
+            raise StorageError("all report numbers of this device are spent: give it a new identity")
+        self._bucket.fill(self._clock.now())
+        if not self._bucket.take(self._block):
+            return False
+        spent = self.spent_q20 + self._block * self._epsilon
+        try:
+            self._write(end, spent, 0)
+        except OSError:
+            self._bucket.give_back(self._block)
+            raise
+        self._next, self._end, self.spent_q20 = self._end, end, spent
+        return True
+
+    def _write(self, end: int, spent: int, slept: int) -> None:
+        values = (end, spent, self._bucket.micro_tokens(), slept)
+        self._slots.write(b"".join([value.to_bytes(size, "little") for value, size in zip(values, _SIZES)]))
+
+
+def _unpack(record: bytes) -> list[int]:
+    values = []
+    at = 0
+    for size in _SIZES:
+        values.append(int.from_bytes(record[at : at + size], "little"))
+        at += size
+    return values

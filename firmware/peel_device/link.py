@@ -1,0 +1,143 @@
+"""The link: frames from the outbox to the broker at QoS 1, with birth, will, keep-alive and back-off.
+
+A frame leaves the outbox only after its acknowledgement. A retry sends the same stored bytes: it spends nothing, and the gateway
+takes a repeated frame for what it is.
+"""
+
+import json
+
+from peel_device.mqtt import Client, MQTTException
+from peel_device.transport import Transport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from peel_device.config import Config
+    from peel_device.interfaces import Board, Clock
+    from peel_device.outbox import Outbox
+
+FRAMES_PER_MESSAGE = 8
+TIMEOUT_MS = 10000
+KEEPALIVE_S = 60
+BACKOFF_FIRST_MS = 1000
+BACKOFF_LAST_MS = 120000
+_FAULTS = (OSError, MQTTException, AssertionError)
+
+
+class Backoff:
+    """How long to wait before the next attempt: doubling, with jitter so that a fleet does not come back all at once."""
+
+    def __init__(self, random: "Callable[[int], bytes]") -> None:
+        self._random = random
+        self._ceiling = BACKOFF_FIRST_MS
+
+    def reset(self) -> None:
+        """The attempt succeeded."""
+        self._ceiling = BACKOFF_FIRST_MS
+
+    def next(self) -> int:
+        """Milliseconds to wait after a failure: between half the ceiling and the ceiling."""
+        half = self._ceiling // 2
+        self._ceiling = min(BACKOFF_LAST_MS, 2 * self._ceiling)
+        return half + int.from_bytes(self._random(4), "little") % (half + 1)
+
+
+class Link:
+    """Keeps a session with the broker when it can, and drains the outbox through it."""
+
+    def __init__(self, config: "Config", board: "Board", clock: "Clock", random: "Callable[[int], bytes]") -> None:
+        self._config = config
+        self._board = board
+        self._clock = clock
+        self._backoff = Backoff(random)
+        self._topic = "peel/v1/%s/%s/" % (config.fleet, config.name)
+        self._client: "Client | None" = None
+        self._transport: "Transport | None" = None
+        self._retry_at = 0
+        self._pinged_at = 0
+        self.faults = 0
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a session, as far as this side knows."""
+        return self._client is not None
+
+    def drain(self, outbox: "Outbox", birth: "dict[str, Any]") -> int:
+        """Send what waits, oldest first, connecting if need be. Returns how many frames were acknowledged; never raises for a fault."""
+        sent = 0
+        try:
+            while len(outbox) and self._ready(birth):
+                frames = outbox.oldest(FRAMES_PER_MESSAGE)
+                if frames:
+                    self._publish(frames)
+                    outbox.remove([number for number, _ in frames])
+                sent += len(frames)
+        except _FAULTS as fault:
+            self._fail(fault)
+        return sent
+
+    def tend(self) -> None:
+        """Keep an idle session alive, and notice when it died."""
+        if self._client is None or self._transport is None:
+            return
+        now = self._clock.now()
+        try:
+            self._client.check_msg()
+            if now - self._transport.heard_at > KEEPALIVE_S * 1000:
+                raise OSError("the broker has gone silent")
+            if now - max(self._transport.heard_at, self._pinged_at) > KEEPALIVE_S * 500:
+                self._client.ping()
+                self._pinged_at = now
+        except _FAULTS as fault:
+            self._fail(fault)
+
+    def retry_in(self) -> int:
+        """Milliseconds until `drain` would try to connect again; 0 while connected."""
+        return 0 if self._client else max(0, self._retry_at - self._clock.now())
+
+    def stop(self) -> None:
+        """Say goodbye before sleep: offline on purpose, so the will does not fire."""
+        try:
+            if self._client is not None:
+                self._client.publish_sure(self._topic + "status", json.dumps({"state": "offline", "asleep": True}).encode(), True)
+                self._client.disconnect()
+        except _FAULTS as fault:
+            self._fail(fault)
+        self._client = self._transport = None
+        self._board.hang_up()
+
+    def _ready(self, birth: "dict[str, Any]") -> bool:
+        if self._client is None and self._clock.now() >= self._retry_at:
+            self._connect(birth)
+        return self._client is not None
+
+    def _connect(self, birth: "dict[str, Any]") -> None:
+        mqtt = self._config.mqtt
+        wire = self._board.dial(self._config.transport, mqtt, self._config.wifi)
+        self._transport = Transport(wire, self._board, self._clock, TIMEOUT_MS)
+        name = "peel-%s-%s" % (self._config.fleet, self._config.name)
+        user = mqtt.user.encode() or None
+        client = Client(name, mqtt.host, mqtt.port, user, mqtt.password.reveal(), KEEPALIVE_S)
+        client.set_last_will(self._topic + "status", json.dumps({"state": "offline"}), True, 1)
+        client.connect_over(self._transport)
+        client.publish_sure(self._topic + "status", json.dumps(birth).encode(), True)
+        self._client = client
+        self._pinged_at = self._clock.now()
+        self._backoff.reset()
+
+    def _publish(self, frames: "list[tuple[int, bytes]]") -> None:
+        assert self._client is not None
+        self._client.publish_sure(self._topic + "report", b"".join([frame for _, frame in frames]))
+
+    def _fail(self, fault: "BaseException") -> None:
+        self.faults += 1
+        if self._transport is not None:
+            try:
+                self._transport.close()
+            except OSError:
+                pass  # it was broken already
+        self._client = self._transport = None
+        wait = self._backoff.next()
+        self._retry_at = self._clock.now() + wait
+        print("peel: link fault (%r), next attempt in %d ms" % (fault, wait))

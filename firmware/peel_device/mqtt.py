@@ -1,0 +1,67 @@
+"""umqtt.simple, handed a transport instead of opening a socket itself.
+
+umqtt.simple finds its socket through the module-level name `socket`. That name is pointed at a dialler that returns the
+transport, so the client needs no network module and the same code runs over Wi-Fi, TLS and a UART.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from peel_device.transport import Transport
+
+PACKET_IDS = 65535
+
+
+class _Dialler:
+    """Stands in for the socket module."""
+
+    def __init__(self) -> None:
+        self.transport: "Transport | None" = None
+
+    def socket(self) -> "Transport | None":
+        return self.transport
+
+    def getaddrinfo(self, host: str, port: int) -> "list[tuple[str, int]]":
+        return [(host, port)]
+
+
+_dialler = _Dialler()
+
+
+def _import_umqtt() -> "Any":
+    """Import umqtt.simple also where MicroPython was built without sockets."""
+    try:
+        __import__("usocket")
+    except ImportError:
+        sys.modules["usocket"] = _dialler  # type: ignore[assignment]  # any object will do for `import usocket`
+    from umqtt import simple
+
+    simple.socket = _dialler
+    return simple
+
+
+_simple = _import_umqtt()
+MQTTException = _simple.MQTTException
+
+
+class Client(_simple.MQTTClient):  # type: ignore[misc]  # umqtt.simple is untyped
+    """An MQTT 3.1.1 client over a transport. Every call raises OSError, MQTTException or AssertionError when the link is at fault."""
+
+    def connect_over(self, transport: "Transport") -> None:
+        """Connect with a clean session."""
+        _dialler.transport = transport
+        self.cb = _ignore
+        self.connect(True)
+
+    def publish_sure(self, topic: str, payload: bytes, retain: bool = False) -> None:
+        """Publish at QoS 1 and wait for the acknowledgement."""
+        if self.pid >= PACKET_IDS:
+            self.pid = 0  # umqtt.simple counts on, and would wait for an id that no packet can carry
+        self.publish(topic, payload, retain, 1)
+
+
+def _ignore(topic: bytes, message: bytes) -> None:
+    """The device subscribes to nothing; whatever a broker sends all the same is dropped."""

@@ -1,0 +1,68 @@
+"""Sampling: physical readings to the integers that the core takes (SPEC section 6). A failed sensor skips the report."""
+
+from peel_device import sensors
+from peel_device.config import HARMONY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from peel_device.config import Config, Profile
+    from peel_device.interfaces import Board
+
+READING_ONE = 1 << 15
+
+
+def to_q15(value: float, low: float, high: float) -> int:
+    """Scale a reading in [low, high] to Q15, clamped. Raises ValueError for NaN and infinities."""
+    if value - value != 0:
+        raise ValueError("the reading is not a finite number")
+    if value <= low:
+        return -READING_ONE
+    if value >= high:
+        return READING_ONE
+    return round(READING_ONE * (2 * value - low - high) / (high - low))
+
+
+def to_category(value: "Any", categories: list[str], edges: "list[float] | None") -> int:
+    """The index of a category given by name, by index, or by where a number lies between edges."""
+    if isinstance(value, str):
+        return categories.index(value)
+    if value - value != 0:
+        raise ValueError("the reading is not a finite number")
+    if edges is not None:
+        return sum(1 for edge in edges if value >= edge)
+    if value != int(value) or not 0 <= value < len(categories):
+        raise ValueError("no category has this index")
+    return int(value)
+
+
+class Sampler:
+    """Reads all sensors of the profile at once."""
+
+    def __init__(self, config: "Config", board: "Board") -> None:
+        self._profile: "Profile" = config.profile
+        self._edges = [config.sensors[name].get("edges") for name in config.profile.names]
+        self._sensors = [sensors.make(config.sensors[name], board) for name in config.profile.names]
+        self.failed = 0
+
+    def read(self) -> list[int] | None:
+        """Return the readings in the order of the profile, or None (and count it) if any sensor failed."""
+        try:
+            return [self._convert(index, sensor()) for index, sensor in enumerate(self._sensors)]
+        except (OSError, ValueError, TypeError) as error:
+            self.failed += 1
+            print("peel: no report, a sensor failed:", _kind(error))
+            return None
+
+    def _convert(self, index: int, value: "Any") -> int:
+        profile = self._profile
+        if profile.mechanism == HARMONY:
+            low, high = profile.ranges[index]
+            return to_q15(value, low, high)
+        return to_category(value, profile.categories, self._edges[index])
+
+
+def _kind(error: Exception) -> str:
+    """The error's type only: its text could hold a reading."""
+    return type(error).__name__

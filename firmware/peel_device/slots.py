@@ -1,0 +1,64 @@
+"""A small record that is replaced atomically, whatever the power does.
+
+Two files are written in turn: `<path>.0` and `<path>.1`. A cut tears the one being written and leaves the other whole, so
+after it the record is either the old one or the new one. Nothing is asked of the file system but that a closed file stays.
+"""
+
+from peel_device.checksum import sealed, unsealed
+from peel_device.errors import StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from peel_device.interfaces import Files
+
+_MARK = b"PL1"
+_HEAD = len(_MARK) + 4
+
+
+class Slots:
+    """One record of `size` bytes in two files."""
+
+    def __init__(self, files: "Files", path: str, size: int) -> None:
+        self._files = files
+        self._path = path
+        self._size = size
+        self._sequence = 0
+        self._slot = 0
+
+    def read(self) -> bytes | None:
+        """Return the newest whole record, or None when none was ever finished.
+
+        Raises StorageError when both files are there and neither is whole: no power cut does that.
+        """
+        newest = None
+        newest_sequence = 0
+        present = 0
+        for slot in (0, 1):
+            data = self._files.read(self._name(slot))
+            present += data is not None
+            body = self._body(data)
+            if body is not None:
+                sequence = int.from_bytes(body[len(_MARK) : _HEAD], "little")
+                if sequence > newest_sequence:
+                    newest_sequence, newest = sequence, body[_HEAD:]
+                    self._sequence, self._slot = sequence, slot
+        if newest is None and present == 2:
+            raise StorageError("both copies of %s are damaged: get a fresh bundle for this device and flash it again" % self._path)
+        return newest
+
+    def write(self, record: bytes) -> None:
+        """Replace the record. Durable when this returns; on an exception the old record stands."""
+        if len(record) != self._size:
+            raise ValueError("%s holds %d bytes, not %d" % (self._path, self._size, len(record)))
+        slot = 1 - self._slot
+        sequence = self._sequence + 1
+        self._files.write(self._name(slot), sealed(_MARK + sequence.to_bytes(4, "little") + record))
+        self._slot, self._sequence = slot, sequence
+
+    def _name(self, slot: int) -> str:
+        return "%s.%d" % (self._path, slot)
+
+    def _body(self, data: bytes | None) -> bytes | None:
+        if data is None or len(data) != _HEAD + self._size + 4 or data[: len(_MARK)] != _MARK:
+            return None
+        return unsealed(data)

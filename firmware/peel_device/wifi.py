@@ -1,0 +1,56 @@
+"""Joining a Wi-Fi network, for boards with `network.WLAN`."""
+
+import errno
+import time
+
+import network
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from peel_device.config import Wifi
+    from peel_device.interfaces import Board
+
+JOIN_MS = 20000
+_POLL_MS = 100
+_EPOCH_YEAR = 2024  # a clock before this was never set
+
+
+class Station:
+    """The board's Wi-Fi interface as a station."""
+
+    def __init__(self) -> None:
+        self._wlan: "Any" = network.WLAN(network.STA_IF if hasattr(network, "STA_IF") else network.WLAN.IF_STA)
+
+    def join(self, wifi: "Wifi", board: "Board") -> None:
+        """Be on the network. Raises OSError when it cannot be joined in time."""
+        self.power_on()
+        if self._wlan.isconnected():
+            return
+        self._wlan.connect(wifi.ssid, wifi.password.reveal().decode())
+        deadline = board.clock.now() + JOIN_MS
+        while not self._wlan.isconnected():
+            if board.clock.now() >= deadline:
+                self._wlan.disconnect()
+                raise OSError(errno.ETIMEDOUT)
+            board.feed()
+            board.pause(_POLL_MS)
+
+    def power_on(self) -> None:
+        """Switch the radio on."""
+        self._wlan.active(True)
+
+    def off(self) -> None:
+        """Switch the radio off."""
+        self._wlan.disconnect()
+        self._wlan.active(False)
+
+
+def set_clock() -> None:
+    """Set the clock from NTP if it was never set: TLS needs to know whether a certificate has expired."""
+    if time.gmtime()[0] >= _EPOCH_YEAR:
+        return
+    import ntptime
+
+    ntptime.settime()
