@@ -11,14 +11,14 @@ typedef struct {
   peel_header header;
 } piece;
 
-static int32_t find_profile(const peel_batch_keyring* keyring, uint32_t id) {
+static int32_t find_profile(const peel_batch_keyring *keyring, uint32_t id) {
   for (size_t i = 0; i < keyring->profile_count; i++) {
     if (keyring->profiles[i].id == id) return (int32_t)i;
   }
   return -1;
 }
 
-static int32_t find_device(const peel_batch_keyring* keyring, uint32_t id) {
+static int32_t find_device(const peel_batch_keyring *keyring, uint32_t id) {
   size_t low = 0, high = keyring->device_count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -32,7 +32,7 @@ static int32_t find_device(const peel_batch_keyring* keyring, uint32_t id) {
 }
 
 /* The next piece of a payload: as far as SPEC section 9 can judge it without a key. */
-static piece split(const peel_batch_keyring* keyring, const uint8_t* data, size_t len) {
+static piece split(const peel_batch_keyring *keyring, const uint8_t *data, size_t len) {
   piece p;
   memset(&p, 0, sizeof p);
   p.length = len;
@@ -44,7 +44,7 @@ static piece split(const peel_batch_keyring* keyring, const uint8_t* data, size_
     p.code = PEEL_E_PROFILE;
     return p;
   }
-  const peel_batch_profile* profile = &keyring->profiles[p.profile];
+  const peel_batch_profile *profile = &keyring->profiles[p.profile];
   size_t size = (size_t)peel_frame_bytes(profile->width, p.header.flags);
   if (p.header.mechanism != profile->mechanism) {
     p.code = PEEL_E_MECHANISM;
@@ -63,7 +63,7 @@ static piece split(const peel_batch_keyring* keyring, const uint8_t* data, size_
   return p;
 }
 
-size_t peel_batch_count(const peel_batch_keyring* keyring, const uint8_t* data, const uint64_t* ends, size_t count) {
+size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count) {
   size_t pieces = 0;
   uint64_t at = 0;
   for (size_t i = 0; i < count; i++) {
@@ -77,7 +77,7 @@ size_t peel_batch_count(const peel_batch_keyring* keyring, const uint8_t* data, 
 
 /* ---- Opening ---- */
 
-static void open_piece(peel_batch_rows* rows, size_t row, const peel_batch_keyring* keyring, const uint8_t* frame, piece* p) {
+static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyring *keyring, const uint8_t *frame, piece *p) {
   uint8_t packed[PEEL_MAX_TRIT_BYTES];
   int8_t trits[PEEL_MAX_WIDTH];
   int32_t slot = find_device(keyring, p->header.device);
@@ -94,16 +94,16 @@ static void open_piece(peel_batch_rows* rows, size_t row, const peel_batch_keyri
     p->code = PEEL_E_UNSEALED;
     return;
   }
-  const peel_batch_profile* profile = &keyring->profiles[p->profile];
+  const peel_batch_profile *profile = &keyring->profiles[p->profile];
   p->code = peel_frame_open(&rows->rule[row], packed, keyring->seal_keys + 16 * (size_t)slot, profile->width, frame, p->length);
   if (p->code) return;
   if (profile->mechanism == PEEL_HARMONY) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)slot, frame, profile->k);
   p->code = peel_projection_unpack(trits, profile->width, packed);
-  float* out = rows->trits + row * rows->stride;
+  float *out = rows->trits + row * rows->stride;
   for (uint32_t i = 0; i + 1 < profile->width; i++) out[i] = (float)trits[i];
 }
 
-void peel_batch_open(peel_batch_rows* rows, const peel_batch_keyring* keyring, const uint8_t* data, const uint64_t* ends, size_t count) {
+void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count) {
   size_t row = 0;
   uint64_t at = 0, start = 0;
   for (size_t i = 0; i < count; i++, start = at) {
@@ -129,9 +129,9 @@ void peel_batch_open(peel_batch_rows* rows, const peel_batch_keyring* keyring, c
 
 /* ---- Encoding ---- */
 
-int peel_batch_encode(uint8_t* frames, size_t* failed, const peel_encoder* encoder, const uint32_t* devices, const uint8_t* seal_keys,
-                      const uint8_t* index_keys, const uint64_t* numbers, const int32_t* readings, size_t readings_each, size_t count,
-                      peel_drbg* drbg) {
+int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encoder, const uint32_t *devices, const uint8_t *seal_keys,
+                      const uint8_t *index_keys, const uint64_t *numbers, const int32_t *readings, size_t readings_each, size_t count,
+                      peel_drbg *drbg) {
   peel_encoder each = *encoder;
   int size = peel_frame_bytes(encoder->width, encoder->flags);
   *failed = 0;
@@ -152,7 +152,7 @@ int peel_batch_encode(uint8_t* frames, size_t* failed, const peel_encoder* encod
   return PEEL_OK;
 }
 
-int peel_batch_project(int8_t* out, uint32_t width, const uint32_t* rows, const uint32_t* indices, const uint8_t* minus, size_t count) {
+int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count) {
   uint8_t packed[PEEL_MAX_TRIT_BYTES];
   for (size_t i = 0; i < count; i++) {
     peel_symbol symbol = {indices[i], minus[i] != 0};
@@ -163,8 +163,8 @@ int peel_batch_project(int8_t* out, uint32_t width, const uint32_t* rows, const 
   return PEEL_OK;
 }
 
-void peel_batch_index(uint32_t* out, uint8_t mechanism, uint32_t profile, uint32_t k, const uint32_t* devices, const uint8_t* index_keys,
-                      const uint64_t* numbers, size_t count) {
+void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t k, const uint32_t *devices, const uint8_t *index_keys,
+                      const uint64_t *numbers, size_t count) {
   for (size_t i = 0; i < count; i++) {
     uint8_t header[PEEL_HEADER_BYTES] = {0};
     peel_header fields = {0, mechanism, profile, devices[i], numbers[i]};
@@ -174,7 +174,7 @@ void peel_batch_index(uint32_t* out, uint8_t mechanism, uint32_t profile, uint32
 
 /* ---- Keys ---- */
 
-static void derive(uint8_t key[16], const peel_xof* prefix, uint32_t device, uint8_t purpose) {
+static void derive(uint8_t key[16], const peel_xof *prefix, uint32_t device, uint8_t purpose) {
   peel_xof xof = *prefix;
   uint8_t suffix[5] = {(uint8_t)device, (uint8_t)(device >> 8), (uint8_t)(device >> 16), (uint8_t)(device >> 24), purpose};
   peel_xof_absorb(&xof, suffix, sizeof suffix);
@@ -182,8 +182,8 @@ static void derive(uint8_t key[16], const peel_xof* prefix, uint32_t device, uin
   peel_wipe(&xof, sizeof xof);
 }
 
-void peel_batch_derive(uint8_t* seal_keys, uint8_t* index_keys, const uint8_t master[32], const uint8_t* fleet, size_t fleet_len,
-                       const uint32_t* devices, size_t count) {
+void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, const uint8_t master[32], const uint8_t *fleet, size_t fleet_len,
+                       const uint32_t *devices, size_t count) {
   peel_xof prefix;
   uint8_t len = (uint8_t)fleet_len;
   peel_hash_init(&prefix, "peel/1 key");

@@ -13,12 +13,12 @@ typedef struct {
 
 /* Who may report what. devices is sorted; keys lie 16 bytes apart in the same order. */
 typedef struct {
-  const peel_batch_profile* profiles;
+  const peel_batch_profile *profiles;
   size_t profile_count;
-  const uint32_t* devices;
-  const int32_t* profile_of;
-  const uint8_t* seal_keys;
-  const uint8_t* index_keys;
+  const uint32_t *devices;
+  const int32_t *profile_of;
+  const uint8_t *seal_keys;
+  const uint8_t *index_keys;
   size_t device_count;
   int accept_unsealed;
 } peel_batch_keyring;
@@ -26,42 +26,42 @@ typedef struct {
 /* One row per piece: a frame, or the rest of a payload that cannot be split. Fields that a fault left unknown are 0, -1 for profile and
  * slot. */
 typedef struct {
-  int32_t* message;
-  int32_t* offset;
-  int32_t* length;
-  int8_t* code;
-  uint8_t* flags;
-  uint32_t* device;
-  uint64_t* number;
-  int32_t* profile;
-  int32_t* slot;
-  uint32_t* rule;
-  uint32_t* index; /* the attribute that the number assigns; 0 for mechanisms that assign none */
-  float* trits;    /* rows of stride floats, zero behind the profile's width - 1 */
+  int32_t *message;
+  int32_t *offset;
+  int32_t *length;
+  int8_t *code;
+  uint8_t *flags;
+  uint32_t *device;
+  uint64_t *number;
+  int32_t *profile;
+  int32_t *slot;
+  uint32_t *rule;
+  uint32_t *index; /* the attribute that the number assigns; 0 for mechanisms that assign none */
+  float *trits;    /* rows of stride floats, zero behind the profile's width - 1 */
   size_t stride;
 } peel_batch_rows;
 
 /* Number of pieces in count payloads, laid end to end; payload i is data[ends[i-1] .. ends[i]]. */
-size_t peel_batch_count(const peel_batch_keyring* keyring, const uint8_t* data, const uint64_t* ends, size_t count);
+size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count);
 
 /* Parse and open every piece. rows has room for peel_batch_count of them, and its trits are zero. */
-void peel_batch_open(peel_batch_rows* rows, const peel_batch_keyring* keyring, const uint8_t* data, const uint64_t* ends, size_t count);
+void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count);
 
 /* Encode count reports of one profile into frames laid end to end. encoder holds all but device and keys. Stops at the first
  * failure: returns its code, with its position in failed. */
-int peel_batch_encode(uint8_t* frames, size_t* failed, const peel_encoder* encoder, const uint32_t* devices, const uint8_t* seal_keys,
-                      const uint8_t* index_keys, const uint64_t* numbers, const int32_t* readings, size_t readings_each, size_t count,
-                      peel_drbg* drbg);
+int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encoder, const uint32_t *devices, const uint8_t *seal_keys,
+                      const uint8_t *index_keys, const uint64_t *numbers, const int32_t *readings, size_t readings_each, size_t count,
+                      peel_drbg *drbg);
 
 /* Codewords of count symbols as width - 1 trits each. rows is a filled cache. Returns 0 or PEEL_E_WIDTH. */
-int peel_batch_project(int8_t* out, uint32_t width, const uint32_t* rows, const uint32_t* indices, const uint8_t* minus, size_t count);
+int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count);
 
 /* The attributes that count reports are to carry; devices, keys and numbers one per report. */
-void peel_batch_index(uint32_t* out, uint8_t mechanism, uint32_t profile, uint32_t k, const uint32_t* devices, const uint8_t* index_keys,
-                      const uint64_t* numbers, size_t count);
+void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t k, const uint32_t *devices, const uint8_t *index_keys,
+                      const uint64_t *numbers, size_t count);
 
 /* Seal and index keys of count devices (SPEC section 3). fleet_len is at most 255. */
-void peel_batch_derive(uint8_t* seal_keys, uint8_t* index_keys, const uint8_t master[32], const uint8_t* fleet, size_t fleet_len,
-                       const uint32_t* devices, size_t count);
+void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, const uint8_t master[32], const uint8_t *fleet, size_t fleet_len,
+                       const uint32_t *devices, size_t count);
 
 #endif

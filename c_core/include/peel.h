@@ -67,16 +67,16 @@ enum peel_flag { PEEL_FLAG_UNSEALED = 1 };
 /* ---- Ascon (section 2) ------------------------------------------------------------------------------------------ */
 
 /* Encrypt text_len bytes under key and nonce and write the full 16-byte tag. out may equal text. */
-void peel_ascon_seal(uint8_t* out, uint8_t tag[16], const uint8_t key[16], const uint8_t nonce[16], const uint8_t* ad, size_t ad_len,
-                     const uint8_t* text, size_t text_len);
+void peel_ascon_seal(uint8_t *out, uint8_t tag[16], const uint8_t key[16], const uint8_t nonce[16], const uint8_t *ad, size_t ad_len,
+                     const uint8_t *text, size_t text_len);
 
 /* Decrypt and compare the first tag_len bytes (8 to 16) of the tag in constant time. out may equal text.
  * Returns 0, PEEL_E_SEAL (out is wiped) or PEEL_E_LENGTH (tag_len out of range). */
-int peel_ascon_open(uint8_t* out, const uint8_t key[16], const uint8_t nonce[16], const uint8_t* ad, size_t ad_len, const uint8_t* text,
-                    size_t text_len, const uint8_t* tag, size_t tag_len);
+int peel_ascon_open(uint8_t *out, const uint8_t key[16], const uint8_t nonce[16], const uint8_t *ad, size_t ad_len, const uint8_t *text,
+                    size_t text_len, const uint8_t *tag, size_t tag_len);
 
 /* Write the first out_len bytes of the keystream (section 2, STREAM). */
-void peel_ascon_stream(uint8_t* out, size_t out_len, const uint8_t key[16], const uint8_t nonce[16]);
+void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], const uint8_t nonce[16]);
 
 /* Ascon-XOF128: init, absorb any number of times, squeeze once or more. */
 typedef struct {
@@ -85,15 +85,15 @@ typedef struct {
   uint8_t squeezing; /* 0 while absorbing */
 } peel_xof;
 
-void peel_xof_init(peel_xof* xof);
-void peel_xof_absorb(peel_xof* xof, const uint8_t* data, size_t len);
-void peel_xof_squeeze(peel_xof* xof, uint8_t* out, size_t len);
+void peel_xof_init(peel_xof *xof);
+void peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len);
+void peel_xof_squeeze(peel_xof *xof, uint8_t *out, size_t len);
 
 /* Init and absorb the label with its length (section 2, HASH); label is a C string shorter than 256. */
-void peel_hash_init(peel_xof* xof, const char* label);
+void peel_hash_init(peel_xof *xof, const char *label);
 
 /* Overwrite len bytes in a way the compiler must keep. */
-void peel_wipe(void* data, size_t len);
+void peel_wipe(void *data, size_t len);
 
 /* ---- Random generator (section 4) ------------------------------------------------------------------------------- */
 
@@ -108,16 +108,16 @@ typedef struct {
 
 /* Mix entropy into the generator. Returns 0, or PEEL_E_ENTROPY when the health check refuses the input; the generator then stays as it was.
  */
-int peel_drbg_seed(peel_drbg* drbg, const uint8_t* entropy, size_t len);
+int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len);
 
 /* Write len bytes, whole words at a time. Returns 0, or PEEL_E_ENTROPY before the first successful seed. */
-int peel_drbg_bytes(peel_drbg* drbg, uint8_t* out, size_t len);
+int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len);
 
 /* ---- Rule (section 5) ------------------------------------------------------------------------------------------- */
 
 /* The largest Q31 rule that is epsilon-LDP for k symbols; k = 2 gives tau = tanh(epsilon / 2) rounded down.
  * Returns 0, PEEL_E_EPSILON or PEEL_E_WIDTH. */
-int peel_rule(uint32_t* rule, uint32_t epsilon, uint32_t k);
+int peel_rule(uint32_t *rule, uint32_t epsilon, uint32_t k);
 
 /* ---- Mechanisms (section 6) ------------------------------------------------------------------------------------- */
 
@@ -130,8 +130,8 @@ typedef struct {
  *   PEEL_HARMONY  readings[k] in Q15 (clamped); assigned is the attribute to report; takes one random word
  *   PEEL_KRR      readings[1], the category; assigned is ignored; takes two random words or more
  * count is the number of readings. Returns 0 or PEEL_E_MECHANISM, _RULE, _WIDTH, _READING, _ENTROPY. */
-int peel_perturb(peel_symbol* symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t assigned, const int32_t* readings,
-                 size_t count, peel_drbg* drbg);
+int peel_perturb(peel_symbol *symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t assigned, const int32_t *readings,
+                 size_t count, peel_drbg *drbg);
 
 /* The attribute that the report with this header is to carry (section 7). k must be in range. */
 uint32_t peel_index(const uint8_t index_key[16], const uint8_t header[16], uint32_t k);
@@ -139,14 +139,14 @@ uint32_t peel_index(const uint8_t index_key[16], const uint8_t header[16], uint3
 /* ---- Projection (section 8) ------------------------------------------------------------------------------------- */
 
 /* Fill the optional row cache: width - 1 words, the same for every device of a profile. */
-void peel_projection_rows(uint32_t* rows, uint32_t seed, uint32_t width);
+void peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width);
 
 /* Write the packed codeword of symbol: PEEL_TRIT_BYTES(width) bytes. rows is a filled cache or NULL.
  * Returns the number of bytes, or PEEL_E_WIDTH. */
-int peel_projection_encode(uint8_t* trits, uint32_t seed, uint32_t width, const uint32_t* rows, peel_symbol symbol);
+int peel_projection_encode(uint8_t *trits, uint32_t seed, uint32_t width, const uint32_t *rows, peel_symbol symbol);
 
 /* Unpack width - 1 trits as -1, 0, +1. Returns 0, PEEL_E_WIDTH or PEEL_E_TRITS. */
-int peel_projection_unpack(int8_t* out, uint32_t width, const uint8_t* trits);
+int peel_projection_unpack(int8_t *out, uint32_t width, const uint8_t *trits);
 
 /* ---- Frame (section 9) ------------------------------------------------------------------------------------------ */
 
@@ -159,22 +159,22 @@ typedef struct {
 } peel_header;
 
 /* Write 16 header bytes. Returns 0 or PEEL_E_FLAGS, _MECHANISM, _DEVICE, _NUMBER. */
-int peel_header_write(uint8_t out[16], const peel_header* header);
+int peel_header_write(uint8_t out[16], const peel_header *header);
 
 /* Read a header from the front of len bytes. Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS; values are not judged. */
-int peel_header_read(peel_header* header, const uint8_t* data, size_t len);
+int peel_header_read(peel_header *header, const uint8_t *data, size_t len);
 
 /* Frame size for a width and flags, or PEEL_E_WIDTH. */
 int peel_frame_bytes(uint32_t width, uint8_t flags);
 
 /* Build a frame from its parts and seal it (unless the header says unsealed; seal_key is then not read).
  * Returns its size or a negative code; PEEL_E_LENGTH when capacity is too small. */
-int peel_frame_seal(uint8_t* out, size_t capacity, const uint8_t seal_key[16], const peel_header* header, uint32_t rule, uint32_t width,
-                    const uint8_t* trits);
+int peel_frame_seal(uint8_t *out, size_t capacity, const uint8_t seal_key[16], const peel_header *header, uint32_t rule, uint32_t width,
+                    const uint8_t *trits);
 
 /* Open exactly one frame of exactly len bytes: verify, decrypt, and return its rule and packed trits (checked).
  * Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS, _WIDTH, _SEAL, _TRITS. */
-int peel_frame_open(uint32_t* rule, uint8_t* trits, const uint8_t seal_key[16], uint32_t width, const uint8_t* frame, size_t len);
+int peel_frame_open(uint32_t *rule, uint8_t *trits, const uint8_t seal_key[16], uint32_t width, const uint8_t *frame, size_t len);
 
 /* ---- Report: readings in, sealed frame out ---------------------------------------------------------------------- */
 
@@ -188,18 +188,18 @@ typedef struct {
   uint32_t width;
   uint32_t seed;
   uint32_t rule;
-  const uint32_t* rows; /* row cache, or NULL */
+  const uint32_t *rows; /* row cache, or NULL */
   uint8_t seal_key[16];
   uint8_t index_key[16];
 } peel_encoder;
 
 /* Returns 0, or the code of the first field that is out of range. */
-int peel_encoder_check(const peel_encoder* encoder);
+int peel_encoder_check(const peel_encoder *encoder);
 
 /* Randomise, project, pack and seal one report. number must never be used twice with these keys.
  * Returns the frame's size or a negative code; on error nothing of the readings reaches out. */
-int peel_encode(uint8_t* out, size_t capacity, const peel_encoder* encoder, uint64_t number, const int32_t* readings, size_t count,
-                peel_drbg* drbg);
+int peel_encode(uint8_t *out, size_t capacity, const peel_encoder *encoder, uint64_t number, const int32_t *readings, size_t count,
+                peel_drbg *drbg);
 
 #ifdef __cplusplus
 }

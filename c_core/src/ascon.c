@@ -63,7 +63,7 @@ static void aead_start(uint64_t s[5], const uint8_t key[16], const uint8_t nonce
   s[4] ^= load64(key + 8);
 }
 
-static void aead_absorb(uint64_t s[5], const uint8_t* ad, size_t len) {
+static void aead_absorb(uint64_t s[5], const uint8_t *ad, size_t len) {
   if (len > 0) {
     uint8_t block[AEAD_RATE];
     int last;
@@ -84,7 +84,7 @@ static void aead_absorb(uint64_t s[5], const uint8_t* ad, size_t len) {
 }
 
 /* Encrypt or decrypt: the state always takes up the ciphertext. */
-static void aead_crypt(uint64_t s[5], uint8_t* out, const uint8_t* text, size_t len, int opening) {
+static void aead_crypt(uint64_t s[5], uint8_t *out, const uint8_t *text, size_t len, int opening) {
   for (;;) {
     uint8_t block[AEAD_RATE];
     size_t take = len < AEAD_RATE ? len : AEAD_RATE;
@@ -114,8 +114,8 @@ static void aead_finish(uint64_t s[5], uint8_t tag[16], const uint8_t key[16]) {
   store64(tag + 8, s[4] ^ load64(key + 8));
 }
 
-static void aead(uint8_t* out, uint8_t tag[16], const uint8_t key[16], const uint8_t nonce[16], const uint8_t* ad, size_t ad_len,
-                 const uint8_t* text, size_t text_len, int opening) {
+static void aead(uint8_t *out, uint8_t tag[16], const uint8_t key[16], const uint8_t nonce[16], const uint8_t *ad, size_t ad_len,
+                 const uint8_t *text, size_t text_len, int opening) {
   uint64_t s[5];
   aead_start(s, key, nonce);
   aead_absorb(s, ad, ad_len);
@@ -124,13 +124,13 @@ static void aead(uint8_t* out, uint8_t tag[16], const uint8_t key[16], const uin
   peel_wipe(s, sizeof s);
 }
 
-void peel_ascon_seal(uint8_t* out, uint8_t tag[16], const uint8_t key[16], const uint8_t nonce[16], const uint8_t* ad, size_t ad_len,
-                     const uint8_t* text, size_t text_len) {
+void peel_ascon_seal(uint8_t *out, uint8_t tag[16], const uint8_t key[16], const uint8_t nonce[16], const uint8_t *ad, size_t ad_len,
+                     const uint8_t *text, size_t text_len) {
   aead(out, tag, key, nonce, ad, ad_len, text, text_len, 0);
 }
 
-int peel_ascon_open(uint8_t* out, const uint8_t key[16], const uint8_t nonce[16], const uint8_t* ad, size_t ad_len, const uint8_t* text,
-                    size_t text_len, const uint8_t* tag, size_t tag_len) {
+int peel_ascon_open(uint8_t *out, const uint8_t key[16], const uint8_t nonce[16], const uint8_t *ad, size_t ad_len, const uint8_t *text,
+                    size_t text_len, const uint8_t *tag, size_t tag_len) {
   uint8_t expected[16];
   uint8_t difference = 0;
   if (tag_len < PEEL_TAG_BYTES || tag_len > sizeof expected) return PEEL_E_LENGTH;
@@ -144,7 +144,7 @@ int peel_ascon_open(uint8_t* out, const uint8_t key[16], const uint8_t nonce[16]
   return PEEL_OK;
 }
 
-void peel_ascon_stream(uint8_t* out, size_t out_len, const uint8_t key[16], const uint8_t nonce[16]) {
+void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], const uint8_t nonce[16]) {
   uint64_t s[5];
   uint8_t block[AEAD_RATE];
   aead_start(s, key, nonce);
@@ -165,13 +165,13 @@ void peel_ascon_stream(uint8_t* out, size_t out_len, const uint8_t key[16], cons
 
 /* ---- XOF ---- */
 
-void peel_xof_init(peel_xof* xof) {
+void peel_xof_init(peel_xof *xof) {
   memset(xof, 0, sizeof *xof);
   xof->s[0] = XOF_IV;
   permute(xof->s, 12);
 }
 
-void peel_xof_absorb(peel_xof* xof, const uint8_t* data, size_t len) {
+void peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len) {
   for (size_t i = 0; i < len; i++) {
     xof->s[0] ^= (uint64_t)data[i] << (8 * xof->fill);
     if (++xof->fill == XOF_RATE) {
@@ -181,7 +181,7 @@ void peel_xof_absorb(peel_xof* xof, const uint8_t* data, size_t len) {
   }
 }
 
-void peel_xof_squeeze(peel_xof* xof, uint8_t* out, size_t len) {
+void peel_xof_squeeze(peel_xof *xof, uint8_t *out, size_t len) {
   if (!xof->squeezing) {
     xof->s[0] ^= (uint64_t)1 << (8 * xof->fill);
     xof->squeezing = 1;
@@ -196,15 +196,15 @@ void peel_xof_squeeze(peel_xof* xof, uint8_t* out, size_t len) {
   }
 }
 
-void peel_hash_init(peel_xof* xof, const char* label) {
+void peel_hash_init(peel_xof *xof, const char *label) {
   uint8_t len = 0;
   while (label[len]) len++;
   peel_xof_init(xof);
   peel_xof_absorb(xof, &len, 1);
-  peel_xof_absorb(xof, (const uint8_t*)label, len);
+  peel_xof_absorb(xof, (const uint8_t *)label, len);
 }
 
-void peel_wipe(void* data, size_t len) {
-  volatile uint8_t* p = data;
+void peel_wipe(void *data, size_t len) {
+  volatile uint8_t *p = data;
   while (len--) *p++ = 0;
 }

@@ -5,7 +5,7 @@
 
 #define STUCK_RUN 6
 
-static int stuck(const uint8_t* e, size_t len) {
+static int stuck(const uint8_t *e, size_t len) {
   size_t run = 1;
   for (size_t i = 1; i < len; i++) {
     run = e[i] == e[i - 1] ? run + 1 : 1;
@@ -14,7 +14,7 @@ static int stuck(const uint8_t* e, size_t len) {
   return 0;
 }
 
-static int skewed(const uint8_t* e, size_t len) {
+static int skewed(const uint8_t *e, size_t len) {
   for (size_t i = 0; i < len; i++) {
     size_t count = 0;
     for (size_t j = 0; j < len; j++) count += e[j] == e[i];
@@ -23,7 +23,7 @@ static int skewed(const uint8_t* e, size_t len) {
   return 0;
 }
 
-static int repeating(const uint8_t* e, size_t len) {
+static int repeating(const uint8_t *e, size_t len) {
   for (size_t period = 1; period <= len / 2; period++) {
     size_t i = period;
     while (i < len && e[i] == e[i - period]) i++;
@@ -32,13 +32,13 @@ static int repeating(const uint8_t* e, size_t len) {
   return 0;
 }
 
-static int equal(const uint8_t* a, const uint8_t* b, size_t len) {
+static int equal(const uint8_t *a, const uint8_t *b, size_t len) {
   uint8_t difference = 0;
   for (size_t i = 0; i < len; i++) difference |= (uint8_t)(a[i] ^ b[i]);
   return difference == 0;
 }
 
-int peel_drbg_seed(peel_drbg* drbg, const uint8_t* entropy, size_t len) {
+int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len) {
   peel_xof xof;
   uint8_t last[sizeof drbg->last];
   if (len < PEEL_ENTROPY_MIN_BYTES || stuck(entropy, len) || skewed(entropy, len) || repeating(entropy, len)) return PEEL_E_ENTROPY;
@@ -59,7 +59,7 @@ int peel_drbg_seed(peel_drbg* drbg, const uint8_t* entropy, size_t len) {
   return PEEL_OK;
 }
 
-static void refill(peel_drbg* drbg) {
+static void refill(peel_drbg *drbg) {
   static const uint8_t nonce[16] = {0}; /* each key makes one block, so the nonce may stay the same */
   uint8_t stream[32];
   peel_ascon_stream(stream, sizeof stream, drbg->key, nonce);
@@ -69,12 +69,12 @@ static void refill(peel_drbg* drbg) {
   drbg->left = sizeof drbg->block;
 }
 
-int peel_drbg_bytes(peel_drbg* drbg, uint8_t* out, size_t len) {
+int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len) {
   if (!drbg->seeded) return PEEL_E_ENTROPY;
   while (len > 0) {
     size_t take = len < 4 ? len : 4;
     if (drbg->left == 0) refill(drbg);
-    uint8_t* word = drbg->block + sizeof drbg->block - drbg->left;
+    uint8_t *word = drbg->block + sizeof drbg->block - drbg->left;
     memcpy(out, word, take);
     peel_wipe(word, 4);
     drbg->left = (uint8_t)(drbg->left - 4);

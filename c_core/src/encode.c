@@ -1,7 +1,7 @@
 /* Readings in, sealed frame out. */
 #include "peel.h"
 
-int peel_encoder_check(const peel_encoder* encoder) {
+int peel_encoder_check(const peel_encoder *encoder) {
   if (encoder->flags & ~PEEL_FLAG_UNSEALED) return PEEL_E_FLAGS;
   if (encoder->mechanism != PEEL_HARMONY && encoder->mechanism != PEEL_KRR) return PEEL_E_MECHANISM;
   if (encoder->device == 0) return PEEL_E_DEVICE;
@@ -10,8 +10,8 @@ int peel_encoder_check(const peel_encoder* encoder) {
   return PEEL_OK;
 }
 
-int peel_encode(uint8_t* out, size_t capacity, const peel_encoder* encoder, uint64_t number, const int32_t* readings, size_t count,
-                peel_drbg* drbg) {
+int peel_encode(uint8_t *out, size_t capacity, const peel_encoder *encoder, uint64_t number, const int32_t *readings, size_t count,
+                peel_drbg *drbg) {
   peel_symbol symbol;
   const peel_header header = {encoder->flags, encoder->mechanism, encoder->profile, encoder->device, number};
   int error = peel_encoder_check(encoder);
@@ -22,7 +22,7 @@ int peel_encode(uint8_t* out, size_t capacity, const peel_encoder* encoder, uint
   uint32_t assigned = encoder->mechanism == PEEL_HARMONY ? peel_index(encoder->index_key, out, encoder->k) : 0;
   error = peel_perturb(&symbol, encoder->mechanism, encoder->rule, encoder->k, assigned, readings, count, drbg);
   if (error) return error;
-  uint8_t* trits = out + PEEL_HEADER_BYTES + PEEL_RULE_BYTES;
+  uint8_t *trits = out + PEEL_HEADER_BYTES + PEEL_RULE_BYTES;
   peel_projection_encode(trits, encoder->seed, encoder->width, encoder->rows, symbol);
   return peel_frame_seal(out, capacity, encoder->seal_key, &header, encoder->rule, encoder->width, trits);
 }

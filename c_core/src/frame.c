@@ -7,7 +7,7 @@
 #define BODY_AT PEEL_HEADER_BYTES
 #define TRITS_AT (PEEL_HEADER_BYTES + PEEL_RULE_BYTES)
 
-int peel_header_write(uint8_t out[16], const peel_header* header) {
+int peel_header_write(uint8_t out[16], const peel_header *header) {
   if (header->flags & ~PEEL_FLAG_UNSEALED) return PEEL_E_FLAGS;
   if (header->mechanism != PEEL_HARMONY && header->mechanism != PEEL_KRR) return PEEL_E_MECHANISM;
   if (header->device == 0) return PEEL_E_DEVICE;
@@ -22,7 +22,7 @@ int peel_header_write(uint8_t out[16], const peel_header* header) {
   return PEEL_OK;
 }
 
-int peel_header_read(peel_header* header, const uint8_t* data, size_t len) {
+int peel_header_read(peel_header *header, const uint8_t *data, size_t len) {
   if (len < PEEL_HEADER_BYTES) return PEEL_E_LENGTH;
   if (data[0] >> 4 != PEEL_WIRE_VERSION) return PEEL_E_VERSION;
   if (data[0] & 0x0f & ~PEEL_FLAG_UNSEALED) return PEEL_E_FLAGS;
@@ -39,8 +39,8 @@ int peel_frame_bytes(uint32_t width, uint8_t flags) {
   return (int)(TRITS_AT + fifth(width + 3) + (flags & PEEL_FLAG_UNSEALED ? 0 : PEEL_TAG_BYTES));
 }
 
-int peel_frame_seal(uint8_t* out, size_t capacity, const uint8_t seal_key[16], const peel_header* header, uint32_t rule, uint32_t width,
-                    const uint8_t* trits) {
+int peel_frame_seal(uint8_t *out, size_t capacity, const uint8_t seal_key[16], const peel_header *header, uint32_t rule, uint32_t width,
+                    const uint8_t *trits) {
   uint8_t tag[16];
   int size = peel_frame_bytes(width, header->flags);
   if (size < 0) return size;
@@ -57,7 +57,7 @@ int peel_frame_seal(uint8_t* out, size_t capacity, const uint8_t seal_key[16], c
   return size;
 }
 
-static int packing_error(uint32_t width, const uint8_t* trits) {
+static int packing_error(uint32_t width, const uint8_t *trits) {
   uint32_t full = fifth(width - 1);
   uint32_t limit = 1;
   for (uint32_t i = 0; i < full; i++) {
@@ -68,7 +68,7 @@ static int packing_error(uint32_t width, const uint8_t* trits) {
   return PEEL_OK;
 }
 
-int peel_frame_open(uint32_t* rule, uint8_t* trits, const uint8_t seal_key[16], uint32_t width, const uint8_t* frame, size_t len) {
+int peel_frame_open(uint32_t *rule, uint8_t *trits, const uint8_t seal_key[16], uint32_t width, const uint8_t *frame, size_t len) {
   uint8_t body[PEEL_RULE_BYTES + PEEL_MAX_TRIT_BYTES];
   peel_header header;
   int error = peel_header_read(&header, frame, len);

@@ -13,7 +13,7 @@ static uint32_t magnitude(int32_t reading) {
   return (PEEL_READING_ONE & over) | (size & ~over);
 }
 
-static int draw(uint32_t* word, peel_drbg* drbg) {
+static int draw(uint32_t *word, peel_drbg *drbg) {
   uint8_t bytes[4];
   int error = peel_drbg_bytes(drbg, bytes, sizeof bytes);
   *word = load32(bytes);
@@ -21,7 +21,7 @@ static int draw(uint32_t* word, peel_drbg* drbg) {
 }
 
 /* P(+) = 1/2 (1 + x tau): Nguyen et al. 2016, in 32-bit integers. */
-static int harmony(peel_symbol* symbol, uint32_t rule, uint32_t assigned, const int32_t* readings, peel_drbg* drbg) {
+static int harmony(peel_symbol *symbol, uint32_t rule, uint32_t assigned, const int32_t *readings, peel_drbg *drbg) {
   uint32_t u, x, shift, negative, threshold;
   int error = draw(&u, drbg);
   if (error) return error;
@@ -34,7 +34,7 @@ static int harmony(peel_symbol* symbol, uint32_t rule, uint32_t assigned, const 
   return PEEL_OK;
 }
 
-static int uniform(uint32_t* value, uint32_t k, peel_drbg* drbg) {
+static int uniform(uint32_t *value, uint32_t k, peel_drbg *drbg) {
   uint32_t mask = k - 1;
   mask |= mask >> 1;
   mask |= mask >> 2;
@@ -49,7 +49,7 @@ static int uniform(uint32_t* value, uint32_t k, peel_drbg* drbg) {
 }
 
 /* Keep the category with probability rule / 2^31, otherwise take any of the k, the true one included. */
-static int krr(peel_symbol* symbol, uint32_t rule, uint32_t k, uint32_t category, peel_drbg* drbg) {
+static int krr(peel_symbol *symbol, uint32_t rule, uint32_t k, uint32_t category, peel_drbg *drbg) {
   uint32_t u, other, keep;
   int error = draw(&u, drbg);
   if (!error) error = uniform(&other, k, drbg);
@@ -60,8 +60,8 @@ static int krr(peel_symbol* symbol, uint32_t rule, uint32_t k, uint32_t category
   return PEEL_OK;
 }
 
-int peel_perturb(peel_symbol* symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t assigned, const int32_t* readings,
-                 size_t count, peel_drbg* drbg) {
+int peel_perturb(peel_symbol *symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t assigned, const int32_t *readings,
+                 size_t count, peel_drbg *drbg) {
   if (rule == 0 || rule >= PEEL_RULE_ONE) return PEEL_E_RULE;
   if (k < 2 || k > PEEL_MAX_WIDTH) return PEEL_E_WIDTH;
   switch (mechanism) {

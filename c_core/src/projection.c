@@ -30,14 +30,14 @@ static uint32_t digit(uint32_t word, uint32_t width, uint32_t column, uint32_t m
 
 static int valid_width(uint32_t width) { return width >= 2 && width <= PEEL_MAX_WIDTH; }
 
-void peel_projection_rows(uint32_t* rows, uint32_t seed, uint32_t width) {
+void peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width) {
   for (uint32_t row = 0; row + 1 < width; row++) rows[row] = row_word(seed, row);
 }
 
-int peel_projection_encode(uint8_t* trits, uint32_t seed, uint32_t width, const uint32_t* rows, peel_symbol symbol) {
+int peel_projection_encode(uint8_t *trits, uint32_t seed, uint32_t width, const uint32_t *rows, peel_symbol symbol) {
   uint32_t row = 0;
   if (!valid_width(width) || symbol.index >= width) return PEEL_E_WIDTH;
-  uint8_t* out = trits;
+  uint8_t *out = trits;
   while (row + 1 < width) {
     uint32_t byte = 0;
     for (uint32_t weight = 1; weight < 243 && row + 1 < width; weight *= 3, row++) {
@@ -49,7 +49,7 @@ int peel_projection_encode(uint8_t* trits, uint32_t seed, uint32_t width, const 
   return (int)(out - trits);
 }
 
-int peel_projection_unpack(int8_t* out, uint32_t width, const uint8_t* trits) {
+int peel_projection_unpack(int8_t *out, uint32_t width, const uint8_t *trits) {
   uint32_t row = 0;
   if (!valid_width(width)) return PEEL_E_WIDTH;
   while (row + 1 < width) {

@@ -10,7 +10,7 @@ static const uint64_t exp_minus[25] = {
     0x5e2d58d8b3bcdf1b, 0x22a555477f039740, 0x04b0556e084f3d1e, 0x0015fc21041027ad, 0x000001e355bbaee9,
 };
 
-static void multiply(uint64_t* high, uint64_t* low, uint64_t a, uint64_t b) {
+static void multiply(uint64_t *high, uint64_t *low, uint64_t a, uint64_t b) {
   uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
   uint64_t mid = ah * bl + (al * bl >> 32);
   uint64_t mid2 = al * bh + (uint32_t)mid;
@@ -42,7 +42,7 @@ static int private_enough(uint32_t rule, uint32_t k, uint64_t t) {
   return high < limit || (high == limit && low == 0);
 }
 
-int peel_rule(uint32_t* rule, uint32_t epsilon, uint32_t k) {
+int peel_rule(uint32_t *rule, uint32_t epsilon, uint32_t k) {
   uint32_t largest = 0;
   if (epsilon == 0 || epsilon > PEEL_EPSILON_MAX) return PEEL_E_EPSILON;
   if (k < 2 || k > PEEL_MAX_WIDTH) return PEEL_E_WIDTH;

@@ -36,7 +36,7 @@ typedef struct {
   size_t len;
 } bytes;
 
-static bytes from_hex(const char* text) {
+static bytes from_hex(const char *text) {
   bytes b = {{0}, 0};
   if (strcmp(text, "-") == 0) return b;
   for (; text[0] && text[1] && b.len < sizeof b.data; text += 2) {
@@ -46,7 +46,7 @@ static bytes from_hex(const char* text) {
   return b;
 }
 
-static void print_hex(const uint8_t* data, size_t len, char end) {
+static void print_hex(const uint8_t *data, size_t len, char end) {
   if (len == 0) putchar('-');
   for (size_t i = 0; i < len; i++) printf("%02x", data[i]);
   putchar(end);
@@ -54,13 +54,13 @@ static void print_hex(const uint8_t* data, size_t len, char end) {
 
 static void print_code(int code) { code < 0 ? printf("%d\n", code) : printf("ok\n"); }
 
-static uint32_t number32(const char* text) { return (uint32_t)strtoul(text, NULL, 10); }
+static uint32_t number32(const char *text) { return (uint32_t)strtoul(text, NULL, 10); }
 
-static size_t readings_from(int32_t out[PEEL_MAX_WIDTH + 8], char* text) {
+static size_t readings_from(int32_t out[PEEL_MAX_WIDTH + 8], char *text) {
   size_t count = 0;
   if (strcmp(text, "-") == 0) return 0;
-  for (char* item = text; item && count < PEEL_MAX_WIDTH + 8; count++) {
-    char* comma = strchr(item, ',');
+  for (char *item = text; item && count < PEEL_MAX_WIDTH + 8; count++) {
+    char *comma = strchr(item, ',');
     if (comma) *comma++ = 0;
     out[count] = (int32_t)strtol(item, NULL, 10);
     item = comma;
@@ -68,7 +68,7 @@ static size_t readings_from(int32_t out[PEEL_MAX_WIDTH + 8], char* text) {
   return count;
 }
 
-static void run_ascon(char** f) {
+static void run_ascon(char **f) {
   bytes key = from_hex(f[1]), nonce = from_hex(f[2]), ad = from_hex(f[3]), text = from_hex(f[4]);
   uint8_t tag[16];
   if (strcmp(f[0], "seal") == 0) {
@@ -82,13 +82,13 @@ static void run_ascon(char** f) {
   }
 }
 
-static void run_stream(char** f) {
+static void run_stream(char **f) {
   bytes key = from_hex(f[1]), nonce = from_hex(f[2]), out = {{0}, number32(f[3])};
   peel_ascon_stream(out.data, out.len, key.data, nonce.data);
   print_hex(out.data, out.len, '\n');
 }
 
-static void run_xof(char** f) {
+static void run_xof(char **f) {
   bytes message = from_hex(f[1]), out = {{0}, number32(f[2])};
   peel_xof xof;
   peel_xof_init(&xof);
@@ -99,19 +99,19 @@ static void run_xof(char** f) {
   print_hex(out.data, out.len, '\n');
 }
 
-static void run_bytes(char** f) {
+static void run_bytes(char **f) {
   bytes out = {{0}, number32(f[1])};
   int code = peel_drbg_bytes(&drbg, out.data, out.len);
   code ? print_code(code) : print_hex(out.data, out.len, '\n');
 }
 
-static void run_rule(char** f) {
+static void run_rule(char **f) {
   uint32_t rule;
   int code = peel_rule(&rule, number32(f[1]), number32(f[2]));
   code ? print_code(code) : (void)printf("%lu\n", (unsigned long)rule);
 }
 
-static void run_perturb(char** f) {
+static void run_perturb(char **f) {
   int32_t readings[PEEL_MAX_WIDTH + 8] = {0};
   peel_symbol symbol;
   size_t count = readings_from(readings, f[5]);
@@ -119,7 +119,7 @@ static void run_perturb(char** f) {
   code ? print_code(code) : (void)printf("%lu %lu\n", (unsigned long)symbol.index, (unsigned long)symbol.minus);
 }
 
-static void run_codeword(char** f) {
+static void run_codeword(char **f) {
   uint8_t trits[PEEL_MAX_TRIT_BYTES];
   uint32_t seed = number32(f[1]), width = number32(f[2]);
   peel_symbol symbol = {number32(f[3]), number32(f[4])};
@@ -129,7 +129,7 @@ static void run_codeword(char** f) {
   size < 0 ? print_code(size) : print_hex(trits, (size_t)size, '\n');
 }
 
-static void run_device(char** f) {
+static void run_device(char **f) {
   bytes seal_key = from_hex(f[9]), index_key = from_hex(f[10]);
   memset(&device, 0, sizeof device);
   device.flags = (uint8_t)number32(f[1]);
@@ -145,7 +145,7 @@ static void run_device(char** f) {
   print_code(peel_encoder_check(&device));
 }
 
-static void run_encode(char** f) {
+static void run_encode(char **f) {
   uint8_t frame[PEEL_MAX_FRAME_BYTES];
   int32_t readings[PEEL_MAX_WIDTH + 8] = {0};
   uint64_t number = strtoull(f[1], NULL, 10);
@@ -154,7 +154,7 @@ static void run_encode(char** f) {
   size < 0 ? print_code(size) : print_hex(frame, (size_t)size, '\n');
 }
 
-static void run_frame(char** f) {
+static void run_frame(char **f) {
   uint8_t trits[PEEL_MAX_TRIT_BYTES];
   uint32_t rule, width = number32(f[1]);
   bytes key = from_hex(f[2]), frame = from_hex(f[3]);
@@ -167,7 +167,7 @@ static void run_frame(char** f) {
   print_hex(trits, PEEL_TRIT_BYTES(width), '\n');
 }
 
-static int run(char** f) {
+static int run(char **f) {
   if (strcmp(f[0], "seal") == 0 || strcmp(f[0], "open") == 0) {
     run_ascon(f);
   } else if (strcmp(f[0], "stream") == 0) {
@@ -205,9 +205,9 @@ static int run(char** f) {
 int main(void) {
   static char line[LINE_BYTES];
   while (fgets(line, sizeof line, stdin)) {
-    char* fields[FIELDS] = {0};
+    char *fields[FIELDS] = {0};
     int count = 0;
-    for (char* field = strtok(line, " \n"); field && count < FIELDS; field = strtok(NULL, " \n")) fields[count++] = field;
+    for (char *field = strtok(line, " \n"); field && count < FIELDS; field = strtok(NULL, " \n")) fields[count++] = field;
     if (count == 0) continue;
     for (int i = count; i < FIELDS; i++) fields[i] = line + strlen(line); /* an empty text, so that a short line is harmless */
     if (run(fields) < 0) {

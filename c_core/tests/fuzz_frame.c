@@ -5,14 +5,14 @@
 
 #include "peel.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void require(int condition) {
   if (!condition) abort();
 }
 
 /* The first two bytes choose the width; the rest is the frame, as given and once more properly sealed. */
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const uint8_t key[16] = {7};
   uint8_t trits[PEEL_MAX_TRIT_BYTES], again[PEEL_MAX_FRAME_BYTES];
   int8_t unpacked[PEEL_MAX_WIDTH];
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint32_t width = (uint32_t)data[0] | (uint32_t)(data[1] & 7) << 8;
   data += 2;
   size -= 2;
-  uint8_t* exact = malloc(size ? size : 1); /* so that the sanitizer sees a read past the end */
+  uint8_t *exact = malloc(size ? size : 1); /* so that the sanitizer sees a read past the end */
   require(exact != NULL);
   memcpy(exact, data, size);
   if (peel_header_read(&header, exact, size) == 0 && peel_frame_open(&rule, trits, key, width, exact, size) == 0) {
