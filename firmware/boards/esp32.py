@@ -6,10 +6,11 @@ import time
 import esp32
 import machine
 
-from peel_device import tcp, wifi
+from peel_device import tcp
 from peel_device.clock import TickClock
 from peel_device.entropy import jitter
 from peel_device.errors import BoardError
+from peel_device.wifi import Station, set_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ class Board:
         self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
         self._led = machine.Pin(LED_PIN, machine.Pin.OUT)
         self._watchdog: "machine.WDT | None" = None
-        self._station: "wifi.Station | None" = None
+        self._station: "Station | None" = None
 
     def sources(self) -> "list[Source]":
         """The hardware generator is true random only while the radio runs, so it is switched on first."""
-        wifi.Station().power_on()
+        Station().power_on()
         return [
             ("os.urandom", os.urandom, 64, 256),
             ("timing", lambda count: jitter(time.ticks_us, count), 64, 16),
@@ -79,17 +80,17 @@ class Board:
         """Boot again."""
         machine.reset()
 
-    def dial(self, transport: str, mqtt: "Mqtt", wifi_settings: "Wifi | None") -> "Wire":
+    def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
         """Join the network and connect to the broker."""
         if transport != "wifi":
             raise BoardError("transport: this board's link is wifi")
-        if wifi_settings is None:
+        if wifi is None:
             raise BoardError("wifi: is missing from the bundle")
         if self._station is None:
-            self._station = wifi.Station()
-        self._station.join(wifi_settings, self)
+            self._station = Station()
+        self._station.join(wifi, self)
         if mqtt.tls:
-            wifi.set_clock()
+            set_clock()
         return tcp.connect(mqtt)
 
     def hang_up(self) -> None:

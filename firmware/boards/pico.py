@@ -62,7 +62,10 @@ class Board:
         return machine.Pin(25, machine.Pin.OUT)
 
     def sources(self) -> "list[Source]":
-        """The ring oscillator twice (raw, and through os.urandom), ADC noise, timing. None is documented as fit on its own."""
+        """The ring oscillator twice (raw, and through os.urandom), ADC noise, timing.
+
+        None is documented as fit on its own.
+        """
         return [
             ("ring oscillator", _oscillator_bits, 128, 96),
             ("os.urandom", os.urandom, 32, 32),
@@ -119,7 +122,9 @@ class Board:
         if transport != "uart":
             raise BoardError("transport: this board has no network, set it to uart")
         if self._uart is None:
-            self._uart = machine.UART(LINK_UART, LINK_BAUD, tx=machine.Pin(LINK_TX), rx=machine.Pin(LINK_RX), timeout=0, rxbuf=1024)
+            self._uart = machine.UART(
+                LINK_UART, LINK_BAUD, tx=machine.Pin(LINK_TX), rx=machine.Pin(LINK_RX), timeout=0, rxbuf=1024
+            )
         wire = UartWire(self._uart)
         wire.drop_stale()
         return wire
@@ -152,7 +157,10 @@ def _oscillator_bits(count: int) -> bytes:
 
 
 def _adc_noise(count: int) -> bytes:
-    """The low bits of the converter, four conversions to a byte (read_u16 stretches 12 bits to 16: bit 4 is the lowest one)."""
+    """The low bits of the converter, four conversions to a byte (read_u16 stretches 12 bits to 16:
+
+    bit 4 is the lowest one).
+    """
     channel = machine.ADC(TEMPERATURE_CHANNEL)
     out = bytearray(count)
     for position in range(count):

@@ -3,8 +3,9 @@
 import machine
 
 from boards import pico
-from peel_device import tcp, wifi
+from peel_device import tcp
 from peel_device.errors import BoardError
+from peel_device.wifi import Station, set_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,22 +20,22 @@ class Board(pico.Board):
 
     def __init__(self) -> None:
         super().__init__()
-        self._station: "wifi.Station | None" = None
+        self._station: "Station | None" = None
 
     def _status_pin(self) -> "machine.Pin":
         return machine.Pin("LED", machine.Pin.OUT)  # behind the radio chip
 
-    def dial(self, transport: str, mqtt: "Mqtt", wifi_settings: "Wifi | None") -> "Wire":
+    def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
         """Join the network and connect to the broker, or open the UART."""
         if transport == "uart":
-            return super().dial(transport, mqtt, wifi_settings)
-        if wifi_settings is None:
+            return super().dial(transport, mqtt, wifi)
+        if wifi is None:
             raise BoardError("wifi: is missing from the bundle")
         if self._station is None:
-            self._station = wifi.Station()
-        self._station.join(wifi_settings, self)
+            self._station = Station()
+        self._station.join(wifi, self)
         if mqtt.tls:
-            wifi.set_clock()
+            set_clock()
         return tcp.connect(mqtt)
 
     def hang_up(self) -> None:

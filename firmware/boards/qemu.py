@@ -1,4 +1,7 @@
-"""QEMU's mps2-an385 (Cortex-M3). Its link is UART1, which QEMU connects to a TCP port. There is no `time`, no network, no sensor."""
+"""QEMU's mps2-an385 (Cortex-M3).
+
+Its link is UART1, which QEMU connects to a TCP port. There is no `time`, no network, no sensor.
+"""
 
 import machine
 
@@ -124,7 +127,8 @@ class Board:
 
 
 def _ticks() -> int:
-    return 0xFFFFFFFF - (machine.mem32[TIMER0 + TIMER_VALUE] & 0xFFFFFFFF)
+    down: int = machine.mem32[TIMER0 + TIMER_VALUE]
+    return ~down & 0xFFFFFFFF
 
 
 def _difference(end: int, start: int) -> int:

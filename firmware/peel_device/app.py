@@ -1,8 +1,8 @@
 """The device: boot, then sample, randomise, store, send, rest, for ever.
 
-The order is the promise. A number is reserved and its budget spent before the coin is tossed; a frame is on flash before it is
-sent; it leaves the flash after it was acknowledged. A power cut between any two steps costs a number or repeats a frame, and
-neither harms privacy or the estimate.
+The order is the promise. A number is reserved and its budget spent before the coin is tossed; a frame is on flash
+before it is sent; it leaves the flash after it was acknowledged. A power cut between any two steps costs a number or
+repeats a frame, and neither harms privacy or the estimate.
 """
 
 import gc
@@ -40,7 +40,9 @@ class App:
         home = "%s/%s-%s" % (root, config.fleet, config.name)
         files.make_folder(home)
         block = block_size(profile.quota, config.sleep == "deep")
-        self.ledger = Ledger(files, home + "/ledger", self._clock, profile.epsilon_q20, profile.quota, profile.period, block)
+        self.ledger = Ledger(
+            files, home + "/ledger", self._clock, profile.epsilon_q20, profile.quota, profile.period, block
+        )
         self.outbox = Outbox(files, home + "/outbox", config.outbox)
         self._entropy = Entropy(core, board, files, root + "/seed")
         self.sampler = Sampler(config, board)
@@ -57,7 +59,8 @@ class App:
         self.ledger.start(config.first_number, self._board.woke_from_sleep())
         self._entropy.start(config.seed.reveal(), self.ledger.next_number)
         self.outbox.start()
-        # The rule is computed here and never read from anywhere, so what the frame says is what the coin was tossed with.
+        # The rule is computed here and never read from anywhere, so what the frame says is what the coin was tossed
+        # with.
         rule = self._core.rule(profile.epsilon_q20, 2 if profile.mechanism == HARMONY else profile.k)
         self._encoder = self._core.encoder(
             profile.mechanism, 0, profile.id, config.device, profile.k, profile.width, profile.seed, rule,
@@ -89,18 +92,21 @@ class App:
         if readings is None:
             self._due = now + max(self._config.interval_ms, _STEP_MS)
             return
+        try:
+            self._store(now, readings)
+        except OSError as error:
+            self.lost += 1
+            print("peel: report lost, the flash took no more (%r)" % error)
+        gc.collect()
+
+    def _store(self, now: int, readings: list[int]) -> None:
         number = self.ledger.take()
         if number is None:
             self.throttled += 1
             self._due = now + self.ledger.wait()
             return
         size = self._core.encode(self._buffer, self._encoder, self._entropy.drbg, number, readings)
-        try:
-            self.outbox.put(number, bytes(self._buffer[:size]))
-        except OSError as error:
-            self.lost += 1
-            print("peel: report lost, the flash took no more (%r)" % error)
-        gc.collect()
+        self.outbox.put(number, bytes(self._buffer[:size]))
 
     def birth(self) -> "dict[str, Any]":
         """What the device says of itself when it connects. Counts only: nothing here depends on a reading's value."""

@@ -1,4 +1,7 @@
-"""Checks of single values in the bundle. Each returns the value in its final form or raises ConfigError naming the key."""
+"""Checks of single values in the bundle.
+
+Each returns the value in its final form or raises ConfigError naming the key.
+"""
 
 from peel_device.errors import ConfigError
 
@@ -124,7 +127,9 @@ def items(key: str, value: "Any", low: int, high: int) -> "list[Any]":
     return value
 
 
-def fields(where: str, value: "Any", required: "dict[str, Check]", optional: "dict[str, tuple[Check, Any]]") -> "dict[str, Any]":
+def fields(
+    where: str, value: "Any", required: "dict[str, Check]", optional: "dict[str, tuple[Check, Any]]"
+) -> "dict[str, Any]":
     """Check an object key by key: required keys, optional ones (check, default), and no others."""
     given = table(where or "bundle", value)
     prefix = where + "." if where else ""

@@ -1,5 +1,11 @@
 """CRC-32 (IEEE 802.3), to tell a finished write from a torn one."""
 
+import binascii
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
 _NIBBLES = (
     0x00000000, 0x1DB71064, 0x3B6E20C8, 0x26D930AC, 0x76DC4190, 0x6B6B51F4, 0x4DB26158, 0x5005713C,
     0xEDB88320, 0xF00F9344, 0xD6D6A3E8, 0xCB61B38C, 0x9B64C2B0, 0x86D3D2D4, 0xA00AE278, 0xBDBDF21C,
@@ -16,10 +22,7 @@ def portable_crc32(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-try:
-    from binascii import crc32
-except ImportError:
-    crc32 = portable_crc32
+crc32: "Callable[[bytes], int]" = getattr(binascii, "crc32", portable_crc32)
 
 
 def sealed(data: bytes) -> bytes:

@@ -2,13 +2,16 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
 
 class TickClock:
-    """A board's wrapping tick counter, extended. Ask at least once per half period of the counter, or a wrap goes unnoticed."""
+    """A board's wrapping tick counter, extended.
 
-    def __init__(self, ticks: "Callable[[], int]", difference: "Callable[[int, int], int]", ticks_per_ms: int) -> None:
+    Ask at least once per half period of the counter, or a wrap goes unnoticed.
+    """
+
+    def __init__(self, ticks: "Callable[[], Any]", difference: "Callable[[Any, Any], int]", ticks_per_ms: int) -> None:
         self._ticks = ticks
         self._difference = difference
         self._per_ms = ticks_per_ms

@@ -1,6 +1,7 @@
 """The device bundle: JSON that provisioning writes and the device checks, key by key, before it does anything else.
 
-The rule (tau) is not in it: the device computes it from epsilon, so a bundle with another epsilon makes reports with another rule.
+The rule (tau) is not in it: the device computes it from epsilon, so a bundle with another epsilon makes reports with
+another rule.
 """
 
 import json
@@ -62,7 +63,9 @@ class Profile:
         entries = checks.items("profile.attributes", given["attributes"], 1, 1)
         self.names = [checks.fields("profile.attributes[0]", entries[0], {"name": checks.text(1, 32)}, {})["name"]]
         names = checks.items("profile.categories", given["categories"], self.k, self.k)
-        self.categories = [checks.text(1, 32)("profile.categories[%d]" % index, name) for index, name in enumerate(names)]
+        self.categories = [
+            checks.text(1, 32)("profile.categories[%d]" % index, name) for index, name in enumerate(names)
+        ]
 
 
 class Mqtt:
@@ -144,14 +147,16 @@ def _sensor(where: str, entry: "Any", profile: Profile) -> None:
 
 
 def _numbers(key: str, value: "Any") -> "list[Any]":
-    return [checks.number("%s[%d]" % (key, index), entry) for index, entry in enumerate(checks.items(key, value, 1, 1024))]
+    return [
+        checks.number("%s[%d]" % (key, index), entry) for index, entry in enumerate(checks.items(key, value, 1, 1024))
+    ]
 
 
 def _values(key: str, value: "Any") -> "list[Any]":
     return checks.items(key, value, 1, 100000)
 
 
-def load(text: "str | bytes") -> Config:
+def load(text: bytes) -> Config:
     """Parse and check a bundle."""
     try:
         bundle = json.loads(text)

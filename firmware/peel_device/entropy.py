@@ -1,11 +1,12 @@
 """Entropy: every source of the board, conditioned by the core's generator. Without enough of it, no report.
 
-Each source is fed on its own, so that the core's health check (SPEC section 4) judges it on its own: one stuck source is left
-out and named, and does not hide behind the others. The sources that pass must together be trusted for 128 bits.
+Each source is fed on its own, so that the core's health check (SPEC section 4) judges it on its own: one stuck source
+is left out and named, and does not hide behind the others. The sources that pass must together be trusted for 128
+bits.
 
-A stored seed carries entropy from one boot to the next. It is replaced on flash before the generator's first use, so no seed
-ever starts two runs. The board's id and the next report number are mixed in too: they are no secrets, but with them two boards,
-or two boots, never share a stream even if everything else fails.
+A stored seed carries entropy from one boot to the next. It is replaced on flash before the generator's first use, so
+no seed ever starts two runs. The board's id and the next report number are mixed in too: they are no secrets, but
+with them two boards, or two boots, never share a stream even if everything else fails.
 """
 
 from peel_device.errors import EntropyError, StorageError
@@ -13,7 +14,7 @@ from peel_device.slots import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
     from peel_device.interfaces import Board, Core, Files
 
@@ -34,14 +35,18 @@ class Entropy:
         self.refused: list[str] = []
 
     def start(self, first_seed: bytes, next_number: int) -> None:
-        """Seed the generator. `first_seed` comes with the bundle and counts until a seed of the device's own is stored."""
+        """Seed the generator.
+
+        `first_seed` comes with the bundle and counts until a seed of the device's own is stored.
+        """
         self._feed("stored seed", self._stored_seed() or first_seed, SEED_BYTES * 8)
         for name, collect, count, bits in self._board.sources():
             self._feed(name, collect(count), bits)
         if self.bits < NEEDED_BITS:
             raise EntropyError(
-                "the sources that passed the check give %d bits of %d (refused: %s): check the board, or flash a fresh bundle, "
-                "which brings a seed" % (self.bits, NEEDED_BITS, ", ".join(self.refused) or "none")
+                "the sources that passed the check give %d bits of %d (refused: %s): check the board, "
+                "or flash a fresh bundle, which brings a seed"
+                % (self.bits, NEEDED_BITS, ", ".join(self.refused) or "none")
             )
         context = self._board.unique_id() + next_number.to_bytes(8, "little")
         self._core.drbg_seed(self.drbg, self._core.hash(_CONTEXT_LABEL, context, SEED_BYTES))
@@ -68,7 +73,7 @@ class Entropy:
             self.bits += bits
 
 
-def jitter(ticks: "Callable[[], int]", count: int) -> bytes:
+def jitter(ticks: "Callable[[], Any]", count: int) -> bytes:
     """Collect bytes from the low bits of how long a small loop takes: weak, but every board has it.
 
     Each byte starts afresh, so a counter that stands still gives equal bytes, which the health check refuses.

@@ -24,7 +24,10 @@ class EntropyError(DeviceError):
 
 
 class StorageError(DeviceError):
-    """Stored state is damaged beyond what a power cut can do. Going on could repeat a report number, so the device stops."""
+    """Stored state is damaged beyond what a power cut can do.
+
+    Going on could repeat a report number, so the device stops.
+    """
 
     blinks = 5
 

@@ -1,4 +1,7 @@
-"""Files on the board's flash. LittleFS commits a file when it is closed; FAT does not promise that, so it is not supported."""
+"""Files on the board's flash.
+
+LittleFS commits a file when it is closed; FAT does not promise that, so it is not supported.
+"""
 
 import os
 
@@ -10,7 +13,8 @@ class FlashFiles:
         """Return a file's bytes, or None when there is no such file."""
         try:
             with open(path, "rb") as file:
-                return file.read()
+                data: bytes = file.read()
+                return data
         except OSError:
             return None
 

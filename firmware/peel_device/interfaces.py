@@ -2,9 +2,14 @@
 
 from typing import Callable, Protocol
 
+from peel_device.config import Mqtt, Wifi
+
 Collect = Callable[[int], bytes]
 Source = tuple[str, Collect, int, int]
-"""An entropy source: name, collect(n) -> n raw bytes, how many bytes to take, and how many bits of entropy they are trusted for."""
+"""An entropy source:
+
+name, collect(n) -> n raw bytes, how many bytes to take, and how many bits of entropy they are trusted for.
+"""
 
 
 class Files(Protocol):
@@ -70,7 +75,9 @@ class Core(Protocol):
 
     def drbg_bytes(self, drbg: bytearray, n: int, /) -> bytes: ...
 
-    def encode(self, out: bytearray, encoder: bytearray, drbg: bytearray, number: int, readings: list[int], /) -> int: ...
+    def encode(
+        self, out: bytearray, encoder: bytearray, drbg: bytearray, number: int, readings: list[int], /
+    ) -> int: ...
 
     def hash(self, label: bytes, data: bytes, n: int, /) -> bytes: ...
 
@@ -86,13 +93,15 @@ class Bus(Protocol):
 class Board(Protocol):
     """One board: its pins, entropy, clock, sleep and ways out.
 
-    `dial` connects to the broker and raises OSError when it cannot; `hang_up` switches the radio off. `light_sleep` returns after
-    that time, with the clock having counted it; `deep_sleep` does not return: the board boots again. Other calls raise
-    BoardError when the board lacks what is asked for.
+    `dial` connects to the broker and raises OSError when it cannot; `hang_up` switches the radio off. `light_sleep`
+    returns after that time, with the clock having counted it; `deep_sleep` does not return: the board boots again.
+    Other calls raise BoardError when the board lacks what is asked for.
     """
 
     name: str
-    clock: Clock
+
+    @property
+    def clock(self) -> Clock: ...
 
     def sources(self) -> list[Source]: ...
 
@@ -114,7 +123,7 @@ class Board(Protocol):
 
     def reset(self) -> None: ...
 
-    def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> Wire: ...
+    def dial(self, transport: str, mqtt: Mqtt, wifi: Wifi | None) -> Wire: ...
 
     def hang_up(self) -> None: ...
 
@@ -123,14 +132,3 @@ class Board(Protocol):
     def internal_temperature(self) -> float: ...
 
     def i2c(self, bus: int, sda: int, scl: int) -> Bus: ...
-
-
-class Mqtt(Protocol):
-    host: str
-    port: int
-    tls: bool
-    ca: str
-
-
-class Wifi(Protocol):
-    ssid: str

@@ -1,11 +1,11 @@
 """The ledger: which report numbers are spent, and how much of the budget.
 
-Report numbers are the currency of privacy: a number is spent when it is reserved, sent or not. They are reserved in blocks, on
-flash, before the first one is used, and paid for from the token bucket at that moment. So a power cut can skip numbers and
-can never repeat one, and what is on flash never says less than what was spent.
+Report numbers are the currency of privacy: a number is spent when it is reserved, sent or not. They are reserved in
+blocks, on flash, before the first one is used, and paid for from the token bucket at that moment. So a power cut can
+skip numbers and can never repeat one, and what is on flash never says less than what was spent.
 
-The bucket's level is saved with each reservation. Between two of them it only grows, so the saved level is a safe one to go on
-with after a reboot.
+The bucket's level is saved with each reservation. Between two of them it only grows, so the saved level is a safe one
+to go on with after a reboot.
 
 Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep two per report.
 """
@@ -24,7 +24,10 @@ _SIZES = (6, 12, 8, 8)  # next number to reserve, epsilon spent (2^-20), saved m
 
 
 def block_size(quota: int, deep_sleep: bool) -> int:
-    """Numbers per reservation: few enough that a reboot skips at most an eighth of the quota; one if every report is a reboot."""
+    """Numbers per reservation:
+
+    few enough that a reboot skips at most an eighth of the quota; one if every report is a reboot.
+    """
     if deep_sleep:
         return 1
     return min(BLOCK_MAX, max(1, quota // 8))
@@ -33,13 +36,16 @@ def block_size(quota: int, deep_sleep: bool) -> int:
 class Ledger:
     """Hands out report numbers, each at most once, no faster than the quota allows."""
 
-    def __init__(self, files: "Files", path: str, clock: "Clock", epsilon_q20: int, quota: int, period_s: int, block: int) -> None:
+    def __init__(
+        self, files: "Files", path: str, clock: "Clock", epsilon_q20: int, quota: int, period_s: int, block: int
+    ) -> None:
         self._slots = Slots(files, path, sum(_SIZES))
         self._clock = clock
         self._epsilon = epsilon_q20
         self._block = block
         self._quota = quota
-        # A block that was paid for may still hold block - 1 numbers: the burst that this allows is to stay within the quota.
+        # A block that was paid for may still hold block - 1 numbers: the burst that this allows is to stay within the
+        # quota.
         self._bucket = Bucket(quota, period_s, quota - block + 1)
         self._next = 0
         self._end = 0

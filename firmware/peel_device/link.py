@@ -1,7 +1,7 @@
 """The link: frames from the outbox to the broker at QoS 1, with birth, will, keep-alive and back-off.
 
-A frame leaves the outbox only after its acknowledgement. A retry sends the same stored bytes: it spends nothing, and the gateway
-takes a repeated frame for what it is.
+A frame leaves the outbox only after its acknowledgement. A retry sends the same stored bytes: it spends nothing, and
+the gateway takes a repeated frame for what it is.
 """
 
 import json
@@ -26,7 +26,10 @@ _FAULTS = (OSError, MQTTException, AssertionError)
 
 
 class Backoff:
-    """How long to wait before the next attempt: doubling, with jitter so that a fleet does not come back all at once."""
+    """How long to wait before the next attempt:
+
+    doubling, with jitter so that a fleet does not come back all at once.
+    """
 
     def __init__(self, random: "Callable[[int], bytes]") -> None:
         self._random = random
@@ -64,7 +67,10 @@ class Link:
         return self._client is not None
 
     def drain(self, outbox: "Outbox", birth: "dict[str, Any]") -> int:
-        """Send what waits, oldest first, connecting if need be. Returns how many frames were acknowledged; never raises for a fault."""
+        """Send what waits, oldest first, connecting if need be.
+
+        Returns how many frames were acknowledged; never raises for a fault.
+        """
         sent = 0
         try:
             while len(outbox) and self._ready(birth):
@@ -100,7 +106,9 @@ class Link:
         """Say goodbye before sleep: offline on purpose, so the will does not fire."""
         try:
             if self._client is not None:
-                self._client.publish_sure(self._topic + "status", json.dumps({"state": "offline", "asleep": True}).encode(), True)
+                self._client.publish_sure(
+                    self._topic + "status", json.dumps({"state": "offline", "asleep": True}).encode(), True
+                )
                 self._client.disconnect()
         except _FAULTS as fault:
             self._fail(fault)

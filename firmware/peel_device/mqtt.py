@@ -37,23 +37,27 @@ def _import_umqtt() -> "Any":
         __import__("usocket")
     except ImportError:
         sys.modules["usocket"] = _dialler  # type: ignore[assignment]  # any object will do for `import usocket`
-    from umqtt import simple
-
+    simple: "Any" = __import__("umqtt.simple", None, None, ("MQTTClient",))
     simple.socket = _dialler
     return simple
 
 
 _simple = _import_umqtt()
-MQTTException = _simple.MQTTException
+_MQTTClient: "Any" = _simple.MQTTClient
+MQTTException: "Any" = _simple.MQTTException
 
 
-class Client(_simple.MQTTClient):  # type: ignore[misc]  # umqtt.simple is untyped
-    """An MQTT 3.1.1 client over a transport. Every call raises OSError, MQTTException or AssertionError when the link is at fault."""
+class Client(_MQTTClient):  # type: ignore[misc]  # umqtt.simple is untyped
+    """An MQTT 3.1.1 client over a transport.
+
+    Every call raises OSError, MQTTException or AssertionError when the link is at fault.
+    """
 
     def connect_over(self, transport: "Transport") -> None:
         """Connect with a clean session."""
         _dialler.transport = transport
         self.cb = _ignore
+        self.pid = 0
         self.connect(True)
 
     def publish_sure(self, topic: str, payload: bytes, retain: bool = False) -> None:

@@ -1,8 +1,9 @@
 """The outbox: sealed frames on flash until the broker has acknowledged them.
 
-One small file per frame, named by its report number, so that putting and removing are single steps for the file system; a torn
-file fails its checksum and is removed at the next start. A full outbox drops its oldest frame. Drops are counted on flash,
-and before the file goes: the record says how many and up to which number, so a cut in between counts no drop twice.
+One small file per frame, named by its report number, so that putting and removing are single steps for the file
+system; a torn file fails its checksum and is removed at the next start. A full outbox drops its oldest frame. Drops
+are counted on flash, and before the file goes: the record says how many and up to which number, so a cut in between
+counts no drop twice.
 
 Flash wear: one file made and one removed per report; while full and offline also one record of 25 bytes per report.
 """
@@ -34,7 +35,10 @@ class Outbox:
         """Find what a former run left, and clear away what a power cut tore."""
         self._files.make_folder(self._folder)
         record = self._drops.read()
-        if record is not None:
+        if record is None:
+            for _ in range(2):  # both copies now, so that a full flash still has room to count a drop
+                self._drops.write(bytes(_DROPS_SIZE))
+        else:
             self.dropped = int.from_bytes(record[:8], "little")
             self._dropped_through = int.from_bytes(record[8:], "little")
         self._numbers = []

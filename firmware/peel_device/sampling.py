@@ -1,4 +1,7 @@
-"""Sampling: physical readings to the integers that the core takes (SPEC section 6). A failed sensor skips the report."""
+"""Sampling:
+
+physical readings to the integers that the core takes (SPEC section 6). A failed sensor skips the report.
+"""
 
 from peel_device import sensors
 from peel_device.config import HARMONY

@@ -1,6 +1,6 @@
-"""Self-test on the device: known answers of the core, the board's entropy, the flash. Flashing runs it; it leaves no trace.
+"""Self-test on the device: known answers of the core, the board's entropy, the flash.
 
-The known answers are the first Harmony and the first kRR report of spec/vectors/report.json.
+Flashing runs it; it leaves no trace. The known answers are the first Harmony and the first kRR report of spec/vectors/report.json.
 """
 
 from binascii import unhexlify
@@ -18,13 +18,15 @@ RULE_ONE = 992389038
 # mechanism, profile, device, k, width, seed, seal key, index key, entropy, readings, frame
 REPORTS = (
     (
-        1, 2271587234, 4259990553, 4, 48, 694411955, "ffb5626676b5e1d29b0cb2ea36ca701a", "a89a5e86b6bac1846b9d9cf33294c128",
+        1, 2271587234, 4259990553, 4, 48, 694411955,
+        "ffb5626676b5e1d29b0cb2ea36ca701a", "a89a5e86b6bac1846b9d9cf33294c128",
         "93e243b7ad53f1235eb36468a286380c88a0d572df58c03fccfbebbe4440928ade8626329c5ef4537e045a98b442477a",
         [39486, -14879, 13966, 17203],
         "1001a2ab6587194ceafd01000000000012bc9562a8d4de952ec2e3cbc1dba8cef8712d50d5e0",
     ),
     (
-        2, 340283480, 980901702, 2, 48, 1810750062, "ec33d9fdde131a905fc08687e1cfb16d", "9ca850e2fc4804866ca813d348aea6f5",
+        2, 340283480, 980901702, 2, 48, 1810750062,
+        "ec33d9fdde131a905fc08687e1cfb16d", "9ca850e2fc4804866ca813d348aea6f5",
         "56debb154829c37eb3e9516d4c9087a4e510d968e84252dfebcedb07272cab370f05451aa9bebaaf8825dc9dd34003d1",
         [0],
         "100258504814465f773a010000000000e545de1404aa72116a32f60bfc60bcc3e9c22ebf699d",

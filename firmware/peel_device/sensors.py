@@ -1,6 +1,8 @@
-"""Sensors: each is a function without arguments that returns a physical reading. It may raise OSError or return NaN when it fails.
+"""Sensors: each is a function without arguments that returns a physical reading.
 
-A sensor's entry in the bundle names its `kind`; KINDS lists what each kind takes, and drives the check of the bundle too.
+It may raise OSError or return NaN when it fails.
+A sensor's entry in the bundle names its `kind`; KINDS lists what each kind takes, and drives the check of the bundle
+too.
 """
 
 TYPE_CHECKING = False

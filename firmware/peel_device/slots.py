@@ -1,7 +1,8 @@
 """A small record that is replaced atomically, whatever the power does.
 
-Two files are written in turn: `<path>.0` and `<path>.1`. A cut tears the one being written and leaves the other whole, so
-after it the record is either the old one or the new one. Nothing is asked of the file system but that a closed file stays.
+Two files are written in turn: `<path>.0` and `<path>.1`. A cut tears the one being written and leaves the other
+whole, so after it the record is either the old one or the new one. Nothing is asked of the file system but that a
+closed file stays.
 """
 
 from peel_device.checksum import sealed, unsealed
@@ -43,7 +44,9 @@ class Slots:
                     newest_sequence, newest = sequence, body[_HEAD:]
                     self._sequence, self._slot = sequence, slot
         if newest is None and present == 2:
-            raise StorageError("both copies of %s are damaged: get a fresh bundle for this device and flash it again" % self._path)
+            raise StorageError(
+                "both copies of %s are damaged: get a fresh bundle for this device and flash it again" % self._path
+            )
         return newest
 
     def write(self, record: bytes) -> None:

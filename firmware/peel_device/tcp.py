@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from peel_device.interfaces import Mqtt
+    from peel_device.config import Mqtt
 
 CONNECT_S = 6  # below the shortest watchdog (8.3 s on the RP2040): connecting cannot feed it
 _NOT_YET = (errno.EAGAIN, errno.ETIMEDOUT)
@@ -71,13 +71,15 @@ def _tls_context(ca: str) -> "Any":
     try:
         import ssl
     except ImportError:
-        raise BoardError("mqtt.tls is on, but this MicroPython was built without TLS: use a build that has it") from None
+        raise BoardError(
+            "mqtt.tls is on, but this MicroPython was built without TLS: use a build that has it"
+        ) from None
     try:
         with open(ca, "rb") as file:
             certificate = file.read()
     except OSError:
         raise BoardError("mqtt.ca: %s is not on the device: copy the CA certificate there, in DER form" % ca) from None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context: "Any" = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=certificate)
     return context

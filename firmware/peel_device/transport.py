@@ -1,7 +1,8 @@
 """The socket that umqtt.simple sees: exact reads, whole writes, and a deadline on each.
 
-umqtt.simple takes whatever `read` returns and indexes into it, and sets its socket to block for ever. Here a read gives as
-many bytes as were asked for, or raises OSError: a slow, short or silent peer becomes one kind of error, in bounded time.
+umqtt.simple takes whatever `read` returns and indexes into it, and sets its socket to block for ever. Here a read
+gives as many bytes as were asked for, or raises OSError: a slow, short or silent peer becomes one kind of error, in
+bounded time.
 """
 
 import errno

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import os
 import struct
 import sys
 from pathlib import Path
@@ -11,16 +10,14 @@ from types import ModuleType
 
 import pytest
 
-FIRMWARE = Path(__file__).parent.parent
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "peel" / "umqtt-1.3.4"
+from peel_tools.boards.umqtt import umqtt_folder
 
-for folder in (FIRMWARE, FIRMWARE / "tests", FIRMWARE.parent / "bindings" / "micropython", CACHE):
+FIRMWARE = Path(__file__).parent.parent
+
+for folder in (FIRMWARE, FIRMWARE / "tests", FIRMWARE.parent / "bindings" / "micropython", umqtt_folder()):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-import fetch_umqtt  # noqa: E402
-
-fetch_umqtt.fetch(CACHE)
 # umqtt.simple imports these by MicroPython's old names.
 sys.modules.setdefault("ustruct", struct)
 sys.modules.setdefault("ubinascii", binascii)

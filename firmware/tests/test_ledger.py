@@ -1,0 +1,191 @@
+"""The ledger: a power cut at every byte of every write never lowers it, never repeats a number, never corrupts it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peel_device.errors import StorageError
+from peel_device.ledger import NUMBER_MAX, Ledger, block_size
+from power import FullFiles, ManualClock, MemoryFiles, WitnessFiles
+
+EPSILON = 1 << 20
+
+
+def open_ledger(
+    files: MemoryFiles,
+    clock: ManualClock | None = None,
+    *,
+    block: int = 4,
+    quota: int = 100_000,
+    woke: bool = False,
+    first: int = 1,
+) -> Ledger:
+    ledger = Ledger(files, "ledger", clock or ManualClock(), EPSILON, quota, 3600, block)
+    ledger.start(first, woke)
+    return ledger
+
+
+def test_numbers_rise_by_one_from_the_first() -> None:
+    ledger = open_ledger(MemoryFiles(), first=7)
+    assert [ledger.take() for _ in range(10)] == list(range(7, 17))
+
+
+def test_a_reboot_skips_at_most_a_block() -> None:
+    files = MemoryFiles()
+    used = []
+    for _ in range(20):
+        ledger = open_ledger(files)
+        used += [ledger.take() for _ in range(3)]
+    assert used == sorted(set(used))
+    assert all(after - before <= 4 for before, after in itertools.pairwise(used))
+
+
+def test_the_budget_counts_every_reserved_number() -> None:
+    files = MemoryFiles()
+    ledger = open_ledger(files, block=8)
+    ledger.take()
+    assert ledger.spent_q20 == 8 * EPSILON
+    assert open_ledger(files, block=8).spent_q20 == 8 * EPSILON
+
+
+@pytest.mark.parametrize("block", [1, 4, 32])
+def test_a_power_cut_at_every_byte_of_every_write(block: int) -> None:
+    """Live a life of several reboots and sleeps; at every byte of every write, cut the power and look at what the next
+    boot does.
+    """
+    files = WitnessFiles()
+    clock = ManualClock()
+    highest = 0
+    spent = 0
+
+    def next_boot_is_sound(state: MemoryFiles) -> None:
+        ledger = open_ledger(state, clock, block=block, woke=True)
+        assert ledger.spent_q20 >= spent
+        number = ledger.take()
+        assert number is None or number > highest
+        assert open_ledger(state, clock, block=block).spent_q20 >= ledger.spent_q20
+
+    files.witness = next_boot_is_sound
+    for boot in range(60):
+        ledger = open_ledger(files, clock, block=block, woke=boot % 2 == 0)
+        spent = max(spent, ledger.spent_q20)
+        for _ in range(5 + 7 * block):
+            number = ledger.take()
+            if number is not None:
+                assert number > highest
+                highest = number
+                spent = ledger.spent_q20
+        clock.at += 60_000
+        ledger.prepare_sleep(60_000)
+    assert files.cuts > 100_000
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200), st.integers(0, 3)), min_size=1, max_size=25))
+def test_cut_after_cut(lives: list[tuple[int, int, int]]) -> None:
+    """Many cuts in a row, each on what the one before left behind: numbers still only rise."""
+    state = MemoryFiles()
+    highest = spent = 0
+    for takes, cut, tear in lives:
+        files = CutFiles(state.kept, cut, tear)
+        try:
+            ledger = open_ledger(files, block=3)
+            assert ledger.spent_q20 >= spent
+            for _ in range(takes):
+                number = ledger.take()
+                assert number is not None and number > highest
+                highest, spent = number, ledger.spent_q20
+        except PowerCut:
+            pass
+        state = files
+
+
+class PowerCut(BaseException):
+    """The power is gone."""
+
+
+class CutFiles(MemoryFiles):
+    """The power goes after so many bytes."""
+
+    def __init__(self, kept: dict[str, bytes], budget: int, tear: int) -> None:
+        super().__init__(kept)
+        self._budget = budget
+        self._tear = tear
+
+    def write(self, path: str, data: bytes) -> None:
+        if len(data) >= self._budget:
+            done = data[: self._budget]
+            rest = len(data) - len(done)
+            tails = (b"", b"\xff" * rest, self.kept.get(path, b"")[len(done) :], bytes(range(rest)))
+            self.kept[path] = done + tails[self._tear]
+            raise PowerCut
+        self._budget -= len(data)
+        super().write(path, data)
+
+
+def test_the_quota_holds_across_reboots() -> None:
+    """No matter how often it boots, a device takes no more than quota plus rate times time."""
+    files, clock = MemoryFiles(), ManualClock()
+    first = open_ledger(files, clock, block=2, quota=16).next_number
+    for boot in range(400):
+        booted = ManualClock()  # ticks start at 0 again, and what the device did not see it does not count
+        ledger = open_ledger(files, booted, block=2, quota=16)
+        while ledger.take() is not None:
+            pass
+        booted.at += 30_000
+        clock.at += 30_000
+        ledger.take()
+        assert ledger._end - first <= 16 + clock.at * 16 / 3_600_000, boot
+
+
+def test_an_empty_bucket_makes_the_device_wait() -> None:
+    clock = ManualClock()
+    ledger = open_ledger(MemoryFiles(), clock, block=1, quota=2)
+    assert (ledger.take(), ledger.take(), ledger.take()) == (1, 2, None)
+    assert ledger.wait() == 1_800_000
+    clock.at += 1_799_999
+    assert ledger.take() is None
+    clock.at += 1
+    assert ledger.take() == 3
+
+
+@pytest.mark.parametrize(("woke", "expected"), [(True, 3), (False, None)])
+def test_only_a_sleep_that_ran_its_course_counts_as_time(woke: bool, expected: int | None) -> None:
+    files = MemoryFiles()
+    ledger = open_ledger(files, block=1, quota=2)
+    assert (ledger.take(), ledger.take()) == (1, 2)
+    ledger.prepare_sleep(1_800_000)
+    assert open_ledger(files, block=1, quota=2, woke=woke).take() == expected
+    assert open_ledger(files, block=1, quota=2, woke=True).take() is None, "one sleep is credited once"
+
+
+def test_a_full_flash_gives_no_number_and_keeps_the_tokens() -> None:
+    files = FullFiles(100)
+    ledger = open_ledger(files, block=1, quota=2)
+    files.kept["other"] = b"x" * 60
+    with pytest.raises(OSError):
+        ledger.take()
+    del files.kept["other"]
+    assert (ledger.take(), ledger.take(), ledger.take()) == (1, 2, None)
+
+
+def test_a_damaged_ledger_stops_the_device() -> None:
+    with pytest.raises(StorageError):
+        open_ledger(MemoryFiles({"ledger.0": b"?", "ledger.1": b"?"}))
+
+
+def test_when_all_numbers_are_spent_the_device_stops() -> None:
+    ledger = open_ledger(MemoryFiles(), first=NUMBER_MAX)
+    with pytest.raises(StorageError, match="all report numbers"):
+        ledger.take()
+
+
+@pytest.mark.parametrize(
+    ("quota", "deep", "expected"), [(1, False, 1), (96, False, 12), (10**6, False, 32), (10**6, True, 1)]
+)
+def test_block_size(quota: int, deep: bool, expected: int) -> None:
+    assert block_size(quota, deep) == expected

@@ -1,0 +1,120 @@
+"""The outbox: bounded, in order, whole after a power cut at any byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from peel_device.outbox import Outbox
+from power import FullFiles, MemoryFiles, WitnessFiles
+
+
+def open_outbox(files: MemoryFiles, limit: int = 5) -> Outbox:
+    outbox = Outbox(files, "out", limit)
+    outbox.start()
+    return outbox
+
+
+def frame(number: int) -> bytes:
+    return bytes([number & 0xFF, number >> 8]) * 20
+
+
+def contents(outbox: Outbox) -> dict[int, bytes]:
+    return dict(outbox.oldest(1000))
+
+
+def test_frames_come_back_in_order_after_a_reboot() -> None:
+    files = MemoryFiles()
+    outbox = open_outbox(files)
+    for number in (1, 2, 300):
+        outbox.put(number, frame(number))
+    assert open_outbox(files).oldest(2) == [(1, frame(1)), (2, frame(2))]
+    assert list(contents(open_outbox(files))) == [1, 2, 300]
+
+
+def test_when_full_the_oldest_goes_and_is_counted() -> None:
+    files = MemoryFiles()
+    outbox = open_outbox(files)
+    for number in range(1, 9):
+        outbox.put(number, frame(number))
+    assert list(contents(outbox)) == [4, 5, 6, 7, 8]
+    assert outbox.dropped == 3
+    assert open_outbox(files).dropped == 3
+
+
+def test_what_was_acknowledged_is_gone_for_good() -> None:
+    files = MemoryFiles()
+    outbox = open_outbox(files)
+    outbox.put(1, frame(1))
+    outbox.put(2, frame(2))
+    outbox.remove([1])
+    assert list(contents(open_outbox(files))) == [2]
+
+
+def test_a_power_cut_at_every_byte() -> None:
+    """Whatever was put and neither removed nor dropped is there, whole, in order; drops are counted exactly once."""
+    files = WitnessFiles()
+    settled: dict[int, bytes] = {}  # put returned, no removal begun
+    unsettled: set[int] = set()  # being put, removed or dropped right now
+    made = 0
+    removed = 0
+
+    def next_boot_is_sound(state: MemoryFiles) -> None:
+        outbox = open_outbox(state)
+        found = contents(outbox)
+        assert list(found) == sorted(found)
+        assert set(settled) - unsettled <= set(found) <= set(settled) | unsettled
+        assert all(content == frame(number) for number, content in found.items())
+        # Every finished frame is in the box, was acknowledged or was dropped; the ones in the making may be either.
+        slack = made - removed - len(found) - outbox.dropped
+        assert -len(unsettled) <= slack <= len(unsettled)
+        before = outbox.dropped
+        assert open_outbox(state).dropped == before
+
+    files.witness = next_boot_is_sound
+    outbox = open_outbox(files)
+    for number in range(1, 120):
+        unsettled = {number} | ({min(settled)} if len(settled) == 5 else set())
+        outbox.put(number, frame(number))
+        made += 1
+        settled = contents(outbox)
+        unsettled = set()
+        if number % 3 == 0:
+            gone = sorted(settled)[:2]
+            unsettled = set(gone)
+            outbox.remove(gone)
+            removed += 2
+            settled, unsettled = contents(outbox), set()
+    assert made == removed + outbox.dropped + len(outbox)
+    assert files.cuts > 25_000
+
+
+def test_a_full_flash_makes_room_by_dropping_the_oldest() -> None:
+    files = FullFiles(230)
+    outbox = open_outbox(files, limit=100)
+    for number in range(1, 7):
+        outbox.put(number, frame(number))
+    assert outbox.dropped > 0
+    assert list(contents(outbox))[-1] == 6
+
+
+def test_a_flash_with_no_room_at_all_says_so() -> None:
+    outbox = open_outbox(FullFiles(60))
+    with pytest.raises(OSError):
+        outbox.put(1, frame(1))
+    assert len(outbox) == 0
+
+
+def test_foreign_files_are_left_alone() -> None:
+    files = MemoryFiles({"out/notes.txt": b"mine", "out/xyzxyzxyzxyz": b"mine too"})
+    assert len(open_outbox(files)) == 0
+    assert len(files.kept) == 2
+
+
+def test_a_frame_that_goes_bad_on_flash_is_skipped() -> None:
+    files = MemoryFiles()
+    outbox = open_outbox(files)
+    outbox.put(1, frame(1))
+    outbox.put(2, frame(2))
+    files.kept["out/000000000001"] = b"rotten"
+    assert outbox.oldest(8) == [(2, frame(2))]
+    assert len(outbox) == 1
