@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from peel_core import Keyring, Profile
 
+from peel_core import Keyring, Profile
 from peel_gateway.store import EVIDENCE_COLUMNS, DeviceTable, EvidenceTable, TallyTable, Transaction
 
-__all__ = ["STATE_COLUMNS", "Book"]
+__all__ = ["STATE_COLUMNS", "Book", "Change", "slots_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -22,6 +22,20 @@ STATE_COLUMNS = (
     "first_number", "first_tick", "last_number", "settled", "low_water",
     "sealed", "cause", "cause_time", "withdrawn", "first_received", "last_received",
 )  # fmt: skip
+
+
+@dataclass
+class Change:
+    """What a batch changes in the book."""
+
+    slots: Ints
+    """Devices that were heard, int64[T]."""
+    states: dict[str, Ints]
+    """Their new states, int64[T] per column."""
+    evidence: list[tuple[Ints, Ints]]
+    """Per profile: rows, and what to add to them, int64[R], int64[R, k, 6]."""
+    totals: list[Ints]
+    """Per profile: what to add, int64[k]."""
 
 
 @dataclass
@@ -58,9 +72,17 @@ class Book:
             totals=_totals(keyring.profiles, transaction.totals()),
         )
 
-    def slots_of(self, devices: Ints) -> Ints:
-        """Slots of device ids, -1 for those that are not registered."""
-        return slots_of(self.keyring, devices)
+    def apply(self, change: Change, left: TallyTable, generation: int) -> None:
+        """Make a committed batch's changes, and take off what left the estimates with it."""
+        for name, column in self.states.items():
+            column[change.slots] = change.states[name]
+        for counts, (rows, added) in zip(self.evidence, change.evidence, strict=True):
+            counts[rows] += added
+        for profile, totals, added in zip(self.keyring.profiles, self.totals, change.totals, strict=True):
+            mine = left.profile == profile.id
+            totals += added
+            np.subtract.at(totals, left.index[mine], (left.withdrawn_plus - left.withdrawn_minus)[mine])
+        self.generation = generation
 
     def table(self, slots: Ints, states: dict[str, Ints]) -> DeviceTable:
         """New states of some slots as the store wants them."""

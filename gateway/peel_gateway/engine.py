@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
 from peel_core import Keyring, open_many
 from peel_core.projection import reconstruction
-
 from peel_gateway.book import Book
-from peel_gateway.plan import ExposedDevice, Plan, Policy, plan_batch
+from peel_gateway.plan import ExposedDevice, Policy, plan_batch
 from peel_gateway.store import Store, Transaction
 from peel_gateway.verdict import Verdict
 

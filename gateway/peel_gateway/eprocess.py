@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from peel_core import Profile
 
 __all__ = ["FRACTIONS", "Bet", "crossed", "log_wealth", "strongest"]

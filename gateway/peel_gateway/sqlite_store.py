@@ -32,6 +32,7 @@ from peel_gateway.store import (
     EvidenceTable,
     Exposure,
     ExposureFilter,
+    GapTable,
     Store,
     StoreCorrupt,
     StoreMismatch,
@@ -196,15 +197,23 @@ class SqliteStore(Store):
             return int(connection.execute(query, (profile,)).fetchone()[0])
 
     def exposures(
-        self, which: ExposureFilter | None = None, *, limit: int = 100, before: int | None = None
+        self,
+        which: ExposureFilter | None = None,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        after: int | None = None,
+        upto: int | None = None,
     ) -> list[Exposure]:
         conditions, values = _conditions(which or ExposureFilter())
-        if before is not None:
-            conditions.append("id < ?")
-            values.append(before)
+        for condition, bound in (("id < ?", before), ("id > ?", after), ("id <= ?", upto)):
+            if bound is not None:
+                conditions.append(condition)
+                values.append(bound)
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        order = "DESC" if after is None else "ASC"
         query = f"""SELECT id, verdict, device, number, profile, received, topic, raw, evidence
-                    FROM exposure {where} ORDER BY id DESC LIMIT ?"""  # noqa: S608
+                    FROM exposure {where} ORDER BY id {order} LIMIT ?"""  # noqa: S608
         with self._read() as connection:
             rows = connection.execute(query, (*values, limit)).fetchall()
         return [
@@ -222,6 +231,11 @@ class SqliteStore(Store):
     def evidence(self) -> EvidenceTable:
         with self._read() as connection:
             return read_evidence(connection)
+
+    def gaps(self) -> GapTable:
+        with self._read() as connection:
+            rows = connection.execute("SELECT device, number, profile, idx FROM gap").fetchall()
+        return GapTable(*columns(rows, 4))
 
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
         query = f"""SELECT device, verdict, SUM(plus + minus) FROM ({REPORTS_SQL}) GROUP BY device, verdict"""  # noqa: S608

@@ -52,27 +52,27 @@ class StoreError(Exception):
     """The store could not do what was asked; nothing was applied."""
 
 
-class StoreFull(StoreError):
+class StoreFull(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """No room left on the device, or a size limit was reached. Free space, then retry."""
 
 
-class StoreLocked(StoreError):
+class StoreLocked(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """Another process holds the database for longer than the timeout. Retry."""
 
 
-class StoreCorrupt(StoreError):
+class StoreCorrupt(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The file is damaged, or is not a Peel database. It is left untouched."""
 
 
-class StoreTooNew(StoreError):
+class StoreTooNew(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The file was written by a newer version of the gateway."""
 
 
-class StoreMismatch(StoreError):
+class StoreMismatch(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The file was made with other settings than the ones asked for."""
 
 
-class StoreFailed(StoreError):
+class StoreFailed(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The disk, or the file system, reported an error."""
 
 
@@ -353,15 +353,27 @@ class Store(abc.ABC):
     def tallies(
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> TallyTable:
-        """Return a profile's tallies, per bucket of `bucket_seconds` (a multiple of the store's) or as one (bucket 0)."""
+        """Return a profile's tallies, per bucket of `bucket_seconds` (a multiple of the store's), or in one (bucket 0)."""
 
     @abc.abstractmethod
     def withdrawn_devices(self, profile: int) -> int:
         """Return how many exposed devices had reports counted under this profile."""
 
     @abc.abstractmethod
-    def exposures(self, which: ExposureFilter | None = None, *, limit: int = 100, before: int | None = None) -> list[Exposure]:
-        """List exposures, newest first; `before` continues below an id."""
+    def exposures(
+        self,
+        which: ExposureFilter | None = None,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        after: int | None = None,
+        upto: int | None = None,
+    ) -> list[Exposure]:
+        """List exposures, newest first; `before` continues below an id. With `after` oldest first, above that id, `upto` another."""
+
+    @abc.abstractmethod
+    def gaps(self) -> GapTable:
+        """Return the gaps that are still in the log."""
 
     @abc.abstractmethod
     def devices(self) -> DeviceTable:

@@ -1,0 +1,83 @@
+"""Recount: every published number once more from the log, and whether it differs from what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from peel_core import index_many
+from peel_gateway import eprocess
+from peel_gateway.book import slots_of
+from peel_gateway.engine import Registry
+from peel_gateway.store import EVIDENCE_COLUMNS, Difference, Store
+from peel_gateway.verdict import Verdict
+
+__all__ = ["RecountReport", "recount"]
+
+
+@dataclass(frozen=True)
+class RecountReport:
+    """What a recount found."""
+
+    reports: int
+    """Reports in the log, pruned ones included."""
+    devices: int
+    differences: list[Difference]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything stored is what the log says."""
+        return not self.differences
+
+
+def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> RecountReport:
+    """Check the file, recount tallies, evidence, counters and device marks, and redo the statistics layer's convictions.
+
+    Parameters
+    ----------
+    registry : Registry
+        Supplies the profiles and keys; devices that are not in it any more are counted, but not judged again.
+    alpha : float
+        The engine's: who is past it must have been exposed.
+    """
+    store.check()
+    found = [*store.recount_rows(), *_convictions(store, registry, alpha), *_gaps(store, registry)]
+    reports = store.device_reports()
+    return RecountReport(sum(sum(counts.values()) for counts in reports.values()), len(reports), found)
+
+
+def _convictions(store: Store, registry: Registry, alpha: float) -> Iterator[Difference]:
+    """Yield devices that the evidence convicts and that still count, and the other way round."""
+    devices, evidence = store.devices(), store.evidence()
+    # An exposure keeps the alpha of its time: the setting may have changed since.
+    convicted = set(devices.device[devices.cause == int(Verdict.STATISTICS)].tolist())
+    counting = set(devices.device[devices.withdrawn == 0].tolist())
+    past: set[int] = set()
+    for profile in registry.keyring.profiles:
+        mine = evidence.profile == profile.id
+        ids, row = np.unique(evidence.device[mine], return_inverse=True)
+        counts = np.zeros((len(ids), profile.k, len(EVIDENCE_COLUMNS)), np.int64)
+        counts[row, evidence.index[mine]] = evidence.counts[mine]
+        past |= set(ids[eprocess.crossed(profile, counts, alpha)].tolist())
+    for device in sorted(past & counting):
+        yield Difference("device", f"{device:08x}", "counts", "its statistics withdraw it")
+    profiles = {profile.id for profile in registry.keyring.profiles}
+    known = set(evidence.device[np.isin(evidence.profile, list(profiles))].tolist())
+    for device in sorted((convicted & known) - past):
+        yield Difference("device", f"{device:08x}", "exposed by statistics", "its statistics do not")
+
+
+def _gaps(store: Store, registry: Registry) -> Iterator[Difference]:
+    """Yield gaps whose attribute is not what their number assigns, or whose number did arrive in time."""
+    keyring = registry.keyring
+    gaps = store.gaps()
+    slots = slots_of(keyring, gaps.device)
+    for profile in keyring.profiles:
+        mine = (slots >= 0) & (gaps.profile == profile.id)
+        index = index_many(profile, gaps.device[mine], keyring.index_keys[slots[mine]], gaps.number[mine])
+        wrong = np.flatnonzero(index != gaps.index[mine])
+        for row in wrong.tolist():
+            key = f"{gaps.device[mine][row]:08x}/{gaps.number[mine][row]}"
+            yield Difference("gap", key, int(gaps.index[mine][row]), int(index[row]))
