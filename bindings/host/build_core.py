@@ -36,7 +36,9 @@ ffi.set_source(
     '#include "batch.h"\nstatic const char *const core_version = PEEL_CORE_VERSION;\n',
     sources=[str(path.relative_to(ROOT)) for path in [*sorted((CORE / "src").glob("*.c")), HERE / "batch.c"]],
     include_dirs=[str((CORE / "include").relative_to(ROOT)), str(HERE.relative_to(ROOT))],
-    depends=[str(path.relative_to(ROOT)) for path in [*CORE.glob("include/*.h"), *CORE.glob("src/*.h"), HERE / "batch.h"]],
+    depends=[
+        str(path.relative_to(ROOT)) for path in [*CORE.glob("include/*.h"), *CORE.glob("src/*.h"), HERE / "batch.h"]
+    ],
     extra_compile_args=["-std=c99", "-O3"],
 )
 

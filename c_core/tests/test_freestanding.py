@@ -49,5 +49,13 @@ def test_header_compiles_alone_as_c_and_cpp(need_tool: Callable[..., None], tmp_
     for compiler, suffix, standard in (("gcc", "c", "c99"), ("g++", "cpp", "c++11")):
         source = tmp_path / f"only.{suffix}"
         source.write_text('#include "peel.h"\nint main(void) { return (int)sizeof(peel_encoder) == 0; }\n')
-        flags = [f"-std={standard}", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", f"-I{CORE / 'include'}"]
+        flags = [
+            f"-std={standard}",
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-fsyntax-only",
+            f"-I{CORE / 'include'}",
+        ]
         subprocess.run([compiler, *flags, str(source)], check=True)

@@ -13,7 +13,10 @@ FUZZ = Path(__file__).with_name("fuzz.py")
 def test_fuzz_briefly(tmp_path: Path, need_tool: Callable[..., None]) -> None:
     need_tool("clang-22")
     run = subprocess.run(
-        [sys.executable, str(FUZZ), "--seconds", "15", "--work", str(tmp_path)], capture_output=True, text=True, timeout=120
+        [sys.executable, str(FUZZ), "--seconds", "15", "--work", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert run.returncode == 0, run.stderr[-3000:]
     assert "stat::number_of_executed_units" in run.stderr

@@ -66,16 +66,16 @@ READER_FAULTS = (
 def test_every_single_bit_of_a_sealed_frame_matters(build: Callable[..., Path], lines: list[Line]) -> None:
     """Flip each bit of a k = 252 frame: none may open under the device's key."""
     seal_key, frame, width = largest_frame(lines)
-    flips = [
-        Line("flip", f"frame {width} {seal_key} {flip(frame, bit).hex()}", "") for bit in range(8 * len(frame))
-    ]
+    flips = [Line("flip", f"frame {width} {seal_key} {flip(frame, bit).hex()}", "") for bit in range(8 * len(frame))]
     given = answers([str(build("driver", "gcc", "-O2"))], flips)
     assert len(given) == 632
     assert all(int(answer) < 0 for answer in given)
 
 
 def largest_frame(lines: list[Line]) -> tuple[str, bytes, int]:
-    device = next(line.command.split() for line in lines if line.command.startswith("device") and " 252 252 " in line.command)
+    device = next(
+        line.command.split() for line in lines if line.command.startswith("device") and " 252 252 " in line.command
+    )
     position = next(i for i, line in enumerate(lines) if line.command.split() == device)
     return device[9], bytes.fromhex(lines[position + 1].answer), int(device[6])
 

@@ -11,7 +11,11 @@ _COMMANDS = {
     "profile": ("peel_tools.commands.profile", "profile", "Make, check and show profiles."),
     "fleet": ("peel_tools.commands.fleet", "fleet", "Register, provision and revoke devices."),
     "gateway": ("peel_gateway.commands", "gateway", "Run the gateway; ask it for estimates and exposures."),
-    "simulate": ("peel_tools.commands.simulate", "simulate", "Run a simulated fleet, attackers included, against a broker."),
+    "simulate": (
+        "peel_tools.commands.simulate",
+        "simulate",
+        "Run a simulated fleet, attackers included, against a broker.",
+    ),
     "demo": ("peel_tools.commands.demo", "demo", "Broker, gateway and fleet on this machine, all at once."),
     "firmware": ("peel_tools.commands.firmware", "firmware", "Build and flash firmware and native modules."),
     "bench": ("peel_tools.commands.bench", "bench", "Measure sizes and speed."),

@@ -57,6 +57,8 @@ class Keyring:
         if len({profile.id for profile in self.profiles}) != len(self.profiles):
             raise ValueError("two profiles have the same id; change the seed of one")
         ids = np.asarray(device_ids, dtype=np.uint32)
+        if np.shape(profile_of) != ids.shape:
+            raise ValueError("profile_of and device_ids differ in length")
         order = np.argsort(ids, kind="stable")
         self.device_ids: NDArray[np.uint32] = np.ascontiguousarray(ids[order])
         self.profile_of: NDArray[np.int32] = np.ascontiguousarray(np.asarray(profile_of, dtype=np.int32)[order])
@@ -72,8 +74,6 @@ class Keyring:
             raise ValueError("device id 0 is reserved")
         if np.any(self.device_ids[1:] == self.device_ids[:-1]):
             raise ValueError("a device id appears twice")
-        if self.profile_of.shape != self.device_ids.shape:
-            raise ValueError("profile_of and device_ids differ in length")
         if np.any((self.profile_of < 0) | (self.profile_of >= len(self.profiles))):
             raise ValueError("profile_of points outside profiles")
 

@@ -82,9 +82,7 @@ def rule(epsilon_q20: int, k: int = 2) -> int:
     return int(out[0])
 
 
-def perturb(
-    mechanism: int, rule: int, k: int, assigned: int, readings: Sequence[int], drbg: Drbg
-) -> tuple[int, int]:
+def perturb(mechanism: int, rule: int, k: int, assigned: int, readings: Sequence[int], drbg: Drbg) -> tuple[int, int]:
     """The symbol ``(index, minus)`` of one report (SPEC section 6)."""
     symbol = ffi.new("peel_symbol *")
     values = ffi.new("int32_t[]", list(readings) or [0])

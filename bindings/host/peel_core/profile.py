@@ -154,7 +154,8 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ProfileError("attribute", "give one [[attribute]] table or more")
     attributes: tuple[Attribute, ...] = ()
-    subject, categories = "", ()
+    subject = ""
+    categories: tuple[str, ...] = ()
     if mechanism == "harmony":
         attributes = tuple(_attribute(row, f"attribute[{i}]") for i, row in enumerate(rows))
         _distinct([a.name for a in attributes], "attribute")

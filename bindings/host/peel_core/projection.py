@@ -92,11 +92,10 @@ class Soundness:
 
 
 def soundness(seed: int, width: int, k: int) -> Soundness:
-    """Prove the closed loop: decode each of the 2k codewords, and find the least residual that changing one trit leaves.
+    """Prove the closed loop of a seed by enumeration.
 
-    Changing trit p of codeword c by d adds d * Gamma[:, p] to the reconstruction. Its distance to *any* admissible pattern is then at least
-    that of the column's to the nearest difference of patterns; the figure here is the distance to the codeword's own pattern or
-    any other, taken over a sample that covers every trit position and both directions.
+    Decodes each of the 2k codewords, and finds the least residual that changing any one trit leaves, to either other value, in
+    sixteen codewords spread over all of them.
     """
     phi = matrix(seed, width).astype(np.float64)
     condition = float(np.linalg.cond(phi @ _basis(width)))

@@ -1,0 +1,107 @@
+"""Batches: what goes in comes out, faults stay where they are, tables are checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peel_core import CODE_NAMES, Keyring, PeelError, Profile, derive_keys, encode_many, make_profile, open_many
+
+MASTER = bytes(range(32))
+ENTROPY = bytes(range(100, 164))
+
+
+def profile(name: str, k: int, seed: int = 1) -> Profile:
+    attributes = [{"name": f"a{i}", "unit": "V", "low": 0, "high": 5} for i in range(k)]
+    table = {"name": name, "mechanism": "harmony", "epsilon": 1, "seed": seed, "quota": 5, "period": 60}
+    return make_profile({**table, "attribute": attributes})
+
+
+SMALL, LARGE = profile("small", 4), profile("large", 60)
+IDS = np.array([9, 3, 70000, 12], np.uint32)
+SEAL, INDEX = derive_keys(MASTER, "fleet", IDS)
+RING = Keyring([SMALL, LARGE], IDS, [0, 0, 1, 1], SEAL, INDEX)
+
+
+def frames(which: Profile, rows: list[int], numbers: list[int]) -> list[bytes]:
+    readings = np.zeros((len(rows), which.k), np.int32)
+    made = encode_many(which, IDS[rows], SEAL[rows], INDEX[rows], numbers, readings, entropy=ENTROPY)
+    return [row.tobytes() for row in made]
+
+
+def test_mixed_profiles_in_one_payload() -> None:
+    a, b = frames(SMALL, [0, 1], [5, 6]), frames(LARGE, [2, 3], [7, 2**48 - 1])
+    opened = open_many(RING, [a[0] + b[0] + a[1], b[1]])
+    assert opened.code.tolist() == [0, 0, 0, 0]
+    assert opened.message.tolist() == [0, 0, 0, 1]
+    assert opened.offset.tolist() == [0, len(a[0]), len(a[0]) + len(b[0]), 0]
+    assert opened.device.tolist() == [9, 70000, 3, 12]
+    assert opened.number.tolist() == [5, 7, 6, 2**48 - 1]
+    assert opened.profile.tolist() == [0, 1, 0, 1]
+    assert RING.device_ids[opened.slot].tolist() == opened.device.tolist()
+    assert opened.rule.tolist() == [SMALL.rule, LARGE.rule, SMALL.rule, LARGE.rule]
+    assert opened.trits.shape == (4, 59)
+    assert not opened.trits[0, 47:].any()
+
+
+def test_another_devices_profile_is_refused() -> None:
+    readings = np.zeros((1, SMALL.k), np.int32)
+    frame = encode_many(SMALL, IDS[2:3], SEAL[2:3], INDEX[2:3], [1], readings, entropy=ENTROPY)
+    assert CODE_NAMES[int(open_many(RING, [frame.tobytes()]).code[0])] == "profile"
+
+
+def test_a_fault_in_the_middle_leaves_its_neighbours_alone() -> None:
+    good = frames(SMALL, [0, 0, 0], [1, 2, 3])
+    broken = bytearray(good[1])
+    broken[20] ^= 1
+    opened = open_many(RING, [good[0] + bytes(broken) + good[2]])
+    assert [CODE_NAMES.get(code, "ok") for code in opened.code.tolist()] == ["ok", "seal", "ok"]
+    assert not opened.trits[1].any()
+
+
+def test_nothing_and_empty() -> None:
+    assert len(open_many(RING, [])) == 0
+    assert open_many(RING, [b"", b""]).code.tolist() == [-1, -1]
+    assert (
+        open_many(Keyring([], [], [], np.empty((0, 16), np.uint8), np.empty((0, 16), np.uint8)), [b"x" * 40]).code[0]
+        < 0
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.binary(max_size=200), max_size=6))
+def test_any_bytes_are_accounted_for(payloads: list[bytes]) -> None:
+    opened = open_many(RING, payloads)
+    assert np.all(opened.code < 0)
+    for position, payload in enumerate(payloads):
+        assert opened.length[opened.message == position].sum() == len(payload)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 255))
+def test_any_changed_byte_of_a_frame_is_refused(position: int, change: int) -> None:
+    frame = bytearray(frames(SMALL, [0], [44])[0])
+    frame[position % len(frame)] ^= change
+    assert np.all(open_many(RING, [bytes(frame)]).code < 0)
+
+
+def test_failure_names_the_report() -> None:
+    with pytest.raises(PeelError, match="report 1 of the batch") as caught:
+        frames(SMALL, [0, 0], [1, 0])
+    assert caught.value.name == "number"
+
+
+@pytest.mark.parametrize(
+    ("ids", "profile_of", "problem"),
+    [([1, 1], [0, 0], "twice"), ([0, 1], [0, 0], "reserved"), ([1, 2], [0, 2], "outside"), ([1, 2], [0], "differ")],
+)
+def test_keyring_is_checked(ids: list[int], profile_of: list[int], problem: str) -> None:
+    keys = np.zeros((2, 16), np.uint8)
+    with pytest.raises((ValueError, IndexError), match=problem):
+        Keyring([SMALL], ids, profile_of, keys, keys)
+
+
+def test_keys_do_not_show() -> None:
+    assert SEAL[0].tobytes().hex()[:8] not in repr(RING)

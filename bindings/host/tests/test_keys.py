@@ -1,0 +1,36 @@
+"""A secret stays one."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from peel_core import Secret, derive_keys
+from peel_core.primitives import Encoder
+
+
+def test_secret_hides_itself() -> None:
+    secret = Secret(b"very secret key!")
+    for shown in (repr(secret), str(secret), f"{secret}", f"{secret!r}", str([secret]), str({"key": secret})):
+        assert "secret key" not in shown
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)
+    assert secret.reveal() == b"very secret key!"
+    assert secret == Secret(b"very secret key!")
+    assert secret != Secret(b"another secret!!")
+
+
+def test_encoder_repr_has_no_keys() -> None:
+    encoder = Encoder(
+        mechanism=1, profile=1, device=2, k=2, width=48, seed=1, rule=5, seal_key=b"S" * 16, index_key=b"I" * 16
+    )
+    assert "SSSS" not in repr(encoder)
+    assert "IIII" not in repr(encoder)
+
+
+def test_master_length() -> None:
+    import numpy as np
+
+    with pytest.raises(ValueError, match="32 bytes"):
+        derive_keys(b"short", "fleet", np.array([1], np.uint32))

@@ -1,0 +1,232 @@
+"""Every vector through cffi: the single calls, and what only a reader with tables can judge through open_many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peel_core import CODE_NAMES, PeelError, ProfileError, derive_keys, make_profile, primitives
+from peel_core._core import ffi, lib
+from peel_core.batch import _COLUMNS, Opened
+
+VECTORS = Path(__file__).resolve().parents[3] / "spec" / "vectors"
+
+
+def cases(pattern: str) -> list[Any]:
+    return list(each_case(pattern))
+
+
+def each_case(pattern: str) -> Iterator[Any]:
+    for path in sorted(VECTORS.glob(f"{pattern}.json")):
+        for position, case in enumerate(json.loads(path.read_text(encoding="utf-8"))["cases"]):
+            yield pytest.param(case, id=f"{path.stem}-{position}")
+
+
+def unhex(case: dict[str, Any], *fields: str) -> list[bytes]:
+    return [bytes.fromhex(case[field]) for field in fields]
+
+
+@pytest.mark.parametrize("case", cases("ascon_aead"))
+def test_aead(case: dict[str, Any]) -> None:
+    key, nonce, ad, text, ciphertext, tag = unhex(case, "key", "nonce", "ad", "text", "ciphertext", "tag")
+    assert primitives.ascon_seal(key, nonce, ad, text) == (ciphertext, tag)
+    assert primitives.ascon_open(key, nonce, ad, ciphertext, tag) == text
+
+
+@pytest.mark.parametrize("case", cases("ascon_xof"))
+def test_xof(case: dict[str, Any]) -> None:
+    message, output = unhex(case, "message", "output")
+    assert primitives.xof(message, len(output)) == output
+
+
+@pytest.mark.parametrize("case", cases("hash"))
+def test_hash(case: dict[str, Any]) -> None:
+    data, output = unhex(case, "data", "output")
+    assert primitives.hash_(case["label"], data, case["length"]) == output
+
+
+@pytest.mark.parametrize("case", cases("keys"))
+def test_keys(case: dict[str, Any]) -> None:
+    seal, index = derive_keys(bytes.fromhex(case["master"]), case["fleet"], np.array([case["device"]], np.uint32))
+    assert (seal[0].tobytes().hex(), index[0].tobytes().hex()) == (case["seal_key"], case["index_key"])
+
+
+@pytest.mark.parametrize("case", cases("keys_bad_fleet"))
+def test_bad_fleet(case: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="fleet name"):
+        derive_keys(bytes.fromhex(case["master"]), case["fleet"], np.array([1], np.uint32))
+
+
+@pytest.mark.parametrize("case", cases("drbg"))
+def test_drbg(case: dict[str, Any]) -> None:
+    drbg = primitives.Drbg()
+    for step in case["steps"]:
+        if step["expect"] != "ok":
+            with pytest.raises(PeelError, match="entropy"):
+                drbg.seed(bytes.fromhex(step["entropy"])) if step["op"] == "seed" else drbg.bytes(4)
+        elif step["op"] == "seed":
+            drbg.seed(bytes.fromhex(step["entropy"]))
+        elif step["op"] == "bytes":
+            assert drbg.bytes(step["length"]).hex() == step["output"]
+        else:
+            assert [int.from_bytes(drbg.bytes(4), "little") for _ in step["output"]] == step["output"]
+
+
+@pytest.mark.parametrize("case", cases("rule"))
+def test_rule(case: dict[str, Any]) -> None:
+    if case["expect"] == "ok":
+        assert primitives.rule(case["epsilon"], case["k"]) == case["rule"]
+    else:
+        with pytest.raises(PeelError) as caught:
+            primitives.rule(case["epsilon"], case["k"])
+        assert caught.value.name == case["expect"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "case"), [*((1, c.values[0]) for c in cases("harmony")), *((2, c.values[0]) for c in cases("krr"))]
+)
+def test_mechanisms(mechanism: int, case: dict[str, Any]) -> None:
+    drbg = primitives.Drbg(bytes.fromhex(case["entropy"]))
+    symbol = primitives.perturb(mechanism, case["rule"], case["k"], case.get("assigned", 0), case["readings"], drbg)
+    assert symbol == (case["index"], case["minus"])
+    assert int.from_bytes(drbg.bytes(4), "little") == case["next_word"]
+
+
+@pytest.mark.parametrize("case", cases("index"))
+def test_index(case: dict[str, Any]) -> None:
+    assert primitives.index(*unhex(case, "index_key", "header"), case["k"]) == case["index"]
+
+
+@pytest.mark.parametrize("case", cases("projection"))
+def test_projection(case: dict[str, Any]) -> None:
+    word = primitives.codeword(case["seed"], case["width"], case["index"], case["minus"])
+    assert word.hex() == case["trits"]
+
+
+def encoder(case: dict[str, Any]) -> primitives.Encoder:
+    fields = dict(case["encoder"])
+    fields["seal_key"], fields["index_key"] = unhex(fields, "seal_key", "index_key")
+    return primitives.Encoder(**fields)
+
+
+@pytest.mark.parametrize("case", cases("report"))
+def test_reports(case: dict[str, Any]) -> None:
+    drbg = primitives.Drbg(bytes.fromhex(case["entropy"]))
+    for report in case["reports"]:
+        frame = encoder(case).encode(report["number"], report["readings"], drbg)
+        assert frame.hex() == report["frame"]
+        rule, trits = primitives.frame_open(encoder(case).seal_key, case["encoder"]["width"], frame)
+        assert rule == case["encoder"]["rule"]
+        assert trits == primitives.codeword(
+            case["encoder"]["seed"], case["encoder"]["width"], report["index"], report["minus"]
+        )
+
+
+@pytest.mark.parametrize("case", cases("encode_bad_*"))
+def test_refused_reports(case: dict[str, Any]) -> None:
+    drbg = primitives.Drbg(bytes.fromhex(case["entropy"]) or None)
+    with pytest.raises(PeelError) as caught:
+        encoder(case).encode(case["number"], case["readings"], drbg)
+    assert caught.value.name == case["expect"]
+
+
+def reader(case: dict[str, Any], payload: bytes) -> Opened:
+    """open_many with the tables of a case, whose profiles need no seed and no names."""
+    known = sorted(case["devices"], key=lambda device: device["id"])
+    ids = np.array([d["id"] for d in known], np.uint32)
+    seal = np.frombuffer(b"".join(bytes.fromhex(d["seal_key"]) for d in known) or bytes(16), np.uint8).copy()
+    table = ffi.new("peel_batch_profile[]", max(1, len(case["profiles"])))
+    for row, profile in zip(table, case["profiles"], strict=False):
+        row.id, row.k, row.width, row.mechanism = (profile[f] for f in ("id", "k", "width", "mechanism"))
+    # a device of the vectors may use any profile: give it the one that the payload's frames name
+    positions = {profile["id"]: i for i, profile in enumerate(case["profiles"])}
+    owner: dict[int, int] = {}
+    at = 0
+    for length in [piece["length"] for piece in case.get("pieces", [{"length": len(payload)}])]:
+        profile, device = payload[at + 2 : at + 6], payload[at + 6 : at + 10]
+        owner.setdefault(int.from_bytes(device, "little"), positions.get(int.from_bytes(profile, "little"), 0))
+        at += length
+    profile_of = np.array([owner.get(d["id"], 0) for d in known], np.int32)
+    ring = ffi.new("peel_batch_keyring *")
+    keep = [
+        ffi.from_buffer("uint32_t[]", ids),
+        ffi.from_buffer("uint8_t[]", seal),
+        ffi.from_buffer("int32_t[]", profile_of),
+    ]
+    ring.profiles, ring.profile_count = table, len(case["profiles"])
+    ring.devices, ring.seal_keys, ring.index_keys, ring.profile_of = keep[0], keep[1], keep[1], keep[2]
+    ring.device_count, ring.accept_unsealed = len(known), case["accept_unsealed"]
+    return open_with(ring, payload)
+
+
+def open_with(ring: Any, payload: bytes) -> Opened:
+    ends = ffi.new("uint64_t[]", [len(payload)])
+    count = lib.peel_batch_count(ring, payload, ends, 1)
+    arrays: dict[str, Any] = {name: np.empty(count, dtype) for name, (_, dtype) in _COLUMNS.items()}
+    trits = np.zeros((count, 1023), np.float32)
+    rows = ffi.new("peel_batch_rows *")
+    keep = {name: ffi.from_buffer(f"{ctype}[]", arrays[name]) for name, (ctype, _) in _COLUMNS.items()}
+    keep["trits"] = ffi.from_buffer("float[]", trits)
+    for name, pointer in keep.items():
+        setattr(rows, name, pointer)
+    rows.stride = 1023
+    lib.peel_batch_open(rows, ring, payload, ends, 1)
+    return Opened(**arrays, trits=trits)
+
+
+@pytest.mark.parametrize("case", cases("payload"))
+def test_payloads(case: dict[str, Any]) -> None:
+    opened = reader(case, bytes.fromhex(case["payload"]))
+    names = ["ok" if code == 0 else CODE_NAMES[code] for code in opened.code.tolist()]
+    assert names == [piece["expect"] for piece in case["pieces"]]
+    assert opened.length.tolist() == [piece["length"] for piece in case["pieces"]]
+    widths = {profile["id"]: profile["width"] for profile in case["profiles"]}
+    for row, piece in enumerate(case["pieces"]):
+        if piece["expect"] == "ok":
+            found = (opened.device[row], opened.number[row], opened.rule[row], opened.flags[row])
+            assert found == (piece["device"], piece["number"], piece["rule"], piece["flags"])
+            width = widths[piece["profile"]]
+            assert opened.trits[row, : width - 1].tolist() == primitives.unpack(width, bytes.fromhex(piece["trits"]))
+
+
+@pytest.mark.parametrize("case", cases("frame_bad_*"))
+def test_refused_frames(case: dict[str, Any]) -> None:
+    opened = reader(case, bytes.fromhex(case["frame"]))
+    assert CODE_NAMES[int(opened.code[0])] == case["expect"]
+
+
+def profile_table(case: dict[str, Any]) -> dict[str, Any]:
+    table = {key: case[key] for key in ("name", "mechanism", "width", "seed", "quota", "period")}
+    table["epsilon"] = Decimal(case["epsilon"]) / 2**20
+    table["attribute"] = [dict(attribute) for attribute in case["attributes"]]
+    for attribute in table["attribute"]:
+        for bound in attribute.keys() & {"low", "high"}:
+            attribute[bound] = Decimal(attribute[bound]) / 10**6
+    if case["mechanism"] == "krr":
+        for attribute in table["attribute"]:
+            attribute["categories"] = case["categories"]
+    return table
+
+
+@pytest.mark.parametrize("case", cases("profile"))
+def test_profiles(case: dict[str, Any]) -> None:
+    profile = make_profile(profile_table(case))
+    assert profile.canonical() == case["canonical"]
+    assert profile.id == case["id"]
+
+
+#: The vectors' name of a fault, as it appears in the key that ProfileError names.
+KEYS = {"range": ("low", "high"), "category": ("categories", "category"), "width": ("width", "attribute", "category")}
+
+
+@pytest.mark.parametrize("case", cases("profile_bad_*"))
+def test_refused_profiles(case: dict[str, Any]) -> None:
+    with pytest.raises(ProfileError) as caught:
+        make_profile(profile_table(case))
+    assert any(key in caught.value.key for key in KEYS.get(case["expect"], (case["expect"],)))

@@ -1,0 +1,187 @@
+"""``peel profile``: make, check and show profiles."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from peel_core import Profile, ProfileError, load_profile, parse_profile, projection
+from peel_core.primitives import RULE_ONE
+
+_TEMPLATE = """\
+# A Peel profile: what a fleet's devices and its gateway agree on. Changing anything here makes another profile id.
+
+name = "{name}"
+mechanism = "{mechanism}"
+epsilon = {epsilon}      # privacy budget of one report; every report number spends it once
+width = {width}         # columns of the projection
+seed = {seed}           # found by search: all codewords decode to themselves
+quota = {quota}          # report numbers per period
+period = {period}       # seconds
+"""
+
+
+@click.group()
+def profile() -> None:
+    """Make, check and show profiles."""
+
+
+@profile.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--name", help="Profile name; the file's name by default.")
+@click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="NAME:LOW:HIGH[:UNIT]",
+    help="A numeric attribute; repeat for each.",
+)
+@click.option("--categories", metavar="NAME:A,B,C", help="One attribute with these categories (kRR) instead.")
+@click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
+@click.option("--width", type=int, help="Columns of the projection; by default the larger of 48 and k.")
+@click.option("--quota", default=60, show_default=True, help="Report numbers per period.")
+@click.option("--period", default=3600, show_default=True, help="Period in seconds.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+def new(
+    path: Path,
+    name: str | None,
+    attributes: tuple[str, ...],
+    categories: str | None,
+    epsilon: str,
+    width: int | None,
+    quota: int,
+    period: int,
+    force: bool,
+) -> None:
+    """Write a new profile to PATH, with a seed found by search.
+
+    \b
+    peel profile new climate.toml --attribute temperature:-40:85:°C --attribute humidity:0:100:%
+    """
+    if path.exists() and not force:
+        raise click.ClickException(f"{path} exists; --force overwrites it")
+    if bool(attributes) == bool(categories):
+        raise click.UsageError("give --attribute (one or more) or --categories")
+    tables = _categorical_table(categories) if categories else "".join(map(_attribute_table, attributes))
+    fields = {
+        "name": name or path.stem.replace("-", "_").lower(),
+        "mechanism": "krr" if categories else "harmony",
+        "epsilon": epsilon,
+        "quota": quota,
+        "period": period,
+    }
+    draft = _parse(_TEMPLATE.format(**fields, width=width or 1024, seed=0) + tables)
+    chosen = width or max(48, draft.k)
+    seed = _search(chosen, draft.k)
+    text = _TEMPLATE.format(**fields, width=chosen, seed=seed) + tables
+    made = _parse(text)
+    path.write_text(text, encoding="utf-8")
+    click.echo(f"{path}: {made.name}, id {made.id:08x}, {made.k} symbols, {made.frame_bytes} bytes per report")
+
+
+@profile.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per profile.")
+def check(paths: tuple[Path, ...], as_json: bool) -> None:
+    """Validate profiles and prove the closed loop of their seeds."""
+    unsound = 0
+    for path in paths:
+        loaded = _load(path)
+        found = projection.soundness(loaded.seed, loaded.width, loaded.k)
+        unsound += not found.sound
+        if as_json:
+            click.echo(json.dumps({"path": str(path), "id": f"{loaded.id:08x}", "sound": found.sound, **asdict(found)}))
+        else:
+            click.echo(_verdict(path, loaded, found))
+    if unsound:
+        raise click.ClickException("an unsound seed: `peel profile new` finds a sound one")
+
+
+@profile.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def show(path: Path, as_json: bool) -> None:
+    """Show what a profile means: ids, sizes, probabilities."""
+    facts = _facts(_load(path))
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    for key, value in facts.items():
+        click.echo(f"{key:>22}  {value}")
+
+
+def _verdict(path: Path, loaded: Profile, found: projection.Soundness) -> str:
+    word = "sound" if found.sound else "NOT SOUND"
+    return (
+        f"{path}: {loaded.name} {loaded.id:08x}: {word}: all {2 * loaded.k} codewords decode: {'yes' if found.decodes else 'no'}; "
+        f"condition {found.condition:.0f}; honest residual {found.honest_residual:.1e}; one changed trit {found.tamper_residual:.2f}"
+    )
+
+
+def _facts(loaded: Profile) -> dict[str, Any]:
+    keep = loaded.rule / RULE_ONE
+    likeliest = (1 + keep) / 2 if loaded.mechanism == "harmony" else keep + (1 - keep) / loaded.k
+    return {
+        "name": loaded.name,
+        "id": f"{loaded.id:08x}",
+        "mechanism": loaded.mechanism,
+        "epsilon": loaded.epsilon,
+        "rule (Q31)": loaded.rule,
+        "likeliest face": round(likeliest, 6),
+        "symbols (k)": loaded.k,
+        "width": loaded.width,
+        "seed": loaded.seed,
+        "frame bytes": loaded.frame_bytes,
+        "quota": f"{loaded.quota} per {loaded.period} s",
+        "epsilon per day": round(loaded.epsilon * loaded.quota * 86400 / loaded.period, 3),
+        "attributes": [f"{a.name} [{a.low:g}, {a.high:g}] {a.unit}".strip() for a in loaded.attributes]
+        or loaded.subject,
+        "categories": list(loaded.categories),
+    }
+
+
+def _load(path: Path) -> Profile:
+    try:
+        return load_profile(path)
+    except ProfileError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _parse(text: str) -> Profile:
+    try:
+        return parse_profile(text)
+    except ProfileError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _search(width: int, k: int) -> int:
+    if width < k:
+        raise click.ClickException(f"width: {width} is less than the {k} symbols it must hold")
+    with click.progressbar(length=1000, label="searching a seed", file=click.get_text_stream("stderr")) as bar:
+        try:
+            seed, _ = projection.search_seed(width, k, progress=lambda _tried: bar.update(1))
+        except LookupError as error:
+            raise click.ClickException(str(error)) from error
+        bar.update(1000)
+    return seed
+
+
+def _attribute_table(text: str) -> str:
+    parts = text.split(":", 3)
+    if len(parts) < 3:
+        raise click.BadParameter(f"{text!r}: write NAME:LOW:HIGH or NAME:LOW:HIGH:UNIT", param_hint="--attribute")
+    name, low, high, unit = (*parts, "")[:4]
+    return f"\n[[attribute]]\nname = {json.dumps(name)}\nunit = {json.dumps(unit, ensure_ascii=False)}\nlow = {low}\nhigh = {high}\n"
+
+
+def _categorical_table(text: str) -> str:
+    name, colon, rest = text.partition(":")
+    if not colon:
+        raise click.BadParameter(f"{text!r}: write NAME:A,B,C", param_hint="--categories")
+    return (
+        f"\n[[attribute]]\nname = {json.dumps(name)}\ncategories = {json.dumps(rest.split(','), ensure_ascii=False)}\n"
+    )
