@@ -43,10 +43,10 @@ class Entropy:
         for name, collect, count, bits in self._board.sources():
             self._feed(name, collect(count), bits)
         if self.bits < NEEDED_BITS:
+            refused = ", ".join(self.refused) or "none"
             raise EntropyError(
                 "the sources that passed the check give %d bits of %d (refused: %s): check the board, "
-                "or flash a fresh bundle, which brings a seed"
-                % (self.bits, NEEDED_BITS, ", ".join(self.refused) or "none")
+                "or flash a fresh bundle, which brings a seed" % (self.bits, NEEDED_BITS, refused)
             )
         context = self._board.unique_id() + next_number.to_bytes(8, "little")
         self._core.drbg_seed(self.drbg, self._core.hash(_CONTEXT_LABEL, context, SEED_BYTES))

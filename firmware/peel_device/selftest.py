@@ -1,6 +1,7 @@
 """Self-test on the device: known answers of the core, the board's entropy, the flash.
 
-Flashing runs it; it leaves no trace. The known answers are the first Harmony and the first kRR report of spec/vectors/report.json.
+Flashing runs it; it leaves no trace. The known answers are the first Harmony and the first kRR report of
+spec/vectors/report.json.
 """
 
 from binascii import unhexlify

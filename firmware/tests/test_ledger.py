@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from peel_device.errors import StorageError
 from peel_device.ledger import NUMBER_MAX, Ledger, block_size
-from power import FullFiles, ManualClock, MemoryFiles, WitnessFiles
+from power_cut import FullFiles, ManualClock, MemoryFiles, WitnessFiles
 
 EPSILON = 1 << 20
 

@@ -6,7 +6,7 @@ import pytest
 
 from peel_device.errors import StorageError
 from peel_device.slots import Slots
-from power import MemoryFiles, torn_contents
+from power_cut import MemoryFiles, torn_contents
 
 
 def test_a_new_record_is_absent() -> None:

@@ -1,0 +1,134 @@
+"""The host as a board, and a bundle for it."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from typing import Any
+
+from peel_device import tcp
+from peel_device.clock import TickClock
+from peel_device.config import Config, Mqtt, Wifi
+from peel_device.errors import BoardError
+from peel_device.interfaces import Bus, Source, Wire
+
+BUNDLE: dict[str, Any] = {
+    "peel": 1,
+    "fleet": "lab",
+    "device": "0000002a",
+    "seal_key": "00112233445566778899aabbccddeeff",
+    "index_key": "ffeeddccbbaa99887766554433221100",
+    "profile": {
+        "name": "climate",
+        "mechanism": "harmony",
+        "id": "8765abcd",
+        "epsilon_q20": 1 << 20,
+        "k": 2,
+        "width": 48,
+        "seed": 694411955,
+        "quota": 100000,
+        "period": 60,
+        "attributes": [
+            {"name": "temperature", "unit": "degC", "low": -10, "high": 50},
+            {"name": "soil", "unit": "", "low": 0, "high": 1},
+        ],
+    },
+    "mqtt": {"host": "127.0.0.1", "port": 1883},
+    "sensors": {
+        "temperature": {"kind": "trace", "values": [20, 21.5]},
+        "soil": {"kind": "trace", "values": [0.5]},
+    },
+    "interval_s": 0,
+}
+
+KRR_PROFILE: dict[str, Any] = {
+    "name": "mode",
+    "mechanism": "krr",
+    "id": "00000007",
+    "epsilon_q20": 1 << 20,
+    "k": 3,
+    "width": 48,
+    "seed": 1810750062,
+    "quota": 10,
+    "period": 60,
+    "attributes": [{"name": "mode"}],
+    "categories": ["off", "heat", "cool"],
+}
+
+
+def bundle(**changes: Any) -> dict[str, Any]:
+    """A valid bundle; `profile__k=3` changes one key of an inner object, None removes a key."""
+    made = copy.deepcopy(BUNDLE)
+    for path, value in changes.items():
+        *outer, key = path.split("__")
+        target = made
+        for name in outer:
+            target = target[name]
+        if value is None:
+            del target[key]
+        else:
+            target[key] = value
+    return made
+
+
+def config(**changes: Any) -> Config:
+    """A checked bundle."""
+    return Config(bundle(**changes))
+
+
+class HostBoard:
+    """This computer: a real network, the kernel's randomness, no pins."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        self.clock = TickClock(lambda: time.monotonic_ns() // 1_000_000, lambda end, start: end - start, 1)
+        self.slept: list[tuple[str, int]] = []
+        self.fed = 0
+
+    def sources(self) -> list[Source]:
+        return [("os.urandom", os.urandom, 64, 256)]
+
+    def unique_id(self) -> bytes:
+        return b"host"
+
+    def led(self, on: bool) -> None:
+        pass
+
+    def start_watchdog(self, sleep: str) -> None:
+        pass
+
+    def feed(self) -> None:
+        self.fed += 1
+
+    def pause(self, milliseconds: int) -> None:
+        time.sleep(milliseconds / 1000)
+
+    def light_sleep(self, milliseconds: int) -> None:
+        self.slept.append(("light", milliseconds))
+
+    def deep_sleep(self, milliseconds: int) -> None:
+        self.slept.append(("deep", milliseconds))
+        raise SystemExit
+
+    def woke_from_sleep(self) -> bool:
+        return False
+
+    def reset(self) -> None:
+        raise SystemExit
+
+    def dial(self, transport: str, mqtt: Mqtt, wifi: Wifi | None) -> Wire:
+        return tcp.connect(mqtt)
+
+    def hang_up(self) -> None:
+        pass
+
+    def adc(self, pin: int) -> int:
+        return 65535 // 4
+
+    def internal_temperature(self) -> float:
+        return 21.0
+
+    def i2c(self, bus: int, sda: int, scl: int) -> Bus:
+        raise BoardError("sensors: this board has no i2c")

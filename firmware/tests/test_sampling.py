@@ -1,0 +1,123 @@
+"""Readings to the core's integers, and what happens when a sensor fails."""
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import pytest
+from host_board import KRR_PROFILE, HostBoard, config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peel_device.sampling import READING_ONE, Sampler, to_category, to_q15
+from peel_device.sht3x import Sht3x, crc8
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(-10, -32768), (50, 32768), (20, 0), (35, 16384), (-1000, -32768), (1e30, 32768)]
+)
+def test_to_q15(value: float, expected: int) -> None:
+    assert to_q15(value, -10, 50) == expected
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e5, 1e5), st.floats(1e-3, 1e5))
+def test_to_q15_is_the_formula_of_the_specification(value: float, low: float, span: float) -> None:
+    high = low + span
+    exact = 2**15 * (2 * Fraction(value) - Fraction(low) - Fraction(high)) / (Fraction(high) - Fraction(low))
+    clamped = max(Fraction(-READING_ONE), min(Fraction(READING_ONE), exact))
+    assert abs(to_q15(value, low, high) - clamped) <= Fraction(3, 5)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_no_reading(value: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        to_q15(value, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "edges", "expected"),
+    [("heat", None, 1), (2, None, 2), (0.2, [0.3, 0.6], 0), (0.3, [0.3, 0.6], 1), (9, [0.3, 0.6], 2)],
+)
+def test_to_category(value: Any, edges: list[float] | None, expected: int) -> None:
+    assert to_category(value, ["off", "heat", "cool"], edges) == expected
+
+
+@pytest.mark.parametrize("value", ["dry", 3, -1, 0.5, math.nan, None])
+def test_what_is_no_category(value: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        to_category(value, ["off", "heat", "cool"], None)
+
+
+def test_a_trace_plays_over_and_over() -> None:
+    sampler = Sampler(config(), HostBoard())
+    assert [sampler.read() for _ in range(3)] == [[0, 0], [1638, 0], [0, 0]]
+
+
+def test_adc_and_internal_temperature_with_scale() -> None:
+    sensors = {
+        "temperature": {"kind": "internal_temperature", "scale": 2, "offset": -7},
+        "soil": {"kind": "adc", "pin": 26},
+    }
+    assert Sampler(config(sensors=sensors), HostBoard()).read() == [to_q15(35, -10, 50), to_q15(16383 / 65535, 0, 1)]
+
+
+def test_krr_by_edges() -> None:
+    made = config(profile=KRR_PROFILE, sensors={"mode": {"kind": "trace", "values": [0.1, 0.5], "edges": [0.3, 0.6]}})
+    sampler = Sampler(made, HostBoard())
+    assert [sampler.read(), sampler.read()] == [[0], [1]]
+
+
+def failing() -> float:
+    raise OSError(5, "reading 21.5")
+
+
+@pytest.mark.parametrize("answer", [failing, lambda: math.nan, lambda: None, lambda: "warm"])
+def test_a_failed_sensor_skips_the_report_and_is_counted(answer: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    module = ModuleType("my_sensor")
+    module.read = answer  # type: ignore[attr-defined]
+    sys.modules["my_sensor"] = module
+    try:
+        sensors = {
+            "temperature": {"kind": "callable", "module": "my_sensor", "function": "read"},
+            "soil": {"kind": "trace", "values": [1]},
+        }
+        sampler = Sampler(config(sensors=sensors), HostBoard())
+        assert sampler.read() is None
+        assert sampler.failed == 1
+        assert "21.5" not in capsys.readouterr().out
+    finally:
+        del sys.modules["my_sensor"]
+
+
+class FakeBus:
+    """An SHT3x that answers with fixed words."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def writeto(self, address: int, data: bytes, /) -> int:
+        assert (address, data) == (0x44, b"\x24\x00")
+        return 2
+
+    def readfrom(self, address: int, n: int, /) -> bytes:
+        return self._answer[:n]
+
+
+def test_sht3x_checksum_is_that_of_the_datasheet() -> None:
+    assert crc8(b"\xbe\xef") == 0x92
+
+
+def test_sht3x_reads_both_quantities() -> None:
+    words = b"\x66\x66" + bytes([crc8(b"\x66\x66")]) + b"\x80\x00" + bytes([crc8(b"\x80\x00")])
+    sensor = Sht3x(FakeBus(words), lambda milliseconds: None)
+    assert sensor.temperature() == pytest.approx(25.0, abs=0.01)
+    assert sensor.humidity() == pytest.approx(50.0, abs=0.01)
+
+
+def test_sht3x_refuses_a_wrong_checksum() -> None:
+    with pytest.raises(OSError, match="checksum"):
+        Sht3x(FakeBus(b"\x66\x66\x00\x80\x00\x00"), lambda milliseconds: None).temperature()
