@@ -30,6 +30,15 @@ __attribute__((used)) int memcmp(const void *one, const void *other, size_t len)
 }
 #endif
 
+#if MICROPY_ENABLE_DYNRUNTIME && defined(__clang__)
+/* MicroPython's linker relocates this section and not .rodata. GCC chooses it by itself. */
+#define FUNCTION_OBJECT static __attribute__((section(".data.rel.ro")))
+#define ENTRY_POINT __attribute__((used))
+#else
+#define FUNCTION_OBJECT static
+#define ENTRY_POINT __attribute__((used, externally_visible)) /* else whole-program optimisation would drop it */
+#endif
+
 #define PEELCORE_MAX_BYTES 65535 /* of one hash or one random string */
 
 /* ---- Errors ----------------------------------------------------------------------------------------------------- */
@@ -136,14 +145,20 @@ static const int32_t *get_readings(int32_t **copy, size_t *count, mp_obj_t value
     if ((!words && buffer.typecode != 'B' && buffer.typecode != BYTEARRAY_TYPECODE) || buffer.len % 4) raise_code(PEEL_E_READING);
     *count = buffer.len / 4;
     if (((uintptr_t)buffer.buf & 3) == 0) return buffer.buf;
-    *copy = m_new(int32_t, *count);
+    *copy = m_new(int32_t, *count + 1);
     memcpy(*copy, buffer.buf, buffer.len);
     return *copy;
   }
   mp_obj_get_array(value, count, &items);
-  *copy = m_new(int32_t, *count ? *count : 1);
+  *copy = m_new(int32_t, *count + 1);
   for (size_t i = 0; i < *count; i++) (*copy)[i] = (int32_t)mp_obj_get_int(items[i]);
   return *copy;
+}
+
+static void release_readings(int32_t *copy, size_t count) {
+  if (copy == NULL) return;
+  peel_wipe(copy, count * sizeof *copy);
+  m_del(int32_t, copy, count + 1);
 }
 
 static uint8_t *new_bytes(mp_obj_t length, size_t *count) {
@@ -168,7 +183,7 @@ static mp_obj_t peelcore_rule(mp_obj_t epsilon, mp_obj_t k) {
   checked(peel_rule(&rule, get_u32(epsilon), get_u32(k)));
   return mp_obj_new_int_from_uint(rule);
 }
-static MP_DEFINE_CONST_FUN_OBJ_2(peelcore_rule_obj, peelcore_rule);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_rule_obj, peelcore_rule);
 
 enum { ENCODER_ARGS = 10 };
 
@@ -201,21 +216,21 @@ static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *
   peel_wipe(&encoder, sizeof encoder);
   return mp_obj_new_bytearray_by_ref(size, bytes);
 }
-static MP_DEFINE_CONST_FUN_OBJ_KW(peelcore_encoder_obj, ENCODER_ARGS, peelcore_encoder);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_KW(peelcore_encoder_obj, ENCODER_ARGS, peelcore_encoder);
 
 static mp_obj_t peelcore_drbg(void) {
   peel_drbg *drbg = m_new(peel_drbg, 1);
   memset(drbg, 0, sizeof *drbg);
   return mp_obj_new_bytearray_by_ref(sizeof *drbg, drbg);
 }
-static MP_DEFINE_CONST_FUN_OBJ_0(peelcore_drbg_obj, peelcore_drbg);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_0(peelcore_drbg_obj, peelcore_drbg);
 
 static mp_obj_t peelcore_drbg_seed(mp_obj_t drbg, mp_obj_t entropy) {
   mp_buffer_info_t input = get_bytes(entropy);
   checked(peel_drbg_seed(get_drbg(drbg), input.buf, input.len));
   return mp_const_none;
 }
-static MP_DEFINE_CONST_FUN_OBJ_2(peelcore_drbg_seed_obj, peelcore_drbg_seed);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_drbg_seed_obj, peelcore_drbg_seed);
 
 static mp_obj_t peelcore_drbg_bytes(mp_obj_t drbg, mp_obj_t length) {
   size_t count;
@@ -223,7 +238,7 @@ static mp_obj_t peelcore_drbg_bytes(mp_obj_t drbg, mp_obj_t length) {
   checked(peel_drbg_bytes(get_drbg(drbg), bytes, count));
   return take_bytes(bytes, count);
 }
-static MP_DEFINE_CONST_FUN_OBJ_2(peelcore_drbg_bytes_obj, peelcore_drbg_bytes);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_drbg_bytes_obj, peelcore_drbg_bytes);
 
 /* encode(out, encoder, drbg, number, readings) */
 static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
@@ -239,13 +254,48 @@ static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
   get_encoder(&encoder, args[1]);
   int size = peel_encode(out.buf, out.len, &encoder, number, readings, count, drbg);
   peel_wipe(&encoder, sizeof encoder);
-  if (copy) {
-    peel_wipe(copy, count * sizeof *copy);
-    m_del(int32_t, copy, count);
-  }
+  release_readings(copy, count);
   return MP_OBJ_NEW_SMALL_INT(checked(size));
 }
-static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 5, peelcore_encode);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 5, peelcore_encode);
+
+/* perturb(mechanism, rule, k, assigned, readings, drbg): the coin on its own, for self-tests */
+static mp_obj_t peelcore_perturb(size_t n_args, const mp_obj_t *args) {
+  (void)n_args;
+  peel_symbol symbol = {0, 0};
+  int32_t *copy;
+  size_t count;
+  peel_drbg *drbg = get_drbg(args[5]);
+  uint32_t mechanism = get_u32(args[0]), rule = get_u32(args[1]), k = get_u32(args[2]), assigned = get_u32(args[3]);
+  const int32_t *readings = get_readings(&copy, &count, args[4]);
+  int error = peel_perturb(&symbol, mechanism, rule, k, assigned, readings, count, drbg);
+  release_readings(copy, count);
+  checked(error);
+  mp_obj_t pair[] = {MP_OBJ_NEW_SMALL_INT(symbol.index), MP_OBJ_NEW_SMALL_INT(symbol.minus)};
+  return mp_obj_new_tuple(2, pair);
+}
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_perturb_obj, 6, 6, peelcore_perturb);
+
+/* seal(key, nonce, ad, text): Ascon-AEAD128 with its whole tag */
+static mp_obj_t peelcore_seal(size_t n_args, const mp_obj_t *args) {
+  (void)n_args;
+  const uint8_t *key = get_exactly(args[0], PEEL_KEY_BYTES), *nonce = get_exactly(args[1], 16);
+  mp_buffer_info_t ad = get_bytes(args[2]), text = get_bytes(args[3]);
+  size_t count;
+  uint8_t *bytes = new_bytes(MP_OBJ_NEW_SMALL_INT(text.len + 16), &count);
+  peel_ascon_seal(bytes, bytes + text.len, key, nonce, ad.buf, ad.len, text.buf, text.len);
+  return take_bytes(bytes, count);
+}
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_seal_obj, 4, 4, peelcore_seal);
+
+static mp_obj_t peelcore_stream(mp_obj_t key, mp_obj_t nonce, mp_obj_t length) {
+  size_t count;
+  const uint8_t *key_bytes = get_exactly(key, PEEL_KEY_BYTES), *nonce_bytes = get_exactly(nonce, 16);
+  uint8_t *bytes = new_bytes(length, &count);
+  peel_ascon_stream(bytes, count, key_bytes, nonce_bytes);
+  return take_bytes(bytes, count);
+}
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_stream_obj, peelcore_stream);
 
 static mp_obj_t peelcore_hash(mp_obj_t label, mp_obj_t data, mp_obj_t length) {
   mp_buffer_info_t name = get_bytes(label), input = get_bytes(data);
@@ -262,7 +312,7 @@ static mp_obj_t peelcore_hash(mp_obj_t label, mp_obj_t data, mp_obj_t length) {
   peel_wipe(&xof, sizeof xof);
   return take_bytes(bytes, count);
 }
-static MP_DEFINE_CONST_FUN_OBJ_3(peelcore_hash_obj, peelcore_hash);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_hash_obj, peelcore_hash);
 
 static mp_obj_t peelcore_frame_open(mp_obj_t seal_key, mp_obj_t width, mp_obj_t frame) {
   mp_buffer_info_t input = get_bytes(frame);
@@ -272,14 +322,14 @@ static mp_obj_t peelcore_frame_open(mp_obj_t seal_key, mp_obj_t width, mp_obj_t 
   mp_obj_t pair[] = {mp_obj_new_int_from_uint(rule), mp_obj_new_bytes(trits, PEEL_TRIT_BYTES(n))};
   return mp_obj_new_tuple(2, pair);
 }
-static MP_DEFINE_CONST_FUN_OBJ_3(peelcore_frame_open_obj, peelcore_frame_open);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_frame_open_obj, peelcore_frame_open);
 
 static mp_obj_t peelcore_index(mp_obj_t index_key, mp_obj_t header, mp_obj_t k) {
   uint32_t limit = get_u32(k);
   if (limit < 2 || limit > PEEL_MAX_WIDTH) raise_code(PEEL_E_WIDTH);
   return MP_OBJ_NEW_SMALL_INT(peel_index(get_exactly(index_key, PEEL_KEY_BYTES), get_exactly(header, PEEL_HEADER_BYTES), limit));
 }
-static MP_DEFINE_CONST_FUN_OBJ_3(peelcore_index_obj, peelcore_index);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_index_obj, peelcore_index);
 
 /* codeword(seed, width, index, minus) */
 static mp_obj_t peelcore_codeword(size_t n_args, const mp_obj_t *args) {
@@ -290,7 +340,7 @@ static mp_obj_t peelcore_codeword(size_t n_args, const mp_obj_t *args) {
   if (width <= PEEL_MAX_WIDTH && symbol.index >= width) raise_code(PEELCORE_E_INDEX);
   return mp_obj_new_bytes(trits, (size_t)checked(peel_projection_encode(trits, get_u32(args[0]), width, NULL, symbol)));
 }
-static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_codeword_obj, 4, 4, peelcore_codeword);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_codeword_obj, 4, 4, peelcore_codeword);
 
 /* ---- Module ----------------------------------------------------------------------------------------------------- */
 
@@ -298,9 +348,7 @@ static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_codeword_obj, 4, 4, peelcore
 
 #include "core.c"
 
-mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw, mp_obj_t *args) __attribute__((used, externally_visible));
-
-mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw, mp_obj_t *args) {
+ENTRY_POINT mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw, mp_obj_t *args) {
   (void)n_args, (void)n_kw, (void)args;
   MP_DYNRUNTIME_INIT_ENTRY
   mp_store_global(MP_QSTR_VERSION, mp_obj_new_str(PEEL_CORE_VERSION, sizeof PEEL_CORE_VERSION - 1));
@@ -310,6 +358,9 @@ mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw, mp_obj_t *a
   mp_store_global(MP_QSTR_drbg_seed, MP_OBJ_FROM_PTR(&peelcore_drbg_seed_obj));
   mp_store_global(MP_QSTR_drbg_bytes, MP_OBJ_FROM_PTR(&peelcore_drbg_bytes_obj));
   mp_store_global(MP_QSTR_encode, MP_OBJ_FROM_PTR(&peelcore_encode_obj));
+  mp_store_global(MP_QSTR_perturb, MP_OBJ_FROM_PTR(&peelcore_perturb_obj));
+  mp_store_global(MP_QSTR_seal, MP_OBJ_FROM_PTR(&peelcore_seal_obj));
+  mp_store_global(MP_QSTR_stream, MP_OBJ_FROM_PTR(&peelcore_stream_obj));
   mp_store_global(MP_QSTR_hash, MP_OBJ_FROM_PTR(&peelcore_hash_obj));
   mp_store_global(MP_QSTR_frame_open, MP_OBJ_FROM_PTR(&peelcore_frame_open_obj));
   mp_store_global(MP_QSTR_index, MP_OBJ_FROM_PTR(&peelcore_index_obj));
@@ -330,6 +381,9 @@ static const mp_rom_map_elem_t peelcore_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR_drbg_seed), MP_ROM_PTR(&peelcore_drbg_seed_obj)},
     {MP_ROM_QSTR(MP_QSTR_drbg_bytes), MP_ROM_PTR(&peelcore_drbg_bytes_obj)},
     {MP_ROM_QSTR(MP_QSTR_encode), MP_ROM_PTR(&peelcore_encode_obj)},
+    {MP_ROM_QSTR(MP_QSTR_perturb), MP_ROM_PTR(&peelcore_perturb_obj)},
+    {MP_ROM_QSTR(MP_QSTR_seal), MP_ROM_PTR(&peelcore_seal_obj)},
+    {MP_ROM_QSTR(MP_QSTR_stream), MP_ROM_PTR(&peelcore_stream_obj)},
     {MP_ROM_QSTR(MP_QSTR_hash), MP_ROM_PTR(&peelcore_hash_obj)},
     {MP_ROM_QSTR(MP_QSTR_frame_open), MP_ROM_PTR(&peelcore_frame_open_obj)},
     {MP_ROM_QSTR(MP_QSTR_index), MP_ROM_PTR(&peelcore_index_obj)},

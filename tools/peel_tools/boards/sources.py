@@ -131,7 +131,7 @@ def _unpack_source(downloads: Path, package: str, target: Path) -> None:
     [description] = downloads.glob(f"{package}_*.dsc")
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    run(["dpkg-source", "--no-check", "-x", description, target], what=f"unpacking {package}")
+    run(["dpkg-source", "--no-check", "--no-copy", "-x", description, target], what=f"unpacking {package}")
 
 
 def _unpack_binary(downloads: Path, name: str, target: Path) -> None:

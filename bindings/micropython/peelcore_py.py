@@ -1,0 +1,439 @@
+"""The core in Python: the functions of the native module peelcore, for firmware that can load none. Slow; same bytes.
+
+Runs on MicroPython and on CPython. spec/SPEC.md defines every step; section numbers refer to it. Encoders and generators are
+bytearrays, as in the native module, but laid out in their own way: do not move them between the two. Python's big integers take
+no constant time, so timing can tell something about keys and readings to whoever can measure it: prefer the native module.
+"""
+
+VERSION = "0.1.0"
+
+_MASK32 = 0xFFFFFFFF
+_MASK64 = 0xFFFFFFFFFFFFFFFF
+_ONE = 1 << 31
+_MAX_WIDTH = 1024
+_MAX_BYTES = 65535
+
+_MESSAGES = {
+    "length": "a buffer is too short or too long",
+    "version": "not a version 1 frame",
+    "flags": "reserved bits are set",
+    "mechanism": "unknown",
+    "device": "0 or unknown",
+    "number": "0, negative or above 48 bits",
+    "seal": "the tag does not fit",
+    "trits": "invalid packing",
+    "epsilon": "out of range, or too small for k",
+    "width": "not 2 <= k <= width <= 1024",
+    "reading": "wrong count, or a category at or above k",
+    "entropy": "refused by the health check, or never seeded",
+    "rule": "0 or 1 or more",
+    "value": "not an unsigned 32-bit integer",
+    "index": "at or above the limit",
+}
+
+
+def _fail(name):
+    raise ValueError("peel: %s: %s" % (name, _MESSAGES[name]))
+
+
+def _u32(value):
+    if value < 0 or value > _MASK32:
+        _fail("value")
+    return value
+
+
+def _exactly(data, length):
+    if len(data) != length:
+        _fail("length")
+    return bytes(data)
+
+
+# ---- Ascon (section 2) ----
+
+
+def _rotate(x, n):
+    return (x >> n | x << (64 - n)) & _MASK64
+
+
+def _permute(s, rounds):
+    x0, x1, x2, x3, x4 = s
+    for r in range(12 - rounds, 12):
+        x2 ^= 0xF0 - 15 * r
+        x0 ^= x4
+        x4 ^= x3
+        x2 ^= x1
+        t0 = x0 ^ (~x1 & x2)
+        t1 = x1 ^ (~x2 & x3)
+        t2 = x2 ^ (~x3 & x4)
+        t3 = x3 ^ (~x4 & x0)
+        t4 = x4 ^ (~x0 & x1)
+        t1 ^= t0
+        t0 ^= t4
+        t3 ^= t2
+        t2 ^= _MASK64
+        x0 = t0 ^ _rotate(t0, 19) ^ _rotate(t0, 28)
+        x1 = t1 ^ _rotate(t1, 61) ^ _rotate(t1, 39)
+        x2 = t2 ^ _rotate(t2, 1) ^ _rotate(t2, 6)
+        x3 = t3 ^ _rotate(t3, 10) ^ _rotate(t3, 17)
+        x4 = t4 ^ _rotate(t4, 7) ^ _rotate(t4, 41)
+    s[0], s[1], s[2], s[3], s[4] = x0, x1, x2, x3, x4
+
+
+def _start(key, nonce, ad):
+    low, high = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+    s = [0x00001000808C0001, low, high, int.from_bytes(nonce[:8], "little"), int.from_bytes(nonce[8:], "little")]
+    _permute(s, 12)
+    s[3] ^= low
+    s[4] ^= high
+    if ad:
+        padded = ad + b"\x01" + bytes(15 - len(ad) % 16)
+        for i in range(0, len(padded), 16):
+            s[0] ^= int.from_bytes(padded[i : i + 8], "little")
+            s[1] ^= int.from_bytes(padded[i + 8 : i + 16], "little")
+            _permute(s, 8)
+    s[4] ^= 1 << 63
+    return s
+
+
+def _rate(s):
+    return s[0].to_bytes(8, "little") + s[1].to_bytes(8, "little")
+
+
+def _crypt(s, text, opening):
+    out = bytearray(len(text))
+    for i in range(0, len(text) + 1, 16):
+        block = bytearray(_rate(s))
+        piece = text[i : i + 16]
+        for j in range(len(piece)):
+            out[i + j] = piece[j] ^ block[j]
+            block[j] = piece[j] if opening else out[i + j]
+        if len(piece) < 16:
+            block[len(piece)] ^= 1
+        s[0], s[1] = int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
+        if len(piece) == 16:
+            _permute(s, 8)
+    return bytes(out)
+
+
+def _tag(s, key):
+    low, high = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+    s[2] ^= low
+    s[3] ^= high
+    _permute(s, 12)
+    return (s[3] ^ low).to_bytes(8, "little") + (s[4] ^ high).to_bytes(8, "little")
+
+
+def seal(key, nonce, ad, text):
+    key, nonce = _exactly(key, 16), _exactly(nonce, 16)
+    if len(text) + 16 > _MAX_BYTES:
+        _fail("length")
+    s = _start(key, nonce, bytes(ad))
+    return _crypt(s, bytes(text), False) + _tag(s, key)
+
+
+def stream(key, nonce, n):
+    if _u32(n) > _MAX_BYTES:
+        _fail("length")
+    s = _start(_exactly(key, 16), _exactly(nonce, 16), b"")
+    out = b""
+    while len(out) < n:
+        out += _rate(s)
+        _permute(s, 8)
+    return out[:n]
+
+
+def hash(label, data, n):
+    if isinstance(label, str):
+        label = label.encode()
+    if len(label) > 255 or _u32(n) > _MAX_BYTES:
+        _fail("length")
+    message = bytes([len(label)]) + bytes(label) + bytes(data) + b"\x01"
+    message += bytes(-len(message) % 8)
+    s = [0x0000080000CC0003, 0, 0, 0, 0]
+    _permute(s, 12)
+    for i in range(0, len(message), 8):
+        s[0] ^= int.from_bytes(message[i : i + 8], "little")
+        _permute(s, 12)
+    out = b""
+    while len(out) < n:
+        out += s[0].to_bytes(8, "little")
+        _permute(s, 12)
+    return out[:n]
+
+
+# ---- Random generator (section 4): key 16, block 16, last 8, left, seeded ----
+
+_DRBG_BYTES = 42
+
+
+def drbg():
+    return bytearray(_DRBG_BYTES)
+
+
+def _live(state):
+    if len(state) != _DRBG_BYTES or state[40] > 16:
+        _fail("length")
+    return state
+
+
+def _unhealthy(e):
+    if len(e) < 32:
+        return True
+    for i in range(len(e) - 5):
+        if e[i : i + 6] == e[i : i + 1] * 6:
+            return True
+    counts = [0] * 256
+    for byte in e:
+        counts[byte] += 1
+    if max(counts) * 4 >= len(e):
+        return True
+    for period in range(1, len(e) // 2 + 1):
+        if e[period:] == e[:-period]:
+            return True
+    return False
+
+
+def drbg_seed(state, entropy):
+    _live(state)
+    entropy = bytes(entropy)
+    if _unhealthy(entropy):
+        _fail("entropy")
+    last = hash(b"peel/1 drbg input", entropy, 8)
+    if state[41] and last == bytes(state[32:40]):
+        _fail("entropy")
+    state[:16] = hash(b"peel/1 drbg", bytes(state[:16]) + entropy, 16)
+    state[16:32] = bytes(16)
+    state[32:40] = last
+    state[40], state[41] = 0, 1
+
+
+def drbg_bytes(state, n):
+    _live(state)
+    if _u32(n) > _MAX_BYTES:
+        _fail("length")
+    if not state[41]:
+        _fail("entropy")
+    out = b""
+    while len(out) < n:
+        if not state[40]:
+            state[:32] = stream(bytes(state[:16]), bytes(16), 32)
+            state[40] = 16
+        at = 32 - state[40]
+        out += bytes(state[at : at + 4])
+        state[at : at + 4] = bytes(4)
+        state[40] -= 4
+    return out[:n]
+
+
+def _word(state):
+    return int.from_bytes(drbg_bytes(state, 4), "little")
+
+
+# ---- Rule (sections 5 and 13) ----
+
+_EXPONENTIALS = (
+    "fffff000007ffffeffffe00001ffffebffffc00007ffff56ffff80001ffffaabffff00007fffd556fffe0001fffeaaac"
+    "fffc0007fff55560fff8001fffaaab56fff0007ffd556000ffe001ffeaab5552ffc007ff555fff78ff801ffaab554446"
+    "ff007fd55ffdde39fe01feab551127ccfc07f55ff77d2494f81fab5445aebc8bf07d5fde38151e73e1eb51276c110c3d"
+    "c75f7cf5641057449b4597e37cb04ff45e2d58d8b3bcdf1b22a555477f03974004b0556e084f3d1e0015fc21041027ad"
+    "000001e355bbaee9"
+)
+
+
+def rule(epsilon, k):
+    if not 1 <= _u32(epsilon) <= 16 << 20:
+        _fail("epsilon")
+    if not 2 <= _u32(k) <= _MAX_WIDTH:
+        _fail("width")
+    bound = None
+    for i in range(25):
+        if epsilon >> i & 1:
+            factor = int(_EXPONENTIALS[16 * i : 16 * i + 16], 16)
+            bound = factor if bound is None else (bound * factor + _MASK64) >> 64
+    result = 0
+    for bit in range(30, -1, -1):
+        trial = result | 1 << bit
+        if (_ONE + (k - 1) * trial) * bound <= (_ONE - trial) << 64:
+            result = trial
+    if not result:
+        _fail("epsilon")
+    return result
+
+
+# ---- Mechanisms and index (sections 6 and 7) ----
+
+
+def _readings(values):
+    """Integers, from a sequence of them or from a buffer of little-endian 32-bit words."""
+    if isinstance(values, (bytes, bytearray)):
+        if len(values) % 4:
+            _fail("reading")
+        words = [int.from_bytes(values[i : i + 4], "little") for i in range(0, len(values), 4)]
+        return [word - ((word >> 31) << 32) for word in words]
+    return list(values)
+
+
+def perturb(mechanism, rule, k, assigned, readings, drbg):
+    values = _readings(readings)
+    if mechanism not in (1, 2):
+        _fail("mechanism")
+    if not 2 <= k <= _MAX_WIDTH:
+        _fail("width")
+    if not 0 < rule < _ONE:
+        _fail("rule")
+    if mechanism == 1:
+        return _harmony(rule, k, assigned, values, drbg)
+    return _krr(rule, k, values, drbg)
+
+
+def _harmony(rule, k, assigned, values, drbg):
+    if len(values) != k or not 0 <= assigned < k:
+        _fail("reading")
+    x = max(-32768, min(32768, values[assigned]))
+    d = (abs(x) * rule) >> 15
+    threshold = _ONE + d if x >= 0 else _ONE - d
+    return (assigned, 0 if _word(drbg) < threshold else 1)
+
+
+def _krr(rule, k, values, drbg):
+    if len(values) != 1 or not 0 <= values[0] < k:
+        _fail("reading")
+    mask = 1
+    while mask < k - 1:
+        mask = mask << 1 | 1
+    u = _word(drbg)
+    w = _word(drbg) & mask
+    while w >= k:
+        w = _word(drbg) & mask
+    return (values[0] if u < 2 * rule else w, 0)
+
+
+def index(index_key, header, k):
+    if not 2 <= _u32(k) <= _MAX_WIDTH:
+        _fail("width")
+    return int.from_bytes(stream(index_key, header, 4), "little") * k >> 32
+
+
+# ---- Projection (section 8) ----
+
+
+def _mix(x):
+    x ^= x >> 16
+    x = x * 0x7FEB352D & _MASK32
+    x ^= x >> 15
+    x = x * 0x846CA68B & _MASK32
+    return x ^ x >> 16
+
+
+def _digit(word, width, column, minus):
+    partner = (((word >> 16) * width >> 16) - column) % width
+    if partner == column:
+        return 1
+    h = word ^ min(column, partner) * 0x85EBCA6B & _MASK32
+    h = (h ^ h >> 15) * 0x2C1B3C6D & _MASK32
+    if not h >> 31:
+        return 1
+    negative = (h >> 30 & 1) ^ (column > partner) ^ minus
+    return 0 if negative else 2
+
+
+def codeword(seed, width, index, minus):
+    if not 2 <= _u32(width) <= _MAX_WIDTH:
+        _fail("width")
+    if _u32(index) >= width:
+        _fail("index")
+    minus = 1 if minus else 0
+    out = bytearray((width + 3) // 5)
+    weight = 1
+    for row in range(width - 1):
+        word = _mix((_u32(seed) + (row + 1) * 0x9E3779B9) & _MASK32)
+        out[row // 5] += weight * _digit(word, width, index, minus)
+        weight = 1 if weight == 81 else weight * 3
+    return bytes(out)
+
+
+def _valid_trits(trits, width):
+    last = (width - 1) % 5 or 5
+    for i in range(len(trits)):
+        if trits[i] >= (243 if i < len(trits) - 1 else 3**last):
+            return False
+    return True
+
+
+# ---- Frame and report (section 9) ----
+
+
+def frame_open(seal_key, width, frame):
+    seal_key, frame = _exactly(seal_key, 16), bytes(frame)
+    if len(frame) < 16:
+        _fail("length")
+    if frame[0] >> 4 != 1:
+        _fail("version")
+    flags = frame[0] & 15
+    if flags & ~1:
+        _fail("flags")
+    if not 2 <= _u32(width) <= _MAX_WIDTH:
+        _fail("width")
+    body_end = 20 + (width + 3) // 5
+    if len(frame) != body_end + (0 if flags else 8):
+        _fail("length")
+    body = frame[16:body_end]
+    if not flags:
+        s = _start(seal_key, frame[:16], b"")
+        body = _crypt(s, body, True)
+        difference = 0
+        for one, other in zip(_tag(s, seal_key), frame[body_end:]):
+            difference |= one ^ other
+        if difference:
+            _fail("seal")
+    if not _valid_trits(body[4:], width):
+        _fail("trits")
+    return (int.from_bytes(body[:4], "little"), body[4:])
+
+
+_FIELDS = 8  # mechanism, flags, profile, device, k, width, seed, rule: 32 bits each; then the two keys
+
+
+def encoder(mechanism, flags, profile, device, k, width, seed, rule, seal_key, index_key, cached=False):
+    fields = (mechanism, flags, profile, device, k, width, seed, rule)
+    packed = b"".join([_u32(field).to_bytes(4, "little") for field in fields])
+    packed += _exactly(seal_key, 16) + _exactly(index_key, 16)
+    _check(fields)
+    return bytearray(packed)  # cached: accepted for the native module's sake; there is no cache here
+
+
+def _check(fields):
+    mechanism, flags, _, device, k, width, _, rule = fields
+    if flags & ~1:
+        _fail("flags")
+    if mechanism not in (1, 2):
+        _fail("mechanism")
+    if not device:
+        _fail("device")
+    if not 2 <= k <= width <= _MAX_WIDTH:
+        _fail("width")
+    if not 0 < rule < _ONE:
+        _fail("rule")
+
+
+def encode(out, encoder, drbg, number, readings):
+    _live(drbg)
+    if number < 0 or number >> 48:
+        _fail("number")
+    packed = _exactly(encoder, 4 * _FIELDS + 32)
+    fields = tuple([int.from_bytes(packed[i : i + 4], "little") for i in range(0, 4 * _FIELDS, 4)])
+    _check(fields)
+    mechanism, flags, profile, device, k, width, seed, rule = fields
+    size = 20 + (width + 3) // 5 + (0 if flags else 8)
+    if len(out) < size:
+        _fail("length")
+    if not number:
+        _fail("number")
+    header = bytes([16 | flags, mechanism]) + profile.to_bytes(4, "little") + device.to_bytes(4, "little") + number.to_bytes(6, "little")
+    assigned = index(packed[48:], header, k) if mechanism == 1 else 0
+    symbol = perturb(mechanism, rule, k, assigned, readings, drbg)
+    body = rule.to_bytes(4, "little") + codeword(seed, width, symbol[0], symbol[1])
+    if not flags:
+        body = seal(packed[32:48], header, b"", body)[: len(body) + 8]
+    out[:size] = header + body
+    return size

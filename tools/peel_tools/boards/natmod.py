@@ -1,0 +1,75 @@
+"""Native modules: peelcore as .mpy files for stock MicroPython, one per architecture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from peel_tools.boards.cache import REPOSITORY, cached, digest
+from peel_tools.boards.command import require, run
+from peel_tools.boards.errors import BuildError
+from peel_tools.boards.firmware import core_files
+from peel_tools.boards.sources import micropython_sources
+from peel_tools.boards.workspace import copy_products, file_map, workspace
+from peel_tools.boards.xtensa import build_xtensawin, xtensa_inputs
+
+__all__ = ["ARCHITECTURES", "build_natmod", "publish"]
+
+# Architecture -> the compiler it needs, and the boards it is for.
+ARCHITECTURES: Mapping[str, tuple[str, str]] = {
+    "armv6m": ("arm-none-eabi-gcc", "Raspberry Pi Pico and Pico W (RP2040), any Cortex-M0 to M4"),
+    "armv7m": ("arm-none-eabi-gcc", "Cortex-M3"),
+    "armv7emsp": ("arm-none-eabi-gcc", "Raspberry Pi Pico 2 (RP2350), Cortex-M4F and M33"),
+    "rv32imc": ("riscv64-unknown-elf-gcc", "ESP32-C3 and other 32-bit RISC-V"),
+    "xtensawin": ("clang-22", "ESP32"),
+    "x64": ("gcc", "the unix port on x86-64"),
+}
+
+_BINDINGS = "bindings/micropython"
+
+
+def build_natmod(arch: str) -> Path:
+    """Build peelcore.mpy for an architecture, or find it in the cache."""
+    sources = micropython_sources()
+    inputs: dict[str, Path | str] = dict(file_map([*core_files(), *xtensa_inputs()]))
+    key = digest([sources.identity, arch, Path(__file__), *(part for name in sorted(inputs) for part in (name, inputs[name]))])
+
+    def build(folder: Path) -> None:
+        require(ARCHITECTURES[arch][0])
+        with workspace(f"natmod-{arch}", sources.identity, inputs) as work:
+            bindings = work / "inputs" / _BINDINGS
+            if arch == "xtensawin":
+                product = build_xtensawin(sources, bindings, work / "build")
+            else:
+                product = _make(sources.path, bindings, arch, work / "build")
+            copy_products({"peelcore.mpy": product}, folder)
+
+    return cached(f"natmod-{arch}", key, build) / "peelcore.mpy"
+
+
+def _make(micropython: Path, bindings: Path, arch: str, build: Path) -> Path:
+    settings = [f"MPY_DIR={micropython}", f"ARCH={arch}", f"BUILD={build}", f"PYTHON={sys.executable}"]
+    run(["make", "-C", bindings, *settings, "clean"], what=f"cleaning the {arch} module's folder")
+    run(["make", "-C", bindings, *settings], what=f"building the {arch} module")
+    product = build.parent / "peelcore.mpy"
+    (bindings / "peelcore.mpy").replace(product)
+    return product
+
+
+def publish(arch: str, folder: Path) -> Path:
+    """Write a folder that mip can install from: the module for one architecture, the loader, and package.json."""
+    target = folder / arch
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        copy_products(
+            {"peelcore.mpy": build_natmod(arch), "peel_load.py": REPOSITORY / _BINDINGS / "peel_load.py"},
+            target,
+        )
+    except OSError as error:
+        raise BuildError(f"the {arch} module cannot be written to {target}: {error.strerror}") from error
+    names = ["peelcore.mpy", "peel_load.py"]
+    package = {"version": "0.1.0", "urls": [[name, name] for name in names], "deps": []}
+    (target / "package.json").write_text(json.dumps(package, indent=2) + "\n")
+    return target
