@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def _parse(text: str) -> Profile:
 def _search(width: int, k: int) -> int:
     if width < k:
         raise click.ClickException(f"width: {width} is less than the {k} symbols it must hold")
-    with click.progressbar(length=1000, label="searching a seed", file=click.get_text_stream("stderr")) as bar:
+    with click.progressbar(length=1000, label="searching a seed", file=sys.stderr) as bar:
         try:
             seed, _ = projection.search_seed(width, k, progress=lambda _tried: bar.update(1))
         except LookupError as error:

@@ -1,0 +1,31 @@
+"""The sizes that the core promises; its speed is a benchmark, not a test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from peel_tools import bench_core
+
+
+def test_sizes_on_a_cortex_m0() -> None:
+    if shutil.which("arm-none-eabi-gcc") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("arm-none-eabi-gcc is not installed")
+        pytest.skip("arm-none-eabi-gcc is not installed (scripts/setup test)")
+    figures = bench_core.measure(k=16)
+    assert set(figures) == {
+        "k",
+        "frame_bits",
+        "ns_per_report",
+        "reference_ns_per_report",
+        "ratio_vs_reference",
+        "text_bytes_armv6m",
+        "stack_bytes_armv6m",
+    }
+    assert figures["frame_bits"] == 304
+    assert 2000 < figures["text_bytes_armv6m"] <= 6 * 1024
+    assert 200 < figures["stack_bytes_armv6m"] <= 640
+    assert figures["ratio_vs_reference"] > 10
