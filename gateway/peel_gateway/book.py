@@ -5,7 +5,7 @@ It is a cache of the store. A batch reads it, plans new states on copies, and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,9 +55,11 @@ class Book:
     """Per profile: int64[devices of the profile, k, 6]."""
     totals: list[Ints]
     """Per profile: plus minus minus of all reports that count, per attribute, int64[k]."""
+    enrolled: Ints
+    """When each device was enrolled, Unix milliseconds, 0 where nobody knows, int64[D]."""
 
     @classmethod
-    def load(cls, keyring: Keyring, transaction: Transaction) -> Book:
+    def load(cls, keyring: Keyring, enrolled: Mapping[int, float], transaction: Transaction) -> Book:
         """Read what the store knows about the registered devices."""
         row_of = np.zeros(len(keyring.device_ids), np.int64)
         for position in range(len(keyring.profiles)):
@@ -70,6 +72,7 @@ class Book:
             row_of=row_of,
             evidence=_evidence(keyring, row_of, transaction.evidence()),
             totals=_totals(keyring.profiles, transaction.totals()),
+            enrolled=np.array([round(enrolled.get(device, 0) * 1000) for device in keyring.device_ids.tolist()], np.int64),
         )
 
     def apply(self, change: Change, left: TallyTable, generation: int) -> None:

@@ -21,7 +21,11 @@ __all__ = ["BatchReport", "Engine", "ExposedDevice", "Message", "Registry"]
 
 
 class Registry(Protocol):
-    """What the engine needs to know of a fleet at a time."""
+    """What the engine needs to know of a fleet at a time.
+
+    It may also have `enrolled`, a mapping from device to the Unix time at which it was given its keys. A device then numbers its
+    reports from 1, which bounds its numbers whatever the network delivers first.
+    """
 
     @property
     def keyring(self) -> Keyring:
@@ -109,6 +113,7 @@ class Engine:
         self._keyring: Keyring | None = None
         self._revoked: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._gammas: list[npt.NDArray[np.float32]] = []
+        self._enrolled: Mapping[int, float] = {}
         self._book: Book | None = None
 
     def load(self, registry: Registry) -> None:
@@ -127,6 +132,7 @@ class Engine:
         self._gammas = gammas
         self._keyring = registry.keyring
         self._revoked = np.array(sorted(registry.revoked), np.int64)
+        self._enrolled = getattr(registry, "enrolled", {})
         self._book = None
 
     def process(self, messages: Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
@@ -179,4 +185,4 @@ class Engine:
         """The book, read again when it is not there or when somebody else has written."""
         if self._book is not None and self._book.generation == transaction.generation:
             return self._book
-        return Book.load(keyring, transaction)
+        return Book.load(keyring, self._enrolled, transaction)

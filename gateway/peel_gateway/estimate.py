@@ -5,8 +5,8 @@ Harmony (Nguyen et al. 2016): a report of attribute j is a sign with mean (R/2^3
     ratio    m_j = c (plus_j - minus_j) / n_j            n_j = plus_j + minus_j
     plain    m_j = c k (plus_j - minus_j) / N            N = sum_j n_j     (Horvitz-Thompson)
 
-Both are unbiased; the ratio estimator is the published one, because it does not pay for the chance in how often an attribute was assigned: its
-variance is about k (c^2 - m^2)/N, that of the plain one (k c^2 - m^2)/N, larger by (k - 1) m^2/N.
+Both are unbiased; the ratio estimator is the published one, because it does not pay for the chance in how often an attribute was
+assigned: its variance is about k (c^2 - m^2)/N, that of the plain one (k c^2 - m^2)/N, larger by (k - 1) m^2/N.
 
 kRR: with q = (2^31 - R)/(k 2^31) the chance of a wrong category, f_v = (n_v/N - q) 2^31/R; the two estimators coincide.
 """

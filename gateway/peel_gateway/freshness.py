@@ -28,29 +28,28 @@ class Repeat(enum.IntEnum):
     OTHER = 2
 
 
-def last_allowed(
-    first_number: Ints, first_tick: Ints, tick: int, quota: Ints, period: Ints, allowance: int
-) -> Ints:
+def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, allowance: int) -> Ints:
     """The largest number that each device may have reached.
 
     ::
 
-        first_number + allowance + 2 quota + 1.1 quota (tick - first_tick) / period
+        first_number + allowance + 2 quota + 1.1 quota elapsed / period
 
-    A device takes at most `quota` numbers per `period`, saved up to `quota`, skipped ones included (specification, section 10), and its account
-    never lapses: what it was entitled to while it was offline it may deliver at once. So the bound grows from first contact on and has no cap.
+    A device takes at most `quota` numbers per `period`, saved up to `quota`, skipped ones included (specification, section 10),
+    and its account never lapses: what it was entitled to while it was offline it may deliver at once. So the bound has no cap.
 
     Parameters
     ----------
-    first_number, first_tick : int64, shape (N,)
-        Number and tick (milliseconds) at first contact.
+    first_number : int64, shape (N,)
+        A number that the device had not passed at some moment.
+    elapsed : int64, shape (N,)
+        Milliseconds since that moment; negative counts as 0.
     quota, period : int64, shape (N,)
         Numbers per period, seconds.
     allowance : int
         Numbers granted once per device: what its outbox held at first contact, and blocks of numbers skipped by power cuts.
     """
-    elapsed = np.maximum(tick - first_tick, 0).astype(np.float64)
-    earned = np.floor(RATE_SLACK * quota * elapsed / (1000.0 * period))
+    earned = np.floor(RATE_SLACK * quota * np.maximum(elapsed, 0).astype(np.float64) / (1000.0 * period))
     earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)
     return np.asarray(np.minimum(first_number + allowance + SAVED_PERIODS * quota + earned, _NUMBER_MAX))
 

@@ -5,6 +5,7 @@ The layers are run in order on arrays with one entry per report; device states a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -84,23 +85,30 @@ def plan_batch(
 ) -> Plan:
     """Screen a batch against the book; `now` is Unix milliseconds."""
     tick = freshness.advance_tick(*transaction.clock(), now)
-    batch = _Planner(messages, opened, book, policy, transaction, tick)
+    batch = _Planner(messages, opened, book, policy, transaction, tick, now)
     batch.front(revoked)
     batch.freshness()
     batch.content(gammas)
-    batch.blame(now)
-    batch.statistics(now)
-    return batch.finish(now, bucket_seconds)
+    batch.blame()
+    batch.statistics()
+    return batch.finish(bucket_seconds)
 
 
 class _Planner:
     """The arrays of a batch while its layers are run; one method per stage, called in order."""
 
     def __init__(
-        self, messages: Sequence[Letter], opened: Opened, book: Book, policy: Policy, transaction: Transaction, tick: int
+        self,
+        messages: Sequence[Letter],
+        opened: Opened,
+        book: Book,
+        policy: Policy,
+        transaction: Transaction,
+        tick: int,
+        now: int,
     ) -> None:
         self.messages, self.opened, self.book, self.policy = messages, opened, book, policy
-        self.transaction, self.tick = transaction, tick
+        self.transaction, self.tick, self.now = transaction, tick, now
         self.number = opened.number.astype(np.int64)
         received = np.array([max(0, round(message.received * 1000)) for message in messages], np.int64)
         self.received: Ints = received[opened.message]
@@ -120,8 +128,8 @@ class _Planner:
         # Whoever has sealed once is not believed without a seal: a downgrade would be a forgery.
         seals = self.book.states["sealed"].copy()
         seals[self.slot[sealed]] = 1
-        unsealed = (self.verdicts == OPEN) & ~sealed
-        screen.object_to(self.verdicts, unsealed & (seals[self.slot] != 0), Verdict.UNSEALED)
+        unsealed = np.flatnonzero((self.verdicts == OPEN) & ~sealed)
+        self.verdicts[unsealed[seals[self.slot[unsealed]] != 0]] = Verdict.UNSEALED
         self.body = _bodies([message.payload for message in self.messages], opened, self.verdicts == OPEN)
         self._hear(seals)
 
@@ -154,17 +162,21 @@ class _Planner:
         repeat = freshness.repeats(device, number, self.body[rows], logged, logged_body)
         self.verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
         self.verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
-        quota, period = self.book.profile_columns(self.heard)
-        limit = freshness.last_allowed(
-            self.states["first_number"],
-            self.states["first_tick"],
-            self.tick,
-            quota,
-            period,
-            self.policy.number_allowance,
-        )
-        self.allowed[rows] = limit[self.at[rows]]
+        self.allowed[rows] = self._last_allowed()[self.at[rows]]
         screen.object_to(self.verdicts, (self.verdicts == OPEN) & (self.number > self.allowed), Verdict.FLOOD)
+
+    def _last_allowed(self) -> Ints:
+        """The larger of two bounds: since first contact, and since enrolment at number 1.
+
+        A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch.
+        """
+        quota, period = self.book.profile_columns(self.heard)
+        allowance = self.policy.number_allowance
+        first, ones = self.states["first_number"], np.ones(len(self.heard), np.int64)
+        since_contact = freshness.last_allowed(first, self.tick - self.states["first_tick"], quota, period, allowance)
+        enrolled = self.book.enrolled[self.heard]
+        since_enrolment = freshness.last_allowed(ones, self.now - enrolled, quota, period, allowance)
+        return np.maximum(since_contact, np.where(enrolled > 0, since_enrolment, 0))
 
     # ---- rule, support, structure ----
 
@@ -175,19 +187,19 @@ class _Planner:
 
     # ---- who is to blame ----
 
-    def blame(self, now: int) -> None:
+    def blame(self) -> None:
         """Expose the devices of faulty reports; what else a withdrawn device sends does not count."""
         faulty = np.flatnonzero(np.isin(self.verdicts, [int(verdict) for verdict in BLAMED]))
         devices, first = np.unique(self.at[faulty], return_index=True)
-        self._expose(devices, self.verdicts[faulty[first]], now, withdraw=self.policy.withdraw_faulty)
+        self._expose(devices, self.verdicts[faulty[first]], withdraw=self.policy.withdraw_faulty)
         gone = self.states["withdrawn"][self.at] != 0 if len(self.heard) else np.zeros(len(self.opened), np.bool_)
         screen.object_to(self.verdicts, gone, Verdict.WITHDRAWN)
 
-    def _expose(self, devices: Ints, causes: Ints, now: int, *, withdraw: bool) -> None:
+    def _expose(self, devices: Ints, causes: Ints, *, withdraw: bool) -> None:
         """Mark heard devices; the first cause stays."""
         new = self.states["cause"][devices] == 0
         self.states["cause"][devices[new]] = causes[new]
-        self.states["cause_time"][devices[new]] = now
+        self.states["cause_time"][devices[new]] = self.now
         news = new
         if withdraw:
             news = new | (self.states["withdrawn"][devices] == 0)
@@ -198,7 +210,7 @@ class _Planner:
 
     # ---- statistics ----
 
-    def statistics(self, now: int) -> None:
+    def statistics(self) -> None:
         """Count the open reports and new gaps as evidence, and judge the devices that they are about."""
         self._advance()
         self.gaps = self._settle()
@@ -209,7 +221,7 @@ class _Planner:
             rows = self.book.row_of[self.heard[devices]]
             counts = self.book.evidence[position][rows] + added
             tipped = eprocess.crossed(profile, counts, self.policy.alpha) & (self.states["withdrawn"][devices] == 0)
-            self._convict(position, devices[tipped], counts[tipped], now)
+            self._convict(position, devices[tipped], counts[tipped])
             self.added.append((rows, added))
         self.verdicts[self.verdicts == OPEN] = Verdict.ACCEPTED
 
@@ -272,23 +284,23 @@ class _Planner:
         np.add.at(added[..., 5], (np.searchsorted(devices, gap_at), self.gaps.index[of]), 1)
         return devices, added
 
-    def _convict(self, position: int, devices: Ints, counts: Ints, now: int) -> None:
+    def _convict(self, position: int, devices: Ints, counts: Ints) -> None:
         """Expose devices whose wealth has crossed the limit: the reports that tipped it do not count."""
         profile = self.book.keyring.profiles[position]
         for device, device_counts in zip(devices, counts, strict=True):
             self.device_cases.append(
-                device_exposure(profile, int(self._id(int(device))), device_counts, self.policy.alpha, now)
+                device_exposure(profile, self._id(int(device)), device_counts, self.policy.alpha, self.now)
             )
         mine = np.isin(self.at, devices) & (self.opened.profile == position)
         screen.object_to(self.verdicts, mine, Verdict.STATISTICS)
-        self._expose(devices, np.full(len(devices), int(Verdict.STATISTICS)), now, withdraw=True)
+        self._expose(devices, np.full(len(devices), int(Verdict.STATISTICS)), withdraw=True)
 
     def _id(self, at: int) -> int:
         return int(self.book.keyring.device_ids[self.heard[at]])
 
     # ---- all effects ----
 
-    def finish(self, now: int, bucket_seconds: int) -> Plan:
+    def finish(self, bucket_seconds: int) -> Plan:
         exposures = self._exposures()
         values, numbers = np.unique(self.verdicts, return_counts=True)
         tallies, totals = self._tallies(bucket_seconds)
@@ -306,7 +318,7 @@ class _Planner:
             withdrawn=self.book.keyring.device_ids[self.heard[newly]].tolist(),
             counts={Verdict(int(value)): int(count) for value, count in zip(values, numbers, strict=True)},
             tick=self.tick,
-            wall=now,
+            wall=self.now,
         )
         exposed = [
             ExposedDevice(self._id(at), cause, bool(self.states["withdrawn"][at])) for at, cause in self.exposed
@@ -374,8 +386,7 @@ class _Planner:
         rows = self.verdicts == Verdict.ACCEPTED
         bucket = self.received[rows] // 1000 // bucket_seconds * bucket_seconds
         position, index, plus = self.opened.profile[rows].astype(np.int64), self.decoded.index[rows], self.decoded.sign[rows] > 0
-        keys, where = np.unique(np.stack([position, bucket, index], axis=1), axis=0, return_inverse=True)
-        where = where.reshape(-1)
+        keys, where = _unique_rows(position, bucket, index)
         ids = np.array([profile.id for profile in self.book.keyring.profiles], np.int64)
         pluses = np.bincount(where[plus], minlength=len(keys)).astype(np.int64)
         minuses = np.bincount(where[~plus], minlength=len(keys)).astype(np.int64)
@@ -389,10 +400,18 @@ class _Planner:
         return TallyTable(ids[keys[:, 0]], keys[:, 1], keys[:, 2], pluses, minuses, none, none), totals
 
 
+def _unique_rows(*columns: Ints) -> tuple[Ints, Ints]:
+    """Distinct rows of equally long columns, int64[U, columns], and where each row is among them."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:  # each column is coded by rank first, so that the product cannot overflow
+        values, rank = np.unique(column, return_inverse=True)
+        code = code * max(1, len(values)) + rank
+    _, first, where = np.unique(code, return_index=True, return_inverse=True)
+    return np.stack([column[first] for column in columns], axis=1), where
+
+
 def _bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
     """64 bits per report that tell it from any other with its number: the seal's tag, or a hash where there is none."""
-    import hashlib
-
     data = np.frombuffer(b"".join(payloads), np.uint8)
     starts = np.cumsum([0, *(len(payload) for payload in payloads)])[:-1]
     bodies = np.zeros(len(opened), np.int64)

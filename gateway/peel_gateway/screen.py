@@ -44,7 +44,8 @@ def judge_front(opened: Opened, revoked: Bools) -> Ints:
     Returns
     -------
     int64, shape (N,)
-        Verdicts; `OPEN` for reports whose seal verified, and for unsealed ones that are acceptable. Those alone say anything about a device.
+        Verdicts; `OPEN` for reports whose seal verified, and for unsealed ones that are acceptable. Those alone say anything about
+        a device.
     """
     code = opened.code
     verdicts = np.full(len(opened), OPEN, np.int64)

@@ -37,6 +37,7 @@ _COUNTERS = f"""
     ) GROUP BY verdict
 """  # noqa: S608
 
+_STORED_COUNTERS = "SELECT key, value FROM counter WHERE kind = 'verdict' AND key != 1"  # redeliveries leave no trace
 _WITHDRAWN = f"""
     SELECT 0, SUM(plus + minus) FROM ({REPORTS_SQL}) JOIN device USING (device) WHERE verdict = {_COUNTED} AND withdrawn
 """  # noqa: S608
@@ -48,8 +49,7 @@ def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator
     compare = [
         ("tally", "SELECT * FROM tally", _TALLIES, 3),
         ("evidence", "SELECT * FROM evidence", _DEVICE_EVIDENCE, 3),
-        ("counter", f"SELECT key, value FROM counter WHERE kind = 'verdict' AND key != {int(Verdict.REDELIVERED)}",
-         _COUNTERS, 1),
+        ("counter", _STORED_COUNTERS, _COUNTERS, 1),
         ("withdrawn", "SELECT key, value FROM counter WHERE kind = 'withdrawn'", _WITHDRAWN, 1),
         ("held", "SELECT key, value FROM counter WHERE kind = 'held'",
          "SELECT blamed, COUNT(*) FROM exposure GROUP BY blamed", 1),
