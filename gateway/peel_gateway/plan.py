@@ -5,7 +5,6 @@ The layers are run in order on arrays with one entry per report; device states a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,19 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Opened, index_many
-from peel_gateway import eprocess, freshness, gaps, screen
+from peel_gateway import effects, eprocess, freshness, gaps, screen
 from peel_gateway.book import Book, Change
 from peel_gateway.evidence import Case, device_exposure, report_exposures
 from peel_gateway.screen import OPEN
-from peel_gateway.store import BatchWrite, EvidenceTable, Exposure, GapTable, LogTable, TallyTable, Transaction
+from peel_gateway.store import BatchWrite, Exposure, GapTable, LogTable, Transaction
 from peel_gateway.verdict import BLAMED, LOGGED, Verdict
 
 __all__ = ["ExposedDevice", "Letter", "Plan", "Policy", "plan_batch"]
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-_TAG_BYTES = 8
 
 
 class Letter(Protocol):
@@ -130,7 +126,7 @@ class _Planner:
         seals[self.slot[sealed]] = 1
         unsealed = np.flatnonzero((self.verdicts == OPEN) & ~sealed)
         self.verdicts[unsealed[seals[self.slot[unsealed]] != 0]] = Verdict.UNSEALED
-        self.body = _bodies([message.payload for message in self.messages], opened, self.verdicts == OPEN)
+        self.body = effects.bodies([message.payload for message in self.messages], opened, self.verdicts == OPEN)
         self._hear(seals)
 
     def _hear(self, seals: Ints) -> None:
@@ -301,9 +297,17 @@ class _Planner:
     # ---- all effects ----
 
     def finish(self, bucket_seconds: int) -> Plan:
+        keyring = self.book.keyring
         exposures = self._exposures()
         values, numbers = np.unique(self.verdicts, return_counts=True)
-        tallies, totals = self._tallies(bucket_seconds)
+        counted = self.verdicts == Verdict.ACCEPTED
+        tallies = effects.tallies(
+            keyring.profiles,
+            self.opened.profile[counted].astype(np.int64),
+            self.received[counted] // 1000 // bucket_seconds * bucket_seconds,
+            self.decoded.index[counted],
+            self.decoded.sign[counted],
+        )
         newly = (self.states["withdrawn"] != 0) & (self.before["withdrawn"] == 0)
         changed = np.zeros(len(self.heard), np.bool_)
         for name, column in self.states.items():
@@ -311,11 +315,11 @@ class _Planner:
         write = BatchWrite(
             log=self._log(),
             devices=self.book.table(self.heard[changed], {name: column[changed] for name, column in self.states.items()}),
-            evidence=self._evidence_table(),
+            evidence=effects.evidence_table(keyring, self.added),
             tallies=tallies,
             gaps=self.gaps,
             exposures=exposures,
-            withdrawn=self.book.keyring.device_ids[self.heard[newly]].tolist(),
+            withdrawn=keyring.device_ids[self.heard[newly]].tolist(),
             counts={Verdict(int(value)): int(count) for value, count in zip(values, numbers, strict=True)},
             tick=self.tick,
             wall=self.now,
@@ -323,7 +327,25 @@ class _Planner:
         exposed = [
             ExposedDevice(self._id(at), cause, bool(self.states["withdrawn"][at])) for at, cause in self.exposed
         ]
+        totals = effects.net_totals(keyring.profiles, tallies)
         return Plan(write, Change(self.heard, self.states, self.added, totals), exposed)
+
+    def _log(self) -> LogTable:
+        rows = np.flatnonzero(np.isin(self.verdicts, [int(verdict) for verdict in LOGGED]))
+        ids = np.array([profile.id for profile in self.book.keyring.profiles], np.int64)
+        sign = self.decoded.sign[rows]
+        return LogTable(
+            device=self.opened.device[rows].astype(np.int64),
+            number=self.number[rows],
+            profile=ids[self.opened.profile[rows]],
+            received=self.received[rows],
+            verdict=self.verdicts[rows],
+            index=self.decoded.index[rows],
+            sign=np.where(sign == 0, 1, sign),  # undecodable: one row all the same
+            cohort=self.cohort[rows],
+            late=self.late[rows],
+            body=self.body[rows],
+        )
 
     def _exposures(self) -> list[Exposure]:
         """Build exposures with their evidence; bytes that were exposed before are a redelivery."""
@@ -348,80 +370,3 @@ class _Planner:
                 known.add(digest)
             fresh.append(exposure)
         return fresh + self.device_cases
-
-    def _log(self) -> LogTable:
-        rows = np.flatnonzero(np.isin(self.verdicts, [int(verdict) for verdict in LOGGED]))
-        ids = np.array([profile.id for profile in self.book.keyring.profiles], np.int64)
-        sign = self.decoded.sign[rows]
-        return LogTable(
-            device=self.opened.device[rows].astype(np.int64),
-            number=self.number[rows],
-            profile=ids[self.opened.profile[rows]],
-            received=self.received[rows],
-            verdict=self.verdicts[rows],
-            index=self.decoded.index[rows],
-            sign=np.where(sign == 0, 1, sign),  # undecodable: one row all the same
-            cohort=self.cohort[rows],
-            late=self.late[rows],
-            body=self.body[rows],
-        )
-
-    def _evidence_table(self) -> EvidenceTable:
-        devices, profiles, indices, counts = [], [], [], []
-        for position, (profile, (rows, added)) in enumerate(zip(self.book.keyring.profiles, self.added, strict=True)):
-            slots = np.flatnonzero(self.book.keyring.profile_of == position)
-            at, index = np.nonzero(added.any(axis=2))
-            devices.append(self.book.keyring.device_ids[slots[rows[at]]].astype(np.int64))
-            profiles.append(np.full(len(at), profile.id, np.int64))
-            indices.append(index.astype(np.int64))
-            counts.append(added[at, index])
-        if not devices:
-            none = np.zeros(0, np.int64)
-            return EvidenceTable(none, none, none, np.zeros((0, 6), np.int64))
-        counted = np.concatenate([each.reshape(-1, 6) for each in counts])
-        return EvidenceTable(np.concatenate(devices), np.concatenate(profiles), np.concatenate(indices), counted)
-
-    def _tallies(self, bucket_seconds: int) -> tuple[TallyTable, list[Ints]]:
-        """Sum what counts, per profile, bucket and attribute; and per profile and attribute for the cohort."""
-        rows = self.verdicts == Verdict.ACCEPTED
-        bucket = self.received[rows] // 1000 // bucket_seconds * bucket_seconds
-        position, index, plus = self.opened.profile[rows].astype(np.int64), self.decoded.index[rows], self.decoded.sign[rows] > 0
-        keys, where = _unique_rows(position, bucket, index)
-        ids = np.array([profile.id for profile in self.book.keyring.profiles], np.int64)
-        pluses = np.bincount(where[plus], minlength=len(keys)).astype(np.int64)
-        minuses = np.bincount(where[~plus], minlength=len(keys)).astype(np.int64)
-        none = np.zeros(len(keys), np.int64)
-        totals = []
-        for each, profile in enumerate(self.book.keyring.profiles):
-            mine = keys[:, 0] == each
-            net = np.zeros(profile.k, np.int64)
-            np.add.at(net, keys[mine, 2], (pluses - minuses)[mine])
-            totals.append(net)
-        return TallyTable(ids[keys[:, 0]], keys[:, 1], keys[:, 2], pluses, minuses, none, none), totals
-
-
-def _unique_rows(*columns: Ints) -> tuple[Ints, Ints]:
-    """Distinct rows of equally long columns, int64[U, columns], and where each row is among them."""
-    code = np.zeros(len(columns[0]), np.int64)
-    for column in columns:  # each column is coded by rank first, so that the product cannot overflow
-        values, rank = np.unique(column, return_inverse=True)
-        code = code * max(1, len(values)) + rank
-    _, first, where = np.unique(code, return_index=True, return_inverse=True)
-    return np.stack([column[first] for column in columns], axis=1), where
-
-
-def _bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
-    """64 bits per report that tell it from any other with its number: the seal's tag, or a hash where there is none."""
-    data = np.frombuffer(b"".join(payloads), np.uint8)
-    starts = np.cumsum([0, *(len(payload) for payload in payloads)])[:-1]
-    bodies = np.zeros(len(opened), np.int64)
-    sealed = np.flatnonzero(wanted & ((opened.flags & 1) == 0))
-    if len(sealed):
-        ends = starts[opened.message[sealed]] + opened.offset[sealed] + opened.length[sealed]
-        tags = data[(ends - _TAG_BYTES)[:, None] + np.arange(_TAG_BYTES)]
-        bodies[sealed] = np.ascontiguousarray(tags).view("<i8").reshape(-1)
-    for row in np.flatnonzero(wanted & ((opened.flags & 1) != 0)).tolist():
-        start = int(opened.offset[row])
-        frame = payloads[opened.message[row]][start : start + int(opened.length[row])]
-        bodies[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=8).digest(), "little", signed=True)
-    return bodies

@@ -11,7 +11,7 @@ from peel_core import index_many
 from peel_gateway import eprocess
 from peel_gateway.book import slots_of
 from peel_gateway.engine import Registry
-from peel_gateway.store import EVIDENCE_COLUMNS, Difference, Store
+from peel_gateway.store import EVIDENCE_COLUMNS, Difference, ExposureFilter, Store
 from peel_gateway.verdict import Verdict
 
 __all__ = ["RecountReport", "recount"]
@@ -51,8 +51,7 @@ def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> Recount
 def _convictions(store: Store, registry: Registry, alpha: float) -> Iterator[Difference]:
     """Yield devices that the evidence convicts and that still count, and the other way round."""
     devices, evidence = store.devices(), store.evidence()
-    # An exposure keeps the alpha of its time: the setting may have changed since.
-    convicted = set(devices.device[devices.cause == int(Verdict.STATISTICS)].tolist())
+    convicted = _convicted(store, alpha)
     counting = set(devices.device[devices.withdrawn == 0].tolist())
     past: set[int] = set()
     for profile in registry.keyring.profiles:
@@ -67,6 +66,17 @@ def _convictions(store: Store, registry: Registry, alpha: float) -> Iterator[Dif
     known = set(evidence.device[np.isin(evidence.profile, list(profiles))].tolist())
     for device in sorted((convicted & known) - past):
         yield Difference("device", f"{device:08x}", "exposed by statistics", "its statistics do not")
+
+
+def _convicted(store: Store, alpha: float) -> set[int]:
+    """Devices that were exposed by statistics at this alpha or a stricter one, as far as the exposures are still held."""
+    convicted: set[int] = set()
+    which = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))
+    after = 0
+    while chunk := store.exposures(which, limit=1000, after=after):
+        convicted |= {exposure.device for exposure in chunk if exposure.evidence["alpha"] <= alpha}
+        after = chunk[-1].id
+    return convicted
 
 
 def _gaps(store: Store, registry: Registry) -> Iterator[Difference]:
