@@ -1,0 +1,120 @@
+"""Fixtures: a small fleet whose devices speak through the real encoder, and a gateway engine on a real database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
+from peel_core.projection import search_seed
+from peel_gateway.engine import Engine, Message
+from peel_gateway.sqlite_store import SqliteStore
+
+WIDTH = 48
+START = 1_700_000_000.0
+
+
+def harmony_profile(k: int = 4, *, epsilon: float = 1.0, quota: int = 100_000, name: str = "field") -> Profile:
+    """A profile with a sound seed and attributes a0, a1, ... from 0 to 10."""
+    seed, _ = search_seed(WIDTH, k)
+    attributes = [{"name": f"a{i}", "unit": "C", "low": 0, "high": 10} for i in range(k)]
+    return make_profile(
+        {"name": name, "mechanism": "harmony", "epsilon": epsilon, "width": WIDTH, "seed": seed, "quota": quota, "period": 60}
+        | {"attribute": attributes}
+    )
+
+
+def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
+    """A profile that counts k categories."""
+    seed, _ = search_seed(WIDTH, k)
+    attribute = {"name": "state", "categories": [f"c{i}" for i in range(k)]}
+    return make_profile(
+        {"name": "states", "mechanism": "krr", "epsilon": epsilon, "width": WIDTH, "seed": seed, "quota": 100_000, "period": 60}
+        | {"attribute": [attribute]}
+    )
+
+
+class Lab:
+    """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says."""
+
+    def __init__(self, path: Path, profiles: Sequence[Profile], devices: int) -> None:
+        self.path = path
+        self.profiles = tuple(profiles)
+        self.ids = np.arange(1, devices + 1, dtype=np.uint32)
+        self.profile_of = np.arange(devices) % len(profiles)
+        self.seal, self.index = derive_keys(b"k" * 32, "lab", self.ids)
+        self.keyring = Keyring(self.profiles, self.ids, self.profile_of, self.seal, self.index)
+        self.revoked: frozenset[int] = frozenset()
+        self.enrolled: dict[int, float] = {}
+        self.now = START
+        self.store = SqliteStore(path)
+        self.engine = self.make_engine()
+
+    def make_engine(self, **options: object) -> Engine:
+        """An engine on the lab's store, as after a restart."""
+        engine = Engine(self.store, clock=lambda: self.now, **options)  # type: ignore[arg-type]
+        engine.load(self)
+        return engine
+
+    def reopen(self) -> None:
+        """Close the database and begin again from the file."""
+        self.store.close()
+        self.store = SqliteStore(self.path)
+        self.engine = self.make_engine()
+
+    def frames(
+        self, device: int, numbers: Sequence[int] | npt.NDArray[np.int64], reading: float = 0.0, **options: object
+    ) -> list[bytes]:
+        """Frames of one device; a Harmony reading is on [-1, 1], a kRR one is the category."""
+        profile = self.profiles[self.profile_of[device - 1]]
+        count = len(numbers)
+        who = np.full(count, device - 1)
+        if profile.mechanism == "harmony":
+            readings = np.full((count, profile.k), round(reading * 32768), np.int32)
+        else:
+            readings = np.full(count, int(reading), np.int32)
+        frames = encode_many(
+            profile, self.ids[who], self.seal[who], self.index[who], numbers, readings, entropy=os.urandom(64), **options  # type: ignore[arg-type]
+        )
+        return [frame.tobytes() for frame in frames]
+
+    def messages(self, frames: Sequence[bytes]) -> list[Message]:
+        """One message per frame, received now."""
+        return [Message("peel/v1/lab/x/report", frame, self.now) for frame in frames]
+
+    def send(self, frames: Sequence[bytes], **options: object) -> dict[str, int]:
+        """Process frames as one batch; return reports by verdict."""
+        report = self.engine.process(self.messages(frames), **options)  # type: ignore[arg-type]
+        return {verdict.label: count for verdict, count in report.counts.items()}
+
+
+@pytest.fixture
+def make_lab(tmp_path: Path) -> Iterator[Callable[..., Lab]]:
+    """Return a maker of labs: profiles, number of devices."""
+    labs: list[Lab] = []
+
+    def make(*profiles: Profile, devices: int = 4) -> Lab:
+        lab = Lab(tmp_path / f"lab{len(labs)}.sqlite", profiles or (harmony_profile(),), devices)
+        labs.append(lab)
+        return lab
+
+    yield make
+    for lab in labs:
+        lab.store.close()
+
+
+@pytest.fixture
+def lab(make_lab: Callable[..., Lab]) -> Lab:
+    """A lab with four devices that report four attributes."""
+    return make_lab()
+
+
+@pytest.fixture
+def profiles() -> tuple[Callable[..., Profile], Callable[..., Profile]]:
+    """Makers of Harmony and kRR profiles."""
+    return harmony_profile, krr_profile
