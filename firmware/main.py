@@ -1,5 +1,6 @@
 """Entry point on the device: read the bundle, find the board, run. Ctrl-C leads to the prompt."""
 
+import gc
 import sys
 
 from peel_device import app, config, status
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 BUNDLE = "peel.json"
 ROOT = "peel"
 FAULT_ROUNDS = 10
+COLLECT_EVERY = 16384  # bytes: small heaps fragment when collected late
 
 
 def find_board(name: str) -> "Board":
@@ -47,6 +49,7 @@ def main() -> None:
     """Run the device. A fault is printed and blinked, and the board boots again, unless only a new bundle can help."""
     from peel_load import peelcore
 
+    gc.threshold(COLLECT_EVERY)
     board = None
     try:
         files = FlashFiles()

@@ -5,8 +5,6 @@ before it is sent; it leaves the flash after it was acknowledged. A power cut be
 repeats a frame, and neither harms privacy or the estimate.
 """
 
-import gc
-
 from peel_device import VERSION, status
 from peel_device.config import HARMONY
 from peel_device.entropy import Entropy
@@ -97,7 +95,6 @@ class App:
         except OSError as error:
             self.lost += 1
             print("peel: report lost, the flash took no more (%r)" % error)
-        gc.collect()
 
     def _store(self, now: int, readings: list[int]) -> None:
         number = self.ledger.take()

@@ -38,7 +38,7 @@ class Transport:
     def read(self, count: int) -> bytes | None:
         """Read exactly count bytes. Not blocking and nothing there: None."""
         if count > READ_MAX:
-            raise OSError(errno.EINVAL)
+            raise OSError(errno.EINVAL, "more than a broker should send")
         data = b""
         deadline = self._clock.now() + self._timeout
         while len(data) < count:
@@ -47,7 +47,7 @@ class Transport:
                 data += some
                 self.heard_at = self._clock.now()
             elif some is not None:
-                raise OSError(errno.ECONNRESET)
+                raise OSError(errno.ECONNRESET, "closed by the broker")
             elif not self._blocking and not data:
                 return None
             else:
@@ -73,6 +73,6 @@ class Transport:
 
     def _wait(self, deadline: int) -> None:
         if self._clock.now() >= deadline:
-            raise OSError(errno.ETIMEDOUT)
+            raise OSError(errno.ETIMEDOUT, "no answer in time")
         self._board.feed()
         self._board.pause(_POLL_MS)

@@ -33,7 +33,7 @@ class Station:
         while not self._wlan.isconnected():
             if board.clock.now() >= deadline:
                 self._wlan.disconnect()
-                raise OSError(errno.ETIMEDOUT)
+                raise OSError(errno.ETIMEDOUT, "the network %s could not be joined" % wifi.ssid)
             board.feed()
             board.pause(_POLL_MS)
 

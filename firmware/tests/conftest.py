@@ -5,12 +5,14 @@ from __future__ import annotations
 import binascii
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from peel_tools.boards.umqtt import umqtt_folder
+from peel_tools.broker import Broker
 
 FIRMWARE = Path(__file__).parent.parent
 
@@ -22,10 +24,26 @@ for folder in (FIRMWARE, FIRMWARE / "tests", FIRMWARE.parent / "bindings" / "mic
 sys.modules.setdefault("ustruct", struct)
 sys.modules.setdefault("ubinascii", binascii)
 
+from inbox import Inbox  # noqa: E402
+
 
 @pytest.fixture
 def core() -> ModuleType:
-    """The encoder: the pure-Python twin of the native module."""
-    import peelcore_py
+    """The encoder, as `peelcore` offers it on a device."""
+    import native_core
 
-    return peelcore_py
+    return native_core
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker on loopback."""
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def inbox(broker: Broker) -> Iterator[Inbox]:
+    """Everything published under peel/v1/lab/."""
+    with Inbox(broker) as listening:
+        yield listening

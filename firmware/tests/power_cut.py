@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-TEARS = ("short", "erased", "stale", "noise")
+from collections.abc import Callable, Iterator
 
 
 class MemoryFiles:
@@ -34,7 +32,7 @@ class WitnessFiles(MemoryFiles):
 
     def __init__(self) -> None:
         super().__init__()
-        self.witness = lambda files: None
+        self.witness: Callable[[MemoryFiles], None] = lambda files: None
         self.cuts = 0
 
     def write(self, path: str, data: bytes) -> None:

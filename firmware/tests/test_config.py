@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_board import KRR_PROFILE, bundle, config
 
+from host_board import KRR_PROFILE, bundle, config
 from peel_device.config import HARMONY, KRR, load
 from peel_device.errors import ConfigError
 
@@ -93,7 +93,7 @@ def test_what_is_no_bundle_is_refused(text: bytes) -> None:
 
 
 def test_no_secret_shows() -> None:
-    made = config(mqtt__password="hunter2", wifi={"ssid": "net", "password": "hunter3"}, seed="ab" * 32)
+    made = config(mqtt__password="hunter2", wifi={"ssid": "net", "password": "hunter3"}, seed="ab" * 32)  # noqa: S106
     assert made.wifi is not None
     secrets = (made.seal_key, made.index_key, made.seed, made.mqtt.password, made.wifi.password)
     shown = "".join(f"{secret!r} {secret}" for secret in secrets) + repr(vars(made)) + repr(vars(made.mqtt))

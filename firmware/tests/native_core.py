@@ -1,0 +1,82 @@
+"""The `peelcore` module's functions over the C core in this process: what the device runs, without a MicroPython around it."""
+
+from __future__ import annotations
+
+from peel_core._core import ffi, lib
+
+VERSION = "0.1.0"
+
+
+def _checked(code: int) -> int:
+    if code < 0:
+        raise ValueError(f"error {code}")
+    return code
+
+
+def rule(epsilon_q20: int, k: int, /) -> int:
+    out = ffi.new("uint32_t *")
+    _checked(lib.peel_rule(out, epsilon_q20, k))
+    return int(out[0])
+
+
+def encoder(
+    mechanism: int,
+    flags: int,
+    profile: int,
+    device: int,
+    k: int,
+    width: int,
+    seed: int,
+    rule: int,
+    seal_key: bytes,
+    index_key: bytes,
+    cached: bool = False,
+    /,
+) -> bytearray:
+    made = ffi.new("peel_encoder *")
+    made.mechanism, made.flags, made.profile, made.device = mechanism, flags, profile, device
+    made.k, made.width, made.seed, made.rule = k, width, seed, rule
+    ffi.memmove(made.seal_key, seal_key, 16)
+    ffi.memmove(made.index_key, index_key, 16)
+    _checked(lib.peel_encoder_check(made))
+    return bytearray(ffi.buffer(made))
+
+
+def drbg() -> bytearray:
+    return bytearray(ffi.sizeof("peel_drbg"))
+
+
+def drbg_seed(drbg: bytearray, entropy: bytes, /) -> None:
+    _checked(lib.peel_drbg_seed(ffi.cast("peel_drbg *", ffi.from_buffer(drbg)), entropy, len(entropy)))
+
+
+def drbg_bytes(drbg: bytearray, n: int, /) -> bytes:
+    out = bytearray(n)
+    _checked(lib.peel_drbg_bytes(ffi.cast("peel_drbg *", ffi.from_buffer(drbg)), ffi.from_buffer(out), n))
+    return bytes(out)
+
+
+def encode(out: bytearray, encoder: bytearray, drbg: bytearray, number: int, readings: list[int], /) -> int:
+    made = ffi.cast("peel_encoder *", ffi.from_buffer(encoder))
+    state = ffi.cast("peel_drbg *", ffi.from_buffer(drbg))
+    return _checked(
+        lib.peel_encode(
+            ffi.from_buffer(out), len(out), made, number, ffi.new("int32_t[]", readings), len(readings), state
+        )
+    )
+
+
+def hash(label: bytes, data: bytes, n: int, /) -> bytes:
+    xof = ffi.new("peel_xof *")
+    out = ffi.new("uint8_t[]", n)
+    lib.peel_hash_init(xof, label)
+    lib.peel_xof_absorb(xof, data, len(data))
+    lib.peel_xof_squeeze(xof, out, n)
+    return bytes(ffi.buffer(out))
+
+
+def frame_open(seal_key: bytes, width: int, frame: bytes, /) -> tuple[int, bytes]:
+    found = ffi.new("uint32_t *")
+    trits = ffi.new("uint8_t[]", (width + 3) // 5)
+    _checked(lib.peel_frame_open(found, trits, seal_key, width, frame, len(frame)))
+    return int(found[0]), bytes(ffi.buffer(trits))

@@ -1,0 +1,167 @@
+"""The whole application over the C core, a real broker and files that a test can look into."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from types import ModuleType
+from typing import Any
+
+import pytest
+from inbox import Inbox
+
+from host_board import HostBoard, bundle
+from peel_device.app import App
+from peel_device.config import Config
+from peel_tools.broker import Broker, free_port
+from power_cut import MemoryFiles
+
+SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
+WIDTH = 48
+
+
+def make_app(core: ModuleType, port: int, files: MemoryFiles, board: HostBoard | None = None, **changes: Any) -> App:
+    settings = Config(bundle(mqtt__port=port, **changes))
+    app = App(settings, core, board or HostBoard(), files, "peel")  # type: ignore[arg-type]
+    app.start()
+    return app
+
+
+def numbers(frames: list[bytes]) -> list[int]:
+    return [int.from_bytes(frame[10:16], "little") for frame in frames]
+
+
+def test_reports_arrive_sealed_with_the_right_rule(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    app = make_app(core, broker.port, MemoryFiles())
+    for _ in range(10):
+        app.step()
+    frames = inbox.frames(10)
+    assert numbers(frames) == list(range(1, 11))
+    for frame in frames:
+        rule, _ = core.frame_open(SEAL_KEY, WIDTH, frame)
+        assert rule == core.rule(1 << 20, 2)
+
+
+def test_an_edited_epsilon_shows_in_the_frame(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    make_app(core, broker.port, MemoryFiles(), profile__epsilon_q20=3 << 20).step()
+    rule, _ = core.frame_open(SEAL_KEY, WIDTH, inbox.frames(1)[0])
+    assert rule == core.rule(3 << 20, 2) != core.rule(1 << 20, 2)
+
+
+def test_the_birth_tells_the_counts(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    make_app(core, broker.port, MemoryFiles()).step()
+    birth = inbox.status()
+    assert birth["state"] == "online"
+    assert (birth["dropped"], birth["lost"], birth["skipped"], birth["throttled"]) == (0, 0, 0, 0)
+    assert birth["board"] == "host"
+
+
+def test_an_outage_fills_the_outbox_which_drains_in_order(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    files = MemoryFiles()
+    away = make_app(core, free_port(), files, outbox=10)
+    for _ in range(25):
+        away.report()
+    assert (len(away.outbox), away.outbox.dropped) == (10, 15)
+    stored = dict(away.outbox.oldest(10))
+
+    back = make_app(core, broker.port, files, outbox=10)
+    back.link.drain(back.outbox, back.birth())
+    assert inbox.status()["dropped"] == 15
+    frames = inbox.frames(10)
+    assert numbers(frames) == list(range(16, 26))
+    assert frames == list(stored.values()), "a retry sends the stored bytes and spends nothing"
+
+
+def test_no_number_is_ever_used_for_two_frames_whenever_the_power_goes(core: ModuleType) -> None:
+    """Cut after every file operation of a report; then boot and go on. No two different frames share a number."""
+    seen: dict[int, bytes] = {}
+    files = MemoryFiles()
+    for cut in itertools.chain(range(40), range(40)):
+        interrupted = CountingFiles(files.kept, cut)
+        try:
+            app = make_app(core, free_port(), interrupted)
+            for _ in range(12):
+                app.report()
+        except PowerCut:
+            pass
+        files = MemoryFiles(interrupted.kept)
+        box = make_app(core, free_port(), files).outbox
+        for number, frame in box.oldest(1000):
+            assert seen.setdefault(number, frame) == frame
+    assert len(seen) > 100
+
+
+class PowerCut(BaseException):
+    """The power is gone."""
+
+
+class CountingFiles(MemoryFiles):
+    """The power goes after so many file operations, in the middle of the last one."""
+
+    def __init__(self, kept: dict[str, bytes], operations: int) -> None:
+        super().__init__(kept)
+        self._left = operations
+
+    def write(self, path: str, data: bytes) -> None:
+        if self._left == 0:
+            self.kept[path] = data[: len(data) // 2]
+            raise PowerCut
+        self._left -= 1
+        super().write(path, data)
+
+
+def test_the_quota_throttles(core: ModuleType) -> None:
+    app = make_app(core, free_port(), MemoryFiles(), profile__quota=3, profile__period=3600)
+    for _ in range(10):
+        app.report()
+    assert len(app.outbox) == 3
+    assert app.throttled == 7
+    assert app._due - app._clock.now() > 1_000_000
+
+
+def test_a_failed_sensor_spends_nothing(core: ModuleType) -> None:
+    app = make_app(core, free_port(), MemoryFiles(), sensors__soil={"kind": "trace", "values": ["broken"]})
+    spent = app.ledger.spent_q20
+    app.report()
+    assert (app.sampler.failed, app.ledger.spent_q20, len(app.outbox)) == (1, spent, 0)
+
+
+def test_light_sleep_says_goodbye_and_comes_back(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    board = HostBoard()
+    app = make_app(core, broker.port, MemoryFiles(), board, sleep="light", interval_s=5)
+    app.step()
+    assert [kind for kind, _ in board.slept] == ["light"]
+    assert 4000 < board.slept[0][1] <= 5000
+    assert not app.link.up
+    assert [inbox.status()["state"], inbox.status()["state"]] == ["online", "offline"]
+
+
+def test_deep_sleep_keeps_count_over_the_reboots(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    files = MemoryFiles()
+    for _ in range(3):
+        board = HostBoard()
+        app = make_app(core, broker.port, files, board, sleep="deep", interval_s=5)
+        with pytest.raises(SystemExit):
+            app.step()
+        assert board.slept[0][0] == "deep"
+    assert numbers(inbox.frames(3)) == [1, 2, 3], "one number per wake, none skipped"
+
+
+def test_another_identity_has_its_own_numbers(core: ModuleType) -> None:
+    files = MemoryFiles()
+    first = make_app(core, free_port(), files)
+    first.report()
+    other = make_app(core, free_port(), files, device="0000002b")
+    other.report()
+    assert [number for number, _ in other.outbox.oldest(9)] == [1]
+    again = make_app(core, free_port(), files)
+    again.report()
+    assert [number for number, _ in again.outbox.oldest(9)] == [1, 33], "the first block of 32 stays spent"
+
+
+def test_the_interval_is_kept(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    app = make_app(core, broker.port, MemoryFiles(), interval_s=0.1)
+    end = time.monotonic() + 0.95
+    while time.monotonic() < end:
+        app.step()
+    assert 7 <= app.ledger.next_number - 1 <= 11

@@ -1,0 +1,63 @@
+"""The self-test passes on a sound device and names what is wrong with a broken one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from host_board import HostBoard
+from peel_device import selftest
+from power_cut import FullFiles, MemoryFiles
+
+VECTORS = Path(__file__).parents[2] / "spec" / "vectors" / "report.json"
+
+
+def test_a_sound_device_passes(core: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    files = MemoryFiles()
+    assert selftest.run(core, HostBoard(), files, "peel", b"")  # type: ignore[arg-type]
+    assert capsys.readouterr().out.splitlines()[-1] == "peel: selftest passed"
+    assert files.kept == {}
+
+
+def test_the_known_answers_are_those_of_the_vectors() -> None:
+    cases = json.loads(VECTORS.read_text())["cases"]
+    for known in selftest.REPORTS:
+        case = next(case for case in cases if case["encoder"]["mechanism"] == known[0])
+        encoder, report = case["encoder"], case["reports"][0]
+        parts = [
+            encoder[key] for key in ("mechanism", "profile", "device", "k", "width", "seed", "seal_key", "index_key")
+        ]
+        assert list(known) == [*parts, case["entropy"], report["readings"], report["frame"]]
+        assert (report["number"], encoder["rule"]) == (1, selftest.RULE_ONE)
+
+
+def broken(core: ModuleType, **changes: Any) -> Any:
+    return SimpleNamespace(**{name: getattr(core, name) for name in dir(core) if not name.startswith("_")} | changes)
+
+
+def test_a_wrong_rule_is_found(core: ModuleType) -> None:
+    assert "rule" in selftest.check_core(broken(core, rule=lambda epsilon, k: 1))
+
+
+def test_a_wrong_frame_is_found(core: ModuleType) -> None:
+    def encode(out: bytearray, *rest: Any) -> int:
+        size = int(core.encode(out, *rest))
+        out[size - 1] ^= 1
+        return size
+
+    assert "mechanism 1" in selftest.check_core(broken(core, encode=encode))
+
+
+def test_missing_entropy_is_found(core: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    board = HostBoard()
+    board.sources = list  # type: ignore[method-assign]
+    assert not selftest.run(core, board, MemoryFiles(), "peel", b"")  # type: ignore[arg-type]
+    assert "selftest FAILED" in capsys.readouterr().out
+
+
+def test_a_full_flash_is_found() -> None:
+    assert "cannot be written" in selftest.check_flash(FullFiles(5), "peel")
