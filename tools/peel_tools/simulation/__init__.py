@@ -1,0 +1,1 @@
+"""A simulated fleet: real encoder, real MQTT, attackers by kind, and the truth about all of it beside."""

@@ -1,0 +1,284 @@
+"""The simulated fleet: devices with their keys and roles, and the payloads that they and the attackers around them make."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Keyring, Profile, encode_many, open_many
+from peel_core.projection import reconstruct, reconstruction
+from peel_gateway.registry import Snapshot, device_label
+from peel_tools.simulation.attackers import ATTACKS, Attack, Workshop
+from peel_tools.simulation.ledger import Ledger
+from peel_tools.simulation.piece import HONEST, Identity, Piece
+from peel_tools.simulation.traces import Traces
+from peel_tools.simulation.truth import Outgoing, Truth
+
+__all__ = ["SimulatedFleet", "assign_roles"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def assign_roles(mechanisms: Sequence[str], shares: Mapping[str, float], rng: np.random.Generator) -> list[str]:
+    """Draw a role for each device: a device attack, or `HONEST`.
+
+    A share is one of all devices whose mechanism the attack knows. ValueError when there are not enough of them.
+    """
+    roles = [HONEST] * len(mechanisms)
+    for name, share in shares.items():
+        attack = ATTACKS[name]
+        if not attack.by_device:
+            continue
+        able = [place for place, mechanism in enumerate(mechanisms) if mechanism in attack.mechanisms]
+        free = [place for place in able if roles[place] == HONEST]
+        wanted = round(share * len(able))
+        if wanted > len(free):
+            raise ValueError(f"{name}={share}: needs {wanted} devices, only {len(free)} are left; lower the shares")
+        for place in rng.choice(free, wanted, replace=False) if wanted else ():
+            roles[int(place)] = name
+    return roles
+
+
+@dataclass
+class _Section:
+    """The devices of one profile."""
+
+    profile: Profile
+    keyring: Keyring
+    gamma: npt.NDArray[np.float32]
+    traces: Traces
+    ledger: Ledger
+    roles: list[str]
+    made: npt.NDArray[np.float64]
+    """Reports made so far, divided by the role's effort: the least of them is next."""
+    effort: npt.NDArray[np.float64]
+    claimed: Ints
+    """What lying sensors read, Q15; -1 elsewhere."""
+
+    @property
+    def devices(self) -> Ints:
+        return self.keyring.device_ids.astype(np.int64)
+
+
+class SimulatedFleet:
+    """Devices that report in turn.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The fleet; all its devices take part.
+    traces : mapping
+        What the devices of each profile (by name) read.
+    shares : mapping
+        Attacks by kind: shares of devices or of reports. Roles, once drawn, stay as they are in the truth.
+    burst : int
+        Reports that a device makes at a time and concatenates.
+    power_cut : float
+        Probability that a device loses its power after a burst, and with it the rest of its block of numbers.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        traces: Mapping[str, Traces],
+        truth: Truth,
+        *,
+        shares: Mapping[str, float],
+        seed: int,
+        burst: int = 1,
+        power_cut: float = 0.0,
+        now: float = 0.0,
+    ) -> None:
+        self._fleet = snapshot.fleet
+        self._truth = truth
+        self._burst = burst
+        self._power_cut = power_cut
+        self._network = {name: share for name, share in shares.items() if not ATTACKS[name].by_device and share > 0}
+        if sum(self._network.values()) > 1:
+            raise ValueError("the shares of network attacks add up to more than all reports; lower them")
+        self._run = truth.count_run()
+        self._seed = seed
+        self._encoded = 0
+        self._enrol(snapshot, shares, seed)
+        self._sections = self._divide(snapshot, traces, now)
+        self._shop = Workshop(np.random.default_rng([seed, self._run]), _identities(snapshot))
+
+    def _enrol(self, snapshot: Snapshot, shares: Mapping[str, float], seed: int) -> None:
+        known = self._truth.devices()
+        profiles = {profile.name: profile for profile in snapshot.profiles}
+        new = [device for device in snapshot.devices if device.id not in known]
+        roles = assign_roles(
+            [profiles[device.profile].mechanism for device in new], shares, np.random.default_rng(seed)
+        )
+        self._truth.enrol(
+            (device.id, profiles[device.profile].id, role) for device, role in zip(new, roles, strict=True)
+        )
+
+    def _divide(self, snapshot: Snapshot, traces: Mapping[str, Traces], now: float) -> list[_Section]:
+        enrolled = self._truth.devices()
+        ring = snapshot.keyring
+        sections = []
+        for place, profile in enumerate(ring.profiles):
+            mine = ring.profile_of == place
+            if not mine.any():
+                continue
+            ids = ring.device_ids[mine]
+            roles = [enrolled[int(device)][0] for device in ids]
+            attacks = [ATTACKS.get(role) for role in roles]
+            reserved = np.array([enrolled[int(device)][1] for device in ids], np.int64)
+            sections.append(
+                _Section(
+                    profile=profile,
+                    keyring=Keyring(
+                        [profile], ids, np.zeros(len(ids), np.int32), ring.seal_keys[mine], ring.index_keys[mine]
+                    ),
+                    gamma=reconstruction(profile.seed, profile.width),
+                    traces=traces[profile.name],
+                    ledger=Ledger(profile, reserved, now),
+                    roles=roles,
+                    made=np.zeros(len(ids)),
+                    effort=np.array([attack.effort if attack else 1.0 for attack in attacks]),
+                    claimed=np.array([_claim(attack) for attack in attacks], np.int64),
+                )
+            )
+        return sections
+
+    @property
+    def size(self) -> int:
+        """How many devices there are."""
+        return sum(len(section.roles) for section in self._sections)
+
+    def reports(self, count: int, now: float) -> list[Outgoing]:
+        """Have devices make about `count` reports, in whole bursts, and write all that follows from them down as intended.
+
+        Fewer when there are fewer devices than bursts, or when the quota holds devices back; none when it holds all of them.
+        """
+        bursts = max(1, count // self._burst)
+        messages: list[tuple[str, int, list[Piece]]] = []
+        sums: dict[int, bytes] = {}
+        for section, turns in self._whose_turn(bursts, now):
+            numbers = self._take(section, turns)
+            pieces, readings = self._honest(section, np.repeat(turns, self._burst), numbers.ravel())
+            for start in range(0, len(pieces), self._burst):
+                burst = slice(start, start + self._burst)
+                for group in _grouped(self._attacked(section, turns[start // self._burst], pieces[burst])):
+                    rows = [piece.row for piece in group if piece.kind == HONEST]
+                    sums[len(messages)] = _sums(section.profile, readings[rows]) if rows else b""
+                    messages.append((self._topic(group[0].device), section.profile.id, group))
+        return self._truth.intend(messages, sums)
+
+    def _whose_turn(self, bursts: int, now: float) -> Iterator[tuple[_Section, Ints]]:
+        """Share bursts out: to each section its part, in it to those who have said least for their effort."""
+        efforts = [section.effort.sum() for section in self._sections]
+        parts = self._shop.rng.multinomial(bursts, np.array(efforts) / sum(efforts))
+        for section, part in zip(self._sections, parts.tolist(), strict=True):
+            section.ledger.refill(now)
+            able = np.flatnonzero(section.ledger.able(self._burst))
+            if part and len(able):
+                order = np.argsort(section.made[able], kind="stable")
+                yield section, able[order[:part]]
+
+    def _take(self, section: _Section, turns: Ints) -> Ints:
+        before = section.ledger.reserved[turns]
+        numbers = section.ledger.take(turns, self._burst)
+        section.made[turns] += self._burst / section.effort[turns]
+        after = section.ledger.reserved[turns]
+        self._truth.reserve(section.devices[turns][after > before], after[after > before])
+        if self._power_cut:
+            section.ledger.cut_power(turns[self._shop.rng.random(len(turns)) < self._power_cut])
+        return numbers
+
+    def _honest(self, section: _Section, slots: Ints, numbers: Ints) -> tuple[list[Piece], npt.NDArray[np.int32]]:
+        """What the real encoder makes of the readings, and the readings."""
+        devices = section.devices[slots]
+        readings = section.traces.readings(devices, numbers)
+        lying = section.claimed[slots] >= 0
+        readings[lying] = section.claimed[slots][lying].reshape(-1, *[1] * (readings.ndim - 1))
+        ring = section.keyring
+        frames = encode_many(
+            section.profile,
+            devices,
+            ring.seal_keys[slots],
+            ring.index_keys[slots],
+            numbers,
+            readings,
+            entropy=self._entropy(),
+        )
+        payloads = [frame.tobytes() for frame in frames]
+        opened = open_many(ring, payloads)
+        index, sign, _ = reconstruct(section.gamma, opened.trits)
+        values = readings[np.arange(len(index)), index] if readings.ndim == 2 else readings
+        columns = zip(
+            devices.tolist(),
+            numbers.tolist(),
+            slots.tolist(),
+            index.tolist(),
+            sign.tolist(),
+            values.tolist(),
+            payloads,
+            strict=True,
+        )
+        pieces = [
+            Piece(device, number, section.roles[slot], False, place, face, value, frame, row)
+            for row, (device, number, slot, place, face, value, frame) in enumerate(columns)
+        ]
+        return pieces, readings
+
+    def _entropy(self) -> bytes:
+        """Simulated coins can be tossed again with the same seed; a device's never can."""
+        self._encoded += 1
+        return hashlib.sha256(f"{self._seed}/{self._run}/{self._encoded}".encode()).digest()
+
+    def _attacked(self, section: _Section, slot: int, pieces: Sequence[Piece]) -> list[Piece]:
+        role = section.roles[slot]
+        if role != HONEST:
+            return [out for piece in pieces for out in ATTACKS[role].transform(piece, self._shop)]
+        if not self._network:
+            return list(pieces)
+        edges = np.cumsum(list(self._network.values()))
+        kinds = [*(ATTACKS[name].transform for name in self._network), lambda piece, shop: [piece]]
+        draws = np.searchsorted(edges, self._shop.rng.random(len(pieces)), side="right")
+        return [
+            out for piece, draw in zip(pieces, draws.tolist(), strict=True) for out in kinds[draw](piece, self._shop)
+        ]
+
+    def _topic(self, device: int) -> str:
+        return f"peel/v1/{self._fleet}/{device_label(device)}/report"
+
+
+def _claim(attack: Attack | None) -> int:
+    return attack.reading if attack and attack.reading is not None else -1
+
+
+def _identities(snapshot: Snapshot) -> dict[int, Identity]:
+    ring = snapshot.keyring
+    rows = zip(ring.device_ids.tolist(), ring.profile_of.tolist(), ring.seal_keys, ring.index_keys, strict=True)
+    return {
+        device: Identity(device, ring.profiles[place], seal_key.tobytes(), index_key.tobytes())
+        for device, place, seal_key, index_key in rows
+    }
+
+
+def _grouped(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Split into payloads: a reader must be able to find every piece."""
+    group: list[Piece] = []
+    for piece in pieces:
+        if piece.alone and group:
+            yield group
+            group = []
+        group.append(piece)
+        if piece.alone or piece.last:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _sums(profile: Profile, readings: npt.NDArray[np.int32]) -> bytes:
+    if profile.mechanism == "krr":
+        return np.bincount(readings, minlength=profile.k).astype(np.int64).tobytes()
+    return readings.sum(axis=0, dtype=np.int64).tobytes()

@@ -1,0 +1,224 @@
+"""What simulated sensors read: built-in traces, or the columns of a CSV file.
+
+A reading is a function of seed, device and report number, so that a run can be repeated and continued. Number n of a device is taken at hour
+`n * INTERVAL_HOURS` of its own calendar.
+"""
+
+from __future__ import annotations
+
+import csv
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_core.primitives import READING_ONE
+
+__all__ = ["BuiltInTraces", "CsvTraces", "TraceError", "Traces", "from_q15", "to_q15"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+
+INTERVAL_HOURS = 1 / 6
+
+
+class TraceError(Exception):
+    """Readings that cannot be used; the message names file, column and row."""
+
+
+class Traces(ABC):
+    """Readings of one profile."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    def readings(self, devices: Ints, numbers: Ints) -> npt.NDArray[np.int32]:
+        """Return what N reports are made of.
+
+        Returns
+        -------
+        int32
+            Q15, shape (N, k), for Harmony; categories, shape (N,), for kRR.
+        """
+        if self.profile.mechanism == "krr":
+            return self.categories(devices, numbers).astype(np.int32)
+        return to_q15(self.profile, self.physical(devices, numbers))
+
+    @abstractmethod
+    def physical(self, devices: Ints, numbers: Ints) -> Floats:
+        """Return readings in the attributes' units, float64[N, k] (Harmony)."""
+
+    @abstractmethod
+    def categories(self, devices: Ints, numbers: Ints) -> Ints:
+        """Return categories, int64[N] (kRR)."""
+
+
+def to_q15(profile: Profile, physical: Floats) -> npt.NDArray[np.int32]:
+    """Scale readings to the profile's ranges (specification, section 6.1)."""
+    low = np.array([attribute.low for attribute in profile.attributes])
+    high = np.array([attribute.high for attribute in profile.attributes])
+    scaled = np.rint(READING_ONE * (2 * physical - low - high) / (high - low))
+    return np.clip(scaled, -READING_ONE, READING_ONE).astype(np.int32)
+
+
+def from_q15(profile: Profile, readings: Floats) -> Floats:
+    """Return to the attributes' units: shape (..., k) in and out."""
+    low = np.array([attribute.low for attribute in profile.attributes])
+    high = np.array([attribute.high for attribute in profile.attributes])
+    return np.asarray((low + high) / 2 + readings / READING_ONE * (high - low) / 2)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The daily course of a quantity as shares of its range."""
+
+    level: float
+    swing: float
+    """Amplitude of the daily cycle."""
+    peak: float
+    """Hour of the maximum."""
+    drift: float
+    """Amplitude of the weather: a cycle of some days, its own length for each device."""
+    spread: float
+    """How far devices differ."""
+    noise: float
+
+
+_SHAPES = {
+    "temperature": _Shape(0.55, 0.12, 15, 0.06, 0.08, 0.01),
+    "humidity": _Shape(0.60, 0.15, 4, 0.08, 0.08, 0.02),
+    "pressure": _Shape(0.55, 0.01, 10, 0.15, 0.03, 0.005),
+    "light": _Shape(0.30, 0.28, 13, 0.05, 0.10, 0.03),
+    "co2": _Shape(0.35, 0.10, 5, 0.04, 0.12, 0.03),
+    "soil_moisture": _Shape(0.45, 0.02, 6, 0.20, 0.15, 0.01),
+    "battery": _Shape(0.80, 0.01, 14, 0.03, 0.10, 0.005),
+    "wind": _Shape(0.25, 0.08, 14, 0.12, 0.10, 0.06),
+    "rain": _Shape(0.08, 0.02, 17, 0.10, 0.03, 0.03),
+    "noise": _Shape(0.40, 0.15, 18, 0.03, 0.12, 0.05),
+}
+
+
+class BuiltInTraces(Traces):
+    """Plausible sensors made by rule: a daily cycle, weather over days, differences between devices, noise.
+
+    Attributes with a name out of the ordinary get a course of their own, drawn from the name.
+    """
+
+    def __init__(self, profile: Profile, seed: int) -> None:
+        super().__init__(profile)
+        self._seed = seed
+        self._shapes = [_shape_of(attribute.name) for attribute in profile.attributes]
+
+    def physical(self, devices: Ints, numbers: Ints) -> Floats:
+        hours = numbers * INTERVAL_HOURS
+        columns = []
+        for place, (attribute, shape) in enumerate(zip(self.profile.attributes, self._shapes, strict=True)):
+            own = _uniform(self._seed, place, devices, np.zeros_like(devices))
+            cycle = 48 + 96 * _uniform(self._seed, place + 0x1000, devices, np.zeros_like(devices))
+            share = (
+                shape.level
+                + shape.swing * np.cos(2 * np.pi * (hours - shape.peak) / 24)
+                + shape.drift * np.sin(2 * np.pi * (hours / cycle + own))
+                + shape.spread * (2 * own - 1)
+                + shape.noise * (2 * _uniform(self._seed, place + 0x2000, devices, numbers) - 1)
+            )
+            columns.append(attribute.low + np.clip(share, 0, 1) * (attribute.high - attribute.low))
+        return np.stack(columns, axis=1)
+
+    def categories(self, devices: Ints, numbers: Ints) -> Ints:
+        """Category c comes up in proportion to 1 / (c + 1), a little more of the later ones at night."""
+        night = np.cos(2 * np.pi * numbers * INTERVAL_HOURS / 24)[:, None] > 0
+        order = np.arange(1, self.profile.k + 1)
+        weights = np.where(night, 1 / np.sqrt(order), 1 / order)
+        edges = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
+        draw = _uniform(self._seed, 0x3000, devices, numbers)[:, None]
+        return np.minimum((draw >= edges).sum(axis=1), self.profile.k - 1)
+
+
+class CsvTraces(Traces):
+    """Rows of a CSV file with one column per attribute, named like it (kRR: the attribute's name, holding categories).
+
+    Each device starts at a row of its own and goes round.
+    """
+
+    def __init__(self, profile: Profile, path: Path, seed: int) -> None:
+        super().__init__(profile)
+        self._path = path
+        self._seed = seed
+        rows = _read(path)
+        if profile.mechanism == "krr":
+            self._table = np.array([[self._category(cell, line)] for line, cell in self._column(rows, profile.subject)])
+        else:
+            names = [attribute.name for attribute in profile.attributes]
+            columns = [[self._number(cell, name, line) for line, cell in self._column(rows, name)] for name in names]
+            self._table = np.array(columns).T
+
+    def physical(self, devices: Ints, numbers: Ints) -> Floats:
+        return np.asarray(self._table[self._row(devices, numbers)], dtype=np.float64)
+
+    def categories(self, devices: Ints, numbers: Ints) -> Ints:
+        return np.asarray(self._table[self._row(devices, numbers), 0], dtype=np.int64)
+
+    def _row(self, devices: Ints, numbers: Ints) -> Ints:
+        start = _uniform(self._seed, 0x4000, devices, np.zeros_like(devices)) * len(self._table)
+        return (start.astype(np.int64) + numbers) % len(self._table)
+
+    def _column(self, rows: list[dict[str, str]], name: str) -> list[tuple[int, str]]:
+        if name not in rows[0]:
+            raise TraceError(f"{self._path}: no column {name!r}; there is: {', '.join(rows[0])}")
+        return [(line, row[name] or "") for line, row in enumerate(rows, start=2)]
+
+    def _number(self, cell: str, name: str, line: int) -> float:
+        try:
+            value = float(cell)
+        except ValueError:
+            value = float("nan")
+        if not np.isfinite(value):
+            raise TraceError(f"{self._path}: line {line}, column {name}: {cell!r} is not a number")
+        return value
+
+    def _category(self, cell: str, line: int) -> int:
+        try:
+            return self.profile.categories.index(cell)
+        except ValueError:
+            known = ", ".join(self.profile.categories)
+            raise TraceError(f"{self._path}: line {line}: {cell!r} is none of the categories {known}") from None
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"{path}: cannot be read: {error}") from None
+    if not rows:
+        raise TraceError(f"{path}: needs a header and one row at least")
+    return rows
+
+
+def _shape_of(name: str) -> _Shape:
+    for known, shape in _SHAPES.items():
+        if known in name:
+            return shape
+    word = np.array([int.from_bytes(name.encode()[:8].ljust(8, b"\0"), "little")], np.uint64)
+    level, peak = (float(_mixed(word + np.uint64(step))[0] >> np.uint64(11)) / 2**53 for step in (1, 2))
+    return _Shape(0.3 + 0.4 * level, 0.12, 24 * peak, 0.08, 0.08, 0.02)
+
+
+def _mixed(words: Words) -> Words:
+    """SplitMix64's finaliser (Steele, Lea, Flood 2014): any 64 bits in, well mixed ones out."""
+    words = words * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _uniform(seed: int, stream: int, devices: Ints, numbers: Ints) -> Floats:
+    """Numbers in [0, 1) that depend on nothing but the arguments."""
+    head = _mixed(np.array([seed % 2**64], np.uint64) + np.uint64(stream))
+    words = _mixed(_mixed(head + devices.astype(np.uint64)) + numbers.astype(np.uint64))
+    return (words >> np.uint64(11)).astype(np.float64) / 2.0**53

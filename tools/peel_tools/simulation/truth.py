@@ -1,0 +1,201 @@
+"""The truth about a run, in one SQLite file: what was published, by whom, and what the broker acknowledged.
+
+It doubles as the simulated devices' flash. Numbers are reserved in it before they are used; a message is in it before it is sent and keeps its
+bytes until it is acknowledged. So whenever the process dies, a message marked as acknowledged was, and the next run sends all others
+again, byte by byte, as a device's outbox would: an acknowledgement that was lost with the process costs a harmless redelivery.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_tools.simulation.piece import HONEST, Piece
+
+__all__ = ["Outgoing", "Truth", "TruthError"]
+
+_APPLICATION_ID = 0x5045544C
+_SCHEMA = f"""
+PRAGMA application_id = {_APPLICATION_ID};
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE device (
+    device   INTEGER PRIMARY KEY,
+    profile  INTEGER NOT NULL,
+    role     TEXT NOT NULL,
+    reserved INTEGER NOT NULL      -- numbers up to this one are spent
+);
+CREATE TABLE message (
+    id           INTEGER PRIMARY KEY,
+    device       INTEGER NOT NULL,
+    topic        TEXT NOT NULL,
+    payload      BLOB,             -- until it is acknowledged
+    acknowledged INTEGER NOT NULL,
+    profile      INTEGER NOT NULL,
+    honest       INTEGER NOT NULL, -- honest reports in it,
+    sums         BLOB NOT NULL     -- and the sums of all their readings, int64[k]: Q15, or reports per category
+);
+CREATE INDEX message_waiting ON message (id) WHERE acknowledged = 0;
+CREATE TABLE report (
+    message INTEGER NOT NULL,
+    device  INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    kind    TEXT NOT NULL,
+    bad     INTEGER NOT NULL,      -- whether the gateway must object to it as such
+    profile INTEGER NOT NULL,
+    idx     INTEGER NOT NULL,
+    sign    INTEGER NOT NULL,
+    value   INTEGER NOT NULL,
+    digest  BLOB NOT NULL
+);
+CREATE INDEX report_message ON report (message);
+"""
+
+
+class TruthError(Exception):
+    """A truth file that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message that is on its way."""
+
+    id: int
+    device: int
+    topic: str
+    payload: bytes
+    pieces: int
+    """How many frames are in it, or what pretends to be one."""
+
+
+class Truth:
+    """One truth file; made when it is not there, continued when it is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise TruthError(f"{path}: cannot be used: {error}") from None
+        except TruthError:
+            self._connection.close()
+            raise
+        (last,) = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM message").fetchone()
+        self._last_id = int(last)
+
+    def _prepare(self) -> None:
+        (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = self._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        if tables and application != _APPLICATION_ID:
+            raise TruthError(f"{self.path}: a database, but not the truth of a simulation; choose another path")
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        # Enough for the death of this process; after that of the machine the last reports may be missing.
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        if not tables:
+            self._connection.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+
+    def settle(self, key: str, value: str) -> str:
+        """Keep a value under a key the first time; return the one that is kept."""
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING", (key, value))
+            (kept,) = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(kept)
+
+    def count_run(self) -> int:
+        """Return how many runs this file has seen, this one included."""
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO meta VALUES ('runs', '1') ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+            )
+            (runs,) = connection.execute("SELECT value FROM meta WHERE key = 'runs'").fetchone()
+        return int(runs)
+
+    def devices(self) -> dict[int, tuple[str, int]]:
+        """Return role and last reserved number of each device."""
+        rows = self._connection.execute("SELECT device, role, reserved FROM device")
+        return {device: (role, reserved) for device, role, reserved in rows}
+
+    def enrol(self, devices: Iterable[tuple[int, int, str]]) -> None:
+        """Add devices as (device, profile, role)."""
+        with self._transaction() as connection:
+            connection.executemany("INSERT INTO device VALUES (?, ?, ?, 0)", devices)
+
+    def reserve(self, devices: npt.NDArray[np.int64], reserved: npt.NDArray[np.int64]) -> None:
+        """Spend numbers: on disk before the coins are tossed."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "UPDATE device SET reserved = ? WHERE device = ?", zip(reserved.tolist(), devices.tolist(), strict=True)
+            )
+
+    def intend(self, messages: Sequence[tuple[str, int, Sequence[Piece]]], sums: Mapping[int, bytes]) -> list[Outgoing]:
+        """Write down messages, as (topic, profile, pieces), before they are sent.
+
+        `sums` has the sums of readings of the honest reports per message, by position.
+        """
+        outgoing, rows, reports = [], [], []
+        for place, (topic, profile, pieces) in enumerate(messages):
+            self._last_id += 1
+            payload = b"".join(piece.frame for piece in pieces)
+            honest = sum(piece.kind == HONEST for piece in pieces)
+            outgoing.append(Outgoing(self._last_id, pieces[0].device, topic, payload, len(pieces)))
+            rows.append((self._last_id, pieces[0].device, topic, payload, 0, profile, honest, sums.get(place, b"")))
+            reports += [
+                (
+                    self._last_id, piece.device, piece.number, piece.kind, int(piece.bad), profile,
+                    piece.index, piece.sign, piece.value, piece.digest,
+                )
+                for piece in pieces
+            ]  # fmt: skip
+        with self._transaction() as connection:
+            connection.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", reports)
+        return outgoing
+
+    def acknowledge(self, ids: Sequence[int]) -> None:
+        """Note that the broker has taken responsibility for these messages."""
+        if ids:
+            with self._transaction() as connection:
+                connection.executemany(
+                    "UPDATE message SET acknowledged = 1, payload = NULL WHERE id = ?", [(id_,) for id_ in ids]
+                )
+
+    def waiting(self) -> list[Outgoing]:
+        """Return the messages that nobody has acknowledged, oldest first."""
+        query = """SELECT id, message.device, topic, payload, COUNT(*) FROM message JOIN report ON report.message = message.id
+                   WHERE acknowledged = 0 GROUP BY id ORDER BY id"""
+        return [Outgoing(*row) for row in self._connection.execute(query)]
+
+    def published(self) -> dict[str, int]:
+        """Return the acknowledged reports by kind; an attacker's presentable ones are under its kind too."""
+        query = """SELECT kind, COUNT(*) FROM report JOIN message ON message.id = report.message
+                   WHERE acknowledged GROUP BY kind"""
+        return dict(self._connection.execute(query).fetchall())
+
+    def means(self, profile: int, k: int) -> tuple[int, npt.NDArray[np.float64]]:
+        """Return the number of acknowledged honest reports and the mean of the readings they were drawn from, float64[k]: Q15, or shares."""
+        query = "SELECT honest, sums FROM message WHERE acknowledged AND honest AND profile = ?"
+        count, total = 0, np.zeros(k, np.int64)
+        for honest, sums in self._connection.execute(query, (profile,)):
+            count += honest
+            total += np.frombuffer(sums, np.int64)
+        return count, total / max(count, 1)
