@@ -1,7 +1,7 @@
 """From the inbox to the store: micro-batches, one transaction each, acknowledgement after the commit.
 
 What cannot be stored now is kept, unacknowledged, and tried again: the broker holds the rest back. What can never be
-stored (a damaged database) ends the service, still unacknowledged, so that the broker delivers it again after the repair.
+stored (a damaged database) ends the service, still unacknowledged: the broker delivers it again after the repair.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from peel_gateway.receiver import Receiver
 from peel_gateway.settings import Settings
 from peel_gateway.store import StoreCorrupt, StoreError, StoreMismatch, StoreTooNew
 
-__all__ = ["Ingest"]
+__all__ = ["FATAL", "Ingest"]
 
-_FATAL = (StoreCorrupt, StoreTooNew, StoreMismatch)
+FATAL = (StoreCorrupt, StoreTooNew, StoreMismatch)
+"""Errors that no waiting mends."""
 _FIRST_BACKOFF_SECONDS = 0.05
 _LONGEST_BACKOFF_SECONDS = 2.0
 _IDLE_SECONDS = 0.5
@@ -88,7 +89,7 @@ class Ingest:
                     return
                 if not batch and self._stopping.is_set():
                     return
-        except _FATAL as error:
+        except FATAL as error:
             self.failure = error
             _log.error("the database cannot be used", cause=error)
         except BaseException as error:
@@ -105,7 +106,7 @@ class Ingest:
             started = time.monotonic()
             try:
                 self._engine.process(messages)
-            except _FATAL:
+            except FATAL:
                 raise
             except StoreError as error:
                 self._note_failure(error)

@@ -1,7 +1,7 @@
 """One MQTT connection: session, subscription, availability, deliveries in, acknowledgements out.
 
-A Link lives as long as its connection. Packet identifiers belong to a connection, so an acknowledgement goes to the Link
-that delivered the message; once that one is dead it goes nowhere, and the broker's redelivery is recognised by the store.
+A Link lives as long as its connection. Packet identifiers belong to a connection, so an acknowledgement goes to the
+Link that delivered the message; once that one is dead it goes nowhere, and the store recognises the redelivery.
 
 The owner drives it from one thread with `step`. paho's own loop is not used: it sends or wakes a thread once per
 acknowledgement, and it cannot stop reading when there is no room.
@@ -27,13 +27,13 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from peel_gateway.logs import Log
 from peel_gateway.settings import Settings
 
-__all__ = ["Deliver", "Link", "LinkError", "VersionRefused", "report_filter", "status_topic"]
+__all__ = ["Deliver", "Link", "LinkError", "VersionError", "report_filter", "status_topic"]
 
 Deliver = Callable[["Link", int, str, bytes], None]
 """Called with the link, the packet identifier (0 when nothing is to be acknowledged), the topic and the payload."""
 
 _CONNECT_SECONDS = 5.0
-_READY_SECONDS = 10.0
+_READY_SECONDS = 5.0
 _GOODBYE_SECONDS = 2.0
 _READ_BURST = 256
 _UNSUPPORTED_VERSION = "Unsupported protocol version"
@@ -45,8 +45,12 @@ class LinkError(Exception):
     """The connection could not be made or is gone; try again later."""
 
 
-class VersionRefused(LinkError):
-    """The broker does not speak this version of MQTT, or hung up on its CONNECT."""
+class VersionError(LinkError):
+    """The broker does not speak this version of MQTT, or so it seems: `certain` is False when it just hung up."""
+
+    def __init__(self, cause: str, *, certain: bool = False) -> None:
+        super().__init__(cause)
+        self.certain = certain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +117,10 @@ class Link:
         )
         if not self.ready:
             self.abort()
-            raise LinkError("cancelled" if cancelled() else f"the broker did not answer within {_READY_SECONDS:g} s")
+            kind = (
+                LinkError if self._answered or cancelled() else VersionError
+            )  # some brokers ignore a CONNECT of MQTT 5
+            raise kind("cancelled" if cancelled() else f"the broker did not answer within {_READY_SECONDS:g} s")
 
     def step(self, timeout: float, *, has_room: Callable[[], bool]) -> None:
         """Wait for traffic or a wake-up, then read (while there is room), write and keep alive. Raises LinkError."""
@@ -184,12 +191,12 @@ class Link:
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
-        # Being asked to register keeps paho from writing to the socket once per acknowledgement: `step` asks want_write.
+        # With this callback set paho does not write to the socket once per acknowledgement: `step` asks want_write.
         client.on_socket_register_write = lambda *_: None
         return client
 
     def _connect_properties(self) -> Properties:
-        properties = Properties(PacketTypes.CONNECT)
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = min(int(self._settings.mqtt_session_days * 86400), 0xFFFFFFFE)
         properties.ReceiveMaximum = self._settings.mqtt_window
         properties.MaximumPacketSize = self._settings.mqtt_packet_bytes
@@ -220,7 +227,7 @@ class Link:
     def _gone(self, cause: str = "the connection was closed") -> LinkError:
         self.ready = False
         if not self._answered:
-            return VersionRefused(f"the broker hung up on CONNECT ({cause})")
+            return VersionError(f"the broker hung up on CONNECT ({cause})")
         return self._failure or LinkError(cause)
 
     def _announce(self, state: str) -> None:
@@ -232,8 +239,9 @@ class Link:
     ) -> None:
         self._answered = True
         if reason.is_failure:
-            kind = VersionRefused if str(reason) == _UNSUPPORTED_VERSION else LinkError
-            self._failure = kind(f"the broker refused the connection: {reason}")
+            cause = f"the broker refused the connection: {reason}"
+            unsupported = str(reason) == _UNSUPPORTED_VERSION
+            self._failure = VersionError(cause, certain=True) if unsupported else LinkError(cause)
             return
         self.session_present = flags.session_present
         five = self._version == MQTTProtocolVersion.MQTTv5

@@ -14,7 +14,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from peel_gateway.engine import Message
 from peel_gateway.inbox import Delivery, Inbox
-from peel_gateway.link import Link, LinkError, VersionRefused
+from peel_gateway.link import Link, LinkError, VersionError
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.settings import Settings
@@ -134,10 +134,10 @@ class Receiver:
         return link
 
     def _note_refusal(self, error: Exception) -> None:
-        if not isinstance(error, VersionRefused) or self._settings.mqtt_protocol != "auto":
+        if not isinstance(error, VersionError) or self._settings.mqtt_protocol != "auto":
             return
         self._refusals += 1
-        if "hung up" in str(error) and self._refusals < _HANGUPS_BEFORE_FALLBACK:
+        if not error.certain and self._refusals < _HANGUPS_BEFORE_FALLBACK:
             return
         five = self._version == MQTTProtocolVersion.MQTTv5
         self._version = MQTTProtocolVersion.MQTTv311 if five else MQTTProtocolVersion.MQTTv5

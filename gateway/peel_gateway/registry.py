@@ -17,7 +17,7 @@ import os
 import secrets
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -65,7 +65,8 @@ class Device:
     profile: str
     state: str = ACTIVE
     note: str = ""
-    created: str = ""
+    created: str
+    """ISO 8601 with its zone."""
 
     @property
     def label(self) -> str:
@@ -81,6 +82,8 @@ class Snapshot:
     devices: tuple[Device, ...]
     keyring: Keyring
     revoked: frozenset[int]
+    enrolled: Mapping[int, float]
+    """When each device was registered, Unix seconds."""
 
 
 class Fleet:
@@ -232,6 +235,7 @@ class Fleet:
             devices=tuple(devices),
             keyring=keyring,
             revoked=frozenset(device.id for device in devices if device.state == REVOKED),
+            enrolled={device.id: datetime.fromisoformat(device.created).timestamp() for device in devices},
         )
 
     def fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
@@ -292,8 +296,10 @@ def _device(row: dict[str, str]) -> Device:
         profile=row["profile"],
         state=row["state"],
         note=row.get("note", ""),
-        created=row.get("created", ""),
+        created=row["created"],
     )
+    if datetime.fromisoformat(device.created).tzinfo is None:
+        raise ValueError(f"device {device.label}: created must say its time zone, as in 2026-01-31T12:00:00+00:00")
     if device.state not in (ACTIVE, REVOKED):
         raise ValueError(f"device {device.label}: state must be {ACTIVE} or {REVOKED}, not {device.state!r}")
     return device

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF009 - _setting is dataclasses.field with metadata
 """The gateway's settings: one table that drives the file, the environment, `--help` and the documentation.
 
 A field `mqtt_host` of `Settings` is the key `host` in the section `[mqtt]` of gateway.toml and the variable
@@ -28,13 +29,13 @@ class SettingsError(Exception):
 
 
 def _setting(
-    default: Any,  # noqa: ANN401 - the field's own annotation says what it is
+    default: Any,
     help_text: str,
     *,
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
-) -> Any:  # noqa: ANN401
+) -> Any:
     metadata = {"help": help_text, "minimum": minimum, "maximum": maximum, "choices": choices}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -100,8 +101,46 @@ class Settings:
     )
 
     store_path: Path = _setting(Path("peel.sqlite"), "The SQLite file; made on first start.")
+    store_bucket_seconds: int = _setting(
+        300, "Finest time bucket of the estimates, fixed when the file is made.", minimum=1, maximum=86400
+    )
+    store_lock_seconds: float = _setting(
+        10.0,
+        "How long to wait for another process that writes before a commit counts as failed.",
+        minimum=0,
+        maximum=600,
+    )
     store_retention_days: float = _setting(
         0.0, "Age at which log rows may be dropped (their tallies stay); 0 keeps them all.", minimum=0, maximum=36500
+    )
+
+    quarantine_pieces: int = _setting(
+        100_000,
+        "Most refused pieces kept with their evidence, for each class: blamed on a device, or on nobody. Oldest go first.",
+        minimum=0,
+        maximum=100_000_000,
+    )
+    quarantine_bytes: int = _setting(
+        67_108_864, "Most bytes of their frames, likewise.", minimum=0, maximum=1_099_511_627_776
+    )
+
+    screen_alpha: float = _setting(
+        1e-6, "Largest probability of ever exposing an honest device by its statistics.", minimum=1e-15, maximum=0.1
+    )
+    screen_residual_limit: float = _setting(
+        3e-3, "Largest relative residual of a codeword; honest ones stay below 1e-3.", minimum=1e-6, maximum=0.1
+    )
+    screen_number_allowance: int = _setting(
+        1024,
+        "Report numbers granted once per device beyond its quota: its outbox at first contact, skipped blocks.",
+        minimum=0,
+        maximum=1_000_000,
+    )
+    screen_withdraw_faulty: bool = _setting(
+        True, "Whether one report that only the device can have made wrong withdraws the device; if not, it is marked."
+    )
+    screen_accept_unsealed: bool = _setting(
+        False, "Take unsealed frames, from devices that never sent a sealed one. For the lab and closed networks only."
     )
 
     http_host: str = _setting("127.0.0.1", "Address to listen on; any but loopback needs http.token.")
@@ -303,7 +342,7 @@ def _checked_together(settings: Settings) -> Settings:
 
 
 def _with_secret_files(settings: Settings) -> Settings:
-    found = {}
+    found: dict[str, Any] = {}
     for secret, file in (("mqtt_password", "mqtt_password_file"), ("http_token", "http_token_file")):
         path = getattr(settings, file)
         if path is not None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from peel_core import derive_keys
 from peel_gateway.bundle import load_template, write_bundles
 from peel_gateway.registry import REVOKED, Fleet, FleetError, parse_device
@@ -146,12 +145,20 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
         ("{", "cannot be read"),
         ("{}", "'devices' is missing"),
         ('{"devices": [{"id": "1", "profile": "climate"}]}', "'state' is missing"),
-        ('{"devices": [{"id": "1", "profile": "climate", "state": "gone"}]}', "state must be"),
-        ('{"devices": [{"id": "0", "profile": "climate", "state": "active"}]}', "must be from 00000001"),
-        ('{"devices": [{"id": "1", "profile": "nope", "state": "active"}]}', "its profile 'nope' is not in"),
         (
-            '{"devices": [{"id": "1", "profile": "climate", "state": "active"},'
-            '{"id": "01", "profile": "climate", "state": "active"}]}',
+            '{"devices": [{"id": "1", "profile": "climate", "state": "gone", "created": "2026-01-01T00:00:00Z"}]}',
+            "state must be",
+        ),
+        ('{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "soon"}]}', "cannot be read"),
+        ('{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01"}]}', "time zone"),
+        ('{"devices": [{"id": "0", "profile": "climate", "state": "active"}]}', "must be from 00000001"),
+        (
+            '{"devices": [{"id": "1", "profile": "nope", "state": "active", "created": "2026-01-01T00:00:00Z"}]}',
+            "its profile 'nope' is not in",
+        ),
+        (
+            '{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"},'
+            '{"id": "01", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"}]}',
             "listed twice",
         ),
     ],

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from peel_core import Secret
 from peel_gateway.settings import Settings, SettingsError, load_settings, settings_table
 from peel_gateway.settings_text import SAMPLE_NAME, help_text, markdown_table, sample_toml

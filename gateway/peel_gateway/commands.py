@@ -1,0 +1,261 @@
+"""`peel gateway`: run the service, ask its database, check it, screen again what was quarantined."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from peel_gateway.logs import configure_logs
+from peel_gateway.printing import json_option, print_json, print_table
+from peel_gateway.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
+from peel_gateway.recount import recount as recount_store
+from peel_gateway.registry import Fleet, FleetError, Snapshot
+from peel_gateway.replay import replay as replay_store
+from peel_gateway.service import Exit, open_engine, open_store, run_service
+from peel_gateway.settings import Settings, SettingsError, load_settings
+from peel_gateway.settings_text import help_text, markdown_table, sample_toml
+from peel_gateway.sqlite_store import SqliteStore
+from peel_gateway.store import ExposureFilter, StoreError
+from peel_gateway.views import QueryError, Table, Views
+
+__all__ = ["gateway"]
+
+_DEFAULT_CONFIG = Path("gateway.toml")
+
+config_option = click.option(
+    "-c",
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Settings file. Without it: gateway.toml in this folder, if there is one. The environment wins over it.",
+)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the gateway's errors into one line and the documented exit code."""
+    try:
+        yield
+    except (SettingsError, QueryError, FleetError, StoreError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(_exit_code(error))
+
+
+def _exit_code(error: Exception) -> Exit:
+    if isinstance(error, FleetError):
+        return Exit.FLEET
+    return Exit.STORE if isinstance(error, StoreError) else Exit.USAGE
+
+
+def _settings(config: Path | None) -> Settings:
+    return load_settings(config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.exists() else None))
+
+
+@contextmanager
+def _opened(config: Path | None) -> Iterator[tuple[Settings, SqliteStore, Snapshot]]:
+    """The database and the fleet that the settings name; the database must exist."""
+    with _explained():
+        settings = _settings(config)
+        if not settings.store_path.exists():
+            raise SettingsError(f"store.path: {settings.store_path}: no such file; has the gateway run yet?")
+        snapshot = Fleet(settings.fleet_folder).snapshot()
+        store = open_store(settings)
+        try:
+            yield settings, store, snapshot
+        finally:
+            store.close()
+
+
+def _given(**values: object) -> dict[str, str]:
+    """Options as parameters of a query, so that commands and API check them alike."""
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+@click.group()
+def gateway() -> None:
+    """Run the gateway; ask it for estimates and exposures."""
+
+
+@gateway.command(epilog="\b\nSettings, with their defaults:\n" + help_text())
+@config_option
+def run(config: Path | None) -> None:
+    """Run the service until SIGTERM or Ctrl-C; SIGHUP reloads devices and profiles.
+
+    Exit codes: 0 stopped, 2 wrong setting, 3 fleet folder refused, 4 database unusable, 5 HTTP address or token,
+    6 stopped while the store was failing, 70 internal error.
+    """
+    with _explained():
+        settings = _settings(config)
+    configure_logs(settings.log_level, settings.log_format)
+    sys.exit(run_service(settings))
+
+
+@gateway.command()
+@config_option
+@json_option
+@click.option("--profile", help="One profile only.")
+@click.option("--since", help="Unix seconds or ISO 8601.")
+@click.option("--until", help="Unix seconds or ISO 8601.")
+@click.option("--bucket", type=int, help="Seconds per row; without it one row for the whole time.")
+def estimates(
+    config: Path | None, as_json: bool, profile: str | None, since: str | None, until: str | None, bucket: int | None
+) -> None:
+    """Means and frequencies with 95% intervals."""
+    with _opened(config) as (_, store, snapshot):
+        query = estimate_query(_given(profile=profile, since=since, until=until, bucket=bucket))
+        found = Views(store, lambda: snapshot).estimates(**query)
+    if as_json:
+        print_json({"items": found})
+        return
+    print_table(
+        ["start", "profile", "name", "value", "low", "high", "unit", "n", "withdrawn", "value before"],
+        [
+            [
+                group["start"],
+                group["profile"],
+                *(row[key] for key in ("name", "value", "low", "high", "unit", "n", "withdrawn")),
+                row["before_withdrawal"]["value"],
+            ]
+            for group in found
+            for row in group["estimates"]
+        ],
+    )
+
+
+def _page_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--before", type=int, help="Continue below this id."),
+        click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}."),
+        click.option("--until", help="Unix seconds or ISO 8601."),
+        click.option("--since", help="Unix seconds or ISO 8601."),
+        click.option("--device", help="One device only, hexadecimal."),
+        click.option("--verdict", help="One or more, separated by commas."),
+    ):
+        command = option(command)
+    return command
+
+
+def _list_exposures(config: Path | None, as_json: bool, *, blamed: bool, **given: object) -> None:
+    with _opened(config) as (_, store, snapshot):
+        page = Views(store, lambda: snapshot).exposures(**exposure_page(_given(**given), blamed=blamed))
+    if as_json:
+        print_json(page)
+        return
+    print_table(
+        ["id", "received", "verdict", "device", "number", "profile", "bytes", "evidence"],
+        [_exposure_row(row) for row in page["items"]],
+    )
+    if page["next"]:
+        click.echo(f"more: --before {page['next']}", err=True)
+
+
+def _exposure_row(row: Table) -> list[Any]:
+    evidence = " ".join(f"{key}={value}" for key, value in row["evidence"].items())
+    return [
+        *(row[key] for key in ("id", "received", "verdict", "device", "number", "profile")),
+        len(row["raw"]) // 2,
+        evidence,
+    ]
+
+
+@gateway.command()
+@config_option
+@json_option
+@_page_options
+def exposures(config: Path | None, as_json: bool, **given: object) -> None:
+    """Reports that only their device can have made wrong, newest first, with the evidence."""
+    _list_exposures(config, as_json, blamed=True, **given)
+
+
+@gateway.command()
+@config_option
+@json_option
+@_page_options
+def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
+    """Pieces that were refused and that nobody is blamed for, newest first."""
+    _list_exposures(config, as_json, blamed=False, **given)
+
+
+@gateway.command()
+@config_option
+@json_option
+@click.option("--profile", help="One profile only.")
+@click.option("--state", help="active, revoked, exposed or silent.")
+@click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
+@click.option("--after", help="Continue above this device.")
+def devices(config: Path | None, as_json: bool, **given: object) -> None:
+    """Registered devices and what is known of them."""
+    with _opened(config) as (_, store, snapshot):
+        page = Views(store, lambda: snapshot).devices(device_filter(_given(**given)))
+    if as_json:
+        print_json(page)
+        return
+    print_table(
+        ["device", "profile", "state", "exposed", "accepted", "last number", "last received", "note"],
+        [
+            [
+                *(row[key] for key in ("device", "profile", "state", "exposed")),
+                row["reports"].get("accepted", 0),
+                *(row[key] for key in ("last_number", "last_received", "note")),
+            ]
+            for row in page["items"]
+        ],
+    )
+    if page["next"]:
+        click.echo(f"more: --after {page['next']}", err=True)
+
+
+@gateway.command()
+@config_option
+@json_option
+def recount(config: Path | None, as_json: bool) -> None:
+    """Compute every published number again from the log; exit code 1 when one differs."""
+    with _opened(config) as (settings, store, snapshot):
+        report = recount_store(store, snapshot, alpha=settings.screen_alpha)
+    differences = [str(difference) for difference in report.differences]
+    if as_json:
+        print_json(
+            {"agrees": report.agrees, "reports": report.reports, "devices": report.devices, "differences": differences}
+        )
+    else:
+        for line in differences:
+            click.echo(line)
+        verdict = "agrees" if report.agrees else f"{len(differences)} differences"
+        click.echo(f"{verdict}: {report.reports} reports of {report.devices} devices")
+    if not report.agrees:
+        sys.exit(1)
+
+
+@gateway.command()
+@config_option
+@json_option
+@click.option("--verdict", help="Only these causes, separated by commas.")
+@click.option("--device", help="Only this device, hexadecimal.")
+def replay(config: Path | None, as_json: bool, **given: object) -> None:
+    """Screen quarantined pieces again, after what was wrong has been put right; each at most once."""
+    with _opened(config) as (settings, store, snapshot):
+        which: ExposureFilter = exposure_page(_given(**given), blamed=False)["which"]
+        report = replay_store(store, open_engine(settings, store, snapshot), which)
+    counts = {verdict.label: count for verdict, count in report.counts.items()}
+    if as_json:
+        print_json({"pieces": report.pieces, "accepted": report.accepted, "verdicts": counts})
+        return
+    click.echo(f"{report.pieces} pieces taken, {report.accepted} reports accepted")
+    print_table(["verdict", "reports"], counts.items())
+
+
+@gateway.command()
+@config_option
+@click.option("--sample", "style", flag_value="sample", help="Print the commented sample file.")
+@click.option("--markdown", "style", flag_value="markdown", help="Print the table of the guide.")
+def settings(config: Path | None, style: str | None) -> None:
+    """List the settings; with --config, check that file."""
+    with _explained():
+        if config is not None:
+            load_settings(config)
+    texts = {"sample": sample_toml, "markdown": markdown_table}
+    click.echo(texts.get(style or "", help_text)(), nl=not style)

@@ -1,0 +1,95 @@
+"""Reading the parameters of a question: each checked, each error naming the parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from peel_gateway.registry import FleetError, parse_device
+from peel_gateway.store import ExposureFilter
+from peel_gateway.verdict import BLAMED, Verdict
+from peel_gateway.views import DeviceFilter, QueryError, parse_moment
+
+__all__ = ["MOST_ITEMS", "device_filter", "estimate_query", "exposure_page", "parse_verdicts"]
+
+MOST_ITEMS = 1000
+_LARGEST = 2**63 - 1
+
+
+def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of `Views.estimates`."""
+    _refuse_others(given, ("profile", "since", "until", "bucket"))
+    bucket = _integer(given, "bucket", 1, 10**9)
+    return {"profile": given.get("profile"), **_span(given), "bucket_seconds": bucket}
+
+
+def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
+    """Parameters of `Views.exposures`, for those that a device is to blame for or for the others."""
+    _refuse_others(given, ("verdict", "device", "since", "until", "limit", "before"))
+    which = ExposureFilter(
+        verdicts=parse_verdicts(given.get("verdict", ""), blamed=blamed),
+        device=_device(given, "device"),
+        blamed=blamed,
+        **_span(given),
+    )
+    limit = _integer(given, "limit", 1, MOST_ITEMS)
+    return {"which": which, "limit": 100 if limit is None else limit, "before": _integer(given, "before", 1, _LARGEST)}
+
+
+def device_filter(given: Mapping[str, str]) -> DeviceFilter:
+    """Parameters of `Views.devices`."""
+    _refuse_others(given, ("profile", "state", "limit", "after"))
+    state = given.get("state")
+    if state is not None and state not in DeviceFilter.STATES:
+        raise QueryError(f"state: must be one of {', '.join(DeviceFilter.STATES)}, not {state!r}")
+    limit = _integer(given, "limit", 1, MOST_ITEMS)
+    return DeviceFilter(
+        profile=given.get("profile"),
+        state=state,
+        limit=100 if limit is None else limit,
+        after=_device(given, "after") or 0,
+    )
+
+
+def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:
+    """Read verdicts separated by commas; only those that the listing can hold."""
+    try:
+        verdicts = frozenset(Verdict.parse(label.strip()) for label in text.split(",") if label.strip())
+    except ValueError as error:
+        raise QueryError(f"verdict: {error}") from None
+    for verdict in verdicts:
+        if (verdict in BLAMED) != blamed:
+            listing = "exposures" if verdict in BLAMED else "quarantine"
+            raise QueryError(f"verdict: {verdict.label} is listed under {listing}")
+    return verdicts
+
+
+def _span(given: Mapping[str, str]) -> dict[str, float | None]:
+    since, until = (parse_moment(name, given[name]) if name in given else None for name in ("since", "until"))
+    if since is not None and until is not None and since >= until:
+        raise QueryError("since: must be before until")
+    return {"since": since, "until": until}
+
+
+def _device(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    try:
+        return parse_device(given[name])
+    except FleetError as error:
+        raise QueryError(f"{name}: {error}") from None
+
+
+def _integer(given: Mapping[str, str], name: str, low: int, high: int) -> int | None:
+    if name not in given:
+        return None
+    text = given[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
+        raise QueryError(f"{name}: must be a whole number from {low} to {high}, not {text!r}")
+    return int(text)
+
+
+def _refuse_others(given: Mapping[str, str], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise QueryError(f"{name}: unknown parameter; there is: {', '.join(known)}")

@@ -1,0 +1,309 @@
+"""The gateway as a service: wires link, inbox, engine, store and HTTP; starts, reloads, stops."""
+
+from __future__ import annotations
+
+import enum
+import signal
+import threading
+import time
+from contextlib import ExitStack
+from importlib.metadata import version
+from types import FrameType
+
+import numpy as np
+from starlette.types import ASGIApp
+
+from peel_gateway.engine import Engine
+from peel_gateway.http import HttpError, HttpServer, build_app
+from peel_gateway.inbox import Inbox
+from peel_gateway.ingest import FATAL, Ingest
+from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
+from peel_gateway.receiver import Receiver
+from peel_gateway.registry import Fleet, FleetError, Snapshot
+from peel_gateway.settings import Settings
+from peel_gateway.sqlite_store import SqliteStore
+from peel_gateway.store import StoreError
+from peel_gateway.views import Table, Views
+
+__all__ = ["Exit", "Service", "open_engine", "open_store", "run_service"]
+
+_DRAIN_SECONDS = 30.0
+_CHORE_SECONDS = 3600.0
+_TICK_SECONDS = 0.5
+
+VERSION = version("peel-telemetry")
+
+_log = Log("service")
+
+
+class Exit(enum.IntEnum):
+    """Exit codes of `peel gateway run`."""
+
+    STOPPED = 0
+    """Stopped on request: everything received was stored and acknowledged."""
+    USAGE = 2
+    """A setting or an argument is wrong."""
+    FLEET = 3
+    """The fleet folder is refused: key, devices or profiles."""
+    STORE = 4
+    """The database is damaged, foreign, too new, or cannot be opened."""
+    HTTP = 5
+    """The address cannot be listened on, or the token is missing."""
+    UNSTORED = 6
+    """Stopped on request while the store was failing: the broker keeps what was not acknowledged."""
+    INTERNAL = 70
+    """An error in the gateway itself; the log has the traceback."""
+
+
+def open_store(settings: Settings) -> SqliteStore:
+    """The store that the settings name."""
+    return SqliteStore(
+        settings.store_path,
+        bucket_seconds=settings.store_bucket_seconds,
+        quarantine_limit=settings.quarantine_pieces,
+        quarantine_bytes=settings.quarantine_bytes,
+        timeout=settings.store_lock_seconds,
+    )
+
+
+def open_engine(settings: Settings, store: SqliteStore, snapshot: Snapshot) -> Engine:
+    """An engine on a store, loaded with a fleet; FleetError for a profile that cannot be decoded."""
+    engine = Engine(
+        store,
+        residual_limit=settings.screen_residual_limit,
+        alpha=settings.screen_alpha,
+        accept_unsealed=settings.screen_accept_unsealed,
+        withdraw_faulty=settings.screen_withdraw_faulty,
+        number_allowance=settings.screen_number_allowance,
+    )
+    _load(engine, snapshot)
+    return engine
+
+
+def _load(engine: Engine, snapshot: Snapshot) -> None:
+    try:
+        engine.load(snapshot)
+    except np.linalg.LinAlgError as error:
+        raise FleetError(
+            f"a profile's projection cannot be inverted ({error}); make its seed with `peel profile`"
+        ) from None
+
+
+class Service:
+    """A gateway in this process. `start` and `stop` belong together; in between call `tick` now and then."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.ended = threading.Event()
+        self._streams_end = threading.Event()
+        self._started = time.monotonic()
+        self._chores_done = time.monotonic()
+        self._looked = time.monotonic()
+        self._http: HttpServer | None = None
+
+    def start(self) -> None:
+        """Open everything, then connect. Raises FleetError, StoreError or HttpError, and has then closed everything."""
+        settings = self._settings
+        self._fleet = Fleet(settings.fleet_folder)
+        self._mark = self._fleet.fingerprint()
+        self._snapshot = self._fleet.snapshot()
+        self._http = HttpServer(settings) if settings.http_port else None
+        with ExitStack() as undo:
+            if self._http is not None:
+                undo.callback(self._http.stop)
+            self._store = open_store(settings)
+            undo.callback(self._store.close)
+            self._engine = open_engine(settings, self._store, self._snapshot)
+            undo.pop_all()
+        self._metrics = Metrics()
+        self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
+        self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics)
+        self._ingest = Ingest(settings, self._engine, self._inbox, self._receiver, self._metrics, on_end=self.ended.set)
+        self._watch()
+        self._ingest.start()
+        self._receiver.start()
+        if self._http is not None:
+            self._http.start(self._build_app())
+        _log.info(
+            "started",
+            version=VERSION,
+            fleet=self._fleet.name,
+            devices=len(self._snapshot.devices),
+            profiles=len(self._snapshot.profiles),
+            store=settings.store_path,
+        )
+
+    def stop(self) -> Exit:
+        """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
+        self._receiver.pause()
+        drained = self._ingest.stop(_DRAIN_SECONDS)
+        self._receiver.stop()
+        self._streams_end.set()
+        if self._http is not None:
+            self._http.stop()
+        if drained:
+            self._store.close()
+        code = self._exit_code(drained=drained)
+        _log.info("stopped", code=int(code), unacknowledged=self._inbox.pending)
+        return code
+
+    def tick(self, *, reload: bool = False) -> None:
+        """Look for changed files and for chores that are due; `reload` reads the folder in any case."""
+        now = time.monotonic()
+        every = self._settings.fleet_reload_seconds
+        if reload or (every and now - self._looked >= every):
+            self._looked = now
+            self._reload(force=reload)
+        if now - self._chores_done >= _CHORE_SECONDS:
+            self._chores_done = now
+            self._ingest.defer(self._prune)
+
+    def health(self) -> list[str]:
+        """What is wrong right now, for long enough to be told."""
+        causes = []
+        for name, trouble, patience in (
+            ("broker", self._receiver.trouble(), self._settings.health_broker_seconds),
+            ("store", self._ingest.trouble(), self._settings.health_store_seconds),
+        ):
+            if trouble is not None and trouble[0] >= patience:
+                causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
+        if self._ingest.failure is not None:
+            causes.append(f"ingest: ended: {type(self._ingest.failure).__name__}")
+        return causes
+
+    def summary(self) -> Table:
+        """The state of the whole gateway in one table."""
+        trouble = self._receiver.trouble()
+        return {
+            "fleet": self._fleet.name,
+            "version": VERSION,
+            "uptime_seconds": round(time.monotonic() - self._started, 1),
+            "totals": self._views.totals(),
+            "broker": {
+                "connected": self._receiver.connected,
+                "mqtt": self._receiver.version,
+                "away_seconds": None if trouble is None else round(trouble[0], 1),
+            },
+            "inbox": {"pending": self._inbox.pending, "oldest_seconds": round(self._inbox.oldest_age(), 3)},
+            "health": self.health(),
+        }
+
+    @property
+    def _views(self) -> Views:
+        return Views(self._store, lambda: self._snapshot)
+
+    def _build_app(self) -> ASGIApp:
+        return build_app(
+            self._views,
+            self._metrics,
+            summary=self.summary,
+            health=self.health,
+            generation=lambda: self._ingest.generation,
+            stopping=self._streams_end,
+            token=self._settings.http_token,
+            streams=self._settings.http_streams,
+        )
+
+    def _watch(self) -> None:
+        self._metrics.watch_store(self._store)
+        for name, text, value in (
+            ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self._inbox.pending),
+            ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._inbox.oldest_age),
+            ("peel_broker_connected", "Whether reports can arrive.", lambda: self._receiver.connected),
+            ("peel_store_failing", "Whether commits fail.", lambda: self._ingest.trouble() is not None),
+            ("peel_devices", "Registered devices.", lambda: len(self._snapshot.devices)),
+            ("peel_revoked_devices", "Revoked devices.", lambda: len(self._snapshot.revoked)),
+        ):
+            self._metrics.watch(name, text, value)
+
+    def _reload(self, *, force: bool) -> None:
+        """Read the folder; a folder that cannot be used leaves everything as it was."""
+        mark = self._fleet.fingerprint()
+        if mark == self._mark and not force:
+            return
+        self._mark = mark
+        try:
+            fleet = Fleet(self._settings.fleet_folder)
+            if fleet.name != self._fleet.name:
+                raise FleetError(f"the fleet is now called {fleet.name!r}; restart the gateway to follow")
+            snapshot = fleet.snapshot()
+        except FleetError as error:
+            self._refuse(error)
+            return
+        self._ingest.defer(lambda: self._adopt(snapshot))
+
+    def _adopt(self, snapshot: Snapshot) -> None:
+        try:
+            _load(self._engine, snapshot)
+        except FleetError as error:
+            self._refuse(error)
+            return
+        self._snapshot = snapshot
+        self._metrics.reloaded(ok=True)
+        _log.info(
+            "reloaded", devices=len(snapshot.devices), revoked=len(snapshot.revoked), profiles=len(snapshot.profiles)
+        )
+
+    def _refuse(self, error: FleetError) -> None:
+        self._metrics.reloaded(ok=False)
+        _log.error("reload refused; the devices and profiles stay as they were", cause=error)
+
+    def _prune(self) -> None:
+        days = self._settings.store_retention_days
+        if not days:
+            return
+        try:
+            dropped = self._store.prune(time.time() - days * 86400)
+        except StoreError as error:
+            _log.warning("retention postponed", cause=error)
+        else:
+            _log.info("retention", dropped_rows=dropped)
+
+    def _exit_code(self, *, drained: bool) -> Exit:
+        failure = self._ingest.failure
+        if isinstance(failure, FATAL):
+            return Exit.STORE
+        if failure is not None:
+            return Exit.INTERNAL
+        if self._ingest.abandoned or not drained:
+            return Exit.UNSTORED
+        return Exit.STOPPED
+
+
+def run_service(settings: Settings) -> Exit:
+    """Run until SIGTERM or SIGINT, or until the database cannot be used; SIGHUP reloads. Call it on the main thread."""
+    service = Service(settings)
+    reload_asked = threading.Event()
+    stop_asked = threading.Event()
+
+    def on_stop(number: int, _: FrameType | None) -> None:
+        stop_asked.set()
+        service.ended.set()
+
+    handlers = {
+        signal.SIGTERM: on_stop,
+        signal.SIGINT: on_stop,
+        signal.SIGHUP: lambda *_: reload_asked.set(),
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        service.start()
+        while not service.ended.wait(_TICK_SECONDS):
+            asked = reload_asked.is_set()
+            reload_asked.clear()
+            service.tick(reload=asked)
+        _log.info("stopping", reason="signal" if stop_asked.is_set() else "failure")
+        return service.stop()
+    except FleetError as error:
+        _log.error("the fleet folder cannot be used", cause=error)
+        return Exit.FLEET
+    except StoreError as error:
+        _log.error("the database cannot be used", cause=error)
+        return Exit.STORE
+    except HttpError as error:
+        _log.error("HTTP cannot be served", cause=error)
+        return Exit.HTTP
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
