@@ -280,5 +280,5 @@ def _grouped(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 def _sums(profile: Profile, readings: npt.NDArray[np.int32]) -> bytes:
     if profile.mechanism == "krr":
-        return np.bincount(readings, minlength=profile.k).astype(np.int64).tobytes()
-    return readings.sum(axis=0, dtype=np.int64).tobytes()
+        return bytes(np.bincount(readings, minlength=profile.k).astype(np.int64))
+    return bytes(readings.sum(axis=0, dtype=np.int64))

@@ -115,10 +115,10 @@ class _Connection:
     def acknowledged(self) -> list[int]:
         return [self._sent.pop(self._acknowledged.popleft()) for _ in range(len(self._acknowledged))]
 
-    def _on_publish(self, client: mqtt.Client, userdata: Any, mid: int, reason: Any, properties: Any) -> None:  # noqa: ANN401
+    def _on_publish(self, client: mqtt.Client, userdata: Any, mid: int, reason: Any, properties: Any) -> None:
         self._acknowledged.append(mid)
 
-    def _on_connect(self, client: mqtt.Client, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:  # noqa: ANN401
+    def _on_connect(self, client: mqtt.Client, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
             self.refusal = f"refused: {reason}"
         else:

@@ -1,7 +1,7 @@
 """What simulated sensors read: built-in traces, or the columns of a CSV file.
 
-A reading is a function of seed, device and report number, so that a run can be repeated and continued. Number n of a device is taken at hour
-`n * INTERVAL_HOURS` of its own calendar.
+A reading is a function of seed, device and report number, so that a run can be repeated and continued. Number n of a device is
+taken at hour `n * INTERVAL_HOURS` of its own calendar.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def to_q15(profile: Profile, physical: Floats) -> npt.NDArray[np.int32]:
     low = np.array([attribute.low for attribute in profile.attributes])
     high = np.array([attribute.high for attribute in profile.attributes])
     scaled = np.rint(READING_ONE * (2 * physical - low - high) / (high - low))
-    return np.clip(scaled, -READING_ONE, READING_ONE).astype(np.int32)
+    return np.asarray(np.clip(scaled, -READING_ONE, READING_ONE), dtype=np.int32)
 
 
 def from_q15(profile: Profile, readings: Floats) -> Floats:
@@ -136,7 +136,7 @@ class BuiltInTraces(Traces):
         weights = np.where(night, 1 / np.sqrt(order), 1 / order)
         edges = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
         draw = _uniform(self._seed, 0x3000, devices, numbers)[:, None]
-        return np.minimum((draw >= edges).sum(axis=1), self.profile.k - 1)
+        return np.asarray(np.minimum((draw >= edges).sum(axis=1), self.profile.k - 1), dtype=np.int64)
 
 
 class CsvTraces(Traces):

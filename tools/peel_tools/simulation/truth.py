@@ -1,8 +1,8 @@
 """The truth about a run, in one SQLite file: what was published, by whom, and what the broker acknowledged.
 
-It doubles as the simulated devices' flash. Numbers are reserved in it before they are used; a message is in it before it is sent and keeps its
-bytes until it is acknowledged. So whenever the process dies, a message marked as acknowledged was, and the next run sends all others
-again, byte by byte, as a device's outbox would: an acknowledgement that was lost with the process costs a harmless redelivery.
+It doubles as the simulated devices' flash. Numbers are reserved in it before they are used; a message is in it before it is sent and
+keeps its bytes until it is acknowledged. So whenever the process dies, a message marked as acknowledged was, and the next run sends all
+others again, byte by byte, as a device's outbox would: an acknowledgement that was lost with the process costs a harmless redelivery.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Truth:
         return dict(self._connection.execute(query).fetchall())
 
     def means(self, profile: int, k: int) -> tuple[int, npt.NDArray[np.float64]]:
-        """Return the number of acknowledged honest reports and the mean of the readings they were drawn from, float64[k]: Q15, or shares."""
+        """Return how many honest reports were acknowledged, and the mean of all readings behind them, float64[k]: Q15, or shares."""
         query = "SELECT honest, sums FROM message WHERE acknowledged AND honest AND profile = ?"
         count, total = 0, np.zeros(k, np.int64)
         for honest, sums in self._connection.execute(query, (profile,)):

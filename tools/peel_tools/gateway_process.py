@@ -1,0 +1,145 @@
+"""A gateway as a process of its own, as `peel gateway run` starts it: for the demonstration and for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from peel_gateway.settings import ENVIRONMENT_PREFIX
+from peel_tools.broker import free_port
+
+__all__ = ["GatewayError", "GatewayProcess"]
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 40.0
+
+
+class GatewayError(Exception):
+    """The gateway did not start or stop; the message carries the end of its log."""
+
+
+class GatewayProcess:
+    """One gateway. `stop` ends it in order, `kill` as a crash would; `start` brings it back with the same database.
+
+    Parameters
+    ----------
+    folder : Path
+        Where database and log go.
+    settings : mapping
+        Further settings by field name, such as `{"batch_seconds": 0.02}`.
+    """
+
+    def __init__(
+        self, *, fleet: Path, folder: Path, broker_port: int, settings: Mapping[str, object] | None = None
+    ) -> None:
+        self.store_path = folder / "peel.sqlite"
+        self.log_path = folder / "gateway.log"
+        self._settings: dict[str, object] = {
+            "fleet_folder": fleet,
+            "store_path": self.store_path,
+            "mqtt_port": broker_port,
+            "http_port": free_port(),
+            "mqtt_backoff_seconds": 1.0,
+            **(settings or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where its API is."""
+        return f"http://127.0.0.1:{self._settings['http_port']}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def code(self) -> int | None:
+        """The exit code once it has ended."""
+        return self._process.poll() if self._process else None
+
+    def environment(self) -> dict[str, str]:
+        """The environment that gives any `peel gateway` command these settings."""
+        other = {key: value for key, value in os.environ.items() if not key.startswith(ENVIRONMENT_PREFIX)}
+        return other | {ENVIRONMENT_PREFIX + field.upper(): str(value) for field, value in self._settings.items()}
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, and by default wait until it hears the broker."""
+        command = [sys.executable, "-m", "peel_tools", "gateway", "run"]
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env=self.environment(),
+                cwd=self.log_path.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us: we stop it in order
+            )
+        if wait:
+            self._wait_until_connected()
+
+    def _wait_until_connected(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self.pid is not None:
+            summary = self.ask("/api/summary")
+            if summary and summary["broker"]["connected"]:
+                return
+            time.sleep(0.05)
+        self.kill()
+        raise GatewayError(f"the gateway did not start; end of its log:\n{self.log_tail()}")
+
+    def ask(self, path: str) -> Any | None:
+        """Return the API's answer; None while there is none."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as answer:  # noqa: S310 - our own http URL
+                return json.load(answer)
+        except (urllib.error.URLError, OSError, ValueError):
+            return None
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run another `peel gateway` command with the same settings."""
+        return subprocess.run(
+            [sys.executable, "-m", "peel_tools", "gateway", *arguments],
+            env=self.environment(),
+            cwd=self.log_path.parent,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def stop(self) -> int | None:
+        """End it in order and return its exit code; None when it was not running."""
+        if self._process is None:
+            return None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise GatewayError(f"the gateway did not stop; end of its log:\n{self.log_tail()}") from None
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of its log."""
+        try:
+            return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+        except FileNotFoundError:
+            return "(no log)"

@@ -1,0 +1,212 @@
+"""The referee: holds what a gateway has in its database against the truth of the simulation.
+
+It reads both files with SQL of its own and shares no code with the gateway's screening, so that a mistake there cannot hide here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from peel_gateway.verdict import Verdict
+from peel_tools.simulation.attackers import ATTACKS
+from peel_tools.simulation.piece import HONEST
+
+__all__ = ["Findings", "KindFindings", "judge"]
+
+_ACCEPTED = int(Verdict.ACCEPTED)
+
+
+@dataclass
+class KindFindings:
+    """What became of one kind of attack."""
+
+    layer: str
+    pieces: int = 0
+    """Distinct bad pieces that the broker acknowledged."""
+    exposed: int = 0
+    """Of these: refused with a verdict of the layer."""
+    unheard: int = 0
+    """Of these: the gateway knows nothing about them."""
+    mistaken: int = 0
+    """Of these: refused with another verdict, or accepted."""
+    devices: int = 0
+    exposed_devices: int = 0
+    """Devices exposed by the layer."""
+    mistaken_devices: int = 0
+    """Devices exposed by another layer, or exposed although nothing can be seen."""
+
+
+@dataclass
+class Findings:
+    """The comparison, in counts of reports unless a name says otherwise."""
+
+    published: int
+    """Acknowledged by the broker, those of attackers included."""
+    unacknowledged: int
+    """Sent, and not known to have arrived."""
+    honest: int
+    accepted: int
+    """What counts in the gateway's tallies now."""
+    exposed: dict[str, int]
+    """Reports refused by the gateway, by cause."""
+    honest_exposed: int
+    """Honest reports refused, for whatever cause."""
+    honest_devices_exposed: int
+    lost: int
+    """Acknowledged by the broker, presentable, and not in the tallies (or not in the log, for exposed devices)."""
+    double_counted: int
+    """In the tallies beyond what was published."""
+    altered: int
+    """In the log with another outcome than the one that was sent."""
+    attacks: dict[str, KindFindings] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the tallies are what was published, and nothing honest was refused."""
+        wrong = (self.lost, self.double_counted, self.altered, self.honest_exposed, self.honest_devices_exposed)
+        return not any(wrong)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the gateway has heard of every single piece."""
+        return not self.lost and not any(kind.unheard for kind in self.attacks.values())
+
+    def table(self) -> dict[str, Any]:
+        """As JSON wants it."""
+        return asdict(self)
+
+
+def judge(truth: Path, store: Path) -> Findings:
+    """Compare a truth file with a gateway's database; both may be in use."""
+    connection = sqlite3.connect(f"{truth.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        connection.execute("ATTACH ? AS gateway", (f"{store.resolve().as_uri()}?mode=ro",))
+        connection.execute("BEGIN")  # one consistent view of each file
+        return _Referee(connection).findings()
+    finally:
+        connection.close()
+
+
+_SENT = """
+    CREATE TEMP VIEW sent AS
+    SELECT report.*, message.acknowledged AS acked FROM report JOIN message ON message.id = report.message
+"""
+
+
+class _Referee:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.execute(_SENT)
+
+    def _one(self, query: str, *values: object) -> int:
+        return int(self._connection.execute(query, values).fetchone()[0] or 0)
+
+    def findings(self) -> Findings:
+        lost, doubled = self._tallies()
+        return Findings(
+            published=self._one("SELECT COUNT(*) FROM sent WHERE acked"),
+            unacknowledged=self._one("SELECT COUNT(*) FROM sent WHERE NOT acked"),
+            honest=self._one("SELECT COUNT(*) FROM sent WHERE acked AND kind = ?", HONEST),
+            accepted=self._one("SELECT SUM(plus + minus - withdrawn_plus - withdrawn_minus) FROM gateway.tally"),
+            exposed=self._exposed(),
+            honest_exposed=self._honest_exposed(),
+            honest_devices_exposed=self._one(
+                "SELECT COUNT(*) FROM device JOIN gateway.device AS state USING (device) WHERE role = ? AND cause",
+                HONEST,
+            ),
+            lost=lost + self._unlogged(),
+            double_counted=doubled,
+            altered=self._one(
+                """SELECT COUNT(*) FROM sent JOIN gateway.log USING (device, number)
+                   WHERE NOT sent.bad AND (log.idx, log.sign, log.profile) != (sent.idx, sent.sign, sent.profile)"""
+            ),
+            attacks=self._attacks(),
+        )
+
+    def _exposed(self) -> dict[str, int]:
+        rows = self._connection.execute("SELECT key, value FROM gateway.counter WHERE kind = 'verdict' AND value")
+        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED)
+        return {Verdict(key).label: value for key, value in rows if key not in harmless}
+
+    def _tallies(self) -> tuple[int, int]:
+        """Missing from and surplus in the tallies, outcome by outcome; devices that the gateway has withdrawn do not count."""
+        counting = """FROM sent LEFT JOIN gateway.device AS state USING (device)
+                      WHERE NOT bad AND NOT COALESCE(withdrawn, 0) GROUP BY sent.profile, idx, sign"""
+        least = self._outcomes(f"SELECT sent.profile, idx, sign, SUM(acked) {counting}")
+        most = self._outcomes(f"SELECT sent.profile, idx, sign, COUNT(*) {counting}")
+        tallied = self._outcomes(
+            """SELECT profile, idx, 1, SUM(plus - withdrawn_plus) FROM gateway.tally GROUP BY profile, idx UNION ALL
+               SELECT profile, idx, -1, SUM(minus - withdrawn_minus) FROM gateway.tally GROUP BY profile, idx"""
+        )
+        return (least - tallied).total(), (tallied - most).total()
+
+    def _outcomes(self, query: str) -> Counter[tuple[int, int, int]]:
+        return Counter(
+            {(profile, index, sign): count for profile, index, sign, count in self._connection.execute(query)}
+        )
+
+    def _unlogged(self) -> int:
+        """Presentable reports of withdrawn devices: they have left the tallies, and the log must still have them."""
+        return self._one(
+            """SELECT COUNT(*) FROM sent JOIN gateway.device AS state USING (device)
+               LEFT JOIN gateway.log USING (device, number)
+               WHERE acked AND NOT sent.bad AND withdrawn AND log.device IS NULL"""
+        )
+
+    def _honest_exposed(self) -> int:
+        logged = self._one(
+            """SELECT COUNT(*) FROM sent JOIN gateway.log USING (device, number)
+               WHERE sent.kind = ? AND log.verdict != ?""",
+            HONEST,
+            _ACCEPTED,
+        )
+        # Reports that never reached the log: their bytes are among the exposures.
+        return logged + self._one(
+            "SELECT COUNT(*) FROM sent JOIN gateway.exposure USING (digest) WHERE kind = ?", HONEST
+        )
+
+    def _attacks(self) -> dict[str, KindFindings]:
+        kinds: dict[str, KindFindings] = {}
+        self._pieces(kinds)
+        self._devices(kinds)
+        return kinds
+
+    def _pieces(self, kinds: dict[str, KindFindings]) -> None:
+        """Look each distinct bad piece up among the exposures. A replay leaves none: it must merely not count."""
+        rows = self._connection.execute(
+            """SELECT kind, verdict, COUNT(*) FROM
+                   (SELECT DISTINCT kind, sent.digest, exposure.verdict FROM sent
+                    LEFT JOIN gateway.exposure USING (digest) WHERE bad AND acked)
+               GROUP BY kind, verdict"""
+        )
+        for name, verdict, count in rows:
+            attack = ATTACKS[name]
+            kind = kinds.setdefault(name, KindFindings(attack.layer))
+            kind.pieces += count
+            if verdict is None and Verdict.REDELIVERED in attack.verdicts:
+                kind.exposed += count
+            elif verdict is None:
+                kind.unheard += count
+            elif verdict in attack.verdicts:
+                kind.exposed += count
+            else:
+                kind.mistaken += count
+
+    def _devices(self, kinds: dict[str, KindFindings]) -> None:
+        rows = self._connection.execute(
+            """SELECT role, COALESCE(cause, 0), COUNT(*) FROM device LEFT JOIN gateway.device AS state USING (device)
+               WHERE role != ? AND device IN (SELECT device FROM sent) GROUP BY role, cause""",
+            (HONEST,),
+        )
+        for role, cause, count in rows:
+            attack = ATTACKS[role]
+            kind = kinds.setdefault(role, KindFindings(attack.layer))
+            kind.devices += count
+            if cause and cause in attack.causes:
+                kind.exposed_devices += count
+            elif cause:
+                kind.mistaken_devices += count
