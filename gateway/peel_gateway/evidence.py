@@ -74,18 +74,23 @@ def _facts(case: Case, row: int) -> dict[str, Any]:
         return {"code": CODE_NAMES[code]}
     if verdict in (Verdict.REVOKED, Verdict.UNSEALED, Verdict.STALE):
         return {}
-    profile = case.profiles[int(case.opened.profile[row])]
-    facts: dict[str, Any] = {"rule": int(case.opened.rule[row]), "rule_expected": profile.rule}
-    if profile.mechanism == "harmony":
-        facts["expected"] = int(case.opened.index[row])
-    if code:
-        facts["code"] = CODE_NAMES[code]
-    else:
-        facts["reconstructed"] = int(case.decoded.index[row])
-        facts["sign"] = int(case.decoded.sign[row])
-        facts["residual"] = round(float(case.decoded.residual[row]), 9)
+    facts = {"code": CODE_NAMES[code]} if code else _content(case, row)
     if verdict == Verdict.FLOOD:
         facts["last_allowed"] = int(case.allowed[row])
+    return facts
+
+
+def _content(case: Case, row: int) -> dict[str, Any]:
+    profile = case.profiles[int(case.opened.profile[row])]
+    facts: dict[str, Any] = {
+        "rule": int(case.opened.rule[row]),
+        "rule_expected": profile.rule,
+        "reconstructed": int(case.decoded.index[row]),
+        "sign": int(case.decoded.sign[row]),
+        "residual": round(float(case.decoded.residual[row]), 9),
+    }
+    if profile.mechanism == "harmony":
+        facts["expected"] = int(case.opened.index[row])
     return facts
 
 

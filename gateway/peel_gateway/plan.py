@@ -234,7 +234,7 @@ class _Planner:
         """Settle numbers that are no longer expected, and find the attributes that the missing ones assign."""
         keyring = self.book.keyring
         harmony = np.array([profile.mechanism == "harmony" for profile in keyring.profiles], np.bool_)
-        settled = self.states["settled"]
+        settled = np.maximum(self.states["settled"], self.states["low_water"])  # below it the log is gone
         upto = gaps.settle_to(settled, self.states["last_number"])
         upto = np.where(self.states["withdrawn"] == 0, upto, settled)
         mine = np.flatnonzero((upto > settled) & harmony[keyring.profile_of[self.heard]])

@@ -97,8 +97,9 @@ def judge_content(
         mine = (verdicts == OPEN) & (opened.profile == position)
         if not mine.any():
             continue
-        codeword = (opened.code == 0) & (decoded.residual <= residual_limit)
-        object_to(verdicts, mine & (opened.rule != profile.rule), Verdict.RULE)
+        unpacked = opened.code == 0  # the core gives out nothing of a report whose trits no encoder packs
+        codeword = unpacked & (decoded.residual <= residual_limit)
+        object_to(verdicts, mine & unpacked & (opened.rule != profile.rule), Verdict.RULE)
         object_to(verdicts, mine & codeword & ~_supported(opened, decoded, profile), Verdict.SUPPORT)
         object_to(verdicts, mine & ~codeword, Verdict.STRUCTURE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
+from peel_core import Keyring, Profile, derive_keys, encode_many, index_many, make_profile
+from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
 from peel_gateway.engine import Engine, Message
 from peel_gateway.sqlite_store import SqliteStore
@@ -19,6 +21,7 @@ WIDTH = 48
 START = 1_700_000_000.0
 
 
+@functools.cache
 def harmony_profile(k: int = 4, *, epsilon: float = 1.0, quota: int = 100_000, name: str = "field") -> Profile:
     """A profile with a sound seed and attributes a0, a1, ... from 0 to 10."""
     seed, _ = search_seed(WIDTH, k)
@@ -29,6 +32,7 @@ def harmony_profile(k: int = 4, *, epsilon: float = 1.0, quota: int = 100_000, n
     )
 
 
+@functools.cache
 def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
     """A profile that counts k categories."""
     seed, _ = search_seed(WIDTH, k)
@@ -82,6 +86,22 @@ class Lab:
             profile, self.ids[who], self.seal[who], self.index[who], numbers, readings, entropy=os.urandom(64), **options  # type: ignore[arg-type]
         )
         return [frame.tobytes() for frame in frames]
+
+    def sealed(
+        self, device: int, number: int, index: int | None = None, minus: int = 0, *, rule: int | None = None, trits: bytes | None = None
+    ) -> bytes:
+        """One frame with any content under the device's own seal: what a compromised device can send. By default J is the assigned one."""
+        profile = self.profiles[self.profile_of[device - 1]]
+        if index is None:
+            index = int(index_many(profile, [device], self.index[device - 1 : device], [number])[0])
+        header = b"".join(
+            value.to_bytes(size, "little")
+            for value, size in ((0x10, 1), (profile.mechanism_id, 1), (profile.id, 4), (device, 4), (number, 6))
+        )
+        body = (profile.rule if rule is None else rule).to_bytes(4, "little")
+        body += codeword(profile.seed, profile.width, index, minus) if trits is None else trits
+        text, tag = ascon_seal(self.seal[device - 1].tobytes(), header, b"", body)
+        return header + text + tag[:8]
 
     def messages(self, frames: Sequence[bytes]) -> list[Message]:
         """One message per frame, received now."""

@@ -1,0 +1,238 @@
+"""The engine: one verdict per report, the right one, and nobody blamed without proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peel_core import Keyring, index_many
+from peel_gateway.estimate import estimates
+from peel_gateway.recount import recount
+from peel_gateway.store import ExposureFilter
+from peel_gateway.verdict import Verdict
+
+Makers = tuple[Callable[..., Any], Callable[..., Any]]
+
+
+def state(lab: Any, device: int) -> dict[str, int] | None:
+    table = lab.store.devices()
+    rows = np.flatnonzero(table.device == device)
+    return {name: int(getattr(table, name)[rows[0]]) for name in vars(table)} if len(rows) else None
+
+
+def agrees(lab: Any) -> bool:
+    return recount(lab.store, lab).agrees
+
+
+def test_honest_reports_are_accepted_and_tallied(lab: Any) -> None:
+    assert lab.send(lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 51))) == {"accepted": 150}
+    tallies = lab.store.tallies(lab.profiles[0].id)
+    assert int((tallies.plus + tallies.minus).sum()) == 150
+    assert agrees(lab)
+
+
+def test_nothing_at_all_is_fine(lab: Any) -> None:
+    assert lab.send([]) == {}
+    assert lab.send([b""]) == {"malformed": 1}
+
+
+def test_several_frames_in_one_payload(lab: Any) -> None:
+    frames = lab.frames(1, range(1, 6))
+    assert lab.send([b"".join(frames) + frames[0][:20]]) == {"accepted": 5, "malformed": 1}
+
+
+def test_a_fleet_without_devices_refuses_everything(lab: Any) -> None:
+    frames = lab.frames(1, [1])
+    none = np.zeros((0, 16), np.uint8)
+    for profiles in ((), lab.profiles):
+        lab.engine.load(SimpleNamespace(keyring=Keyring(profiles, [], [], none, none), revoked=frozenset()))
+        assert "accepted" not in lab.send([*frames, b"junk"])
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 19, 37, 38, 39, 76, 500])
+def test_garbage_of_any_length_is_quarantined_and_blames_nobody(lab: Any, length: int) -> None:
+    rng = np.random.default_rng(length)
+    counts = lab.send([rng.bytes(length) for _ in range(20)])
+    assert set(counts) <= {"malformed", "profile", "redelivered"}
+    assert len(lab.store.devices()) == 0
+    assert agrees(lab)
+
+
+def test_a_redelivery_counts_once_across_batches_and_restarts(lab: Any) -> None:
+    frames = lab.frames(1, range(1, 21))
+    assert lab.send(frames + frames[:5]) == {"accepted": 20, "redelivered": 5}
+    assert lab.send(frames) == {"redelivered": 20}
+    lab.reopen()
+    assert lab.send(frames) == {"redelivered": 20}
+    assert len(lab.store.exposures()) == 0
+    assert agrees(lab)
+
+
+def test_numbers_may_arrive_in_any_order(lab: Any) -> None:
+    frames = lab.frames(1, range(1, 201))
+    order = np.random.default_rng(5).permutation(200)
+    for start in range(0, 200, 20):
+        assert lab.send([frames[i] for i in order[start : start + 20]]) == {"accepted": 20}
+    assert agrees(lab)
+
+
+def test_another_body_under_a_used_number_exposes_the_device(lab: Any) -> None:
+    first, second = lab.sealed(1, 7, minus=0), lab.sealed(1, 7, minus=1)
+    assert lab.send([first]) == {"accepted": 1}
+    assert lab.send([second]) == {"reused": 1}
+    assert lab.send([second, first]) == {"redelivered": 2}
+    assert state(lab, 1)["cause"] == Verdict.REUSED  # type: ignore[index]
+    assert lab.store.counts().withdrawn_past == 1
+    assert agrees(lab)
+
+
+def test_two_bodies_under_one_number_in_one_batch(lab: Any) -> None:
+    counts = lab.send([lab.sealed(1, 7, minus=0), lab.sealed(1, 7, minus=1)])
+    assert counts == {"withdrawn": 1, "reused": 1}
+
+
+def test_tampering_is_seen_and_never_held_against_the_device(lab: Any) -> None:
+    frame = lab.frames(1, [6])[0]
+    altered = [frame[:i] + bytes([frame[i] ^ 1]) + frame[i + 1 :] for i in range(10, len(frame))]
+    counts = lab.send(altered)
+    assert sum(counts.values()) == len(altered)
+    assert set(counts) <= {"seal"}
+    assert state(lab, 1) is None
+    assert lab.send([frame]) == {"accepted": 1}
+    assert state(lab, 1)["cause"] == 0  # type: ignore[index]
+
+
+def test_strangers_and_wrong_profiles(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    lab = make_lab(profiles[0](4), profiles[0](4, name="other"), devices=4)
+    frame = lab.frames(1, [1])[0]
+    stranger = frame[:6] + (999).to_bytes(4, "little") + frame[10:]
+    crossed = frame[:6] + (2).to_bytes(4, "little") + frame[10:]
+    nowhere = frame[:2] + b"\1\2\3\4" + frame[6:]
+    assert lab.send([stranger]) == {"device": 1}
+    assert lab.send([crossed]) == {"profile": 1}
+    assert lab.send([nowhere]) == {"profile": 1}
+    assert len(lab.store.devices()) == 0
+
+
+def test_revocation_by_reload(lab: Any) -> None:
+    assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
+    lab.revoked = frozenset({1})
+    lab.engine.load(lab)
+    assert lab.send(lab.frames(1, [2])) == {"revoked": 1}
+    lab.revoked = frozenset()
+    lab.engine.load(lab)
+    assert lab.send(lab.frames(1, [3])) == {"accepted": 1}
+
+
+def test_unsealed_reports_need_permission_and_are_no_way_round_a_seal(lab: Any) -> None:
+    unsealed = lab.frames(1, [1], flags=1)
+    assert lab.send(unsealed) == {"unsealed": 1}
+    lab.engine = lab.make_engine(accept_unsealed=True)
+    assert lab.send(unsealed) == {"accepted": 1}
+    assert lab.send(unsealed) == {"redelivered": 1}
+    assert lab.send(lab.frames(1, [2])) == {"accepted": 1}
+    assert lab.send(lab.frames(1, [3], flags=1)) == {"unsealed": 1}
+    assert lab.send(lab.frames(2, [1]) + lab.frames(2, [2], flags=1)) == {"accepted": 1, "unsealed": 1}
+
+
+def test_another_budget_is_a_rule_fault(lab: Any) -> None:
+    assert lab.send(lab.frames(1, [1], rule=lab.profiles[0].rule + 1)) == {"rule": 1}
+    (exposure,) = lab.store.exposures()
+    assert exposure.evidence["rule"] == exposure.evidence["rule_expected"] + 1
+    assert exposure.raw and exposure.device == 1 and exposure.blamed
+
+
+def test_a_chosen_attribute_is_a_support_fault(lab: Any) -> None:
+    assigned = int(index_many(lab.profiles[0], [1], lab.index[:1], [5])[0])
+    assert lab.send([lab.sealed(1, 5, (assigned + 1) % 4)]) == {"support": 1}
+    evidence = lab.store.exposures()[0].evidence
+    assert (evidence["expected"], evidence["reconstructed"]) == (assigned, (assigned + 1) % 4)
+    assert lab.send([lab.sealed(2, 5, 40)]) == {"support": 1}  # a column of the projection that is no attribute
+
+
+def test_anything_but_a_codeword_is_a_structure_fault(lab: Any) -> None:
+    rng = np.random.default_rng(1)
+    noise = bytes(rng.integers(0, 243, 9, dtype=np.uint8)) + bytes([4])
+    assert lab.send([lab.sealed(1, 5, trits=noise)]) == {"structure": 1}
+    assert lab.store.exposures()[0].evidence["residual"] > 0.01
+    assert lab.send([lab.sealed(2, 5, trits=b"\xff" * 10)]) == {"structure": 1}
+    assert lab.send([lab.sealed(2, 5, trits=b"\xff" * 10)]) == {"redelivered": 1}
+    assert agrees(lab)
+
+
+def test_a_faulty_report_withdraws_its_device_in_the_same_transaction(lab: Any) -> None:
+    lab.send(lab.frames(1, range(1, 31)) + lab.frames(2, range(1, 31)))
+    assert lab.send(lab.frames(1, [40], rule=5) + lab.frames(1, [41])) == {"rule": 1, "withdrawn": 1}
+    assert lab.send(lab.frames(1, [42])) == {"withdrawn": 1}
+    (whole,) = estimates(lab.store, lab.profiles[0])
+    assert (whole.n, whole.withdrawn) == (30, 30)
+    assert agrees(lab)
+
+
+def test_faults_only_mark_the_device_when_told_so(lab: Any) -> None:
+    lab.engine = lab.make_engine(withdraw_faulty=False)
+    assert lab.send(lab.frames(1, [1, 2])) == {"accepted": 2}
+    assert lab.send(lab.frames(1, [3], rule=5) + lab.frames(1, [4])) == {"rule": 1, "accepted": 1}
+    assert state(lab, 1)["cause"] == Verdict.RULE and state(lab, 1)["withdrawn"] == 0  # type: ignore[index]
+    assert lab.store.counts().withdrawn_past == 0
+    assert agrees(lab)
+
+
+def test_krr_reports_and_their_faults(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    lab = make_lab(profiles[1](4))
+    assert lab.send(lab.frames(1, range(1, 101), reading=2)) == {"accepted": 100}
+    assert lab.send([lab.sealed(2, 1, 2, minus=1)]) == {"support": 1}
+    assert lab.send([lab.sealed(3, 1, 30)]) == {"support": 1}
+    assert agrees(lab)
+
+
+def test_identical_junk_is_one_exposure(lab: Any) -> None:
+    assert lab.send([b"junk", b"junk"]) == {"malformed": 1, "redelivered": 1}
+    assert lab.send([b"junk"]) == {"redelivered": 1}
+    assert len(lab.store.exposures()) == 1
+
+
+def test_state_survives_a_restart_exactly(lab: Any) -> None:
+    rng = np.random.default_rng(3)
+    frames = [frame for device in (1, 2, 3) for frame in lab.frames(device, range(1, 200), reading=0.5)]
+    order = rng.permutation(len(frames))
+    for start in range(0, len(order), 50):
+        lab.send([frames[i] for i in order[start : start + 50]])
+        if rng.random() < 0.5:
+            lab.reopen()
+    assert lab.store.counts().verdicts[Verdict.ACCEPTED] == len(frames)
+    assert agrees(lab)
+
+
+def test_two_engines_on_one_file_do_not_overwrite_each_other(lab: Any) -> None:
+    other = lab.make_engine()
+    frames = lab.frames(1, range(1, 101))
+    for start in range(0, 100, 10):
+        engine = (lab.engine, other)[start // 10 % 2]
+        engine.process(lab.messages(frames[start : start + 10] + frames[max(0, start - 10) : start]))
+    assert lab.store.counts().verdicts[Verdict.ACCEPTED] == 100
+    assert agrees(lab)
+
+
+def test_a_million_unknown_devices_leave_no_state(lab: Any) -> None:
+    frame = lab.frames(1, [1])[0]
+    for batch in range(5):
+        unknown = [frame[:6] + (1000 + batch * 400 + i).to_bytes(4, "little") + frame[10:] for i in range(400)]
+        assert lab.send(unknown) == {"device": 400}
+    assert len(lab.store.devices()) == 0
+    assert lab.engine._book.states["cause"].shape == (4,)
+
+
+def test_exposures_can_be_filtered(lab: Any) -> None:
+    lab.send([b"junk", *lab.frames(1, [1], rule=5)])
+    lab.now += 100
+    lab.send([b"more junk"])
+    listed = lab.store.exposures
+    assert [each.verdict for each in listed(ExposureFilter(device=1))] == [Verdict.RULE]
+    assert len(listed(ExposureFilter(verdicts=frozenset({Verdict.MALFORMED})))) == 2
+    assert len(listed(ExposureFilter(since=lab.now - 1))) == 1
+    assert len(listed(ExposureFilter(blamed=False, until=lab.now - 1))) == 1

@@ -1,0 +1,117 @@
+"""The statistics layer in the engine: exposure, withdrawal, gaps, restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peel_core import index_many
+from peel_gateway.estimate import estimates
+from peel_gateway.recount import recount
+from peel_gateway.store import ExposureFilter
+from peel_gateway.verdict import Verdict
+
+Makers = tuple[Callable[..., Any], Callable[..., Any]]
+STATISTICS = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_device_that_always_says_plus(lab: Any, restart: bool) -> None:
+    counts: dict[str, int] = {}
+    for number in range(1, 91, 3):
+        batch = [lab.sealed(1, n) for n in range(number, number + 3)] + lab.frames(2, range(number, number + 3), reading=1.0)
+        for verdict, count in lab.send(batch).items():
+            counts[verdict] = counts.get(verdict, 0) + count
+        if restart:
+            lab.reopen()
+    assert counts["statistics"] == 3
+    assert 45 <= counts["accepted"] - 90 <= 60
+    (exposure,) = lab.store.exposures(STATISTICS)
+    assert exposure.device == 1 and exposure.evidence["log10_wealth"] >= 6
+    totals = lab.store.counts()
+    assert totals.withdrawn_past == counts["accepted"] - 90
+    assert totals.withdrawn_devices == 1
+    (whole,) = estimates(lab.store, lab.profiles[0])
+    assert (whole.n, whole.withdrawn) == (90, counts["accepted"] - 90)
+    assert recount(lab.store, lab).agrees
+
+
+def test_withdrawal_changes_the_estimate_and_says_so(lab: Any) -> None:
+    lab.send([frame for device in (2, 3, 4) for frame in lab.frames(device, range(1, 400), reading=-0.5)])
+    for number in range(1, 81, 10):
+        lab.send([lab.sealed(1, n) for n in range(number, number + 10)])
+    (whole,) = estimates(lab.store, lab.profiles[0])
+    for figure in whole.estimates:
+        assert figure.withdrawn > 0
+        assert figure.before.value > figure.published.value  # type: ignore[operator]
+
+
+def test_a_device_that_keeps_back_what_does_not_suit_it(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    """It spends every number, tosses honestly, and sends only what concerns attribute 3."""
+    lab = make_lab(profiles[0](16))
+    numbers = np.arange(1, 400)
+    index = index_many(lab.profiles[0], np.ones(len(numbers)), np.repeat(lab.index[:1], len(numbers), axis=0), numbers)
+    verdicts: set[str] = set()
+    for number in numbers[index == 3]:
+        verdicts |= set(lab.send(lab.frames(1, [number])))
+    assert "statistics" in verdicts
+    assert lab.store.exposures(STATISTICS)[0].evidence["bet"]["name"].startswith(("reports", "gaps"))
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_device_that_hides_one_attribute_is_betrayed_by_its_gaps(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    lab = make_lab(profiles[0](16))
+    numbers = np.arange(1, 1001)
+    index = index_many(lab.profiles[0], np.ones(len(numbers)), np.repeat(lab.index[:1], len(numbers), axis=0), numbers)
+    sent = numbers[index != 3]
+    for start in range(0, len(sent), 50):
+        lab.send(lab.frames(1, sent[start : start + 50]))
+    bet = lab.store.exposures(STATISTICS)[0].evidence["bet"]
+    assert (bet["name"], bet["index"]) == ("gaps: too many", 3)
+    assert recount(lab.store, lab).agrees
+
+
+def test_honest_loss_reordering_and_late_delivery_expose_nobody(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    rng = np.random.default_rng(6)
+    lab = make_lab(profiles[0](16), devices=20)
+    held: list[bytes] = []
+    sent = 0
+    for start in range(1, 601, 30):
+        batch = []
+        for device in range(1, 21):
+            kept = np.flatnonzero(rng.random(30) > 0.2) + start
+            batch += lab.frames(device, kept, reading=float(rng.choice([-1, 1])))
+        rng.shuffle(batch)
+        cut = len(batch) * 9 // 10
+        sent += len(batch)
+        assert set(lab.send(batch[:cut] + held)) == {"accepted"}
+        held = batch[cut:] if rng.random() < 0.5 else []
+        if not held:
+            lab.send(batch[cut:])
+    lab.send(held)
+    assert lab.store.counts().verdicts[Verdict.ACCEPTED] == sent
+    assert lab.store.counts().gaps > 500
+    assert recount(lab.store, lab).agrees
+
+
+def test_gaps_know_the_attribute_of_what_never_came(lab: Any) -> None:
+    lab.send(lab.frames(1, [*range(1, 11), *range(21, 80)]))
+    gaps = lab.store.gaps()
+    assert gaps.number.tolist() == list(range(11, 21))
+    expected = index_many(lab.profiles[0], np.ones(10), np.repeat(lab.index[:1], 10, axis=0), np.arange(11, 21))
+    assert gaps.index.tolist() == expected.tolist()
+    assert lab.send(lab.frames(1, [15])) == {"accepted": 1}  # late, and still welcome
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_krr_device_that_always_names_one_category(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    lab = make_lab(profiles[1](4))
+    verdicts: set[str] = set()
+    for number in range(1, 200, 5):
+        verdicts |= set(lab.send([lab.sealed(1, n, 2) for n in range(number, number + 5)] + lab.frames(2, range(number, number + 5), 1)))
+    assert verdicts == {"accepted", "statistics", "withdrawn"}
+    assert [exposure.device for exposure in lab.store.exposures(STATISTICS)] == [1]
+    assert recount(lab.store, lab).agrees
