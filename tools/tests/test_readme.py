@@ -1,0 +1,42 @@
+"""What the README says can be typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return README.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.M | re.S)
+
+
+def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
+    commands = blocks("", section("Use it"))[0].replace(".venv/bin/peel", "peel")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}
+    shell = ["bash", "-euxc", commands]
+    run = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert len(list((tmp_path / "fleet" / "bundles").glob("*.json"))) == 3
+
+    program = blocks("python", section("Use it"))[0]
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    residual = float(re.findall(r"\[([\d.e+-]+)\]", run.stdout)[-1])
+    assert residual < 1e-3
+
+
+def test_linked_files_exist() -> None:
+    for document in [ROOT / "README.md", ROOT / "THREAT_MODEL.md", *ROOT.glob("docs/*.md"), ROOT / "spec" / "SPEC.md"]:
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
