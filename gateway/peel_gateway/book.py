@@ -72,7 +72,9 @@ class Book:
             row_of=row_of,
             evidence=_evidence(keyring, row_of, transaction.evidence()),
             totals=_totals(keyring.profiles, transaction.totals()),
-            enrolled=np.array([round(enrolled.get(device, 0) * 1000) for device in keyring.device_ids.tolist()], np.int64),
+            enrolled=np.array(
+                [round(enrolled.get(device, 0) * 1000) for device in keyring.device_ids.tolist()], np.int64
+            ),
         )
 
     def apply(self, change: Change, left: TallyTable, generation: int) -> None:

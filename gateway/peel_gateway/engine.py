@@ -151,7 +151,9 @@ class Engine:
         started = time.perf_counter()
         if self._keyring is None:
             raise RuntimeError("the engine has no devices yet; call load first")
-        opened = open_many(self._keyring, [message.payload for message in messages], accept_unsealed=self._accept_unsealed)
+        opened = open_many(
+            self._keyring, [message.payload for message in messages], accept_unsealed=self._accept_unsealed
+        )
         with self.store.begin() as transaction:
             book = self._current_book(self._keyring, transaction)
             transaction.take(taken)

@@ -21,7 +21,17 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.store import Store, TallyTable
 
-__all__ = ["Estimate", "Estimates", "Figure", "estimate", "estimates", "krr_frequencies", "plain_means", "ratio_means", "wilson"]
+__all__ = [
+    "Estimate",
+    "Estimates",
+    "Figure",
+    "estimate",
+    "estimates",
+    "krr_frequencies",
+    "plain_means",
+    "ratio_means",
+    "wilson",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -314,7 +314,9 @@ class _Planner:
             changed |= column != self.before[name]
         write = BatchWrite(
             log=self._log(),
-            devices=self.book.table(self.heard[changed], {name: column[changed] for name, column in self.states.items()}),
+            devices=self.book.table(
+                self.heard[changed], {name: column[changed] for name, column in self.states.items()}
+            ),
             evidence=effects.evidence_table(keyring, self.added),
             tallies=tallies,
             gaps=self.gaps,
@@ -324,9 +326,7 @@ class _Planner:
             tick=self.tick,
             wall=self.now,
         )
-        exposed = [
-            ExposedDevice(self._id(at), cause, bool(self.states["withdrawn"][at])) for at, cause in self.exposed
-        ]
+        exposed = [ExposedDevice(self._id(at), cause, bool(self.states["withdrawn"][at])) for at, cause in self.exposed]
         totals = effects.net_totals(keyring.profiles, tallies)
         return Plan(write, Change(self.heard, self.states, self.added, totals), exposed)
 

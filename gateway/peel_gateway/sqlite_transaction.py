@@ -199,7 +199,8 @@ class SqliteTransaction(Transaction):
         dropped = self._insert_exposures(batch.exposures)
         self._meta |= {"generation": self.generation + 1, "tick": batch.tick, "wall": batch.wall}
         self._connection.executemany(
-            "UPDATE meta SET value = ? WHERE key = ?", [(self._meta[key], key) for key in ("generation", "tick", "wall")]
+            "UPDATE meta SET value = ? WHERE key = ?",
+            [(self._meta[key], key) for key in ("generation", "tick", "wall")],
         )
         return Written(dropped, left)
 
@@ -301,5 +302,7 @@ class SqliteTransaction(Transaction):
         add_counts(self._connection, "held_bytes", size)
 
     def _counter(self, kind: str, key: int) -> int:
-        row = self._connection.execute("SELECT value FROM counter WHERE kind = ? AND key = ?", (kind, int(key))).fetchone()
+        row = self._connection.execute(
+            "SELECT value FROM counter WHERE kind = ? AND key = ?", (kind, int(key))
+        ).fetchone()
         return int(row[0]) if row else 0

@@ -27,7 +27,15 @@ def harmony_profile(k: int = 4, *, epsilon: float = 1.0, quota: int = 100_000, n
     seed, _ = search_seed(WIDTH, k)
     attributes = [{"name": f"a{i}", "unit": "C", "low": 0, "high": 10} for i in range(k)]
     return make_profile(
-        {"name": name, "mechanism": "harmony", "epsilon": epsilon, "width": WIDTH, "seed": seed, "quota": quota, "period": 60}
+        {
+            "name": name,
+            "mechanism": "harmony",
+            "epsilon": epsilon,
+            "width": WIDTH,
+            "seed": seed,
+            "quota": quota,
+            "period": 60,
+        }
         | {"attribute": attributes}
     )
 
@@ -38,7 +46,15 @@ def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
     seed, _ = search_seed(WIDTH, k)
     attribute = {"name": "state", "categories": [f"c{i}" for i in range(k)]}
     return make_profile(
-        {"name": "states", "mechanism": "krr", "epsilon": epsilon, "width": WIDTH, "seed": seed, "quota": 100_000, "period": 60}
+        {
+            "name": "states",
+            "mechanism": "krr",
+            "epsilon": epsilon,
+            "width": WIDTH,
+            "seed": seed,
+            "quota": 100_000,
+            "period": 60,
+        }
         | {"attribute": [attribute]}
     )
 
@@ -83,12 +99,26 @@ class Lab:
         else:
             readings = np.full(count, int(reading), np.int32)
         frames = encode_many(
-            profile, self.ids[who], self.seal[who], self.index[who], numbers, readings, entropy=os.urandom(64), **options  # type: ignore[arg-type]
+            profile,
+            self.ids[who],
+            self.seal[who],
+            self.index[who],
+            numbers,
+            readings,
+            entropy=os.urandom(64),
+            **options,  # type: ignore[arg-type]
         )
         return [frame.tobytes() for frame in frames]
 
     def sealed(
-        self, device: int, number: int, index: int | None = None, minus: int = 0, *, rule: int | None = None, trits: bytes | None = None
+        self,
+        device: int,
+        number: int,
+        index: int | None = None,
+        minus: int = 0,
+        *,
+        rule: int | None = None,
+        trits: bytes | None = None,
     ) -> bytes:
         """One frame with any content under the device's own seal: what a compromised device can send. By default J is the assigned one."""
         profile = self.profiles[self.profile_of[device - 1]]

@@ -16,7 +16,9 @@ LIMIT = -np.log(ALPHA)
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
 
 
-def running_counts(index: npt.NDArray[np.int64], plus: npt.NDArray[np.bool_], k: int, cohort: int = 1) -> npt.NDArray[np.int64]:
+def running_counts(
+    index: npt.NDArray[np.int64], plus: npt.NDArray[np.bool_], k: int, cohort: int = 1
+) -> npt.NDArray[np.int64]:
     """Counts after every toss of one device, int64[tosses, k, 6]."""
     counts = np.zeros((len(index), k, 6), np.int64)
     for j in range(k):
@@ -120,7 +122,12 @@ def test_krr_at_its_bounds_and_beyond(profiles: Makers) -> None:
     profile = profiles[1](4)
     wrong = (2**31 - profile.rule) / (4 * 2**31)
     honest = [1 - 3 * wrong, wrong, wrong, wrong]
-    for shares, exposed in ((honest, False), ([1, 0, 0, 0], True), ([0.5, 0.5, 0, 0], True), ([0.8, 0.1, 0.1, 0], True)):
+    for shares, exposed in (
+        (honest, False),
+        ([1, 0, 0, 0], True),
+        ([0.5, 0.5, 0, 0], True),
+        ([0.8, 0.1, 0.1, 0], True),
+    ):
         values = rng.choice(4, 20_000, p=shares)
         counts = np.zeros((20_000, 4, 6), np.int64)
         for value in range(4):

@@ -84,7 +84,9 @@ def test_a_day_offline_may_be_delivered_at_once(make_lab: Callable[..., Any], pr
     assert lab.send(backlog) == {"accepted": 14_400}
 
 
-def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(
+    make_lab: Callable[..., Any], profiles: Makers
+) -> None:
     """Numbers as the device's own bucket gives them: quota per period of its clock (5% fast), saved up to the quota, skips included."""
     rng = np.random.default_rng(8)
     lab = make_lab(profiles[0](4, quota=16))
@@ -96,7 +98,9 @@ def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(make_la
         level = min(16.0, level + 1.05 * 16 * step / 60)
         taken = int(level)
         level -= taken
-        numbers = range(number + (rng.random() < 0.3) * taken, number + taken)  # now and then a block is lost to a power cut
+        numbers = range(
+            number + (rng.random() < 0.3) * taken, number + taken
+        )  # now and then a block is lost to a power cut
         number += taken
         for verdict, count in lab.send(lab.frames(1, numbers)).items():
             counts[verdict] = counts.get(verdict, 0) + count
@@ -117,7 +121,9 @@ def test_a_clock_set_back_takes_no_tokens(make_lab: Callable[..., Any], profiles
     assert lab.send(lab.frames(1, [2000])) == {"flood": 1}
 
 
-def test_an_old_report_delivered_first_does_not_make_its_device_look_fast(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_an_old_report_delivered_first_does_not_make_its_device_look_fast(
+    make_lab: Callable[..., Any], profiles: Makers
+) -> None:
     """A network that replays an old report to a new gateway must not get the device exposed."""
     lab = make_lab(profiles[0](4, quota=10))
     lab.enrolled = {1: lab.now - 86400 * 365}

@@ -22,7 +22,9 @@ STATISTICS = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))
 def test_a_device_that_always_says_plus(lab: Any, restart: bool) -> None:
     counts: dict[str, int] = {}
     for number in range(1, 91, 3):
-        batch = [lab.sealed(1, n) for n in range(number, number + 3)] + lab.frames(2, range(number, number + 3), reading=1.0)
+        batch = [lab.sealed(1, n) for n in range(number, number + 3)] + lab.frames(
+            2, range(number, number + 3), reading=1.0
+        )
         for verdict, count in lab.send(batch).items():
             counts[verdict] = counts.get(verdict, 0) + count
         if restart:
@@ -62,7 +64,9 @@ def test_a_device_that_keeps_back_what_does_not_suit_it(make_lab: Callable[..., 
     assert recount(lab.store, lab).agrees
 
 
-def test_a_device_that_hides_one_attribute_is_betrayed_by_its_gaps(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_a_device_that_hides_one_attribute_is_betrayed_by_its_gaps(
+    make_lab: Callable[..., Any], profiles: Makers
+) -> None:
     lab = make_lab(profiles[0](16))
     numbers = np.arange(1, 1001)
     index = index_many(lab.profiles[0], np.ones(len(numbers)), np.repeat(lab.index[:1], len(numbers), axis=0), numbers)
@@ -111,7 +115,11 @@ def test_a_krr_device_that_always_names_one_category(make_lab: Callable[..., Any
     lab = make_lab(profiles[1](4))
     verdicts: set[str] = set()
     for number in range(1, 200, 5):
-        verdicts |= set(lab.send([lab.sealed(1, n, 2) for n in range(number, number + 5)] + lab.frames(2, range(number, number + 5), 1)))
+        verdicts |= set(
+            lab.send(
+                [lab.sealed(1, n, 2) for n in range(number, number + 5)] + lab.frames(2, range(number, number + 5), 1)
+            )
+        )
     assert verdicts == {"accepted", "statistics", "withdrawn"}
     assert [exposure.device for exposure in lab.store.exposures(STATISTICS)] == [1]
     assert recount(lab.store, lab).agrees

@@ -1,0 +1,309 @@
+"""The store: all or nothing, clear errors, bounded quarantine, retention."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peel_gateway.engine import Message
+from peel_gateway.estimate import estimates
+from peel_gateway.recount import recount
+from peel_gateway.schema import VERSION
+from peel_gateway.sqlite_store import SqliteStore
+from peel_gateway.store import (
+    ExposureFilter,
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreMismatch,
+    StoreTooNew,
+)
+from peel_gateway.verdict import Verdict
+
+
+def test_every_commit_is_durable(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "a.sqlite")
+    assert store._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.close()
+
+
+def test_the_schema_version_is_recorded_and_newer_ones_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    SqliteStore(path).close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew, match="upgrade the gateway"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database at all, but longer than a header" * 30, b"SQLite format 3\0" + b"\xff" * 5000]
+)
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"a\.sqlite"):
+        SqliteStore(path)
+    assert path.read_bytes() == content
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match="not a Peel one"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match="cannot be opened"):
+        SqliteStore(tmp_path / "no" / "a.sqlite")
+
+
+def test_damage_in_the_middle_is_reported(lab: Any) -> None:
+    lab.send(lab.frames(1, range(1, 3000)))
+    lab.store.close()
+    content = bytearray(lab.path.read_bytes())
+    content[4096 * 6 : 4096 * 12] = b"\x5a" * (4096 * 6)
+    lab.path.write_bytes(content)
+    with pytest.raises(StoreCorrupt):
+        store = SqliteStore(lab.path)
+        try:
+            store.check()
+        finally:
+            store.close()
+    assert lab.path.read_bytes()[4096 * 6 : 4096 * 12] == b"\x5a" * (4096 * 6)
+
+
+def test_another_bucket_than_the_files(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "a.sqlite", bucket_seconds=10).close()
+    with pytest.raises(StoreMismatch, match="10 s"):
+        SqliteStore(tmp_path / "a.sqlite", bucket_seconds=60)
+    store = SqliteStore(tmp_path / "a.sqlite")
+    assert store.bucket_seconds == 10
+    store.close()
+
+
+def test_a_full_disk_applies_nothing_and_the_batch_can_be_retried(lab: Any) -> None:
+    lab.send(lab.frames(1, range(1, 11)))
+    (pages,) = lab.store._writer.execute("PRAGMA page_count").fetchone()
+    lab.store._writer.execute(f"PRAGMA max_page_count = {pages}")
+    messages = lab.messages(lab.frames(1, range(11, 3000)) + lab.frames(2, range(1, 1000)))
+    for _ in range(3):
+        with pytest.raises(StoreFull, match="disk is full"):
+            lab.engine.process(messages)
+        assert lab.store.counts().verdicts[Verdict.ACCEPTED] == 10
+        assert recount(lab.store, lab).agrees
+    lab.store._writer.execute("PRAGMA max_page_count = 1000000")
+    assert lab.engine.process(messages).counts == {Verdict.ACCEPTED: len(messages)}
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_locked_database_applies_nothing_and_the_batch_can_be_retried(lab: Any) -> None:
+    lab.store._writer.execute("PRAGMA busy_timeout = 50")
+    intruder = sqlite3.connect(lab.path, isolation_level=None)
+    intruder.execute("BEGIN IMMEDIATE")
+    messages = lab.messages(lab.frames(1, range(1, 11)))
+    with pytest.raises(StoreLocked, match="another process"):
+        lab.engine.process(messages)
+    intruder.execute("ROLLBACK")
+    intruder.close()
+    assert lab.engine.process(messages).counts == {Verdict.ACCEPTED: 10}
+
+
+def test_an_exception_within_a_transaction_rolls_back(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from peel_gateway import sqlite_transaction
+
+    messages = lab.messages(lab.frames(1, range(1, 11)))
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_transaction, "add_tallies", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            lab.engine.process(messages)
+    assert lab.engine.process(messages).counts == {Verdict.ACCEPTED: 10}
+    assert recount(lab.store, lab).agrees
+
+
+def test_readers_do_not_wait_for_a_writer(lab: Any) -> None:
+    lab.send(lab.frames(1, range(1, 11)))
+    seen = []
+    with lab.store.begin():
+        reader = threading.Thread(target=lambda: seen.append(lab.store.counts().verdicts[Verdict.ACCEPTED]))
+        reader.start()
+        reader.join(5)
+    assert seen == [10]
+
+
+def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Any) -> None:
+    lab.store.close()
+    lab.store = SqliteStore(lab.path, quarantine_limit=50)
+    lab.engine = lab.make_engine()
+    lab.send(lab.frames(1, [1], rule=5))
+    for batch in range(4):
+        lab.send([b"junk %d %d" % (batch, i) for i in range(40)])
+    counts = lab.store.counts()
+    assert counts.quarantined == 51  # junk does not push out what exposes a device
+    assert counts.dropped == {Verdict.MALFORMED: 110}
+    assert counts.verdicts[Verdict.MALFORMED] == 160
+    held = lab.store.exposures(ExposureFilter(blamed=False), limit=1000)
+    assert held[-1].raw == b"junk 2 30" and held[0].raw == b"junk 3 39"
+    assert recount(lab.store, lab).agrees
+
+
+def test_the_quarantine_is_bounded_in_bytes(lab: Any) -> None:
+    lab.store.close()
+    lab.store = SqliteStore(lab.path, quarantine_bytes=10_000)
+    lab.engine = lab.make_engine()
+    lab.send([bytes([i]) * 3000 for i in range(6)])
+    assert lab.store.counts().quarantined_bytes <= 10_000
+    assert lab.store.counts().quarantined == 3
+    lab.send([b"x" * 20_000])
+    assert lab.store.counts().quarantined == 0
+    assert lab.store.counts().verdicts[Verdict.MALFORMED] == 7
+    assert recount(lab.store, lab).agrees
+
+
+def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Any) -> None:
+    old = lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 101))
+    lab.send(old[:5] + old[10:])  # leaves gaps
+    lab.now += 86400
+    lab.send(lab.frames(1, range(101, 151)))
+    before = estimates(lab.store, lab.profiles[0])
+    reports = lab.store.device_reports()
+    assert lab.store.prune(lab.now - 3600) == 195
+    assert estimates(lab.store, lab.profiles[0]) == before
+    assert lab.store.device_reports() == reports
+    assert recount(lab.store, lab).agrees
+    assert lab.send(old[:20]) == {"stale": 20}
+    assert lab.store.exposures()[0].blamed is False
+    assert lab.send(lab.frames(2, range(101, 181))) == {"accepted": 80}
+    assert lab.store.gaps().number.min(initial=999) > 100  # what was pruned is not taken for missing
+    assert recount(lab.store, lab).agrees
+
+
+def test_withdrawal_reaches_what_retention_has_dropped(lab: Any) -> None:
+    lab.send(lab.frames(1, range(1, 101)))
+    lab.now += 86400
+    lab.store.prune(lab.now)
+    lab.send(lab.frames(1, range(101, 111)))
+    lab.send(lab.frames(1, [111], rule=5))
+    assert lab.store.counts().withdrawn_past == 110
+    (whole,) = estimates(lab.store, lab.profiles[0])
+    assert (whole.n, whole.withdrawn) == (0, 110)
+    assert recount(lab.store, lab).agrees
+
+
+def test_tallies_by_time(lab: Any) -> None:
+    for minute in range(0, 60, 5):
+        lab.now = 1_700_000_400.0 + 60 * minute
+        lab.send(lab.frames(1, range(minute * 10 + 1, minute * 10 + 11)))
+    profile = lab.profiles[0].id
+    assert len(np.unique(lab.store.tallies(profile, bucket_seconds=300).bucket)) == 12
+    assert len(np.unique(lab.store.tallies(profile, bucket_seconds=1800).bucket)) in (2, 3)
+    half = lab.store.tallies(profile, since=1_700_000_400 + 1800)
+    assert int((half.plus + half.minus).sum()) == 60
+    with pytest.raises(ValueError, match="multiple of 300"):
+        lab.store.tallies(profile, bucket_seconds=7)
+
+
+@pytest.mark.parametrize(
+    ("table", "statement"),
+    [
+        ("tally", "UPDATE tally SET plus = plus + 1 WHERE idx = 0"),
+        ("evidence", "UPDATE evidence SET agree = agree + 1 WHERE device = 1 AND idx = 0"),
+        ("counter", "UPDATE counter SET value = value + 1 WHERE kind = 'verdict' AND key = 0"),
+        ("last_number", "UPDATE device SET last_number = 7 WHERE device = 1"),
+        ("tally", "DELETE FROM log WHERE device = 1 AND number = 5"),
+        ("tally", "UPDATE device SET withdrawn = 1 WHERE device = 2"),
+        ("held", "DELETE FROM exposure"),
+        ("gap", "UPDATE gap SET idx = (idx + 1) % 4"),
+    ],
+)
+def test_recount_notices_any_change(lab: Any, table: str, statement: str) -> None:
+    lab.send(lab.frames(1, [*range(1, 10), *range(15, 60)]) + lab.frames(2, range(1, 50)) + [b"junk"])
+    assert recount(lab.store, lab).agrees
+    with sqlite3.connect(lab.path) as connection:
+        connection.execute(statement)
+    connection.close()
+    assert table in {difference.table for difference in recount(lab.store, lab).differences}
+
+
+def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Any) -> None:
+    for number in range(1, 81, 10):
+        lab.send([lab.sealed(1, n) for n in range(number, number + 10)])
+    assert recount(lab.store, lab).agrees
+    with sqlite3.connect(lab.path) as connection:
+        connection.execute("UPDATE device SET withdrawn = 0, cause = 0")
+    connection.close()
+    assert any(difference.table == "device" for difference in recount(lab.store, lab).differences)
+
+
+def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> None:
+    from peel_core import Keyring
+    from peel_gateway.replay import replay
+
+    lab = make_lab()
+    whole = lab.keyring
+    lab.keyring = Keyring(lab.profiles, lab.ids[1:], lab.profile_of[1:], lab.seal[1:], lab.index[1:])
+    lab.engine.load(lab)
+    frames = lab.frames(1, range(1, 21))
+    assert lab.send([*frames, b"junk"]) == {"device": 20, "malformed": 1}
+    received = lab.now
+    lab.now += 7200
+    assert replay(lab.store, lab.engine).counts == {Verdict.DEVICE: 20, Verdict.MALFORMED: 1}
+    lab.keyring = whole
+    lab.engine.load(lab)
+    report = replay(lab.store, lab.engine, ExposureFilter(verdicts=frozenset({Verdict.DEVICE})))
+    assert (report.pieces, report.accepted) == (20, 20)
+    assert replay(lab.store, lab.engine).counts == {Verdict.MALFORMED: 1}
+    assert lab.send(frames) == {"redelivered": 20}
+    tallies = lab.store.tallies(lab.profiles[0].id, bucket_seconds=300)
+    assert set(tallies.bucket.tolist()) == {int(received) // 300 * 300}
+    assert lab.store.counts().verdicts[Verdict.DEVICE] == 0
+    assert recount(lab.store, lab).agrees
+
+
+def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: Callable[..., Any], profiles: Any) -> None:
+    from peel_core import Keyring
+    from peel_gateway.replay import replay
+
+    lab = make_lab(profiles[0](4), profiles[1](4), devices=2)
+    both = lab.keyring
+    lab.keyring = Keyring(lab.profiles[:1], lab.ids[:1], [0], lab.seal[:1], lab.index[:1])
+    lab.engine.load(lab)
+    payload = b"".join(lab.frames(1, [1]) + lab.frames(2, [1, 2]) + lab.frames(1, [2]))
+    assert lab.send([payload]) == {"accepted": 1, "profile": 1}
+    lab.keyring = both
+    lab.engine.load(lab)
+    assert replay(lab.store, lab.engine).counts == {Verdict.ACCEPTED: 3}
+    assert recount(lab.store, lab).agrees
+
+
+def test_replay_leaves_exposed_devices_alone(lab: Any) -> None:
+    from peel_gateway.replay import replay
+
+    lab.send(lab.frames(1, [1], rule=5))
+    assert replay(lab.store, lab.engine).pieces == 0
+    with pytest.raises(ValueError, match="only quarantined"):
+        replay(lab.store, lab.engine, ExposureFilter(verdicts=frozenset({Verdict.RULE})))
+    assert len(lab.store.exposures()) == 1
+
+
+def test_messages_from_before_1970_do_not_break_the_buckets(lab: Any) -> None:
+    lab.engine.process([Message("t", frame, -5.0) for frame in lab.frames(1, [1])])
+    assert recount(lab.store, lab).agrees
