@@ -3,6 +3,7 @@
 import gc
 import sys
 
+import peel_load
 from peel_device import app, config, status
 from peel_device.errors import BoardError, ConfigError, DeviceError
 from peel_device.files import FlashFiles
@@ -47,15 +48,13 @@ def read_bundle(files: FlashFiles) -> config.Config:
 
 def main() -> None:
     """Run the device. A fault is printed and blinked, and the board boots again, unless only a new bundle can help."""
-    from peel_load import peelcore
-
     gc.threshold(COLLECT_EVERY)
     board = None
     try:
         files = FlashFiles()
         settings = read_bundle(files)
         board = find_board(settings.board)
-        device = app.App(settings, peelcore, board, files, ROOT)
+        device = app.App(settings, peel_load.load(), board, files, ROOT)
         device.start()
         print("peel: %s of fleet %s is up on %s" % (settings.name, settings.fleet, board.name))
         device.run()

@@ -1,7 +1,9 @@
 """QEMU's mps2-an385 (Cortex-M3).
 
-Its link is UART1, which QEMU connects to a TCP port. There is no `time`, no network, no sensor.
+Its link is UART1, which QEMU connects to a TCP port. There is no network and no sensor.
 """
+
+import time
 
 import machine
 
@@ -17,9 +19,7 @@ if TYPE_CHECKING:
 UART1 = 0x40005000  # CMSDK APB UART
 DATA, STATE, CONTROL, DIVIDER = 0x00, 0x04, 0x08, 0x10
 TX_FULL, RX_FULL = 1, 2
-TIMER0 = 0x40000000  # CMSDK APB timer, counts down at 25 MHz
-TIMER_CONTROL, TIMER_VALUE, TIMER_RELOAD = 0x00, 0x04, 0x08
-TICKS_PER_MS = 25000
+USER_LEDS = 0x40028000  # FPGAIO
 _QUIET_MS = 20
 
 
@@ -55,34 +55,29 @@ class Board:
     name = "qemu"
 
     def __init__(self) -> None:
-        machine.mem32[TIMER0 + TIMER_RELOAD] = 0xFFFFFFFF
-        machine.mem32[TIMER0 + TIMER_CONTROL] = 1
-        self.clock = TickClock(_ticks, _difference, TICKS_PER_MS)
+        self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
 
     def sources(self) -> "list[Source]":
         """Only timing against the host's clock: the seed in the bundle must bring the rest."""
-        return [("timing", lambda count: jitter(_ticks, count), 64, 16)]
+        return [("timing", lambda count: jitter(time.ticks_cpu, count), 64, 16)]
 
     def unique_id(self) -> bytes:
         """All of these boards are alike; the seed and the report number tell them apart."""
         return b"mps2-an385"
 
     def led(self, on: bool) -> None:
-        """Switch the first of the board's two user LEDs (FPGAIO)."""
-        machine.mem32[0x40028000] = on
+        """Switch the first of the board's two user LEDs."""
+        machine.mem32[USER_LEDS] = on
 
     def start_watchdog(self, sleep: str) -> None:
         """QEMU is its own watchdog: whoever runs it sees it stop."""
 
     def feed(self) -> None:
-        """Keep the clock from missing a wrap of the timer (171 s)."""
-        self.clock.now()
+        """There is no watchdog to feed."""
 
     def pause(self, milliseconds: int) -> None:
         """Wait a little."""
-        end = self.clock.now() + milliseconds
-        while self.clock.now() < end:
-            pass
+        time.sleep_ms(milliseconds)
 
     def light_sleep(self, milliseconds: int) -> None:
         """This machine has no sleep that keeps its timer."""
@@ -124,12 +119,3 @@ class Board:
     def i2c(self, bus: int, sda: int, scl: int) -> "Bus":
         """This machine's I2C is not driven."""
         raise BoardError("sensors: this board has no i2c, use a trace or a callable")
-
-
-def _ticks() -> int:
-    down: int = machine.mem32[TIMER0 + TIMER_VALUE]
-    return ~down & 0xFFFFFFFF
-
-
-def _difference(end: int, start: int) -> int:
-    return (end - start) & 0xFFFFFFFF

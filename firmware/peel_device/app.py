@@ -5,7 +5,7 @@ before it is sent; it leaves the flash after it was acknowledged. A power cut be
 repeats a frame, and neither harms privacy or the estimate.
 """
 
-from peel_device import VERSION, status
+from peel_device import VERSION
 from peel_device.config import HARMONY
 from peel_device.entropy import Entropy
 from peel_device.ledger import Ledger, block_size
@@ -77,8 +77,9 @@ class App:
         self._board.feed()
         if self._clock.now() >= self._due:
             self.report()
-        if self.link.drain(self.outbox, self.birth()):
-            status.flash(self._board)
+        self._board.led(len(self.outbox) > 0)
+        self.link.drain(self.outbox, self.birth())
+        self._board.led(len(self.outbox) > 0)
         self.link.tend()
         self._rest()
 

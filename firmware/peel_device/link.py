@@ -142,7 +142,7 @@ class Link:
         self.faults += 1
         if self._transport is not None:
             try:
-                self._transport.close()
+                self._transport.abort()
             except OSError:
                 pass  # it was broken already
         self._client = self._transport = None

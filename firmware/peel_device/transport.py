@@ -3,6 +3,7 @@
 umqtt.simple takes whatever `read` returns and indexes into it, and sets its socket to block for ever. Here a read
 gives as many bytes as were asked for, or raises OSError: a slow, short or silent peer becomes one kind of error, in
 bounded time.
+It also writes a packet in five small pieces, which would travel one by one; here they wait for the next read.
 """
 
 import errno
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Board, Clock, Wire
 
 READ_MAX = 4096  # no honest broker sends a device that much at once
+WRITE_MAX = 1400  # about what one TCP segment carries
 _POLL_MS = 2
 
 
@@ -26,6 +28,7 @@ class Transport:
         self._clock = clock
         self._timeout = timeout_ms
         self._blocking = True
+        self._unsent = bytearray()
         self.heard_at = clock.now()
 
     def connect(self, address: "Any") -> None:
@@ -39,6 +42,7 @@ class Transport:
         """Read exactly count bytes. Not blocking and nothing there: None."""
         if count > READ_MAX:
             raise OSError(errno.EINVAL, "more than a broker should send")
+        self._flush()
         data = b""
         deadline = self._clock.now() + self._timeout
         while len(data) < count:
@@ -55,21 +59,34 @@ class Transport:
         return data
 
     def write(self, data: "bytes | str", count: int = -1) -> int:
-        """Write all of data, or its first count bytes."""
+        """Write all of data, or its first count bytes, before the next read."""
         raw = data.encode() if isinstance(data, str) else data
-        view = memoryview(raw)[: len(raw) if count < 0 else count]
+        self._unsent.extend(raw if count < 0 else raw[:count])
+        if len(self._unsent) > WRITE_MAX:
+            self._flush()
+        return len(raw) if count < 0 else count
+
+    def close(self) -> None:
+        """Send what waits and close the wire."""
+        try:
+            self._flush()
+        finally:
+            self._wire.close()
+
+    def abort(self) -> None:
+        """Close the wire as it is."""
+        self._wire.close()
+
+    def _flush(self) -> None:
         deadline = self._clock.now() + self._timeout
+        view = memoryview(self._unsent)
         sent = 0
         while sent < len(view):
             taken = self._wire.send(view[sent:])
             sent += taken
             if not taken:
                 self._wait(deadline)
-        return sent
-
-    def close(self) -> None:
-        """Close the wire."""
-        self._wire.close()
+        self._unsent = bytearray()
 
     def _wait(self, deadline: int) -> None:
         if self._clock.now() >= deadline:

@@ -59,7 +59,7 @@ def test_the_will_tells_of_a_lost_device(broker: Broker, inbox: Inbox) -> None:
     link.drain(filled(1), BIRTH)
     assert inbox.status()["state"] == "online"
     assert link._transport is not None
-    link._transport.close()
+    link._transport.abort()
     assert inbox.status() == {"state": "offline"}
 
 

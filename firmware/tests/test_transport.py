@@ -93,11 +93,14 @@ def test_writes_are_whole() -> None:
     link, _ = transport(wire)
     assert link.write(b"0123456789", 7) == 7
     link.write("äb")
+    assert wire.sent == b"", "small pieces wait for each other"
+    link.close()
     assert wire.sent == b"0123456" + "äb".encode()
 
 
 def test_a_stuck_peer_is_a_timeout() -> None:
     link, _ = transport(ScriptedWire(takes=0))
+    link.write(b"x")
     with pytest.raises(OSError) as caught:
-        link.write(b"x")
+        link.read(1)
     assert caught.value.errno == errno.ETIMEDOUT

@@ -1,0 +1,146 @@
+"""Runs on MicroPython: the parts of the application that must behave there as they do under CPython. Prints one line per check.
+
+Usage: micropython on_micropython.py FIRMWARE UMQTT, the two folders that hold the modules.
+"""
+
+import sys
+
+sys.path[:0] = sys.argv[1:3]
+
+import peel_load  # noqa: E402
+from peel_device import config, files, sampling, selftest  # noqa: E402
+from peel_device.checksum import crc32, portable_crc32  # noqa: E402
+from peel_device.errors import ConfigError  # noqa: E402
+from peel_device.ledger import Ledger  # noqa: E402
+from peel_device.outbox import Outbox  # noqa: E402
+
+
+class StillClock:
+    """Time that does not pass."""
+
+    def now(self):  # noqa: ANN201
+        return 0
+
+
+class TornFiles:
+    """Files in memory. Each write first shows `witness` what a power cut at each of its bytes would leave behind."""
+
+    def __init__(self, kept=()):  # noqa: ANN001, ANN204
+        self.kept = dict(kept)
+        self.witness = None
+        self.cuts = 0
+
+    def read(self, path):  # noqa: ANN001, ANN201
+        return self.kept.get(path)
+
+    def write(self, path, data):  # noqa: ANN001, ANN201
+        if self.witness:
+            for done in range(len(data) + 1):
+                state = TornFiles(self.kept)
+                state.kept[path] = data[:done]
+                self.cuts += 1
+                self.witness(state)
+        self.kept[path] = bytes(data)
+
+    def remove(self, path):  # noqa: ANN001, ANN201
+        self.kept.pop(path, None)
+
+    def names(self, folder):  # noqa: ANN001, ANN201
+        return [path[len(folder) + 1 :] for path in self.kept if path.startswith(folder + "/")]
+
+    def make_folder(self, path):  # noqa: ANN001, ANN201
+        pass
+
+
+def check_ledger():  # noqa: ANN201
+    store, highest = TornFiles(), 0
+
+    def opened(state):  # noqa: ANN001, ANN202
+        ledger = Ledger(state, "l", StillClock(), 1 << 20, 100000, 60, 4)
+        ledger.start(1, False)
+        return ledger
+
+    def witness(state):  # noqa: ANN001, ANN202
+        assert opened(state).take() > highest
+
+    store.witness = witness
+    for _ in range(10):
+        ledger = opened(store)
+        for _ in range(9):
+            number = ledger.take()
+            assert number > highest
+            highest = number
+    assert store.cuts > 1000, store.cuts
+
+
+def check_outbox():  # noqa: ANN201
+    store, kept = TornFiles(), {}
+
+    def opened(state):  # noqa: ANN001, ANN202
+        box = Outbox(state, "o", 3)
+        box.start()
+        return box
+
+    def witness(state):  # noqa: ANN001, ANN202
+        found = dict(opened(state).oldest(9))
+        assert all(found[number] == frame(number) for number in found)
+        assert len(set(kept) - set(found)) <= 1
+
+    store.witness = witness
+    box = opened(store)
+    for number in range(1 << 40, (1 << 40) + 30):
+        box.put(number, frame(number))
+        kept = dict(box.oldest(9))
+    assert (len(box), box.dropped, sorted(kept)[0]) == (3, 27, (1 << 40) + 27)
+
+
+def frame(number):  # noqa: ANN001, ANN201
+    return bytes([number & 255]) * 38
+
+
+def check_config():  # noqa: ANN201
+    text = files.FlashFiles().read(sys.argv[1] + "/config.example.json")
+    made = config.load(text)
+    assert made.profile.epsilon_q20 == 1 << 20
+    assert "Secret" in repr(made.seal_key)
+    for wrong, key in (
+        (b'"peel": 1', "peel"),
+        (b'"width": 48', "profile.width"),
+        (b'"kind": "adc"', "sensors.soil.kind"),
+    ):
+        try:
+            config.load(text.replace(wrong, wrong.split(b":")[0] + b": 7777"))
+        except ConfigError as error:
+            assert error.key == key, error.key
+        else:
+            raise AssertionError(key)
+
+
+def check_sampling():  # noqa: ANN201
+    assert [sampling.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
+        -32768,
+        -32768,
+        0,
+        16384,
+        32768,
+        32768,
+    ]
+    try:
+        sampling.to_q15(float("nan"), 0, 1)
+    except ValueError:
+        return
+    raise AssertionError("NaN was taken for a reading")
+
+
+def check_checksum():  # noqa: ANN201
+    assert crc32(b"123456789") == portable_crc32(b"123456789") == 0xCBF43926
+
+
+def check_core():  # noqa: ANN201
+    problem = selftest.check_core(peel_load.load())
+    assert not problem, problem
+
+
+for check in (check_checksum, check_config, check_sampling, check_core, check_ledger, check_outbox):
+    check()
+    print("ok", check.__name__)
