@@ -1,0 +1,179 @@
+"""The specification's vectors against a core, in the part of Python that every board has.
+
+`failures(core, name, cases)` runs the cases of spec/vectors/<name>.json and returns what went wrong, as strings.
+"""
+
+try:
+    from binascii import hexlify, unhexlify
+except ImportError:  # CPython and MicroPython have it; this keeps the message clear where a build left it out
+    raise ImportError("vector_checks needs binascii")
+
+_FRAME_FAULTS = ("length", "version", "flags", "seal", "trits")
+
+
+def _hex(data):
+    return hexlify(data).decode()
+
+
+def _fault(call, *arguments):
+    """The name of the fault that a call raises, or "ok"."""
+    try:
+        call(*arguments)
+    except ValueError as error:
+        return str(error).split(":")[1].strip()
+    return "ok"
+
+
+def _ascon_aead(core, case):
+    key, nonce, ad, text = [unhexlify(case[name]) for name in ("key", "nonce", "ad", "text")]
+    yield _hex(core.seal(key, nonce, ad, text)), case["ciphertext"] + case["tag"]
+
+
+def _ascon_xof(core, case):
+    # The core has no bare XOF. A message that starts with its label's length is a hash; the empty message is not.
+    message = unhexlify(case["message"])
+    if message and len(message) > message[0]:
+        label, data = message[1 : 1 + message[0]], message[1 + message[0] :]
+        yield _hex(core.hash(label, data, len(case["output"]) // 2)), case["output"]
+
+
+def _stream(core, case):
+    yield _hex(core.stream(unhexlify(case["key"]), unhexlify(case["nonce"]), case["length"])), case["output"]
+
+
+def _hash(core, case):
+    yield _hex(core.hash(case["label"], unhexlify(case["data"]), case["length"])), case["output"]
+
+
+def _keys(core, case):
+    fleet = case["fleet"].encode()
+    base = unhexlify(case["master"]) + bytes([len(fleet)]) + fleet + case["device"].to_bytes(4, "little")
+    yield _hex(core.hash("peel/1 key", base + b"\x01", 16)), case["seal_key"]
+    yield _hex(core.hash("peel/1 key", base + b"\x02", 16)), case["index_key"]
+
+
+def _profile(core, case):
+    yield int.from_bytes(core.hash("peel/1 profile", case["canonical"].encode(), 4), "little"), case["id"]
+
+
+def _rule(core, case):
+    yield _fault(core.rule, case["epsilon"], case["k"]), case["expect"]
+    if case["expect"] == "ok":
+        yield core.rule(case["epsilon"], case["k"]), case["rule"]
+
+
+def _words(data):
+    return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
+
+
+def _drbg(core, case):
+    generator = core.drbg()
+    for step in case["steps"]:
+        if step["op"] == "seed":
+            yield _fault(core.drbg_seed, generator, unhexlify(step["entropy"])), step["expect"]
+        elif step["expect"] != "ok":
+            yield _fault(core.drbg_bytes, generator, 4), step["expect"]
+        elif step["op"] == "words":
+            yield _words(core.drbg_bytes(generator, 4 * step["count"])), step["output"]
+        else:
+            yield _hex(core.drbg_bytes(generator, step["length"])), step["output"]
+
+
+def _seeded(core, entropy):
+    generator = core.drbg()
+    core.drbg_seed(generator, unhexlify(entropy))
+    return generator
+
+
+def _perturb(core, case, mechanism):
+    generator = _seeded(core, case["entropy"])
+    symbol = core.perturb(mechanism, case["rule"], case["k"], case.get("assigned", 0), case["readings"], generator)
+    yield tuple(symbol), (case["index"], case["minus"])
+    yield _words(core.drbg_bytes(generator, 4)), [case["next_word"]]
+
+
+def _harmony(core, case):
+    return _perturb(core, case, 1)
+
+
+def _krr(core, case):
+    return _perturb(core, case, 2)
+
+
+def _index(core, case):
+    yield core.index(unhexlify(case["index_key"]), unhexlify(case["header"]), case["k"]), case["index"]
+
+
+def _projection(core, case):
+    yield _hex(core.codeword(case["seed"], case["width"], case["index"], case["minus"])), case["trits"]
+
+
+def _encoder(core, fields, cached):
+    numbers = [fields[name] for name in ("mechanism", "flags", "profile", "device", "k", "width", "seed", "rule")]
+    return core.encoder(*numbers, unhexlify(fields["seal_key"]), unhexlify(fields["index_key"]), cached)
+
+
+def _report(core, case):
+    for cached in (False, True):
+        generator = _seeded(core, case["entropy"])
+        encoder = _encoder(core, case["encoder"], cached)
+        out = bytearray(256)
+        for report in case["reports"]:
+            size = core.encode(out, encoder, generator, report["number"], report["readings"])
+            yield _hex(out[:size]), report["frame"]
+            if not case["encoder"]["flags"]:
+                fields = case["encoder"]
+                opened = core.frame_open(unhexlify(fields["seal_key"]), fields["width"], out[:size])
+                trits = core.codeword(fields["seed"], fields["width"], report["index"], report["minus"])
+                yield tuple(opened), (fields["rule"], trits)
+
+
+def _encode_bad(core, case):
+    def attempt():
+        generator = core.drbg()
+        if case["entropy"]:
+            core.drbg_seed(generator, unhexlify(case["entropy"]))
+        core.encode(bytearray(256), _encoder(core, case["encoder"], False), generator, case["number"], case["readings"])
+
+    yield _fault(attempt), case["expect"]
+
+
+def _frame_bad(core, case):
+    """Only what a frame says about itself: a device knows no other devices and profiles."""
+    frame = unhexlify(case["frame"])
+    if case["expect"] not in _FRAME_FAULTS:
+        return
+    profile, device = int.from_bytes(frame[2:6], "little"), int.from_bytes(frame[6:10], "little")
+    widths = [known["width"] for known in case["profiles"] if known["id"] == profile] or [case["profiles"][0]["width"]]
+    keys = [known["seal_key"] for known in case["devices"] if known["id"] == device] or [case["devices"][0]["seal_key"]]
+    yield _fault(core.frame_open, unhexlify(keys[0]), widths[0], frame), case["expect"]
+
+
+CHECKS = {
+    "ascon_aead": _ascon_aead,
+    "ascon_xof": _ascon_xof,
+    "stream": _stream,
+    "hash": _hash,
+    "keys": _keys,
+    "profile": _profile,
+    "rule": _rule,
+    "drbg": _drbg,
+    "harmony": _harmony,
+    "krr": _krr,
+    "index": _index,
+    "projection": _projection,
+    "report": _report,
+    "encode_bad": _encode_bad,
+    "frame_bad": _frame_bad,
+}
+
+
+def failures(core, name, cases):
+    """Run cases; return a line for each that failed, and how many comparisons were made."""
+    wrong, made = [], 0
+    for number, case in enumerate(cases):
+        for found, expected in CHECKS[name](core, case):
+            made += 1
+            if found != expected:
+                wrong.append("%s case %d: got %r, expected %r" % (name, number, found, expected))
+    return wrong, made
