@@ -1,0 +1,229 @@
+"""Fixtures: a real broker, a fleet folder whose devices use the real encoder, and the gateway as its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paho.mqtt.client as paho
+import pytest
+
+from peel_core import derive_keys, encode_many
+from peel_core.projection import search_seed
+from peel_gateway.registry import Fleet, device_label
+from peel_gateway.sqlite_store import SqliteStore
+from peel_gateway.store import Counts
+from peel_gateway.verdict import Verdict
+from peel_tools.broker import Broker, BrokerError
+from peel_tools.gateway_process import GatewayProcess
+
+WIDTH = 48
+DEVICES = 20
+PROFILE = f"""
+name = "climate"
+mechanism = "harmony"
+epsilon = 1.0
+width = {WIDTH}
+seed = {search_seed(WIDTH, 2)[0]}
+quota = 1000000
+period = 1
+[[attribute]]
+name = "temperature"
+unit = "degC"
+low = -10
+high = 50
+[[attribute]]
+name = "soil"
+unit = ""
+low = 0
+high = 1
+"""
+
+
+class Gateway(GatewayProcess):
+    """The process, with what tests ask of it."""
+
+    def begin(self, *, connected: bool = True) -> Gateway:
+        """Start it and wait until it answers, and, if `connected`, until it hears the broker."""
+        self.start(wait=connected)
+        self.wait_for(lambda: self.ask("/api/summary") is not None)
+        return self
+
+    def get(self, path: str, token: str | None = None) -> Any:
+        """Fetch JSON; urllib's HTTPError for a refusal."""
+        return json.loads(self.fetch(path, token))
+
+    def fetch(self, path: str, token: str | None = None) -> str:
+        request = urllib.request.Request(self.url + path)  # noqa: S310 - our own http URL
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            text: str = answer.read().decode()
+            return text
+
+    def summary(self) -> Any:
+        return self.get("/api/summary")
+
+    def wait_for(self, condition: Callable[[], object], seconds: float = 15.0) -> None:
+        """Wait until a condition holds; the gateway must stay alive meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert self.pid is not None, f"the gateway ended with {self.code}:\n{self.log_tail()}"
+            assert time.monotonic() < deadline, f"not within {seconds:g} s; end of the log:\n{self.log_tail()}"
+            time.sleep(0.05)
+
+    def wait_end(self, seconds: float = 20.0) -> int:
+        """Wait for its end and return the exit code."""
+        deadline = time.monotonic() + seconds
+        while self.pid is not None:
+            assert time.monotonic() < deadline, f"still running; end of the log:\n{self.log_tail()}"
+            time.sleep(0.05)
+        assert self.code is not None
+        return self.code
+
+    def signal(self, number: int) -> None:
+        assert self.pid is not None
+        os.kill(self.pid, number)
+
+
+class Publisher:
+    """Publishes with QoS 1 and returns when the broker has acknowledged everything."""
+
+    def __init__(self, port: int) -> None:
+        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+        self._client.max_inflight_messages_set(500)
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+
+    def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        sent = [self._client.publish(topic, payload, qos=1) for topic, payload in messages]
+        for each in sent:
+            each.wait_for_publish(30)
+            assert each.is_published()
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+class Field:
+    """A fleet folder, its devices' encoders, a broker and gateways on them."""
+
+    def __init__(self, folder: Path, broker: Broker) -> None:
+        self.folder = folder
+        self.broker = broker
+        (folder / "climate.toml").write_text(PROFILE)
+        self.fleet = Fleet.create(folder / "fleet", "field", [folder / "climate.toml"])
+        self.fleet.add("climate", count=DEVICES)
+        self.profile = self.fleet.profiles()["climate"]
+        self._next = dict.fromkeys(range(1, DEVICES + 1), 1)
+        self._gateways: list[Gateway] = []
+
+    def gateway(self, name: str = "gateway", **settings: object) -> Gateway:
+        """A gateway that is not started yet; killed at the end of the test if it still runs."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        quick: dict[str, object] = {"mqtt_backoff_seconds": 0.5, "fleet_reload_seconds": 0.2}
+        gateway = Gateway(
+            fleet=self.fleet.folder, folder=folder, broker_port=self.broker.port, settings=quick | settings
+        )
+        self._gateways.append(gateway)
+        return gateway
+
+    def reports(self, count: int, *, devices: Sequence[int] | None = None) -> list[tuple[str, bytes]]:
+        """Fresh reports, one frame per message, from the devices in turn."""
+        chosen = list(devices or range(1, DEVICES + 1))
+        who = [chosen[i % len(chosen)] for i in range(count)]
+        numbers = []
+        for device in who:
+            numbers.append(self._next[device])
+            self._next[device] += 1
+        ids = np.array(who, np.uint32)
+        seal, index = derive_keys(self.fleet.master().reveal(), self.fleet.name, ids)
+        readings = np.zeros((count, self.profile.k), np.int32)
+        frames = encode_many(self.profile, ids, seal, index, numbers, readings, entropy=os.urandom(64))
+        return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
+
+    def topic(self, device: int) -> str:
+        return f"peel/v1/{self.fleet.name}/{device_label(device)}/report"
+
+    def publish(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Hand messages to the broker; all are acknowledged by it on return."""
+        publisher = Publisher(self.broker.port)
+        try:
+            publisher.send(messages)
+        finally:
+            publisher.close()
+
+    def counts(self, gateway: Gateway) -> Counts:
+        """What is committed, read from the file."""
+        store = SqliteStore(gateway.store_path)
+        try:
+            return store.counts()
+        finally:
+            store.close()
+
+    def accepted(self, gateway: Gateway) -> int:
+        """Reports that count."""
+        return self.counts(gateway).verdicts[Verdict.ACCEPTED]
+
+    def wait_accepted(self, gateway: Gateway, count: int, seconds: float = 30.0) -> None:
+        """Wait until exactly this many reports count, and fail if it becomes more."""
+        gateway.wait_for(lambda: gateway.summary()["totals"]["accepted"] >= count, seconds)
+        assert gateway.summary()["totals"]["accepted"] == count
+
+    def close(self) -> None:
+        for gateway in self._gateways:
+            if gateway.pid is not None:
+                gateway.kill()
+
+
+@pytest.fixture
+def make_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Return a maker of running brokers; a machine without mosquitto skips, except in CI."""
+    brokers: list[Broker] = []
+
+    def make(**options: object) -> Broker:
+        folder = tmp_path / f"broker{len(brokers)}"
+        folder.mkdir()
+        try:
+            broker = Broker(**{"folder": folder, "embedded": False} | options)  # type: ignore[arg-type]
+        except BrokerError as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(str(error))
+        brokers.append(broker)
+        broker.start()
+        return broker
+
+    yield make
+    for broker in brokers:
+        broker.close()
+
+
+@pytest.fixture
+def make_field(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Callable[..., Field]]:
+    """Return a maker of fields; options go to the broker."""
+    fields: list[Field] = []
+
+    def make(**options: object) -> Field:
+        folder = tmp_path / f"field{len(fields)}"
+        folder.mkdir()
+        fields.append(Field(folder, make_broker(**options)))
+        return fields[-1]
+
+    yield make
+    for field in fields:
+        field.close()
+
+
+@pytest.fixture
+def field(make_field: Callable[..., Field]) -> Field:
+    """A field with a plain broker that keeps sessions."""
+    return make_field(persistent=True)

@@ -1,0 +1,205 @@
+"""Nothing lost, nothing counted twice: the gateway against a real broker that comes and goes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import paho.mqtt.client as paho
+import pytest
+
+from peel_gateway.verdict import Verdict
+
+
+def test_reports_are_stored_acknowledged_and_not_delivered_again(field: Any) -> None:
+    gateway = field.gateway().begin()
+    field.publish(field.reports(500))
+    field.wait_accepted(gateway, 500)
+    assert gateway.summary()["broker"]["mqtt"] == "5"
+    assert gateway.stop() == 0
+    gateway.begin()
+    field.publish(field.reports(100))
+    field.wait_accepted(gateway, 600)
+    assert gateway.stop() == 0
+    assert field.counts(gateway).verdicts[Verdict.REDELIVERED] == 0
+
+
+def test_the_session_keeps_what_was_sent_while_the_gateway_was_away(field: Any) -> None:
+    gateway = field.gateway().begin()
+    gateway.stop()
+    field.publish(field.reports(300))
+    gateway.begin()
+    field.wait_accepted(gateway, 300)
+
+
+def test_many_frames_in_one_message(field: Any) -> None:
+    gateway = field.gateway().begin()
+    frames = [payload for _, payload in field.reports(400)]
+    field.publish([(field.topic(1), b"".join(frames[i : i + 50])) for i in range(0, 400, 50)])
+    field.wait_accepted(gateway, 400)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.05, 0.3])
+def test_killed_under_load_it_loses_and_doubles_nothing(field: Any, moment: float) -> None:
+    gateway = field.gateway(batch_messages=40, batch_seconds=0.02).begin()
+    total = 0
+    for _ in range(3):
+        messages = field.reports(600)
+        total += len(messages)
+        field.publish(messages)
+        time.sleep(moment)
+        gateway.kill()
+        gateway.begin()
+    field.wait_accepted(gateway, total)
+    assert gateway.stop() == 0
+    assert field.accepted(gateway) == total
+
+
+def test_sigterm_under_load_drains(field: Any) -> None:
+    gateway = field.gateway(batch_messages=20).begin()
+    field.publish(field.reports(1500))
+    assert gateway.stop() == 0
+    stored = field.accepted(gateway)
+    gateway.begin()
+    field.wait_accepted(gateway, 1500)
+    assert gateway.stop() == 0
+    # What the first run had stored it had acknowledged too: nothing of it came again.
+    assert stored <= 1500
+    assert field.counts(gateway).verdicts[Verdict.REDELIVERED] == 0
+
+
+def test_a_broker_restart_with_persistence(field: Any) -> None:
+    gateway = field.gateway().begin()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 200)
+    field.broker.stop()
+    gateway.wait_for(lambda: not gateway.summary()["broker"]["connected"], 10)
+    field.broker.start()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 400)
+
+
+def test_a_broker_restart_without_persistence(make_field: Callable[..., Any]) -> None:
+    field = make_field(persistent=False)
+    gateway = field.gateway().begin()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 200)
+    field.broker.kill()
+    field.broker.start()
+    gateway.wait_for(lambda: gateway.summary()["broker"]["connected"], 15)
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 400)
+    assert "peel_broker_sessions_lost_total 1.0" in gateway.fetch("/metrics")
+
+
+def test_a_broker_killed_between_delivery_and_acknowledgement(field: Any) -> None:
+    """The store is slow to recover, the broker dies meanwhile: stale packet identifiers must not be used on the new link."""
+    gateway = field.gateway(batch_messages=10, batch_seconds=0.2).begin()
+    for _ in range(4):
+        field.publish(field.reports(100))
+        field.broker.stop()
+        field.broker.start()
+    field.wait_accepted(gateway, 400)
+    assert gateway.stop() == 0
+    assert field.accepted(gateway) == 400
+
+
+def test_a_gateway_that_starts_before_its_broker(field: Any) -> None:
+    field.broker.stop()
+    gateway = field.gateway(health_broker_seconds=0).begin(connected=False)
+    assert gateway.summary()["health"]
+    field.broker.start()
+    gateway.wait_for(lambda: gateway.summary()["broker"]["connected"], 15)
+    assert gateway.summary()["health"] == []
+
+
+def test_garbage_is_quarantined_and_stalls_nothing(field: Any) -> None:
+    gateway = field.gateway().begin()
+    generator = random.Random(5)  # noqa: S311
+    good = field.reports(60)
+    garbage = [(field.topic(1), generator.randbytes(size)) for size in range(1, 121)]
+    truncated = [(topic, payload[: 1 + i % (len(payload) - 1)]) for i, (topic, payload) in enumerate(field.reports(40))]
+    flipped = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(40)]
+    mixed = good + garbage + truncated + flipped + [(field.topic(1), b"")]
+    generator.shuffle(mixed)
+    field.publish(mixed)
+    field.wait_accepted(gateway, 60)
+    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 0, 10)
+    verdicts = gateway.summary()["totals"]["verdicts"]
+    assert verdicts["seal"] == 40
+    assert sum(verdicts.values()) - verdicts["accepted"] >= 200
+    assert gateway.get("/api/quarantine?limit=1000")["items"]
+    assert gateway.stop() == 0
+
+
+def test_availability_is_announced_and_renewed(field: Any) -> None:
+    topic = "peel/v1/field/gateway/status"
+    gateway = field.gateway().begin()
+    assert _retained(field.broker.port, topic) == b'{"state": "online"}'
+    gateway.kill()
+    _eventually(lambda: _retained(field.broker.port, topic) == b'{"state": "offline"}')
+    gateway.begin()
+    field.broker.stop()
+    field.broker.start()
+    _eventually(lambda: _retained(field.broker.port, topic) == b'{"state": "online"}')
+    assert gateway.stop() == 0
+    assert _retained(field.broker.port, topic) == b'{"state": "offline"}'
+
+
+def test_a_shared_subscription_splits_the_reports(field: Any) -> None:
+    pair = []
+    for name in ("one", "two"):
+        pair.append(field.gateway(name, mqtt_share="pool", mqtt_client_id=name).begin())
+    field.publish(field.reports(400))
+    _eventually(lambda: sum(gateway.summary()["totals"]["accepted"] for gateway in pair) == 400)
+    assert all(gateway.summary()["totals"]["accepted"] > 0 for gateway in pair)
+
+
+def test_a_small_window_holds_the_broker_back(field: Any) -> None:
+    gateway = field.gateway(mqtt_window=7, batch_seconds=0.005).begin()
+    field.publish(field.reports(300))
+    field.wait_accepted(gateway, 300)
+
+
+def test_a_forgotten_device_is_reloaded_and_replayed(field: Any) -> None:
+    gateway = field.gateway().begin()
+    devices = field.fleet.devices()
+    known = (field.fleet.folder / "devices.json").read_text()
+    field.fleet.folder.joinpath("devices.json").write_text("not json")
+    time.sleep(0.5)
+    field.publish(field.reports(20))
+    field.wait_accepted(gateway, 20)  # a broken file leaves the old devices in place
+    assert "reload refused" in gateway.log_tail()
+
+    field.fleet.folder.joinpath("devices.json").write_text(known)
+    gateway.signal(signal.SIGHUP)
+    field.fleet.revoke([devices[0].id])
+    gateway.wait_for(lambda: gateway.summary()["totals"]["revoked_devices"] == 1, 10)
+    field.publish(field.reports(10, devices=[devices[0].id]))
+    gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["revoked"] == 10, 10)
+    assert gateway.summary()["totals"]["accepted"] == 20
+
+
+def _retained(port: int, topic: str) -> bytes | None:
+    found: list[bytes] = []
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    client.on_message = lambda _client, _data, message: found.append(message.payload)
+    client.on_connect = lambda connected, *_: connected.subscribe(topic, 1)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    deadline = time.monotonic() + 3
+    while not found and time.monotonic() < deadline:
+        time.sleep(0.02)
+    client.disconnect()
+    client.loop_stop()
+    return found[0] if found else None
+
+
+def _eventually(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not come true in time"
+        time.sleep(0.1)
