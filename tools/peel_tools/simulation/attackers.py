@@ -144,9 +144,9 @@ def _replay(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def _tampering(piece: Piece, shop: Workshop) -> list[Piece]:
-    """One bit of number, content or tag."""
+    """One bit of the number, far up so that it does not become 0, of the content or of the tag."""
     frame = bytearray(piece.frame)
-    frame[int(shop.rng.integers(10, len(frame)))] ^= 1 << int(shop.rng.integers(8))
+    frame[int(shop.rng.integers(14, len(frame)))] ^= 1 << int(shop.rng.integers(8))
     return [piece.turned("tampering", bytes(frame))]
 
 

@@ -9,10 +9,15 @@ from dataclasses import dataclass, replace
 from peel_core import Profile
 from peel_core.primitives import FLAG_UNSEALED, ascon_seal, codeword, unpack
 
-__all__ = ["HONEST", "Identity", "Piece", "pack_trits", "sealed_frame", "unsealed_frame"]
+__all__ = ["HONEST", "Identity", "Piece", "digest_of", "noisy_codeword", "pack_trits", "sealed_frame", "unsealed_frame"]
 
 HONEST = "honest"
 _TAG_BYTES = 8
+
+
+def digest_of(frame: bytes) -> bytes:
+    """16 bytes that tell a frame from all others."""
+    return hashlib.blake2b(frame, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,8 @@ class Piece:
 
     @property
     def digest(self) -> bytes:
-        """Tells this piece from all others, as the gateway's quarantine does."""
-        return hashlib.blake2b(self.frame, digest_size=16).digest()
+        """Tells this piece from all others."""
+        return digest_of(self.frame)
 
     def turned(self, kind: str, frame: bytes, *, alone: bool = False, last: bool = False) -> Piece:
         """What an attack made of this piece."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from peel_gateway.verdict import Verdict
 from peel_tools.simulation.attackers import ATTACKS
-from peel_tools.simulation.piece import HONEST
+from peel_tools.simulation.piece import HONEST, digest_of
 
 __all__ = ["Findings", "KindFindings", "judge"]
 
@@ -85,22 +85,25 @@ def judge(truth: Path, store: Path) -> Findings:
     connection = sqlite3.connect(f"{truth.resolve().as_uri()}?mode=ro", uri=True)
     try:
         connection.execute("ATTACH ? AS gateway", (f"{store.resolve().as_uri()}?mode=ro",))
-        connection.execute("BEGIN")  # one consistent view of each file
         return _Referee(connection).findings()
     finally:
         connection.close()
 
 
-_SENT = """
+_VIEWS = """
     CREATE TEMP VIEW sent AS
-    SELECT report.*, message.acknowledged AS acked FROM report JOIN message ON message.id = report.message
+    SELECT report.*, message.acknowledged AS acked FROM report JOIN message ON message.id = report.message;
+    CREATE TEMP TABLE refused (digest BLOB PRIMARY KEY, verdict INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT OR IGNORE INTO temp.refused SELECT digest(raw), verdict FROM gateway.exposure WHERE verdict != {statistics};
 """
 
 
 class _Referee:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        connection.execute(_SENT)
+        connection.create_function("digest", 1, digest_of, deterministic=True)
+        connection.executescript(_VIEWS.format(statistics=int(Verdict.STATISTICS)))
+        connection.execute("BEGIN")  # one consistent view of each file
 
     def _one(self, query: str, *values: object) -> int:
         return int(self._connection.execute(query, values).fetchone()[0] or 0)
@@ -165,9 +168,7 @@ class _Referee:
             _ACCEPTED,
         )
         # Reports that never reached the log: their bytes are among the exposures.
-        return logged + self._one(
-            "SELECT COUNT(*) FROM sent JOIN gateway.exposure USING (digest) WHERE kind = ?", HONEST
-        )
+        return logged + self._one("SELECT COUNT(*) FROM sent JOIN temp.refused USING (digest) WHERE kind = ?", HONEST)
 
     def _attacks(self) -> dict[str, KindFindings]:
         kinds: dict[str, KindFindings] = {}
@@ -179,8 +180,7 @@ class _Referee:
         """Look each distinct bad piece up among the exposures. A replay leaves none: it must merely not count."""
         rows = self._connection.execute(
             """SELECT kind, verdict, COUNT(*) FROM
-                   (SELECT DISTINCT kind, sent.digest, exposure.verdict FROM sent
-                    LEFT JOIN gateway.exposure USING (digest) WHERE bad AND acked)
+                   (SELECT DISTINCT kind, digest, verdict FROM sent LEFT JOIN temp.refused USING (digest) WHERE bad AND acked)
                GROUP BY kind, verdict"""
         )
         for name, verdict, count in rows:
