@@ -74,7 +74,7 @@ def _facts(case: Case, row: int) -> dict[str, Any]:
         return {"code": CODE_NAMES[code]}
     if verdict in (Verdict.REVOKED, Verdict.UNSEALED, Verdict.STALE):
         return {}
-    facts = {"code": CODE_NAMES[code]} if code else _content(case, row)
+    facts: dict[str, Any] = {"code": CODE_NAMES[code]} if code else _content(case, row)
     if verdict == Verdict.FLOOD:
         facts["last_allowed"] = int(case.allowed[row])
     return facts

@@ -30,13 +30,14 @@ def test_repeats_match_a_plain_loop(reports: list[tuple[int, int, int]], log: di
     bodies = np.array([log.get((device, number), 0) for device, number, _ in reports], np.int64)
     seen = dict(log)
     expected = []
-    for device, number, body in reports:
-        if (device, number) not in seen:
-            seen[device, number] = body
+    for *key, content in reports:
+        if tuple(key) not in seen:
+            seen[key[0], key[1]] = content
             expected.append(Repeat.FRESH)
         else:
-            expected.append(Repeat.SAME if seen[device, number] == body else Repeat.OTHER)
-    assert repeats(*columns, logged, bodies).tolist() == expected
+            expected.append(Repeat.SAME if seen[key[0], key[1]] == content else Repeat.OTHER)
+    device, number, body = columns
+    assert repeats(device, number, body, logged, bodies).tolist() == expected
 
 
 def test_numbers_grow_with_time_and_never_run_out_of_range() -> None:
@@ -91,7 +92,8 @@ def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(
     rng = np.random.default_rng(8)
     lab = make_lab(profiles[0](4, quota=16))
     lab.engine = lab.make_engine(number_allowance=0)
-    number, level, counts = 1, 16.0, {}
+    counts: dict[str, int] = {}
+    number, level = 1, 16.0
     for _ in range(300):
         step = float(rng.exponential(60))
         lab.now += step

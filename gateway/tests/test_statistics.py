@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from peel_core import index_many
+from peel_gateway.book import Book
 from peel_gateway.estimate import estimates
 from peel_gateway.recount import recount
 from peel_gateway.store import ExposureFilter
@@ -39,6 +40,25 @@ def test_a_device_that_always_says_plus(lab: Any, restart: bool) -> None:
     (whole,) = estimates(lab.store, lab.profiles[0])
     assert (whole.n, whole.withdrawn) == (90, counts["accepted"] - 90)
     assert recount(lab.store, lab).agrees
+
+
+def test_the_copy_in_memory_is_the_store(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    """After any batch, what the engine remembers is what it would read from the file."""
+    lab = make_lab(profiles[0](4), profiles[1](3), devices=6)
+    for number in range(1, 121, 6):
+        numbers = [n for n in range(number, number + 6) if n % 7]
+        batch = [lab.sealed(1, n) for n in numbers] + [lab.sealed(2, n, 1) for n in numbers]
+        batch += [frame for device in (3, 4, 5, 6) for frame in lab.frames(device, numbers, reading=1)]
+        lab.send(batch + lab.frames(5, [500], rule=7) * (number == 61))
+        book = lab.engine._book
+        with lab.store.begin() as transaction:
+            again = Book.load(lab.keyring, {}, transaction)
+        assert {name: column.tolist() for name, column in book.states.items()} == {
+            name: column.tolist() for name, column in again.states.items()
+        }
+        for mine, theirs in zip(book.evidence + book.totals, again.evidence + again.totals, strict=True):
+            assert mine.tolist() == theirs.tolist()
+    assert lab.store.counts().withdrawn_devices == 3
 
 
 def test_withdrawal_changes_the_estimate_and_says_so(lab: Any) -> None:
@@ -107,7 +127,11 @@ def test_gaps_know_the_attribute_of_what_never_came(lab: Any) -> None:
     assert gaps.number.tolist() == list(range(11, 21))
     expected = index_many(lab.profiles[0], np.ones(10), np.repeat(lab.index[:1], 10, axis=0), np.arange(11, 21))
     assert gaps.index.tolist() == expected.tolist()
-    assert lab.send(lab.frames(1, [15])) == {"accepted": 1}  # late, and still welcome
+    fresh = lab.store.evidence().counts[:, 4].sum()
+    assert lab.send(lab.frames(1, [15])) == {
+        "accepted": 1
+    }  # late, and still welcome, but its attribute was known by then
+    assert lab.store.evidence().counts[:, 4].sum() == fresh
     assert recount(lab.store, lab).agrees
 
 
