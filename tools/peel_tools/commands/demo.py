@@ -1,0 +1,89 @@
+"""`peel demo`: the main job on this machine, from simulated sensors to estimates."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from peel_gateway.registry import FleetError
+from peel_tools.broker import BrokerError
+from peel_tools.commands.simulate import attack_option, stopping_on_signals
+from peel_tools.demonstration import DEFAULT_ATTACKS, Demonstration
+from peel_tools.gateway_process import GatewayError
+from peel_tools.live import LiveSummary
+from peel_tools.simulation.publisher import PublisherError
+from peel_tools.simulation.session import Plan
+from peel_tools.simulation.truth import TruthError
+
+__all__ = ["demo"]
+
+_BROKERS = {"auto": None, "mosquitto": False, "embedded": True}
+
+
+@click.command()
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this time; by default Ctrl-C stops."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object on the last line of stdout; all else goes to stderr."
+)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep everything here; continues what is there.",
+)
+@click.option("--devices", type=click.IntRange(1), default=200, show_default=True, help="Simulated devices.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), default=1000.0, show_default=True, help="Reports per second."
+)
+@click.option("--seed", type=click.IntRange(0), help="Makes the fleet's side repeatable.")
+@click.option(
+    "--broker", type=click.Choice(list(_BROKERS)), default="auto", help="mosquitto, or amqtt in a process of its own."
+)
+@attack_option
+def demo(
+    seconds: float | None,
+    as_json: bool,
+    folder: Path | None,
+    devices: int,
+    rate: float,
+    seed: int | None,
+    broker: str,
+    shares: dict[str, float],
+) -> None:
+    """Broker, gateway and a simulated fleet with attackers on this machine, all at once.
+
+    Prints where the API is and a live summary; Ctrl-C stops everything. At the end the gateway's database is held against the
+    simulation's own truth: what was published, accepted, exposed by cause, honest yet exposed, lost, counted twice. Exit code 0 when
+    all of it is as it must be.
+    """
+    plan = Plan(rate=rate, shares=shares or DEFAULT_ATTACKS, seed=seed)
+    show = LiveSummary(sys.stderr if as_json else sys.stdout)
+    demonstration = Demonstration(
+        folder=folder, devices=devices, plan=plan, embedded=_BROKERS[broker], on_progress=show.progress
+    )
+    # A supervisor's SIGTERM must not leave broker and gateway behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ExitStack() as undo:
+            undo.callback(demonstration.stop)
+            show.say("starting broker, gateway and fleet")
+            demonstration.start()
+            stopping_on_signals(undo, demonstration.session.simulation)
+            show.begin(demonstration, until=None if seconds is None else time.monotonic() + seconds)
+            outcome = demonstration.run(seconds)
+            show.end(outcome)
+    except (BrokerError, FleetError, GatewayError, PublisherError, TruthError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(outcome.table()))
+    if not outcome.findings.exact:
+        click.echo("Error: the gateway's numbers are not those of the simulation; see above", err=True)
+        sys.exit(1)

@@ -1,0 +1,199 @@
+"""`peel simulate`: a fleet that exists only here, against a broker that is real."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from peel_core import Secret
+from peel_gateway.registry import Fleet, FleetError
+from peel_tools.simulation.attackers import ATTACKS, parse_attack
+from peel_tools.simulation.publisher import BrokerAddress, PublisherError
+from peel_tools.simulation.runner import Progress, Simulation
+from peel_tools.simulation.session import Plan, Session, true_means
+from peel_tools.simulation.traces import TraceError
+from peel_tools.simulation.truth import TruthError
+
+__all__ = ["attack_option", "simulate", "stopping_on_signals"]
+
+_DRAIN_SECONDS = 30.0
+
+
+def _attack_epilog() -> str:
+    rows = []
+    for attack in ATTACKS.values():
+        what = "devices" if attack.by_device else "reports"
+        rows.append(f"  {attack.name:<15} {what:<8} {attack.layer or '-':<11} {attack.help}")
+    return "\b\nAttacks: kind, share of what, the layer that must expose it\n" + "\n".join(rows)
+
+
+def _parse_attacks(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, float]:
+    try:
+        return dict(parse_attack(value) for value in values)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+attack_option = click.option(
+    "--attack",
+    "shares",
+    multiple=True,
+    metavar="KIND=SHARE",
+    callback=_parse_attacks,
+    help="Attackers; may be repeated.",
+)
+
+
+def _password(path: Path | None) -> Secret | None:
+    if path is None:
+        return None
+    if path.stat().st_mode & 0o077:
+        raise click.BadParameter(f"{path} can be read by others; run chmod 600 {path}", param_hint="--password-file")
+    return Secret(path.read_bytes().strip())
+
+
+def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
+    """Let the first Ctrl-C (or SIGTERM) end the run in order; a second one ends it at once."""
+
+    def stop(number: int, frame: object) -> None:
+        simulation.stop()
+        for each, before in handlers.items():
+            signal.signal(each, before)
+
+    handlers = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    undo.callback(lambda: [signal.signal(each, before) for each, before in handlers.items()])
+
+
+@click.command(epilog=_attack_epilog())
+@click.option(
+    "--fleet", "folder", type=click.Path(path_type=Path, file_okay=False), default="fleet", help="Fleet folder."
+)
+@click.option("--broker", default="127.0.0.1:1883", show_default=True, help="host:port, mqtt://… or mqtts://…")
+@click.option("--user", default="", help="User name for the broker.")
+@click.option(
+    "--password-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Password for the broker."
+)
+@click.option(
+    "--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="PEM file with the broker's CA."
+)
+@click.option("--devices", type=click.IntRange(1), help="How many of the fleet's devices take part; all by default.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True, help="Reports per second."
+)
+@click.option("--reports", type=click.IntRange(1), help="Stop after this many reports.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this time.")
+@attack_option
+@click.option(
+    "--csv",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Readings; columns named like attributes.",
+)
+@click.option(
+    "--truth", type=click.Path(path_type=Path, dir_okay=False), help="Truth file; FLEET/simulation.sqlite by default."
+)
+@click.option("--seed", type=click.IntRange(0), help="Makes the run repeatable; drawn by default.")
+@click.option(
+    "--burst", type=click.IntRange(1, 1000), default=1, show_default=True, help="Reports a device sends in one message."
+)
+@click.option(
+    "--connections", type=click.IntRange(1, 1000), default=4, show_default=True, help="MQTT connections to share."
+)
+@click.option(
+    "--power-cut", type=click.FloatRange(0, 1), default=0.0, help="Chance of a power cut after a device's message."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+def simulate(
+    folder: Path,
+    broker: str,
+    user: str,
+    password_file: Path | None,
+    ca: Path | None,
+    devices: int | None,
+    rate: float,
+    reports: int | None,
+    seconds: float | None,
+    shares: dict[str, float],
+    csv: Path | None,
+    truth: Path | None,
+    seed: int | None,
+    burst: int,
+    connections: int,
+    power_cut: float,
+    as_json: bool,
+) -> None:
+    """Run a simulated fleet, attackers included, against a broker.
+
+    Devices take their report numbers within the profile's quota, encode with the real core and publish at QoS 1. What was sent, by whom,
+    and what the broker acknowledged is written to the truth file, which also keeps each device's numbers: run again with the same
+    file to continue; what was not acknowledged is sent again first. Ctrl-C stops in order.
+    """
+    plan = Plan(
+        rate=rate, shares=shares, seed=seed, devices=devices, burst=burst, connections=connections, power_cut=power_cut, csv=csv
+    )  # fmt: skip
+    try:
+        address = BrokerAddress.parse(broker, ca=ca, user=user, password=_password(password_file))
+        show = _Progress(reports, seconds)
+        session = Session(Fleet(folder), address, truth or folder / "simulation.sqlite", plan, on_progress=show)
+        with ExitStack() as undo:
+            undo.enter_context(session)
+            undo.enter_context(show)
+            stopping_on_signals(undo, session.simulation)
+            session.simulation.run(reports=reports, seconds=seconds)
+            drained = session.simulation.drain(_DRAIN_SECONDS)
+            _report(session, as_json)
+    except (FleetError, PublisherError, TraceError, TruthError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if not drained:
+        click.echo(
+            "Error: the broker has not acknowledged everything; run again with the same truth to send the rest",
+            err=True,
+        )
+        sys.exit(1)
+
+
+class _Progress(ExitStack):
+    """A progress bar on stderr, where that is a terminal."""
+
+    def __init__(self, reports: int | None, seconds: float | None) -> None:
+        super().__init__()
+        self._by_time = reports is None
+        length = reports if reports is not None else round(1000 * seconds) if seconds else None
+        hidden = length is None or not sys.stderr.isatty()
+        self._bar = click.progressbar(length=length or 0, label="publishing", file=sys.stderr, hidden=hidden)
+        self._at = 0
+        self.enter_context(self._bar)
+
+    def __call__(self, progress: Progress) -> None:
+        now = round(1000 * progress.seconds) if self._by_time else progress.published
+        self._bar.update(now - self._at)
+        self._at = now
+
+
+def _report(session: Session, as_json: bool) -> None:
+    progress = session.simulation.progress
+    kinds = session.truth.published()
+    if as_json:
+        table = {
+            "published": progress.published,
+            "acknowledged": sum(kinds.values()),
+            "resent_messages": progress.resent,
+            "seconds": round(progress.seconds, 3),
+            "held_back_by_quota": progress.held_back,
+            "by_kind": kinds,
+            "means": {profile.name: true_means(session.truth, profile) for profile in session.profiles},
+            "truth": str(session.truth.path),
+        }
+        click.echo(json.dumps(table))
+        return
+    rate = progress.published / progress.seconds if progress.seconds else 0.0
+    click.echo(f"published {progress.published} reports in {progress.seconds:.1f} s ({rate:.0f}/s)")
+    if progress.held_back:
+        click.echo("the profile's quota holds the devices below this rate; more devices, or a larger quota, allow more")
+    click.echo(f"acknowledged so far, by kind: {', '.join(f'{kind} {count}' for kind, count in kinds.items())}")
+    click.echo(f"truth: {session.truth.path}")

@@ -1,0 +1,180 @@
+"""The whole system on one machine: broker, gateway process, simulated fleet with attackers, referee."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from peel_gateway.registry import Fleet
+from peel_tools.broker import Broker
+from peel_tools.gateway_process import GatewayError, GatewayProcess
+from peel_tools.simulation.publisher import BrokerAddress
+from peel_tools.simulation.referee import Findings, judge
+from peel_tools.simulation.runner import Progress
+from peel_tools.simulation.session import Plan, Session, true_means
+
+__all__ = ["DEFAULT_ATTACKS", "Demonstration", "Outcome"]
+
+DEFAULT_ATTACKS = {
+    "garbage": 0.01, "truncation": 0.01, "stranger": 0.01, "foreign": 0.01, "forgery": 0.01, "tampering": 0.01,
+    "negation": 0.01, "splice": 0.01, "replay": 0.01, "loss": 0.01,
+    "reuse": 0.01, "flood": 0.01, "budget": 0.01, "target": 0.02, "encoder": 0.01, "noise": 0.01,
+    "stuck": 0.03, "biased": 0.02, "overreport": 0.05, "hide_minus": 0.02, "hide_attribute": 0.02,
+}  # fmt: skip
+"""About every tenth device and every tenth report is an attacker's."""
+
+_FLEET_NAME = "demo"
+_CATEGORICAL_SHARE = 0.2
+_HTTP_PORT = 8420
+_DRAIN_SECONDS = 30.0
+_SETTLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a demonstration ends with."""
+
+    findings: Findings
+    estimates: list[dict[str, Any]]
+    """Each estimate of the gateway beside the truth."""
+
+    def table(self) -> dict[str, Any]:
+        """As JSON wants it."""
+        return self.findings.table() | {"estimates": self.estimates}
+
+
+class Demonstration:
+    """Everything between `start` and `stop`, in a folder of its own.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where everything is kept; a temporary folder, removed at the end, when not given.
+    embedded : bool, optional
+        Which broker: see `peel_tools.broker.Broker`.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path | None,
+        devices: int,
+        plan: Plan,
+        embedded: bool | None = None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self._folder = folder
+        self._devices = devices
+        self._plan = plan
+        self._embedded = embedded
+        self._on_progress = on_progress
+        self._undo = ExitStack()
+
+    def start(self) -> None:
+        """Bring everything up; what was started is stopped again when something fails."""
+        with ExitStack() as undo:
+            self.folder = self._prepare(undo)
+            fleet = self._fleet()
+            self.broker = Broker(embedded=self._embedded)
+            undo.callback(self.broker.close)
+            self.broker.start()
+            self.gateway = GatewayProcess(
+                fleet=fleet.folder,
+                folder=self.folder,
+                broker_port=self.broker.port,
+                settings={"http_port": _free_http_port()},
+            )
+            undo.callback(self.gateway.kill)
+            self.gateway.start()
+            self.session = Session(
+                fleet,
+                BrokerAddress(host=self.broker.host, port=self.broker.port),
+                self.folder / "truth.sqlite",
+                self._plan,
+                on_progress=self._on_progress,
+            )
+            undo.enter_context(self.session)
+            self._undo = undo.pop_all()
+
+    def stop(self) -> None:
+        """Stop everything and remove what was temporary. Safe to call twice."""
+        self._undo.close()
+
+    def run(self, seconds: float | None) -> Outcome:
+        """Let the fleet report, wait until the gateway has heard all of it, and compare."""
+        self.session.simulation.run(seconds=seconds)
+        self.session.simulation.drain(_DRAIN_SECONDS)
+        findings = self._settled()
+        estimates = self.estimates()
+        code = self.gateway.stop()
+        if code != 0:
+            raise GatewayError(f"the gateway ended with code {code}; end of its log:\n{self.gateway.log_tail()}")
+        return Outcome(findings, estimates)
+
+    def _settled(self) -> Findings:
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while True:
+            findings = judge(self.session.truth.path, self.gateway.store_path)
+            if findings.settled or time.monotonic() > deadline:
+                return findings
+            if self.gateway.pid is None:
+                raise GatewayError(f"the gateway has ended; end of its log:\n{self.gateway.log_tail()}")
+            time.sleep(0.5)
+
+    def estimates(self) -> list[dict[str, Any]]:
+        """What the gateway's API says, and the mean of what honest devices read."""
+        answer = self.gateway.ask("/api/estimates")
+        if answer is None:
+            raise GatewayError(f"the gateway does not answer; end of its log:\n{self.gateway.log_tail()}")
+        means = {profile.name: true_means(self.session.truth, profile) for profile in self.session.profiles}
+        return [
+            {
+                "profile": item["profile"],
+                **{key: row[key] for key in ("name", "unit", "n", "value", "low", "high")},
+                "truth": means[item["profile"]][row["name"]],
+                "before_withdrawal": row["before_withdrawal"]["value"],
+            }
+            for item in answer["items"]
+            for row in item["estimates"]
+        ]
+
+    def _prepare(self, undo: ExitStack) -> Path:
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return self._folder.resolve()
+        folder = Path(tempfile.mkdtemp(prefix="peel-demo-"))
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def _fleet(self) -> Fleet:
+        """The fleet in the folder: the one that is there, or a new one."""
+        folder = self.folder / "fleet"
+        if (folder / "fleet.toml").exists():
+            return Fleet(folder)
+        with as_file(files("peel_tools.simulation.profiles")) as profiles:
+            fleet = Fleet.create(folder, _FLEET_NAME, sorted(profiles.glob("*.toml")))
+        categorical = round(_CATEGORICAL_SHARE * self._devices)
+        fleet.add("greenhouse", count=self._devices - categorical)
+        if categorical:
+            fleet.add("vents", count=categorical)
+        return fleet
+
+
+def _free_http_port() -> int:
+    """The gateway's usual port, or any other when that is taken."""
+    for port in (_HTTP_PORT, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no free port on loopback")

@@ -1,0 +1,1 @@
+"""The demonstration's profiles, as files."""

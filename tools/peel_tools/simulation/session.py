@@ -1,0 +1,138 @@
+"""A simulation put together: fleet folder, truth file and broker in, a run that can be started and stopped out."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from peel_core import Keyring, Profile
+from peel_gateway.registry import ACTIVE, Device, Fleet, Snapshot
+from peel_tools.simulation.fleet import SimulatedFleet
+from peel_tools.simulation.publisher import BrokerAddress, Publisher
+from peel_tools.simulation.runner import Progress, Simulation
+from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, Traces, from_q15
+from peel_tools.simulation.truth import Truth
+
+__all__ = ["Plan", "Session", "true_means"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to simulate."""
+
+    rate: float = 1000.0
+    """Reports per second, all devices and attackers together."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Attacks by kind."""
+    seed: int | None = None
+    """The same seed makes the same run; None draws one. A truth file that is continued keeps its own."""
+    devices: int | None = None
+    """How many of the fleet's active devices take part; None for all."""
+    burst: int = 4
+    """Reports that a device makes at a time and sends in one message."""
+    connections: int = 4
+    """MQTT connections that the devices share."""
+    power_cut: float = 0.0
+    """Probability that a device loses its power after a burst."""
+    csv: Path | None = None
+    """Readings from this file instead of the built-in traces."""
+
+
+class Session:
+    """A simulation between `start` and `stop`. ValueError, TraceError, TruthError and FleetError say what cannot work."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        broker: BrokerAddress,
+        truth: Path,
+        plan: Plan,
+        *,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        snapshot = _taking_part(fleet.snapshot(), plan.devices)
+        self.profiles = snapshot.profiles
+        self.truth = Truth(truth)
+        try:
+            seed = int(self.truth.settle("seed", str(secrets.randbits(63) if plan.seed is None else plan.seed)))
+            self._fleet = SimulatedFleet(
+                snapshot,
+                {profile.name: _traces(profile, plan.csv, seed) for profile in self.profiles},
+                self.truth,
+                shares=plan.shares,
+                seed=seed,
+                burst=plan.burst,
+                power_cut=plan.power_cut,
+                now=time.monotonic(),
+            )
+        except BaseException:
+            self.truth.close()
+            raise
+        self._publisher = Publisher(broker, connections=min(plan.connections, self._fleet.size))
+        self.simulation = Simulation(self._fleet, self._publisher, self.truth, rate=plan.rate, on_progress=on_progress)
+
+    def start(self) -> None:
+        """Connect to the broker; PublisherError when it is not there."""
+        try:
+            self._publisher.start()
+        except BaseException:
+            self.truth.close()
+            raise
+
+    def stop(self) -> None:
+        """Disconnect and close the truth."""
+        self._publisher.stop()
+        self.truth.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
+    """The fleet as its first active devices alone."""
+    active = [device for device in snapshot.devices if device.state == ACTIVE]
+    if count is not None and count > len(active):
+        raise ValueError(
+            f"{count} devices: the fleet has {len(active)} active ones; `peel fleet add --count N` makes more"
+        )
+    if not active:
+        raise ValueError("the fleet has no active device; `peel fleet add` makes some")
+    chosen = active if count is None else _spread(active, count)
+    ring = snapshot.keyring
+    mine = np.isin(ring.device_ids, [device.id for device in chosen])
+    keyring = Keyring(
+        ring.profiles, ring.device_ids[mine], ring.profile_of[mine], ring.seal_keys[mine], ring.index_keys[mine]
+    )
+    used = {device.profile for device in chosen}
+    profiles = tuple(profile for profile in snapshot.profiles if profile.name in used)
+    return replace(snapshot, profiles=profiles, devices=tuple(chosen), keyring=keyring)
+
+
+def _spread(items: list[Device], count: int) -> list[Device]:
+    """`count` items at even distances, so that each profile keeps its share."""
+    return [items[place * len(items) // count] for place in range(count)]
+
+
+def _traces(profile: Profile, csv: Path | None, seed: int) -> Traces:
+    return BuiltInTraces(profile, seed) if csv is None else CsvTraces(profile, csv, seed)
+
+
+def true_means(truth: Truth, profile: Profile) -> dict[str, float]:
+    """The mean of the readings behind all acknowledged honest reports, in each attribute's unit; for kRR each category's share."""
+    _, means = truth.means(profile.id, profile.k)
+    if profile.mechanism == "krr":
+        return dict(zip(profile.categories, means.tolist(), strict=True))
+    return {a.name: value for a, value in zip(profile.attributes, from_q15(profile, means).tolist(), strict=True)}
