@@ -95,13 +95,12 @@ def _shares(name: str, events: Ints, most: float, not_least: float, weight: floa
     yield _Family(f"{name}: too few", trials - events, trials, not_least, weight)
 
 
-def _log_wealths(family: _Family) -> Floats:
-    """Log wealth per fraction, float64[D, B, fractions]."""
+def _log_wealths(events: Ints, trials: Ints, bound: float) -> Floats:
+    """Log wealth per fraction: counts of any shape, one more axis behind."""
     fractions = np.array(FRACTIONS)
-    gain = np.log1p(fractions * (1 - family.bound) / family.bound)
+    gain = np.log1p(fractions * (1 - bound) / bound)
     loss = np.log1p(-fractions)
-    misses = family.trials - family.events
-    return np.asarray(family.events[..., None] * gain + misses[..., None] * loss)
+    return np.asarray(events[..., None] * gain + (trials - events)[..., None] * loss)
 
 
 def log_wealth(profile: Profile, counts: Ints) -> Floats:
@@ -120,21 +119,27 @@ def log_wealth(profile: Profile, counts: Ints) -> Floats:
     """
     total = np.full(len(counts), -np.inf)
     for family in _families(profile, counts):
-        logs = _log_wealths(family)
+        logs = _log_wealths(family.events, family.trials, family.bound)
         share = family.weight / (logs.shape[1] * logs.shape[2])
         total = np.logaddexp(total, np.logaddexp.reduce(logs, axis=(1, 2)) + np.log(share))
     return total
 
 
 def crossed(profile: Profile, counts: Ints, alpha: float) -> npt.NDArray[np.bool_]:
-    """Which devices' wealth has reached 1/alpha, bool[D]. Cheap where no single bet has: a mean is no more than its largest part."""
+    """Which devices' wealth has reached 1/alpha, bool[D].
+
+    A mean is no more than its largest part, so the sum is taken only for devices with a single bet that high. And a bet is high only on a
+    face that came more often than its bound allows, often enough for the greatest possible gain of 1/bound each time.
+    """
     limit = -np.log(alpha)
-    peak = np.full(len(counts), -np.inf)
+    suspect = np.zeros(len(counts), np.bool_)
     for family in _families(profile, counts):
-        np.maximum(peak, _log_wealths(family).max(axis=(1, 2)), out=peak)
-    suspects = np.flatnonzero(peak >= limit)
+        likely = (family.events * -np.log(family.bound) >= limit) & (family.events > family.bound * family.trials)
+        device = np.nonzero(likely)[0]
+        logs = _log_wealths(family.events[likely], family.trials[likely], family.bound)
+        suspect[device[logs.max(axis=1) >= limit]] = True
     result = np.zeros(len(counts), np.bool_)
-    result[suspects] = log_wealth(profile, counts[suspects]) >= limit
+    result[suspect] = log_wealth(profile, counts[suspect]) >= limit
     return result
 
 
@@ -142,7 +147,8 @@ def strongest(profile: Profile, counts: Ints) -> Bet:
     """Return the bet that adds most to the wealth of one device, counts int64[k, 6]."""
     best, most = None, -np.inf
     for family in _families(profile, counts[None]):
-        logs = np.logaddexp.reduce(_log_wealths(family)[0], axis=1) + np.log(family.weight / family.events.shape[1])
+        logs = np.logaddexp.reduce(_log_wealths(family.events, family.trials, family.bound)[0], axis=1)
+        logs += np.log(family.weight / family.events.shape[1])
         index = int(np.argmax(logs))
         if logs[index] > most:
             most = float(logs[index])
