@@ -118,6 +118,8 @@ class SqliteStore(Store):
             )
 
     def _migrate(self, bucket_seconds: int | None) -> None:
+        if self._writer.execute("PRAGMA user_version").fetchone() == (VERSION,):
+            return  # a reader needs no lock, and no room on the disk
         with self._write(self._writer):
             (version,) = self._writer.execute("PRAGMA user_version").fetchone()
             for step in MIGRATIONS[version:]:
@@ -264,9 +266,9 @@ class SqliteStore(Store):
             generation=generation,
         )
 
-    def recount_rows(self) -> Iterator[Difference]:
+    def recount_rows(self) -> list[Difference]:
         with self._read() as connection:
-            yield from differences(connection, self.bucket_seconds)
+            return list(differences(connection, self.bucket_seconds))
 
     def check(self) -> None:
         with self._read() as connection:

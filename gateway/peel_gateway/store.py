@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -396,8 +396,8 @@ class Store(abc.ABC):
         """Drop log rows older than `before` (Unix seconds), keep their sums; return how many went."""
 
     @abc.abstractmethod
-    def recount_rows(self) -> Iterator[Difference]:
-        """Compare every cached number with the log and yield what differs."""
+    def recount_rows(self) -> list[Difference]:
+        """Compare every cached number with the log and return what differs."""
 
     @abc.abstractmethod
     def check(self) -> None:

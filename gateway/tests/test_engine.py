@@ -218,6 +218,31 @@ def test_two_engines_on_one_file_do_not_overwrite_each_other(lab: Any) -> None:
     assert agrees(lab)
 
 
+def test_a_device_may_change_its_profile_and_come_back(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    lab = make_lab(profiles[0](4), profiles[1](3), devices=2)
+    assert lab.send(lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 41))) == {"accepted": 140}
+    for number in (101, 201, 301):
+        lab.profile_of = 1 - lab.profile_of
+        lab.keyring = Keyring(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
+        lab.engine.load(lab)
+        assert lab.send(lab.frames(1, range(number + 20, number + 100), reading=1)) == {"accepted": 80}
+    assert lab.store.counts().gaps > 0
+    assert agrees(lab)
+
+
+def test_a_device_that_leaves_and_returns_is_remembered(lab: Any) -> None:
+    frames = lab.frames(1, range(1, 21))
+    lab.send(frames)
+    whole = lab.keyring
+    lab.keyring = Keyring(lab.profiles, lab.ids[1:], lab.profile_of[1:], lab.seal[1:], lab.index[1:])
+    lab.engine.load(lab)
+    assert lab.send(frames) == {"device": 20}
+    lab.keyring = whole
+    lab.engine.load(lab)
+    assert lab.send([*frames, lab.sealed(1, 3, minus=0), lab.sealed(1, 3, minus=1)])["reused"] >= 1
+    assert agrees(lab)
+
+
 def test_a_million_unknown_devices_leave_no_state(lab: Any) -> None:
     frame = lab.frames(1, [1])[0]
     for batch in range(5):

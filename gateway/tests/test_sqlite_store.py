@@ -127,6 +127,14 @@ def test_a_locked_database_applies_nothing_and_the_batch_can_be_retried(lab: Any
     assert lab.engine.process(messages).counts == {Verdict.ACCEPTED: 10}
 
 
+def test_a_reader_opens_the_file_while_another_process_writes(lab: Any) -> None:
+    lab.send(lab.frames(1, range(1, 11)))
+    with lab.store.begin():
+        other = SqliteStore(lab.path, timeout=0.05)
+        assert other.counts().verdicts[Verdict.ACCEPTED] == 10
+        other.close()
+
+
 def test_an_exception_within_a_transaction_rolls_back(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from peel_gateway import sqlite_transaction
 
