@@ -62,8 +62,11 @@ class Inbox:
         with self._news:
             self._news.notify()
 
-    def take(self, most: int, *, linger: float, patience: float) -> list[Delivery]:
-        """Wait up to `patience` seconds for a first message, then up to `linger` for others; at most `most` of them."""
+    def take(self, most: int, most_bytes: int, *, linger: float, patience: float) -> list[Delivery]:
+        """Wait up to `patience` seconds for a first message, then up to `linger` for others.
+
+        Returns at most `most` messages with `most_bytes` of payload; a single message may have more.
+        """
         with self._news:
             if not self._waiting and not self._closed:
                 self._news.wait(patience)
@@ -73,7 +76,17 @@ class Inbox:
                 if remaining <= 0 or not self.has_room():  # a full inbox gets no others to wait for
                     break
                 self._news.wait(remaining)
-        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        return self._pop(most, most_bytes)
+
+    def _pop(self, most: int, most_bytes: int) -> list[Delivery]:
+        batch: list[Delivery] = []
+        size = 0
+        while self._waiting and len(batch) < most:
+            size += len(self._waiting[0].message.payload)
+            if batch and size > most_bytes:
+                break
+            batch.append(self._waiting.popleft())
+        return batch
 
     def release(self, batch: Sequence[Delivery]) -> None:
         """Make room: these messages are stored."""

@@ -79,9 +79,7 @@ class Ingest:
     def _run(self) -> None:
         try:
             while True:
-                batch = self._inbox.take(
-                    self._settings.batch_messages, linger=self._settings.batch_seconds, patience=_IDLE_SECONDS
-                )
+                batch = self._take()
                 while self._chores:
                     self._chores.pop(0)()
                 if batch and not self._store(batch):
@@ -97,6 +95,12 @@ class Ingest:
             _log.exception("ingest failed")
         finally:
             self._on_end()
+
+    def _take(self) -> list[Delivery]:
+        settings = self._settings
+        return self._inbox.take(
+            settings.batch_messages, settings.batch_bytes, linger=settings.batch_seconds, patience=_IDLE_SECONDS
+        )
 
     def _store(self, batch: Sequence[Delivery]) -> bool:
         """Store and acknowledge a batch; False when the service stops before the store recovers."""

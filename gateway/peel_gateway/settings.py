@@ -96,6 +96,12 @@ class Settings:
     )
 
     batch_messages: int = _setting(2048, "Most messages in one transaction.", minimum=1, maximum=65535)
+    batch_bytes: int = _setting(
+        2_097_152,
+        "Most bytes of payload in one transaction; bounds the memory where messages carry many frames.",
+        minimum=1024,
+        maximum=268_435_456,
+    )
     batch_seconds: float = _setting(
         0.1, "How long a message may wait for others to share its transaction.", minimum=0, maximum=60
     )

@@ -1,0 +1,191 @@
+"""Ways to a broker: TLS, passwords, MQTT 3.1.1, and brokers that refuse."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peel_tools.broker import Broker, BrokerTls
+
+
+def make_certificates(folder: Path) -> BrokerTls:
+    """A CA and a certificate for localhost, made by openssl."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+            "-subj", "/CN=test CA", "-keyout", "ca.key", "-out", "ca.pem")  # fmt: skip
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost",
+            "-keyout", "server.key", "-out", "server.csr")  # fmt: skip
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", "2", "-extfile", "names", "-out", "server.pem")  # fmt: skip
+    return BrokerTls(ca=folder / "ca.pem", certificate=folder / "server.pem", key=folder / "server.key")
+
+
+def publish_through(field: Any, broker: Broker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:
+    import paho.mqtt.client as paho
+
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    if "ca" in client_options:
+        client.tls_set(ca_certs=str(client_options["ca"]))
+    if "user" in client_options:
+        client.username_pw_set(client_options["user"], client_options["password"])
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    for sent in [client.publish(topic, payload, qos=1) for topic, payload in messages]:
+        sent.wait_for_publish(20)
+    client.disconnect()
+    client.loop_stop()
+
+
+def test_tls(make_field: Callable[..., Any], tmp_path: Path) -> None:
+    tls = make_certificates(tmp_path)
+    field = make_field(tls=tls)
+    gateway = field.gateway(mqtt_tls="true", mqtt_ca=tls.ca).begin()
+    publish_through(field, field.broker, field.reports(300), ca=tls.ca)
+    field.wait_accepted(gateway, 300)
+    assert gateway.stop() == 0
+
+
+def test_tls_refuses_a_broker_of_another_ca(make_field: Callable[..., Any], tmp_path: Path) -> None:
+    tls = make_certificates(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    field = make_field(tls=tls)
+    settings = {"mqtt_tls": "true", "mqtt_ca": make_certificates(other).ca, "health_broker_seconds": 0}
+    gateway = field.gateway(**settings).begin(connected=False)
+    gateway.wait_for(lambda: any("CERTIFICATE_VERIFY_FAILED" in cause for cause in gateway.summary()["health"]))
+    assert not gateway.summary()["broker"]["connected"]
+
+
+def test_user_and_password(make_field: Callable[..., Any], tmp_path: Path) -> None:
+    password = "correct horse"  # noqa: S105
+    field = make_field(users={"gateway": password})
+    secret = tmp_path / "password"
+    secret.write_text(password + "\n")
+    secret.chmod(0o600)
+    gateway = field.gateway(mqtt_user="gateway", mqtt_password_file=secret).begin()
+    publish_through(field, field.broker, field.reports(50), user="gateway", password=password)
+    field.wait_accepted(gateway, 50)
+    gateway.stop()
+
+    wrong = field.gateway(mqtt_user="gateway", mqtt_password="battery staple", health_broker_seconds=0)  # noqa: S106
+    wrong.begin(connected=False)
+    wrong.wait_for(lambda: any("refused the connection" in cause for cause in wrong.summary()["health"]))
+    wrong.stop()
+    logged = wrong.log_path.read_text()
+    assert password not in logged
+    assert "battery staple" not in logged
+
+
+class _OldBroker:
+    """Stands before a broker and answers a CONNECT of MQTT 5 as one that never heard of it would."""
+
+    def __init__(self, broker: Broker, *, answer: bytes) -> None:
+        self._broker = broker
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.refused = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        first = client.recv(4096)
+        version = first[first.index(b"MQTT") + 4]
+        if version == 5:
+            self.refused += 1
+            client.sendall(self._answer)
+            client.close()
+            return
+        server = socket.create_connection((self._broker.host, self._broker.port))
+        server.sendall(first)
+        threading.Thread(target=_copy, args=(server, client), daemon=True).start()
+        _copy(client, server)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+    except OSError:
+        pass
+    for end in (source, target):
+        end.close()
+
+
+@pytest.fixture(params=[b"\x20\x02\x00\x01", b""], ids=["refuses", "hangs up"])
+def old_broker(request: pytest.FixtureRequest, field: Any) -> Iterator[_OldBroker]:
+    shim = _OldBroker(field.broker, answer=request.param)
+    yield shim
+    shim.close()
+
+
+def test_a_broker_without_mqtt_5(field: Any, old_broker: _OldBroker) -> None:
+    gateway = field.gateway(mqtt_port=old_broker.port).begin()
+    assert old_broker.refused >= 1
+    assert gateway.summary()["broker"]["mqtt"] == "3.1.1"
+    field.publish(field.reports(400))
+    field.wait_accepted(gateway, 400)
+    gateway.kill()
+    field.publish(field.reports(100))
+    gateway.begin()
+    field.wait_accepted(gateway, 500)
+    assert gateway.stop() == 0
+
+
+def test_mqtt_311_with_a_small_window_reads_no_more_than_fits(field: Any) -> None:
+    """MQTT 3.1.1 has no receive maximum: the gateway stops reading, and TCP holds the broker back."""
+    gateway = field.gateway(mqtt_protocol="3.1.1", mqtt_window=50, batch_messages=10).begin()
+    seen: list[int] = []
+    watching = threading.Event()
+
+    def watch() -> None:
+        while not watching.is_set():
+            seen.append(gateway.summary()["inbox"]["pending"])
+            time.sleep(0.01)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    field.publish(field.reports(1500))
+    field.wait_accepted(gateway, 1500)
+    watching.set()
+    watcher.join()
+    assert max(seen) <= 50
+
+
+def test_mqtt_5_only_does_not_fall_back(field: Any) -> None:
+    shim = _OldBroker(field.broker, answer=b"\x20\x02\x00\x01")
+    settings = {"mqtt_port": shim.port, "mqtt_protocol": "5", "health_broker_seconds": 0}
+    gateway = field.gateway(**settings).begin(connected=False)
+    gateway.wait_for(lambda: any("Unsupported protocol version" in cause for cause in gateway.summary()["health"]))
+    assert gateway.summary()["broker"]["mqtt"] == "5"
+    shim.close()
+
+
+def test_the_embedded_broker(make_field: Callable[..., Any]) -> None:
+    pytest.importorskip("amqtt")
+    field = make_field(embedded=True)
+    gateway = field.gateway(mqtt_protocol="3.1.1").begin()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 200)
+    assert gateway.stop() == 0

@@ -1,0 +1,234 @@
+"""Worse than bad input: full disk, locked and damaged database, jumping clock, closed doors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import urllib.error
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peel_gateway.verdict import Verdict
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = (
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=False).returncode == 0
+    )
+    if not mounted:
+        pytest.skip("cannot mount a small file system here (needs root)")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def _fill(folder: Path) -> Path:
+    """Write until nothing fits any more."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Any, small_disk: Path) -> None:
+    gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
+    field.publish(field.reports(100))
+    field.wait_accepted(gateway, 100)
+    ballast = _fill(small_disk)
+    field.publish(field.reports(3000))
+    gateway.wait_for(lambda: gateway.summary()["health"])
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        gateway.get("/healthz")
+    assert refused.value.code == 503
+    assert "StoreFull" in refused.value.read().decode()
+    assert gateway.summary()["totals"]["accepted"] < 3100
+
+    ballast.unlink()
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    field.wait_accepted(gateway, 3100)
+    assert gateway.get("/healthz") == {"status": "ok", "causes": []}
+    assert gateway.stop() == 0
+
+
+def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Any, small_disk: Path) -> None:
+    gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
+    ballast = _fill(small_disk)
+    field.publish(field.reports(3000))
+    gateway.wait_for(lambda: gateway.summary()["health"])
+    assert gateway.stop() == 6
+    ballast.unlink()
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    gateway.begin()
+    field.wait_accepted(gateway, 3000)
+
+
+def test_a_locked_database_is_waited_for(field: Any) -> None:
+    gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
+    field.publish(field.reports(50))
+    field.wait_accepted(gateway, 50)
+    holder = sqlite3.connect(gateway.store_path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    field.publish(field.reports(50))
+    gateway.wait_for(lambda: any("StoreLocked" in cause for cause in gateway.summary()["health"]))
+    assert gateway.summary()["totals"]["accepted"] == 50
+    assert 'peel_store_failures_total{kind="StoreLocked"}' in gateway.fetch("/metrics")
+    holder.execute("ROLLBACK")
+    holder.close()
+    field.wait_accepted(gateway, 100)
+    assert gateway.summary()["health"] == []
+
+
+def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
+    """The batch in hand outlives its link: it is stored once, its stale packet identifiers go nowhere."""
+    gateway = field.gateway(store_lock_seconds=0.2).begin()
+    holder = sqlite3.connect(gateway.store_path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    field.publish(field.reports(80))
+    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 80)
+    field.broker.stop()
+    field.broker.start()
+    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 160)  # the same once more
+    holder.execute("ROLLBACK")
+    holder.close()
+    field.wait_accepted(gateway, 80)
+    field.publish(field.reports(40))
+    field.wait_accepted(gateway, 120)
+    assert gateway.stop() == 0
+    counts = field.counts(gateway)
+    assert counts.verdicts[Verdict.ACCEPTED] == 120
+    assert counts.exposed == 0
+
+
+@pytest.mark.parametrize("what", ["random", "sqlite"])
+def test_a_file_that_is_no_database_of_ours_is_left_alone(field: Any, what: str) -> None:
+    gateway = field.gateway()
+    if what == "random":
+        gateway.store_path.write_bytes(os.urandom(8192))
+    else:
+        other = sqlite3.connect(gateway.store_path)
+        other.execute("CREATE TABLE precious (x)")
+        other.commit()
+        other.close()
+    before = gateway.store_path.read_bytes()
+    gateway.start(wait=False)
+    assert gateway.wait_end() == 4
+    assert "database cannot be used" in gateway.log_tail()
+    assert gateway.store_path.read_bytes() == before
+
+
+def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(field: Any) -> None:
+    gateway = field.gateway().begin()
+    field.publish(field.reports(400))
+    field.wait_accepted(gateway, 400)
+    assert gateway.stop() == 0
+    saved = gateway.store_path.with_suffix(".saved")
+    shutil.copy(gateway.store_path, saved)
+    with gateway.store_path.open("r+b") as file:  # all pages but the first: it opens, and fails when used
+        size = file.seek(0, os.SEEK_END)
+        file.seek(4096)
+        file.write(os.urandom(size - 4096))
+    damaged = gateway.store_path.read_bytes()
+    field.publish(field.reports(100))
+    gateway.start(wait=False)
+    assert gateway.wait_end() == 4
+    assert gateway.store_path.read_bytes()[4096:] == damaged[4096:]
+    shutil.copy(saved, gateway.store_path)
+    for leftover in gateway.store_path.parent.glob("peel.sqlite-*"):
+        leftover.unlink()
+    gateway.begin()
+    field.wait_accepted(gateway, 500)
+
+
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="needs faketime to move the clock")
+@pytest.mark.parametrize("jump", ["-90d", "+90d"])
+def test_a_jumping_clock(field: Any, jump: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wall clock of the running gateway jumps, jumps back, and is wrong at a restart: honest reports are accepted."""
+    clock = field.folder / "clock"
+    clock.write_text("+0d")
+    with monkeypatch.context() as patch:
+        patch.setenv("LD_PRELOAD", str(next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))))
+        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(clock))
+        patch.setenv("FAKETIME_NO_CACHE", "1")
+        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        gateway = field.gateway().begin()
+        for step, offset in enumerate(["+0d", jump, "+0d", jump], start=1):
+            clock.write_text(offset)
+            field.publish(field.reports(100))
+            field.wait_accepted(gateway, 100 * step)
+        assert gateway.stop() == 0
+        gateway.begin()
+    field.publish(field.reports(100))
+    field.wait_accepted(gateway, 500)
+    totals = gateway.summary()["totals"]
+    assert (totals["exposed"], totals["verdicts"]["redelivered"]) == (0, 0)
+
+
+def test_a_key_that_others_can_read_keeps_it_from_starting(field: Any) -> None:
+    (field.fleet.folder / "master.key").chmod(0o644)
+    gateway = field.gateway()
+    gateway.start(wait=False)
+    assert gateway.wait_end() == 3
+    assert "chmod 600" in gateway.log_tail()
+    key = (field.fleet.folder / "master.key").read_text().strip()
+    assert key not in gateway.log_path.read_text()
+    assert not gateway.store_path.exists()
+
+
+def test_a_taken_port_and_a_missing_token_keep_it_from_starting(field: Any) -> None:
+    first = field.gateway().begin()
+    second = field.gateway("second", http_port=first.url.rsplit(":", 1)[1])
+    second.start(wait=False)
+    assert second.wait_end() == 5
+    assert "cannot listen on" in second.log_tail()
+    open_door = field.gateway("third", http_host="0.0.0.0")  # noqa: S104
+    open_door.start(wait=False)
+    assert open_door.wait_end() == 5
+    assert "set http.token" in open_door.log_tail()
+
+
+def test_a_wrong_setting_keeps_it_from_starting(field: Any) -> None:
+    gateway = field.gateway(mqtt_window=0)
+    gateway.start(wait=False)
+    assert gateway.wait_end() == 2
+    assert "PEEL_GATEWAY_MQTT_WINDOW: must be between 1 and 65,535" in gateway.log_tail()
+
+
+def test_a_million_unknown_devices_leave_memory_flat(make_field: Callable[..., Any]) -> None:
+    """Frames of ids that nobody registered, as many as fit into large messages; the quarantine is bounded."""
+    field = make_field(persistent=False)
+    gateway = field.gateway(quarantine_pieces=1000, quarantine_bytes=200_000).begin()
+    (_, frame), *_ = field.reports(1)
+
+    def flood(start: int, count: int) -> None:
+        payloads = []
+        for first in range(start, start + count, 5000):
+            frames = (frame[:6] + device.to_bytes(4, "little") + frame[10:] for device in range(first, first + 5000))
+            payloads.append((field.topic(1), b"".join(frames)))
+        field.publish(payloads)
+        gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["device"] >= start - 1000 + count, 240)
+
+    flood(1000, 100_000)
+    before = _resident(gateway.pid)
+    flood(101_000, 900_000)
+    assert _resident(gateway.pid) < before + 64 * 2**20
+    totals = gateway.summary()["totals"]
+    assert totals["verdicts"]["device"] == 1_000_000
+    assert totals["quarantined"] <= 1000
+    assert totals["dropped"]["device"] == 1_000_000 - totals["quarantined"]
+    assert gateway.stop() == 0
+
+
+def _resident(pid: int | None) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
