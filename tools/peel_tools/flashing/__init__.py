@@ -1,0 +1,1 @@
+"""Flashing: put MicroPython, the core, the application and a device's bundle onto a board, and prove that they are there."""

@@ -1,0 +1,73 @@
+"""`peel fleet provision` and `peel firmware flash`."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import click
+
+from peel_tools.boards.errors import BuildError
+from peel_tools.boards.natmod import build_natmod
+from peel_tools.boards.umqtt import umqtt_folder
+from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing.image import flash_esp32, flash_pico
+from peel_tools.flashing.probe import BOARDS
+from peel_tools.flashing.provision import Sources, provision
+from peel_tools.flashing.remote import Remote
+
+__all__ = ["flash", "provision_device"]
+
+_PYTHON_CORE = Path(__file__).parents[3] / "bindings" / "micropython" / "peelcore_py.py"
+
+
+@click.command("provision")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("device")
+@click.option("--port", default="auto", show_default=True, help="Serial port of the board; auto takes the first one.")
+@click.option("--board", required=True, type=click.Choice(sorted(BOARDS)))
+@click.option(
+    "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate (DER) for TLS."
+)
+@click.option(
+    "--module",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A peelcore.mpy, instead of building it.",
+)
+@click.option("--dry-run", is_flag=True, help="Only look at the board and say what would be done.")
+def provision_device(
+    folder: Path, device: str, port: str, board: str, ca: Path | None, module: Path | None, dry_run: bool
+) -> None:
+    """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
+    bundle = folder / "bundles" / f"{device.lower()}.json"
+    try:
+        sources = Sources(
+            umqtt=umqtt_folder(), native=lambda arch: module or build_natmod(arch), python_core=_PYTHON_CORE
+        )
+        provision(Remote(port), board, bundle, sources, click.echo, ca=ca, dry_run=dry_run)
+    except (FlashError, BuildError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@click.command("flash")
+@click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--board", required=True, type=click.Choice(["pico", "pico_w", "esp32"]))
+@click.option("--port", help="Serial port of an ESP32.")
+@click.option(
+    "--chip", default="esp32", show_default=True, type=click.Choice(["esp32", "esp32s2", "esp32s3", "esp32c3"])
+)
+@click.option("--volume", type=click.Path(path_type=Path), help="Where the boot drive of a Pico is mounted.")
+@click.option("--dry-run", is_flag=True, help="Only check, and say what would be done.")
+def flash(image: Path, board: str, port: str | None, chip: str, volume: Path | None, dry_run: bool) -> None:
+    """Write IMAGE, a MicroPython for the board, to it: a .uf2 to a Pico held in BOOTSEL mode, a .bin to an ESP32."""
+    try:
+        if board == "esp32":
+            if port is None:
+                raise FlashError("an ESP32 is flashed over its serial port: name it with --port")
+            flash_esp32(image, port, chip, click.echo, dry_run=dry_run)
+        else:
+            user = getpass.getuser()
+            usual = [Path("/media") / user, Path("/run/media") / user, Path("/Volumes"), Path("/media")]
+            flash_pico(image, [volume] if volume else usual, click.echo, dry_run=dry_run)
+    except FlashError as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,9 @@
+"""What can go wrong between this computer and a board."""
+
+from __future__ import annotations
+
+__all__ = ["FlashError"]
+
+
+class FlashError(Exception):
+    """The board could not be flashed; the message says what is wrong and what to do next."""

@@ -1,0 +1,121 @@
+"""MicroPython itself: a UF2 file copied to a Pico's boot volume, or an image written to an ESP32 by esptool."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from peel_tools.flashing.errors import FlashError
+
+__all__ = ["Uf2", "esptool_command", "find_volume", "flash_esp32", "flash_pico", "read_uf2"]
+
+RP2040_FAMILY = 0xE48BFF56
+RP2350_FAMILY = 0xE48BFF59
+_FAMILIES = {RP2040_FAMILY: "RPI-RP2", RP2350_FAMILY: "RP2350"}
+_BLOCK = struct.Struct("<8I476sI")
+_MAGIC = (0x0A324655, 0x9E5D5157, 0x0AB16F30)
+_FAMILY_FLAG = 0x2000
+_INFO = "INFO_UF2.TXT"
+_ESP32_OFFSETS = {"esp32": "0x1000", "esp32s2": "0x1000", "esp32s3": "0x0", "esp32c3": "0x0"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uf2:
+    """A checked UF2 file: where its bytes go, and for which chip it is."""
+
+    family: int
+    blocks: dict[int, bytes]
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload."""
+        return sum(len(data) for data in self.blocks.values())
+
+
+def read_uf2(path: Path) -> Uf2:
+    """Parse a UF2 file; raise FlashError unless every block is sound and for one known chip."""
+    data = path.read_bytes()
+    if not data or len(data) % _BLOCK.size:
+        raise FlashError(f"{path}: is not a UF2 file: its size is not a multiple of {_BLOCK.size}")
+    blocks: dict[int, bytes] = {}
+    families = set()
+    for number, fields in enumerate(_BLOCK.iter_unpack(data)):
+        first, second, flags, address, count, index, total, family, payload, last = fields
+        if (first, second, last) != _MAGIC or count > len(payload):
+            raise FlashError(f"{path}: block {number} is damaged: download or build the file again")
+        if total != len(data) // _BLOCK.size or index != number:
+            raise FlashError(f"{path}: block {number} says it is {index} of {total}: the file is cut short or mixed up")
+        blocks[address] = payload[:count]
+        families.add(family if flags & _FAMILY_FLAG else 0)
+    if len(families) != 1 or not families <= set(_FAMILIES):
+        raise FlashError(f"{path}: is not for an RP2040 or RP2350: get the MicroPython for your board")
+    return Uf2(family=families.pop(), blocks=blocks)
+
+
+def find_volume(roots: list[Path], family: int) -> Path:
+    """Find the boot volume of a board held in BOOTSEL mode; raise FlashError when there is none or it is another chip's."""
+    found = [info.parent for root in roots if root.is_dir() for info in sorted(root.glob(f"*/{_INFO}"))]
+    found += [root for root in roots if (root / _INFO).is_file()]
+    if not found:
+        raise FlashError(
+            "no board in boot mode: hold BOOTSEL while plugging it in, wait for its drive, or name it with --volume"
+        )
+    for volume in found:
+        if f"Board-ID: {_FAMILIES[family]}" in (volume / _INFO).read_text(errors="replace"):
+            return volume
+    raise FlashError(f"the board at {found[0]} is not the chip that this UF2 is for ({_FAMILIES[family]})")
+
+
+def flash_pico(image: Path, roots: list[Path], say: Callable[[str], None], *, dry_run: bool) -> None:
+    """Copy a UF2 to the board's boot volume; the board then boots into it by itself."""
+    uf2 = read_uf2(image)
+    volume = find_volume(roots, uf2.family)
+    say(f"{image.name}: {uf2.size // 1024} KiB for {_FAMILIES[uf2.family]}, to {volume}")
+    if dry_run:
+        say("dry run: nothing was changed")
+        return
+    try:
+        (volume / image.name).write_bytes(image.read_bytes())
+    except OSError as error:
+        raise FlashError(f"{volume}: {error.strerror}: plug the board in again with BOOTSEL held, and retry") from None
+    say("written; the board boots into it now")
+
+
+def esptool_command(image: Path, port: str, chip: str) -> list[str]:
+    """The esptool command that writes an image."""
+    return [
+        sys.executable, "-m", "esptool", "--chip", chip, "--port", port, "--baud", "460800",
+        "write-flash", "--erase-all", _ESP32_OFFSETS[chip], str(image),
+    ]  # fmt: skip
+
+
+def flash_esp32(image: Path, port: str, chip: str, say: Callable[[str], None], *, dry_run: bool) -> None:
+    """Erase an ESP32 and write an image to it. esptool verifies what it wrote."""
+    if image.read_bytes()[:1] != b"\xe9":
+        raise FlashError(f"{image}: is not an ESP32 image (it does not start with 0xe9): get the .bin for your board")
+    command = esptool_command(image, port, chip)
+    say(" ".join(command[2:]))
+    if dry_run:
+        say("dry run: nothing was changed")
+        return
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise FlashError(_explain_esptool(done.stdout + done.stderr, port, chip))
+    say("written and verified by esptool")
+
+
+def _explain_esptool(output: str, port: str, chip: str) -> str:
+    lowered = output.lower()
+    if "no module named esptool" in lowered:
+        return "esptool is not installed: pip install 'peel-telemetry[firmware]'"
+    if "could not open" in lowered or "port doesn't exist" in lowered:
+        return f"{port} cannot be opened: is the board plugged in, is it this port, does another program use it?"
+    if "this chip is" in lowered or "wrong --chip" in lowered:
+        return f"the board at {port} is not an {chip}: name the right one with --chip"
+    if "failed to connect" in lowered:
+        return f"the chip at {port} does not answer: hold its BOOT button while this starts"
+    return "esptool failed:\n" + "\n".join(output.strip().splitlines()[-3:])

@@ -1,0 +1,84 @@
+"""The plan: which files go where, which of them are there already, and whether there is room."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from peel_tools.flashing.errors import FlashError
+
+__all__ = ["Copy", "application", "check_room", "folders", "outdated"]
+
+FLASH_BLOCK = 4096
+RESERVE_BLOCKS = 16
+"""Room that the ledger, the outbox and LittleFS itself need besides the files."""
+
+_REPOSITORY = Path(__file__).parents[3]
+_FIRMWARE = _REPOSITORY / "firmware"
+_BINDINGS = _REPOSITORY / "bindings" / "micropython"
+_HOST_ONLY = ("interfaces.py",)
+_BOARD_NEEDS = {"pico": ("pico",), "pico_w": ("pico", "pico_w"), "esp32": ("esp32",), "qemu": ("qemu",)}
+_NETWORK_ONLY = ("tcp.py", "wifi.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy:
+    """One file to be on the board."""
+
+    source: Path
+    target: str
+    secret: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.source.stat().st_size
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content."""
+        return hashlib.sha256(self.source.read_bytes()).hexdigest()
+
+
+def application(board: str, *, core: Sequence[Path], umqtt: Path, bundle: Path, ca: Path | None) -> list[Copy]:
+    """All files of a device, in the order of copying: main.py is last, so that half a copy never starts."""
+    if not _FIRMWARE.is_dir():
+        raise FlashError("the firmware's files are not beside this program: run peel from a checkout of the repository")
+    without = _HOST_ONLY if board in ("pico_w", "esp32") else _HOST_ONLY + _NETWORK_ONLY
+    modules = [path for path in sorted((_FIRMWARE / "peel_device").glob("*.py")) if path.name not in without]
+    copies = [Copy(source=path, target=path.name) for path in core]
+    copies += [Copy(source=_BINDINGS / "peel_load.py", target="peel_load.py")]
+    copies += [Copy(source=umqtt / "umqtt" / "simple.py", target="umqtt/simple.py")]
+    copies += [Copy(source=path, target=f"peel_device/{path.name}") for path in modules]
+    copies += [
+        Copy(source=_FIRMWARE / "boards" / f"{name}.py", target=f"boards/{name}.py") for name in _BOARD_NEEDS[board]
+    ]
+    if ca is not None:
+        copies.append(Copy(source=ca, target=ca.name))
+    copies.append(Copy(source=bundle, target="peel.json", secret=True))
+    copies.append(Copy(source=_FIRMWARE / "main.py", target="main.py"))
+    return copies
+
+
+def folders(copies: Sequence[Copy]) -> list[str]:
+    """Folders that the copies need, in order of first use."""
+    return list(dict.fromkeys(copy.target.rsplit("/", 1)[0] for copy in copies if "/" in copy.target))
+
+
+def outdated(copies: Sequence[Copy], present: Mapping[str, Sequence[object]]) -> list[Copy]:
+    """The copies whose target is missing on the board or differs. `present` maps paths to [size, SHA-256]."""
+    return [copy for copy in copies if copy.target not in present or present[copy.target][1] != copy.digest]
+
+
+def check_room(copies: Sequence[Copy], free: int) -> int:
+    """Raise FlashError unless the copies fit into `free` bytes; return what they need."""
+    blocks = sum(-(-copy.size // FLASH_BLOCK) for copy in copies) + RESERVE_BLOCKS
+    needed = blocks * FLASH_BLOCK
+    if needed > free:
+        raise FlashError(
+            f"the board's flash has {free // 1024} KiB free and {needed // 1024} KiB are needed: "
+            "remove files from it, or erase it and flash MicroPython again"
+        )
+    return needed

@@ -1,0 +1,178 @@
+"""Provisioning: make a board with MicroPython into one device of a fleet."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing.plan import Copy, application, check_room, folders, outdated
+from peel_tools.flashing.probe import Facts, check_board, probe
+from peel_tools.flashing.remote import Remote
+
+__all__ = ["Sources", "provision"]
+
+_REBOOT_SECONDS = 20.0
+
+_DIGESTS = """
+import json, os, hashlib
+from binascii import hexlify
+def digest(path):
+    hashed, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        while True:
+            part = file.read(512)
+            if not part:
+                return [size, hexlify(hashed.digest()).decode()]
+            hashed.update(part)
+            size += len(part)
+found = {{}}
+for path in {paths!r}:
+    try:
+        found[path] = digest(path)
+    except OSError:
+        pass
+print(json.dumps(found))
+"""
+
+# The watchdog of a running device cannot be stopped. Without main.py it is not started again after the reset.
+_STAND_ASIDE = """
+import os
+try:
+    os.remove("main.py")
+    print("true")
+except OSError:
+    print("false")
+"""
+
+_SELFTEST = """
+import main, peel_load
+from peel_device import selftest
+from peel_device.files import FlashFiles
+files = FlashFiles()
+settings = main.read_bundle(files)
+board = main.find_board(settings.board)
+selftest.run(peel_load.load(), board, files, main.ROOT, settings.seed.reveal())
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where the parts come from. `native` builds or finds the module for an architecture; it is called only if needed."""
+
+    umqtt: Path
+    native: Callable[[str], Path]
+    python_core: Path
+
+    def core(self, facts: Facts) -> list[Path]:
+        """What the board needs to have a core: nothing, a native module, or the slow pure-Python one."""
+        if facts.core == "built in":
+            return []
+        return [self.native(facts.module)] if facts.module else [self.python_core]
+
+
+def provision(
+    remote: Remote,
+    board: str,
+    bundle: Path,
+    sources: Sources,
+    say: Callable[[str], None],
+    *,
+    ca: Path | None,
+    dry_run: bool,
+) -> None:
+    """Check, copy, verify, test and start. Says what it does; with dry_run it only reads."""
+    settings = _read_bundle(bundle, board, ca)
+    facts = probe(remote)
+    say(f"found {facts.machine or facts.platform}, MicroPython {facts.release}, native code: {facts.architecture}")
+    check_board(facts, board)
+    copies = application(board, core=sources.core(facts), umqtt=sources.umqtt, bundle=bundle, ca=ca)
+    changed = outdated(copies, _present(remote, copies))
+    needed = check_room(changed, facts.free)
+    say(f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files, {len(changed)} to copy")
+    say(f"room: {needed // 1024} KiB of {facts.free // 1024} KiB free")
+    for copy in changed:
+        say(f"  {copy.target} ({copy.size} bytes{', holds keys' if copy.secret else ''})")
+    if dry_run:
+        say("dry run: nothing was changed")
+        return
+    _stop_application(remote)
+    _copy(remote, copies, changed)
+    _verify(remote, copies)
+    say("copied and verified by reading back")
+    _selftest(remote, say)
+    remote.reset()
+    say("started")
+
+
+def _read_bundle(bundle: Path, board: str, ca: Path | None) -> dict[str, Any]:
+    try:
+        settings: dict[str, Any] = json.loads(bundle.read_bytes())
+    except OSError as error:
+        raise FlashError(f"{bundle}: {error.strerror}: make the bundle first (peel fleet bundle)") from None
+    except ValueError:
+        raise FlashError(f"{bundle}: is not JSON: make the bundle again (peel fleet bundle)") from None
+    named = settings.get("board", board)
+    if named != board:
+        raise FlashError(f"{bundle}: was made for board {named!r}, not {board!r}")
+    wanted = settings.get("mqtt", {}).get("ca", "")
+    if wanted and (ca is None or ca.name != wanted):
+        raise FlashError(f"{bundle}: mqtt.ca names {wanted}: give that file with --ca, in DER form")
+    return settings
+
+
+def _present(remote: Remote, copies: Sequence[Copy]) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = remote.ask(_DIGESTS.format(paths=[copy.target for copy in copies]))
+    return found
+
+
+def _stop_application(remote: Remote) -> None:
+    if not remote.ask(_STAND_ASIDE):
+        return
+    remote.reset()
+    deadline = time.monotonic() + _REBOOT_SECONDS
+    while True:
+        time.sleep(1)
+        try:
+            remote.execute("pass")
+            return
+        except FlashError:
+            if time.monotonic() > deadline:
+                raise
+
+
+def _copy(remote: Remote, copies: Sequence[Copy], changed: Sequence[Copy]) -> None:
+    for folder in folders(copies):
+        remote.make_folder(folder)
+    ordered = [copy for copy in changed if copy.target != "main.py"] + [copies[-1]]
+    for folder, group in itertools.groupby(ordered, lambda copy: copy.target.rpartition("/")[0]):
+        members = list(group)
+        together = [copy.source for copy in members if copy.source.name == copy.target.rpartition("/")[2]]
+        for copy in members:
+            if copy.source not in together:
+                remote.copy([copy.source], copy.target)
+        if together:
+            remote.copy(together, folder + "/")
+
+
+def _verify(remote: Remote, copies: Sequence[Copy]) -> None:
+    wrong = outdated(copies, _present(remote, copies))
+    if wrong:
+        raise FlashError(
+            f"read back differently: {', '.join(copy.target for copy in wrong)}: "
+            "the flash may be full or worn; try again, then another board"
+        )
+
+
+def _selftest(remote: Remote, say: Callable[[str], None]) -> None:
+    output = remote.execute(_SELFTEST)
+    for line in output.splitlines():
+        if line.startswith("peel: "):
+            say(line.strip())
+    if "peel: selftest passed" not in output:
+        raise FlashError("the self-test on the device failed: see the lines above; the device was not started")
