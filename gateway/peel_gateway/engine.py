@@ -21,11 +21,7 @@ __all__ = ["BatchReport", "Engine", "ExposedDevice", "Message", "Registry"]
 
 
 class Registry(Protocol):
-    """What the engine needs to know of a fleet at a time.
-
-    It may also have `enrolled`, a mapping from device to the Unix time at which it was given its keys. A device then numbers its
-    reports from 1, which bounds its numbers whatever the network delivers first.
-    """
+    """What the engine needs to know of a fleet at a time."""
 
     @property
     def keyring(self) -> Keyring:
@@ -34,6 +30,11 @@ class Registry(Protocol):
     @property
     def revoked(self) -> frozenset[int]:
         """Devices whose reports are refused."""
+
+    @property
+    def enrolled(self) -> Mapping[int, float]:
+        """Unix seconds at which devices were given their keys, as far as known. A device then numbers its reports from 1, which
+        bounds its numbers whatever the network delivers first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Engine:
         self._gammas = gammas
         self._keyring = registry.keyring
         self._revoked = np.array(sorted(registry.revoked), np.int64)
-        self._enrolled = getattr(registry, "enrolled", {})
+        self._enrolled = registry.enrolled
         self._book = None
 
     def process(self, messages: Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:

@@ -49,7 +49,9 @@ def test_a_fleet_without_devices_refuses_everything(lab: Any) -> None:
     frames = lab.frames(1, [1])
     none = np.zeros((0, 16), np.uint8)
     for profiles in ((), lab.profiles):
-        lab.engine.load(SimpleNamespace(keyring=Keyring(profiles, [], [], none, none), revoked=frozenset()))
+        lab.engine.load(
+            SimpleNamespace(keyring=Keyring(profiles, [], [], none, none), revoked=frozenset(), enrolled={})
+        )
         assert "accepted" not in lab.send([*frames, b"junk"])
 
 
