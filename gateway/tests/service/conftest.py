@@ -136,8 +136,10 @@ class Field:
         self._gateways.append(gateway)
         return gateway
 
-    def reports(self, count: int, *, devices: Sequence[int] | None = None) -> list[tuple[str, bytes]]:
-        """Fresh reports, one frame per message, from the devices in turn."""
+    def reports(
+        self, count: int, *, devices: Sequence[int] | None = None, rule: int | None = None
+    ) -> list[tuple[str, bytes]]:
+        """Fresh reports, one frame per message, from the devices in turn; `rule` is another than the profile's."""
         chosen = list(devices or range(1, DEVICES + 1))
         who = [chosen[i % len(chosen)] for i in range(count)]
         numbers = []
@@ -147,7 +149,7 @@ class Field:
         ids = np.array(who, np.uint32)
         seal, index = derive_keys(self.fleet.master().reveal(), self.fleet.name, ids)
         readings = np.zeros((count, self.profile.k), np.int32)
-        frames = encode_many(self.profile, ids, seal, index, numbers, readings, entropy=os.urandom(64))
+        frames = encode_many(self.profile, ids, seal, index, numbers, readings, entropy=os.urandom(64), rule=rule)
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
 
     def topic(self, device: int) -> str:
@@ -180,42 +182,46 @@ class Field:
 
     def close(self) -> None:
         for gateway in self._gateways:
-            if gateway.pid is not None:
-                gateway.kill()
+            gateway.kill()
+        self.broker.close()
 
 
-@pytest.fixture
-def make_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Return a maker of running brokers; a machine without mosquitto skips, except in CI."""
-    brokers: list[Broker] = []
+def open_broker(folder: Path, **options: object) -> Broker:
+    """A running broker; a machine without mosquitto skips, except in CI."""
+    folder.mkdir()
+    try:
+        broker = Broker(**{"folder": folder, "embedded": False} | options)  # type: ignore[arg-type]
+    except BrokerError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    broker.start()
+    return broker
 
-    def make(**options: object) -> Broker:
-        folder = tmp_path / f"broker{len(brokers)}"
-        folder.mkdir()
-        try:
-            broker = Broker(**{"folder": folder, "embedded": False} | options)  # type: ignore[arg-type]
-        except BrokerError as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(str(error))
-        brokers.append(broker)
-        broker.start()
-        return broker
+
+@pytest.fixture(scope="module")
+def start_field() -> Iterator[Callable[..., Field]]:
+    """Return a maker of fields that last for a module: folder, options of the broker."""
+    fields: list[Field] = []
+
+    def make(folder: Path, **options: object) -> Field:
+        fields.append(Field(folder, open_broker(folder / "broker", **options)))
+        return fields[-1]
 
     yield make
-    for broker in brokers:
-        broker.close()
+    for field in fields:
+        field.close()
 
 
 @pytest.fixture
-def make_field(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Callable[..., Field]]:
+def make_field(tmp_path: Path) -> Iterator[Callable[..., Field]]:
     """Return a maker of fields; options go to the broker."""
     fields: list[Field] = []
 
     def make(**options: object) -> Field:
         folder = tmp_path / f"field{len(fields)}"
         folder.mkdir()
-        fields.append(Field(folder, make_broker(**options)))
+        fields.append(Field(folder, open_broker(folder / "broker", **options)))
         return fields[-1]
 
     yield make

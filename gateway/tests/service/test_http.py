@@ -1,0 +1,215 @@
+"""The API of a running gateway: what it says, to whom, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+TOKEN = "0123456789abcdef-token"  # noqa: S105
+
+
+@pytest.fixture
+def gateway(field: Any) -> Any:
+    """A gateway that has seen 200 good reports, a forged one, and one tossed with another budget."""
+    gateway = field.gateway().begin()
+    forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
+    field.publish(field.reports(200, devices=range(1, 20)) + forged)
+    field.wait_accepted(gateway, 200)
+    field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
+    gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["rule"] == 1)
+    return gateway
+
+
+def refusal(gateway: Any, path: str, token: str | None = None) -> tuple[int, str]:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        gateway.fetch(path, token)
+    return caught.value.code, json.load(caught.value)["error"]
+
+
+def test_summary_estimates_devices_and_profiles(field: Any, gateway: Any) -> None:
+    summary = gateway.summary()
+    assert summary["fleet"] == "field"
+    assert summary["totals"]["poisoning_ratio"] == pytest.approx(2 / 202)
+    (estimates,) = gateway.get("/api/estimates")["items"]
+    assert estimates["n"] == 200
+    temperature, soil = estimates["estimates"]
+    assert (temperature["name"], temperature["unit"], soil["name"]) == ("temperature", "degC", "soil")
+    assert temperature["n"] + soil["n"] == 200
+    assert -10 <= temperature["low"] <= temperature["high"] <= 50
+    assert gateway.get("/api/estimates?profile=climate&bucket=600")["items"][0]["seconds"] == 600
+    assert gateway.get("/api/estimates?until=1000")["items"][0]["n"] == 0
+
+    first = gateway.get("/api/devices?limit=12")
+    rest = gateway.get(f"/api/devices?limit=12&after={first['next']}")
+    rows = first["items"] + rest["items"]
+    assert [row["device"] for row in rows] == [f"{device:08x}" for device in range(1, 21)]
+    assert rest["next"] is None
+    assert sum(row["reports"].get("accepted", 0) for row in rows) == 200
+    assert [row["device"] for row in gateway.get("/api/devices?state=exposed")["items"]] == ["00000014"]
+    (profile,) = gateway.get("/api/profiles")["items"]
+    assert (profile["name"], profile["id"], profile["devices"]) == ("climate", f"{field.profile.id:08x}", 20)
+
+
+def test_exposures_and_quarantine_are_kept_apart(field: Any, gateway: Any) -> None:
+    (exposed,) = gateway.get("/api/exposures")["items"]
+    assert (exposed["verdict"], exposed["device"], exposed["blamed"]) == ("rule", "00000014", True)
+    assert exposed["evidence"]
+    assert len(exposed["raw"]) == 2 * field.profile.frame_bytes
+    (held,) = gateway.get("/api/quarantine?verdict=seal&device=1")["items"]
+    assert (held["verdict"], held["blamed"]) == ("seal", False)
+    assert gateway.get("/api/quarantine?device=2")["items"] == []
+    assert gateway.get(f"/api/quarantine?before={held['id']}")["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/api/estimates?profile=weather", "profile: 'weather' is not in this fleet; there is: climate"),
+        ("/api/estimates?bucket=7", "bucket: must be a multiple of 300 s"),
+        ("/api/estimates?bucket=-1", "bucket: must be a whole number"),
+        ("/api/estimates?since=yesterday", "since: 'yesterday' is neither"),
+        ("/api/estimates?since=nan", "since: 'nan' is out of range"),
+        ("/api/estimates?since=20&until=10", "since: must be before until"),
+        ("/api/estimates?attribute=x", "attribute: unknown parameter"),
+        ("/api/exposures?limit=0", "limit: must be a whole number from 1 to 1000"),
+        ("/api/exposures?limit=99999999999999999999999", "limit: must be"),
+        ("/api/exposures?limit=%D9%A1", "limit: must be"),
+        ("/api/exposures?verdict=guilty", "verdict: unknown verdict 'guilty'"),
+        ("/api/exposures?verdict=seal", "verdict: seal is listed under quarantine"),
+        ("/api/quarantine?verdict=rule", "verdict: rule is listed under exposures"),
+        ("/api/exposures?device=xyz", "device: device 'xyz': not a hexadecimal"),
+        ("/api/exposures?limit=1&limit=2", "limit: given more than once"),
+        ("/api/devices?state=odd", "state: must be one of active, revoked, exposed, silent"),
+        ("/api/devices?after=0", "after: device '0'"),
+    ],
+)
+def test_bad_parameters_are_named(shared_gateway: Any, path: str, said: str) -> None:
+    code, error = refusal(shared_gateway, path)
+    assert code == 400
+    assert said in error
+
+
+def test_unknown_paths_and_methods(shared_gateway: Any) -> None:
+    assert refusal(shared_gateway, "/api/secrets")[0] == 404
+    request = urllib.request.Request(shared_gateway.url + "/api/summary", method="POST", data=b"{}")  # noqa: S310
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)  # noqa: S310
+    assert caught.value.code == 405
+
+
+def test_a_foreign_host_name_is_refused(shared_gateway: Any) -> None:
+    """A page on evil.example that resolves its own name to 127.0.0.1 must not read the API."""
+    request = urllib.request.Request(shared_gateway.url + "/api/summary", headers={"Host": "evil.example"})  # noqa: S310
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)  # noqa: S310
+    assert caught.value.code == 421
+
+
+def test_metrics(field: Any, gateway: Any) -> None:
+    text = gateway.fetch("/metrics")
+    values = {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE)}
+    assert values['peel_reports_total{verdict="accepted"}'] == 200
+    assert values['peel_reports_total{verdict="seal"}'] == 1
+    assert values['peel_reports_total{verdict="rule"}'] == 1
+    assert values["peel_messages_total"] == 202
+    assert values["peel_batch_messages_sum"] == 202
+    assert values["peel_ack_seconds_count"] == values["peel_batch_seconds_count"] > 0
+    assert values["peel_broker_connected"] == 1
+    assert values["peel_devices"] == 20
+    assert values["peel_exposed_devices"] == 1
+    assert values["peel_poisoning_ratio"] == pytest.approx(2 / 202)
+    assert values["peel_lag_seconds"] == 0
+    field.broker.stop()
+    gateway.wait_for(lambda: "peel_broker_connected 0.0" in gateway.fetch("/metrics"))
+
+
+def test_health_follows_the_broker(field: Any) -> None:
+    gateway = field.gateway(health_broker_seconds=1).begin()
+    assert gateway.get("/healthz") == {"status": "ok", "causes": []}
+    field.broker.stop()
+    gateway.wait_for(lambda: gateway.summary()["health"])
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        gateway.get("/healthz")
+    assert caught.value.code == 503
+    assert json.load(caught.value)["causes"][0].startswith("broker: failing for")
+    field.broker.start()
+    gateway.wait_for(lambda: not gateway.summary()["health"])
+
+
+def test_events_follow_the_batches(field: Any) -> None:
+    gateway = field.gateway(http_streams=1).begin()
+    seen: list[int] = []
+    opened = threading.Event()
+
+    def listen() -> None:
+        with urllib.request.urlopen(gateway.url + "/api/events", timeout=20) as stream:  # noqa: S310
+            for line in stream:
+                if line.startswith(b"data: "):
+                    seen.append(json.loads(line[6:])["totals"]["accepted"])
+                    opened.set()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert opened.wait(10)
+    code, error = refusal(gateway, "/api/events")
+    assert (code, "http.streams" in error) == (503, True)
+    field.publish(field.reports(30))
+    gateway.wait_for(lambda: 30 in seen)
+    assert gateway.stop() == 0
+    listener.join(10)
+    assert not listener.is_alive()
+    assert seen[0] == 0
+
+
+def test_a_token_is_needed_once_it_is_set(field: Any, tmp_path: Any) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text(TOKEN)
+    token_file.chmod(0o600)
+    gateway = field.gateway(http_host="0.0.0.0", http_token_file=token_file, health_broker_seconds=0)  # noqa: S104
+    gateway.start(wait=False)
+    gateway.wait_for(lambda: _answers(gateway))
+    for path in ("/api/summary", "/api/events", "/metrics", "/api/nothing"):
+        for wrong in (None, "", "0123456789abcdef-tokem", TOKEN + "x", TOKEN[:-1]):
+            assert refusal(gateway, path, wrong)[0] == 401
+    assert gateway.get("/api/summary", TOKEN)["fleet"] == "field"
+    gateway.wait_for(lambda: gateway.get("/api/summary", TOKEN)["broker"]["connected"])
+    assert gateway.get("/healthz") == {"status": "ok"}
+    assert gateway.get("/healthz", TOKEN) == {"status": "ok", "causes": []}
+    gateway.stop()
+    assert TOKEN not in gateway.log_path.read_text()
+
+
+def _answers(gateway: Any) -> bool:
+    try:
+        gateway.fetch("/healthz")
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def test_a_short_token_is_refused(field: Any) -> None:
+    gateway = field.gateway(http_token="short")  # noqa: S106
+    gateway.start(wait=False)
+    assert gateway.wait_end() == 5
+
+
+def test_http_can_be_off(field: Any) -> None:
+    gateway = field.gateway(http_port=0)
+    gateway.start(wait=False)
+    gateway.wait_for(lambda: "event=connected" in gateway.log_tail())
+    assert gateway.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def shared_gateway(tmp_path_factory: pytest.TempPathFactory, start_field: Callable[..., Any]) -> Any:
+    """One gateway for tests that only ask."""
+    return start_field(tmp_path_factory.mktemp("shared")).gateway().begin()
