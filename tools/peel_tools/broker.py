@@ -130,6 +130,7 @@ class Broker:
         """Start the process and wait until it accepts connections."""
         if self.pid is not None:
             return
+        self._check_port()
         command = self._mosquitto_command() if self._mosquitto else self._amqtt_command()
         with self._log_path().open("ab") as log:
             self._process = subprocess.Popen(
@@ -170,6 +171,15 @@ class Broker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(_STOP_SECONDS)
+
+    def _check_port(self) -> None:
+        """Somebody else's listener would make a broker that cannot start look ready."""
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self.host, self.port))
+            except OSError as error:
+                raise BrokerError(f"{self.name} cannot have {self.host}:{self.port}: {error.strerror}") from None
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_SECONDS

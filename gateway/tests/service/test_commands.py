@@ -1,0 +1,166 @@
+"""`peel gateway` and `peel fleet` as an operator types them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from peel_gateway.fleet_commands import fleet as fleet_group
+from peel_gateway.settings import settings_table
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> Any:
+    """A stopped gateway with 200 good reports, 3 of a device that was forgotten, 1 tossed with another budget."""
+    field = start_field(tmp_path_factory.mktemp("commands"))
+    known = (field.fleet.folder / "devices.json").read_text()
+    without = json.loads(known)
+    without["devices"] = [row for row in without["devices"] if row["id"] != "00000013"]
+    (field.fleet.folder / "devices.json").write_text(json.dumps(without))
+    gateway = field.gateway().begin()
+    field.publish(field.reports(200, devices=range(1, 19)))
+    field.publish(field.reports(3, devices=[0x13]))
+    field.publish(field.reports(1, devices=[0x14], rule=field.profile.rule + 1))
+    gateway.wait_for(lambda: gateway.summary()["totals"]["generation"] and gateway.summary()["totals"]["exposed"] == 4)
+    assert gateway.stop() == 0
+    (field.fleet.folder / "devices.json").write_text(known)
+    return gateway
+
+
+def answer(gateway: Any, *words: str) -> Any:
+    done = gateway.command(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_estimates(gateway: Any) -> None:
+    (row,) = answer(gateway, "estimates")["items"]
+    assert row["n"] == 200
+    table = gateway.command("estimates").stdout.splitlines()
+    assert table[0].split()[:4] == ["start", "profile", "name", "value"]
+    assert len(table) == 3
+    assert answer(gateway, "estimates", "--since", "2999-01-01")["items"][0]["n"] == 0
+
+
+def test_exposures_devices_and_quarantine(gateway: Any) -> None:
+    (exposed,) = answer(gateway, "exposures")["items"]
+    assert (exposed["verdict"], exposed["device"]) == ("rule", "00000014")
+    assert "rule" in gateway.command("exposures").stdout
+    assert len(answer(gateway, "quarantine", "--verdict", "device", "--device", "13")["items"]) == 3
+    page = gateway.command("quarantine", "--limit", "2")
+    assert "more: --before" in page.stderr
+    assert [row["device"] for row in answer(gateway, "devices", "--state", "exposed")["items"]] == ["00000014"]
+    assert len(gateway.command("devices").stdout.splitlines()) == 21
+
+
+def test_recount_agrees_and_says_when_it_does_not(gateway: Any, tmp_path: Path) -> None:
+    assert answer(gateway, "recount")["agrees"] is True
+    saved = tmp_path / "saved"
+    shutil.copy(gateway.store_path, saved)
+    tampered = sqlite3.connect(gateway.store_path)
+    tampered.execute("UPDATE tally SET plus = plus + 1")
+    tampered.commit()
+    tampered.close()
+    done = gateway.command("recount")
+    assert done.returncode == 1
+    assert "differences" in done.stdout
+    shutil.copy(saved, gateway.store_path)
+
+
+def test_replay_takes_each_piece_once(gateway: Any, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    shutil.copy(gateway.store_path, saved)
+    first = answer(gateway, "replay", "--verdict", "device")
+    assert (first["pieces"], first["accepted"]) == (3, 3)
+    again = answer(gateway, "replay", "--verdict", "device")
+    assert (again["pieces"], again["accepted"]) == (0, 0)
+    assert answer(gateway, "estimates")["items"][0]["n"] == 203
+    assert answer(gateway, "recount")["agrees"] is True
+    shutil.copy(saved, gateway.store_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("estimates", "--profile", "weather"), "profile: 'weather' is not in this fleet"),
+        (("estimates", "--since", "soon"), "since: 'soon' is neither"),
+        (("exposures", "--verdict", "seal"), "seal is listed under quarantine"),
+        (("replay", "--verdict", "rule"), "rule is listed under exposures"),
+        (("devices", "--limit", "5000"), "limit: must be a whole number from 1 to 1000"),
+        (("estimates", "--config", "none.toml"), "none.toml: no such file"),
+    ],
+)
+def test_wrong_questions_have_exit_code_2(gateway: Any, words: tuple[str, ...], said: str) -> None:
+    done = gateway.command(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_asking_makes_no_database(gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = tmp_path / "elsewhere.sqlite"
+    gateway.store_path.rename(saved)
+    try:
+        done = gateway.command("estimates")
+        assert done.returncode == 2
+        assert "has the gateway run yet?" in done.stderr
+        assert not gateway.store_path.exists()
+    finally:
+        saved.rename(gateway.store_path)
+
+
+def test_a_refused_key_has_exit_code_3(gateway: Any) -> None:
+    key = Path(gateway.environment()["PEEL_GATEWAY_FLEET_FOLDER"]) / "master.key"
+    key.chmod(0o644)
+    try:
+        assert gateway.command("devices").returncode == 3
+    finally:
+        key.chmod(0o600)
+
+
+def test_settings_and_help(gateway: Any) -> None:
+    listed = gateway.command("settings").stdout
+    assert all(row.name in listed for row in settings_table())
+    assert gateway.command("settings", "--sample").stdout.startswith("# Peel gateway")
+    help_text = gateway.command("run", "--help").stdout
+    assert all(row.name in help_text for row in settings_table())
+
+
+def fleet(*words: str) -> Result:
+    return CliRunner().invoke(fleet_group, list(words))
+
+
+def test_a_fleet_from_nothing(tmp_path: Path) -> None:
+    profile = tmp_path / "p.toml"
+    profile.write_text(
+        'name = "door"\nmechanism = "krr"\nepsilon = 1\nseed = 1\nquota = 1\nperiod = 1\n'
+        '[[attribute]]\nname = "state"\ncategories = ["open", "shut"]\n'
+    )
+    folder = str(tmp_path / "fleet")
+    assert fleet("init", folder, "--name", "home", "--profile", str(profile)).exit_code == 0
+    added = json.loads(fleet("add", folder, "--count", "2", "--json").output)["items"]
+    assert [row["device"] for row in added] == ["00000001", "00000002"]
+    bundle = json.loads(Path(added[0]["bundle"]).read_text())
+    assert (bundle["device"], bundle["fleet"]) == ("00000001", "home")
+    assert fleet("revoke", folder, "1").exit_code == 0
+    assert fleet("note", folder, "2", "by the door").exit_code == 0
+    listed = json.loads(fleet("list", folder, "--json").output)["items"]
+    assert [(row["state"], row["note"]) for row in listed] == [("revoked", ""), ("active", "by the door")]
+    again = json.loads(fleet("bundle", folder, "2", "--first-number", "77", "--json").output)["items"]
+    assert json.loads(Path(again[0]["bundle"]).read_text())["first_number"] == 77
+
+
+def test_fleet_errors_have_exit_code_3(tmp_path: Path) -> None:
+    for words in (["list", str(tmp_path)], ["add", str(tmp_path)], ["revoke", str(tmp_path), "1"]):
+        result = fleet(*words)
+        assert result.exit_code == 3
+        assert "not a fleet folder" in result.output
+    assert fleet("init", str(tmp_path / "f"), "--name", "a").exit_code == 0
+    result = fleet("add", str(tmp_path / "f"))
+    assert result.exit_code == 3
+    assert "no profile yet" in result.output
