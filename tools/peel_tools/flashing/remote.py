@@ -21,9 +21,8 @@ _HINTS = {
     "failed to access": "{port} cannot be opened: is the board plugged in, is it this port, does another program use it?",
     "no device found": "no board was found: plug it in, or name its port with --port",
     "could not enter raw repl": "{port} answers, but not like MicroPython: flash MicroPython first (peel firmware flash)",
+    "no space left": "the board's flash is full: remove files from it, or erase it, and try again",
     "ENOSPC": "the board's flash is full: remove files from it, or erase it, and try again",
-    "OSError: 28": "the board's flash is full: remove files from it, or erase it, and try again",
-    "Errno 28": "the board's flash is full: remove files from it, or erase it, and try again",
     "device disconnected": "the board was unplugged, or booted, in the middle of it: plug it in and try again",
     "write timeout": "the board does not take any bytes: unplug it, plug it in and try again",
 }

@@ -1,0 +1,214 @@
+"""Provisioning an emulated board over mpremote, and each way in which it can go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from peel_tools.boards.firmware import build_firmware
+from peel_tools.boards.umqtt import umqtt_folder
+from peel_tools.flashing.commands import provision_device
+from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing.plan import Copy, application, check_room, outdated
+from peel_tools.flashing.probe import Facts, check_board, probe
+from peel_tools.flashing.provision import Sources, provision
+from peel_tools.flashing.remote import Remote
+
+sys.path.insert(0, str(Path(__file__).parent))  # helpers stand beside the tests
+
+from flash_board import EmulatedBoard
+
+PICO_W = Facts(
+    platform="rp2", version=(1, 25, 0), machine="Pico W", mpy=6 | 4 << 10, network=True, core="", free=800 * 1024
+)
+
+
+def started() -> EmulatedBoard:
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed (Debian: qemu-system-arm)")
+    return EmulatedBoard(build_firmware("mps2").elf)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    made: dict[str, Any] = {
+        "peel": 1,
+        "fleet": "lab",
+        "device": "0000002a",
+        "seal_key": "00112233445566778899aabbccddeeff",
+        "index_key": "ffeeddccbbaa99887766554433221100",
+        "seed": os.urandom(32).hex(),
+        "profile": {
+            "name": "climate", "mechanism": "harmony", "id": "8765abcd", "epsilon_q20": 1 << 20, "k": 2, "width": 48,
+            "seed": 694411955, "quota": 96, "period": 86400,
+            "attributes": [{"name": name, "unit": "", "low": 0, "high": 1} for name in ("a", "b")],
+        },
+        "board": "qemu",
+        "transport": "uart",
+        "mqtt": {"host": "127.0.0.1", "port": 1883},
+        "sensors": {name: {"kind": "trace", "values": [0.5]} for name in ("a", "b")},
+        "interval_s": 900,
+    }  # fmt: skip
+    path = tmp_path / "bundles" / "0000002a.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(made))
+    path.chmod(0o600)
+    return path
+
+
+def no_module(architecture: str) -> Path:
+    raise AssertionError(f"no native module was needed, and yet one for {architecture} was asked for")
+
+
+def sources() -> Sources:
+    return Sources(umqtt=umqtt_folder(), native=no_module, python_core=Path("absent"))
+
+
+@pytest.fixture
+def board() -> Iterator[EmulatedBoard]:
+    with started() as running:
+        running.mount(256)
+        yield running
+
+
+def test_a_board_is_provisioned_verified_tested_and_started(board: EmulatedBoard, bundle: Path) -> None:
+    said: list[str] = []
+    provision(board.remote, "qemu", bundle, sources(), said.append, ca=None, dry_run=True)
+    assert said[-1] == "dry run: nothing was changed"
+    assert board.remote.ask("import os, json\nprint(json.dumps(os.listdir('/')))") == []
+
+    said.clear()
+    provision(board.remote, "qemu", bundle, sources(), said.append, ca=None, dry_run=False)
+    assert "copied and verified by reading back" in said
+    assert said[-2:] == ["peel: selftest passed", "started"]
+    assert not any(secret in line for line in said for secret in ("00112233", "ffeeddcc"))
+    board.wait_for_reset()
+
+
+@pytest.fixture(scope="module")
+def small_board() -> Iterator[EmulatedBoard]:
+    """A board with an empty flash of 64 KiB."""
+    with started() as running:
+        running.mount(16)
+        yield running
+
+
+def refused(remote: Remote, board: str, bundle: Path) -> str:
+    with pytest.raises(FlashError) as caught:
+        provision(remote, board, bundle, sources(), lambda line: None, ca=None, dry_run=False)
+    return str(caught.value)
+
+
+def test_a_full_flash(small_board: EmulatedBoard, bundle: Path) -> None:
+    assert "KiB free and" in refused(small_board.remote, "qemu", bundle)
+    assert small_board.remote.ask("import os, json\nprint(json.dumps(os.listdir('/')))") == []
+
+
+def test_a_flash_that_fills_up_while_copying(small_board: EmulatedBoard, tmp_path: Path) -> None:
+    (tmp_path / "big.bin").write_bytes(os.urandom(70_000))
+    with pytest.raises(FlashError, match="flash is full"):
+        small_board.remote.copy([tmp_path / "big.bin"], "big.bin")
+    small_board.remote.execute("import os\nos.remove('big.bin')")
+
+
+def test_the_wrong_board(small_board: EmulatedBoard, bundle: Path) -> None:
+    bundle.write_text(bundle.read_text().replace('"board": "qemu"', '"board": "pico"'))
+    assert "this is not a pico: MicroPython's platform is 'qemu'" in refused(small_board.remote, "pico", bundle)
+
+
+def test_a_bundle_for_another_board(small_board: EmulatedBoard, bundle: Path) -> None:
+    assert "was made for board 'qemu', not 'esp32'" in refused(small_board.remote, "esp32", bundle)
+
+
+def test_a_bundle_that_needs_a_ca(small_board: EmulatedBoard, bundle: Path) -> None:
+    bundle.write_text(bundle.read_text().replace('"port": 1883', '"port": 8883, "tls": true, "ca": "ca.der"'))
+    assert "give that file with --ca" in refused(small_board.remote, "qemu", bundle)
+
+
+def test_no_bundle(small_board: EmulatedBoard, tmp_path: Path) -> None:
+    assert "peel fleet bundle" in refused(small_board.remote, "qemu", tmp_path / "none.json")
+
+
+def test_facts_of_the_emulated_board(small_board: EmulatedBoard) -> None:
+    facts = probe(small_board.remote)
+    assert (facts.platform, facts.version, facts.core) == ("qemu", (1, 25, 0), "built in")
+    assert facts.module == "armv7m"
+
+
+def test_an_unplugged_board(bundle: Path) -> None:
+    with pytest.raises(FlashError, match=r"/dev/absent cannot be opened: is the board plugged in"):
+        provision(Remote("/dev/absent"), "qemu", bundle, sources(), print, ca=None, dry_run=False)
+
+
+def test_the_command_explains_itself(bundle: Path) -> None:
+    words = [str(bundle.parents[1]), "0000002A", "--board", "qemu", "--port", "/dev/absent"]
+    answer = CliRunner().invoke(provision_device, words)
+    assert answer.exit_code == 1
+    assert "is the board plugged in" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "board", "problem"),
+    [
+        ({}, "pico_w", None),
+        ({"version": (1, 29, 1)}, "pico_w", None),
+        ({"network": False}, "pico", None),
+        ({"network": False}, "pico_w", "Pico without Wi-Fi"),
+        ({"version": (1, 24, 1)}, "pico_w", "MicroPython 1.24.1 is on the board, and Peel needs 1.25"),
+        ({"version": (2, 0, 0)}, "pico_w", "below 2.0"),
+        ({"mpy": 7 | 4 << 10}, "pico_w", "native modules of version 7"),
+        ({"free": -1}, "pico_w", "no file system"),
+        ({}, "esp32", "this is not a esp32"),
+    ],
+)
+def test_check_board(changes: dict[str, Any], board: str, problem: str | None) -> None:
+    facts = replace(PICO_W, **changes)
+    if problem is None:
+        check_board(facts, board)
+    else:
+        with pytest.raises(FlashError, match=problem):
+            check_board(facts, board)
+
+
+def test_the_module_follows_the_architecture(tmp_path: Path) -> None:
+    asked = Sources(umqtt=tmp_path, native=lambda arch: tmp_path / arch, python_core=tmp_path / "slow.py")
+    assert asked.core(PICO_W) == [tmp_path / "armv6m"]
+    assert asked.core(replace(PICO_W, mpy=6 | 7 << 10)) == [tmp_path / "armv7emsp"]
+    assert asked.core(replace(PICO_W, mpy=6)) == [tmp_path / "slow.py"]
+    assert asked.core(replace(PICO_W, core="built in")) == []
+
+
+@pytest.mark.parametrize("board", ["pico", "pico_w", "esp32", "qemu"])
+def test_the_application_is_whole_and_main_is_last(board: str, bundle: Path) -> None:
+    copies = application(board, core=[], umqtt=umqtt_folder(), bundle=bundle, ca=None)
+    targets = [copy.target for copy in copies]
+    assert targets[-1] == "main.py"
+    assert all(copy.source.is_file() for copy in copies)
+    assert ("peel_device/wifi.py" in targets) == (board in ("pico_w", "esp32"))
+    assert "peel_device/interfaces.py" not in targets
+    assert [copy.target for copy in copies if copy.secret] == ["peel.json"]
+
+
+def test_what_is_there_already_is_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"new")
+    copy = Copy(source=tmp_path / "a", target="a")
+    assert outdated([copy], {}) == [copy]
+    assert outdated([copy], {"a": [3, "other"]}) == [copy]
+    assert outdated([copy], {"a": [3, copy.digest]}) == []
+
+
+def test_check_room(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(5000))
+    copies = [Copy(source=tmp_path / "a", target="a")]
+    assert check_room(copies, 100_000) == 18 * 4096
+    with pytest.raises(FlashError, match="60 KiB free and 72 KiB are needed"):
+        check_room(copies, 60 * 1024)
