@@ -5,21 +5,17 @@ from __future__ import annotations
 import shutil
 import socket
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from peel_gateway.registry import Fleet
-from peel_tools.broker import Broker
-from peel_tools.gateway_process import GatewayError, GatewayProcess
-from peel_tools.simulation.publisher import BrokerAddress
-from peel_tools.simulation.referee import Findings, judge
+from peel_tools.gateway_process import GatewayError
+from peel_tools.rig import Rig
+from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
-from peel_tools.simulation.session import Plan, Session, true_means
+from peel_tools.simulation.session import Plan, true_means
 
 __all__ = ["DEFAULT_ATTACKS", "Demonstration", "Outcome"]
 
@@ -31,7 +27,6 @@ DEFAULT_ATTACKS = {
 }  # fmt: skip
 """About every tenth device and every tenth report is an attacker's."""
 
-_FLEET_NAME = "demo"
 _CATEGORICAL_SHARE = 0.2
 _HTTP_PORT = 8420
 _DRAIN_SECONDS = 30.0
@@ -82,26 +77,20 @@ class Demonstration:
         """Bring everything up; what was started is stopped again when something fails."""
         with ExitStack() as undo:
             self.folder = self._prepare(undo)
-            fleet = self._fleet()
-            self.broker = Broker(embedded=self._embedded)
-            undo.callback(self.broker.close)
-            self.broker.start()
-            self.gateway = GatewayProcess(
-                fleet=fleet.folder,
-                folder=self.folder,
-                broker_port=self.broker.port,
+            categorical = round(_CATEGORICAL_SHARE * self._devices)
+            rig = Rig(
+                self.folder,
+                numeric=self._devices - categorical,
+                categorical=categorical,
+                embedded=self._embedded,
                 settings={"http_port": _free_http_port()},
             )
-            undo.callback(self.gateway.kill)
-            self.gateway.start()
-            self.session = Session(
-                fleet,
-                BrokerAddress(host=self.broker.host, port=self.broker.port),
-                self.folder / "truth.sqlite",
-                self._plan,
-                on_progress=self._on_progress,
-            )
+            undo.callback(rig.close)
+            rig.start()
+            self.broker, self.gateway = rig.broker, rig.gateway
+            self.session = rig.session(self._plan, on_progress=self._progress)
             undo.enter_context(self.session)
+            self._rig = rig
             self._undo = undo.pop_all()
 
     def stop(self) -> None:
@@ -112,22 +101,12 @@ class Demonstration:
         """Let the fleet report, wait until the gateway has heard all of it, and compare."""
         self.session.simulation.run(seconds=seconds)
         self.session.simulation.drain(_DRAIN_SECONDS)
-        findings = self._settled()
+        findings = self._rig.settled(_SETTLE_SECONDS)
         estimates = self.estimates()
         code = self.gateway.stop()
         if code != 0:
             raise GatewayError(f"the gateway ended with code {code}; end of its log:\n{self.gateway.log_tail()}")
         return Outcome(findings, estimates)
-
-    def _settled(self) -> Findings:
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while True:
-            findings = judge(self.session.truth.path, self.gateway.store_path)
-            if findings.settled or time.monotonic() > deadline:
-                return findings
-            if self.gateway.pid is None:
-                raise GatewayError(f"the gateway has ended; end of its log:\n{self.gateway.log_tail()}")
-            time.sleep(0.5)
 
     def estimates(self) -> list[dict[str, Any]]:
         """What the gateway's API says, and the mean of what honest devices read."""
@@ -146,6 +125,11 @@ class Demonstration:
             for row in item["estimates"]
         ]
 
+    def _progress(self, progress: Progress) -> None:
+        if self.gateway.pid is None:
+            raise GatewayError(f"the gateway has ended; end of its log:\n{self.gateway.log_tail()}")
+        self._on_progress(progress)
+
     def _prepare(self, undo: ExitStack) -> Path:
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -153,19 +137,6 @@ class Demonstration:
         folder = Path(tempfile.mkdtemp(prefix="peel-demo-"))
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         return folder
-
-    def _fleet(self) -> Fleet:
-        """The fleet in the folder: the one that is there, or a new one."""
-        folder = self.folder / "fleet"
-        if (folder / "fleet.toml").exists():
-            return Fleet(folder)
-        with as_file(files("peel_tools.simulation.profiles")) as profiles:
-            fleet = Fleet.create(folder, _FLEET_NAME, sorted(profiles.glob("*.toml")))
-        categorical = round(_CATEGORICAL_SHARE * self._devices)
-        fleet.add("greenhouse", count=self._devices - categorical)
-        if categorical:
-            fleet.add("vents", count=categorical)
-        return fleet
 
 
 def _free_http_port() -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from typing import IO, Any
 
 from peel_gateway.verdict import Verdict
 from peel_tools.demonstration import Demonstration, Outcome
+from peel_tools.gateway_process import GatewayError
 from peel_tools.simulation.runner import Progress
 
 __all__ = ["LiveSummary"]
@@ -50,7 +52,7 @@ class LiveSummary:
             return
         self._next = now + (_REDRAW_SECONDS if self._live else _LINE_SECONDS)
         summary = self._demonstration.gateway.ask("/api/summary")
-        if summary is None:
+        if summary is None:  # busy; the demonstration itself notices when it has ended
             return
         verdicts = summary["totals"]["verdicts"]
         if not self._live:
@@ -59,11 +61,9 @@ class LiveSummary:
                 f"{progress.seconds:5.0f} s  published {progress.published}  accepted {verdicts['accepted']}  refused {refused}"
             )
             return
-        self._draw(
-            _status(progress, summary, self._until)
-            + _verdict_lines(verdicts)
-            + _estimate_lines(self._demonstration.estimates())
-        )
+        status = _status(progress, summary, self._until) + _verdict_lines(verdicts)
+        with suppress(GatewayError):  # likewise
+            self._draw(status + _estimate_lines(self._demonstration.estimates()))
 
     def end(self, outcome: Outcome) -> None:
         """Print what came out."""

@@ -167,7 +167,8 @@ class SimulatedFleet:
                 burst = slice(start, start + self._burst)
                 for group in _grouped(self._attacked(section, turns[start // self._burst], pieces[burst])):
                     rows = [piece.row for piece in group if piece.kind == HONEST]
-                    sums[len(messages)] = _sums(section.profile, readings[rows]) if rows else b""
+                    if rows:
+                        sums[len(messages)] = _sums(section.profile, readings[rows])
                     messages.append((self._topic(group[0].device), section.profile.id, group))
         return self._truth.intend(messages, sums)
 

@@ -38,7 +38,12 @@ CREATE TABLE message (
     acknowledged INTEGER NOT NULL,
     profile      INTEGER NOT NULL,
     honest       INTEGER NOT NULL, -- honest reports in it,
-    sums         BLOB NOT NULL     -- and the sums of all their readings, int64[k]: Q15, or reports per category
+    sums         BLOB              -- and the sums of all their readings, int64[k], until it is acknowledged
+);
+CREATE TABLE reading (             -- the sums of those that are: Q15, or reports per category
+    profile INTEGER PRIMARY KEY,
+    honest  INTEGER NOT NULL,
+    sums    BLOB NOT NULL
 );
 CREATE INDEX message_waiting ON message (id) WHERE acknowledged = 0;
 CREATE TABLE report (
@@ -73,6 +78,18 @@ class Outgoing:
     """How many frames are in it, or what pretends to be one."""
 
 
+@dataclass(frozen=True)
+class _Readings:
+    """What honest reports were drawn from."""
+
+    profile: int
+    honest: int
+    sums: npt.NDArray[np.int64]
+
+    def plus(self, other: _Readings) -> _Readings:
+        return _Readings(self.profile, self.honest + other.honest, self.sums + other.sums)
+
+
 class Truth:
     """One truth file; made when it is not there, continued when it is."""
 
@@ -89,6 +106,8 @@ class Truth:
             raise
         (last,) = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM message").fetchone()
         self._last_id = int(last)
+        self._readings = self._stored_readings()
+        self._pending: dict[int, _Readings] = {}
 
     def _prepare(self) -> None:
         (application,) = self._connection.execute("PRAGMA application_id").fetchone()
@@ -158,7 +177,9 @@ class Truth:
             payload = b"".join(piece.frame for piece in pieces)
             honest = sum(piece.kind == HONEST for piece in pieces)
             outgoing.append(Outgoing(self._last_id, pieces[0].device, topic, payload, len(pieces)))
-            rows.append((self._last_id, pieces[0].device, topic, payload, 0, profile, honest, sums.get(place, b"")))
+            rows.append((self._last_id, pieces[0].device, topic, payload, 0, profile, honest, sums.get(place)))
+            if honest:
+                self._pending[self._last_id] = _Readings(profile, honest, np.frombuffer(sums[place], np.int64))
             reports += [
                 (
                     self._last_id, piece.device, piece.number, piece.kind, int(piece.bad), profile,
@@ -173,17 +194,38 @@ class Truth:
 
     def acknowledge(self, ids: Sequence[int]) -> None:
         """Note that the broker has taken responsibility for these messages."""
-        if ids:
-            with self._transaction() as connection:
-                connection.executemany(
-                    "UPDATE message SET acknowledged = 1, payload = NULL WHERE id = ?", [(id_,) for id_ in ids]
-                )
+        if not ids:
+            return
+        readings = dict(self._readings)
+        for news in (self._pending[id_] for id_ in ids if id_ in self._pending):
+            readings[news.profile] = readings[news.profile].plus(news) if news.profile in readings else news
+        with self._transaction() as connection:
+            connection.executemany(
+                "UPDATE message SET acknowledged = 1, payload = NULL, sums = NULL WHERE id = ?", [(id_,) for id_ in ids]
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO reading VALUES (?, ?, ?)",
+                [(each.profile, each.honest, each.sums.tobytes()) for each in readings.values()],
+            )
+        self._readings = readings
+        for id_ in ids:
+            self._pending.pop(id_, None)
 
     def waiting(self) -> list[Outgoing]:
         """Return the messages that nobody has acknowledged, oldest first."""
-        query = """SELECT id, message.device, topic, payload, COUNT(*) FROM message JOIN report ON report.message = message.id
+        query = """SELECT id, message.device, topic, payload, COUNT(*), message.profile, honest, sums
+                   FROM message JOIN report ON report.message = message.id
                    WHERE acknowledged = 0 GROUP BY id ORDER BY id"""
-        return [Outgoing(*row) for row in self._connection.execute(query)]
+        found = []
+        for id_, device, topic, payload, pieces, profile, honest, sums in self._connection.execute(query):
+            found.append(Outgoing(id_, device, topic, payload, pieces))
+            if honest:
+                self._pending[id_] = _Readings(profile, honest, np.frombuffer(sums, np.int64))
+        return found
+
+    def _stored_readings(self) -> dict[int, _Readings]:
+        rows = self._connection.execute("SELECT profile, honest, sums FROM reading")
+        return {profile: _Readings(profile, honest, np.frombuffer(sums, np.int64)) for profile, honest, sums in rows}
 
     def published(self) -> dict[str, int]:
         """Return the acknowledged reports by kind; an attacker's presentable ones are under its kind too."""
@@ -193,9 +235,7 @@ class Truth:
 
     def means(self, profile: int, k: int) -> tuple[int, npt.NDArray[np.float64]]:
         """Return how many honest reports were acknowledged, and the mean of all readings behind them, float64[k]: Q15, or shares."""
-        query = "SELECT honest, sums FROM message WHERE acknowledged AND honest AND profile = ?"
-        count, total = 0, np.zeros(k, np.int64)
-        for honest, sums in self._connection.execute(query, (profile,)):
-            count += honest
-            total += np.frombuffer(sums, np.int64)
-        return count, total / max(count, 1)
+        if profile not in self._readings:
+            return 0, np.full(k, np.nan)
+        readings = self._readings[profile]
+        return readings.honest, readings.sums / readings.honest

@@ -1,0 +1,142 @@
+"""The whole promise at once: a real broker, a real gateway process that is killed on the way, attackers of every kind."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_gateway.engine import Engine, Message
+from peel_gateway.estimate import estimates
+from peel_gateway.registry import Fleet, Snapshot
+from peel_gateway.sqlite_store import SqliteStore
+from peel_gateway.verdict import BLAMED, NETWORK, Verdict
+from peel_tools.gateway_process import GatewayProcess
+from peel_tools.rig import Rig
+from peel_tools.simulation.attackers import ATTACKS
+from peel_tools.simulation.fleet import SimulatedFleet
+from peel_tools.simulation.referee import judge
+from peel_tools.simulation.session import Plan, true_means
+from peel_tools.simulation.traces import BuiltInTraces
+from peel_tools.simulation.truth import Truth
+
+REPORTS = 50_000
+RATE = 3_000
+KILLS = 5
+
+
+class Killer(threading.Thread):
+    """Kills the gateway at moments of its own choosing and brings it back each time."""
+
+    def __init__(self, gateway: GatewayProcess, *, times: int, over: float, seed: int) -> None:
+        super().__init__(daemon=True)
+        chance = np.random.default_rng(seed)
+        self._gateway = gateway
+        self._pauses = [chance.uniform(0.5, 1.5) * over / (times + 1) for _ in range(times)]
+        self.kills = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for pause in self._pauses:
+                time.sleep(pause)
+                self._gateway.kill()
+                self.kills += 1
+                self._gateway.start()
+        except BaseException as error:
+            self.error = error
+
+
+@pytest.mark.timeout(300)
+def test_fleet_with_every_attacker_and_five_kills(tmp_path: Path) -> None:
+    shares = dict.fromkeys(ATTACKS, 0.05)
+    plan = Plan(rate=RATE, shares=shares, seed=3, burst=2, power_cut=0.01)
+    with Rig(tmp_path, numeric=400, categorical=100) as rig:
+        killer = Killer(rig.gateway, times=KILLS, over=REPORTS / RATE, seed=3)
+        with rig.session(plan) as session:
+            killer.start()
+            progress = session.simulation.run(reports=REPORTS)
+            assert session.simulation.drain(60)
+        killer.join(120)
+        assert killer.error is None
+        assert killer.kills == KILLS
+        assert progress.published >= REPORTS
+        found = rig.settled(90)
+
+        assert found.unacknowledged == 0
+        assert found.honest_exposed == 0
+        assert found.honest_devices_exposed == 0
+        assert (found.lost, found.double_counted, found.altered) == (0, 0, 0)
+        assert set(found.attacks) == set(ATTACKS) - {"loss"}
+        for name, kind in found.attacks.items():
+            assert kind.pieces + kind.devices > 0, name
+            assert (kind.exposed, kind.mistaken, kind.unheard) == (kind.pieces, 0, 0), name
+            wanted = kind.devices if ATTACKS[name].causes else 0
+            assert (kind.exposed_devices, kind.mistaken_devices) == (wanted, 0), name
+        refused = sum(kind.pieces for name, kind in found.attacks.items() if name != "replay")
+        assert refused == sum(
+            count
+            for label, count in found.exposed.items()
+            if Verdict.parse(label) in (NETWORK | BLAMED) - {Verdict.STATISTICS}
+        )
+        assert rig.gateway.stop() == 0
+        recount = rig.gateway.command("recount", "--json")
+        assert recount.returncode == 0, recount.stdout + recount.stderr
+        assert judge(rig.truth_path, rig.gateway.store_path) == found
+
+
+def _fixed_fleet(folder: Path, devices: int) -> Snapshot:
+    """A fleet whose keys are the same in every run, so that a run is a function of its seed."""
+    with as_file(files("peel_tools.simulation.profiles")) as profiles:
+        fleet = Fleet.create(folder, "fixed", sorted(profiles.glob("*.toml")))
+    (folder / "master.key").write_text("07" * 32)
+    fleet.add("greenhouse", count=devices - devices // 5)
+    fleet.add("vents", count=devices // 5)
+    return fleet.snapshot()
+
+
+def _covered(folder: Path, snapshot: Snapshot, seed: int) -> list[bool]:
+    """Run a fleet with attackers through an engine; which published intervals cover the mean of what was read."""
+    truth = Truth(folder / "truth.sqlite")
+    store = SqliteStore(folder / "peel.sqlite")
+    engine = Engine(store)
+    engine.load(snapshot)
+    traces = {profile.name: BuiltInTraces(profile, seed) for profile in snapshot.profiles}
+    shares = {"stuck": 0.05, "target": 0.05, "budget": 0.05, "overreport": 0.05, "tampering": 0.05, "negation": 0.05}
+    fleet = SimulatedFleet(snapshot, traces, truth, shares=shares, seed=seed, burst=5)
+    for _ in range(6):
+        outgoing = [message for _ in range(4) for message in fleet.reports(250, now=0.0)]
+        engine.process([Message(each.topic, each.payload, 1_700_000_000.0) for each in outgoing])
+        truth.acknowledge([each.id for each in outgoing])
+    covered = []
+    for profile in snapshot.profiles:
+        means = true_means(truth, profile)
+        (found,) = estimates(store, profile)
+        for row in found.estimates:
+            assert row.published.low is not None
+            assert row.published.high is not None
+            covered.append(row.published.low <= means[row.name] <= row.published.high)
+    store.close()
+    truth.close()
+    found = judge(truth.path, store.path)
+    assert found.exact
+    assert all(kind.exposed_devices == kind.devices for kind in found.attacks.values())
+    return covered
+
+
+def test_intervals_cover_at_their_nominal_rate(tmp_path: Path) -> None:
+    snapshot = _fixed_fleet(tmp_path / "fleet", 100)
+    covered: list[bool] = []
+    for seed in range(40):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        covered += _covered(folder, snapshot, seed)
+        shutil.rmtree(folder)
+    # Within three standard deviations of a binomial count with probability 0.95.
+    expected, deviation = 0.95 * len(covered), (0.95 * 0.05 * len(covered)) ** 0.5
+    assert abs(sum(covered) - expected) <= 3 * deviation, f"{sum(covered)} of {len(covered)} intervals cover"
