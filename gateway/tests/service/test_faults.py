@@ -89,11 +89,11 @@ def test_a_locked_database_is_waited_for(field: Any) -> None:
 
 def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
     """The batch in hand outlives its link: it is stored once, its stale packet identifiers go nowhere."""
-    gateway = field.gateway(store_lock_seconds=0.2).begin()
+    gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
     holder = sqlite3.connect(gateway.store_path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     field.publish(field.reports(80))
-    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 80)
+    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 80 and gateway.summary()["health"])
     field.broker.stop()
     field.broker.start()
     gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 160)  # the same once more
