@@ -7,49 +7,31 @@ A native module for another architecture is a mistake made when the device was s
 
 import sys
 
-# sys.implementation._mpy holds the .mpy version in its low byte, and from bit 10 the number of the native architecture.
-_ARCHITECTURES = (
-    "none",
-    "x86",
-    "x64",
-    "armv6",
-    "armv6m",
-    "armv7m",
-    "armv7em",
-    "armv7emsp",
-    "armv7emdp",
-    "xtensa",
-    "xtensawin",
-    "rv32imc",
-)
+# The module to install, by the number that sys.implementation._mpy has from bit 10 on: none, x86, x64, armv6, armv6m, armv7m, armv7em,
+# armv7emsp, armv7emdp, xtensa, xtensawin, rv32imc. Where there is no module for exactly that one, the next that fits.
+_MODULES = ("", "", "x64", "", "armv6m", "armv7m", "armv7m", "armv7emsp", "armv7emsp", "", "xtensawin", "rv32imc")
 
 
 def architecture() -> str:
-    """The architecture of native modules that this firmware loads, as in the names of Peel's downloads."""
+    """The architecture to install the native module for, or "" when this firmware loads none of ours."""
     number = getattr(sys.implementation, "_mpy", 0) >> 10
-    return _ARCHITECTURES[number] if number < len(_ARCHITECTURES) else "number %d" % number
+    return _MODULES[number] if number < len(_MODULES) else ""
 
 
-def load():  # type: ignore[no-untyped-def]
-    """Import and return peelcore, or peelcore_py when there is no peelcore."""
+def load(native: str = "peelcore", fallback: str = "peelcore_py"):  # type: ignore[no-untyped-def]
+    """Import and return the native module, or the fallback when there is none."""
     try:
-        import peelcore
-
-        return peelcore
+        return __import__(native)
     except ImportError:
         pass
     except ValueError as error:
-        raise ValueError(
-            "peelcore.mpy does not fit this firmware (%s): it takes native modules for %s, .mpy version %d. "
-            "Install Peel's peelcore.mpy for that architecture" % (error, architecture(), _version())
-        )
+        raise ValueError("%s.mpy does not fit this firmware (%s): %s" % (native, error, _advice(fallback)))
     try:
-        import peelcore_py
-
-        return peelcore_py
+        return __import__(fallback)
     except ImportError:
-        raise ImportError("no peelcore: install peelcore.mpy for %s, or peelcore_py.py" % architecture())
+        raise ImportError("no module %s: %s" % (native, _advice(fallback)))
 
 
-def _version() -> int:
-    return getattr(sys.implementation, "_mpy", 0) & 0xFF
+def _advice(fallback: str) -> str:
+    name = architecture()
+    return "install the one for " + name if name else "install %s.py instead, this firmware loads no native modules" % fallback

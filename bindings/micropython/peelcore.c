@@ -86,13 +86,26 @@ static int checked(int result) {
 
 /* ---- Arguments -------------------------------------------------------------------------------------------------- */
 
-static bool exceeds(mp_obj_t value, mp_int_t bits) {
-  return mp_obj_is_true(mp_binary_op(MP_BINARY_OP_RSHIFT, value, MP_OBJ_NEW_SMALL_INT(bits)));
-}
+static mp_obj_t shifted(mp_obj_t value, mp_int_t bits) { return mp_binary_op(MP_BINARY_OP_RSHIFT, value, MP_OBJ_NEW_SMALL_INT(bits)); }
+
+static bool exceeds(mp_obj_t value, mp_int_t bits) { return mp_obj_is_true(shifted(value, bits)); }
 
 static uint32_t get_u32(mp_obj_t value) {
   if (exceeds(value, 32)) raise_code(PEELCORE_E_VALUE);
   return (uint32_t)mp_obj_get_int_truncated(value);
+}
+
+/* Readings may need all 32 bits, one or two more than a small integer has. */
+static int32_t get_i32(mp_obj_t value) {
+  int32_t number = 0;
+  if (mp_obj_is_small_int(value)) {
+    number = (int32_t)MP_OBJ_SMALL_INT_VALUE(value);
+    if (number == MP_OBJ_SMALL_INT_VALUE(value)) return number;
+  }
+  mp_obj_t sign = shifted(value, 31);
+  if (mp_obj_is_true(sign) && mp_obj_is_true(mp_binary_op(MP_BINARY_OP_ADD, sign, MP_OBJ_NEW_SMALL_INT(1)))) raise_code(PEEL_E_READING);
+  mp_binary_set_val_array('i', &number, 0, value);
+  return number;
 }
 
 /* Report numbers need 48 bits, more than a machine word on the boards. */
@@ -151,7 +164,7 @@ static const int32_t *get_readings(int32_t **copy, size_t *count, mp_obj_t value
   }
   mp_obj_get_array(value, count, &items);
   *copy = m_new(int32_t, *count + 1);
-  for (size_t i = 0; i < *count; i++) (*copy)[i] = (int32_t)mp_obj_get_int(items[i]);
+  for (size_t i = 0; i < *count; i++) (*copy)[i] = get_i32(items[i]);
   return *copy;
 }
 

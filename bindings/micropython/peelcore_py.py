@@ -270,7 +270,11 @@ def _readings(values):
             _fail("reading")
         words = [int.from_bytes(values[i : i + 4], "little") for i in range(0, len(values), 4)]
         return [word - ((word >> 31) << 32) for word in words]
-    return list(values)
+    values = list(values)
+    for value in values:
+        if not -_ONE <= value < _ONE:
+            _fail("reading")
+    return values
 
 
 def perturb(mechanism, rule, k, assigned, readings, drbg):

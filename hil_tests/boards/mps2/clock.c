@@ -1,8 +1,7 @@
 /* Ticks for the mps2-an385, from the FPGA's free-running counters: no interrupt and no state.
  *
  * COUNTER counts at 25 MHz and wraps after 171 seconds; CLK100HZ wraps after 497 days. Both start at reset, so the slow one gives the
- * time to 10 ms and the fast one what has passed since. No 64-bit division: libgcc's brings a section that the linker script has no
- * place for.
+ * time to 10 ms and the fast one what has passed since.
  */
 #include "py/mphal.h"
 #include "py/runtime.h"

@@ -183,7 +183,7 @@ def _frozen_files() -> dict[str, Path]:
 
 def _inputs(board: str) -> dict[str, Path | str]:
     inputs: dict[str, Path | str] = dict(file_map(core_files()))
-    inputs |= file_map(repository_files(f"hil_tests/boards/{board}", suffixes=(".c", ".h", ".mk")))
+    inputs |= file_map(repository_files(f"hil_tests/boards/{board}", suffixes=(".c", ".h", ".mk", ".ld")))
     inputs["manifest.py"] = _manifest(board)
     if board in _WITH_APPLICATION:
         inputs |= _frozen_files()

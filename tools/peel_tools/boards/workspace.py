@@ -56,4 +56,4 @@ def write_if_changed(path: Path, content: bytes) -> None:
 def copy_products(names: Mapping[str, Path], folder: Path) -> None:
     """Copy build products under their published names."""
     for name, path in names.items():
-        shutil.copyfile(path, folder / name)
+        shutil.copy(path, folder / name)

@@ -1,0 +1,97 @@
+"""A device from boot to estimate: the board's own firmware, its link, a real broker, a real gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from peel_tools.duts import Dut
+from peel_tools.duts.pico import PicoDut
+from peel_tools.hil.device import Device
+from peel_tools.hil.site import Site
+
+# With this quota a device has tokens for 7 blocks of 32 numbers and then rests for an hour: the count of its reports is known.
+QUOTA, PERIOD = 256, 256 * 3600
+REPORTS = 224
+EPSILON = 4.0
+TRACES = {"temperature": [38.0, 44.0, 30.0, 41.0, 35.0], "humidity": [12.0, 30.0, 18.0, 25.0]}
+STRETCH = 2.5
+"""From 95% to one miss in a million: these intervals are to cover in every run, not in 19 of 20."""
+
+
+class UnattendedPico(PicoDut):
+    """A Pico that nobody talks to at power-on: it starts its main.py."""
+
+    def boot(self) -> None:
+        """Nothing is typed."""
+
+
+def template(site: Site) -> dict[str, object]:
+    sensors = {name: {"kind": "trace", "values": values} for name, values in TRACES.items()}
+    mqtt = {"host": site.broker.host, "port": site.broker.port}
+    return {"transport": "uart", "mqtt": mqtt, "sensors": sensors, "interval_s": 0.01, "outbox": 50}
+
+
+def check_everything_arrived(site: Site, device: Device) -> None:
+    """The device's flash, the gateway's log and the gateway's counters tell the same story."""
+    flash = device.flash()
+    assert flash.next_number == REPORTS + 1
+    assert flash.spent_q20 == REPORTS * site.profile.epsilon_q20
+    assert flash.frames == {}
+    assert flash.dropped == 0
+    assert site.accepted(device.label) == list(range(1, REPORTS + 1))
+    verdicts = site.verdicts()
+    assert verdicts.pop("accepted") == REPORTS
+    assert set(verdicts) <= {"redelivered"}  # a slow acknowledgement makes a device send again
+    assert site.device_cause(device.label) is None
+
+
+def check_estimates(site: Site) -> None:
+    """Each interval covers the mean of its trace, and is narrow enough for that to mean something."""
+    ranges = {attribute.name: (attribute.low, attribute.high) for attribute in site.profile.attributes}
+    estimates = site.estimates()
+    assert sum(row["n"] for row in estimates.values()) == REPORTS
+    for name, values in TRACES.items():
+        row, mean = estimates[name], sum(values) / len(values)
+        low, high = ranges[name]
+        assert row["high"] - row["low"] < (high - low) / 4
+        assert row["value"] - STRETCH * (row["value"] - row["low"]) <= mean
+        assert mean <= row["value"] + STRETCH * (row["high"] - row["value"])
+        assert abs(row["value"] - mean) < (high - low) / 4
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site", epsilon=EPSILON, quota=QUOTA, period=PERIOD)
+
+
+@pytest.mark.boards("mps2")
+def test_cortex_m3(site: Site, open_board, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    with site:
+        dut: Dut = open_board(link=(site.broker.host, site.broker.port), folder=tmp_path / "board")
+        device = Device(dut, site.enrol(template(site)))
+        device.provision()
+        device.start()
+        site.wait_for_accepted(REPORTS, 60)
+        dut.reset()
+        check_everything_arrived(site, device)
+        check_estimates(site)
+
+
+@pytest.mark.boards("pico")
+def test_pico_unattended(site: Site, open_board, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    with site:
+        endpoint = (site.broker.host, site.broker.port)
+        dut: Dut = open_board(folder=tmp_path / "board")
+        bundle = site.enrol(template(site))
+        Device(dut, bundle).provision(autostart=True)
+        dut.kill()
+        with UnattendedPico(tmp_path / "board", endpoint) as pico:
+            pico.start()
+            device = Device(pico, bundle)
+            device.wait_until_up()
+            site.wait_for_accepted(REPORTS, 120)
+            device.interrupt()
+            check_everything_arrived(site, device)
+        check_estimates(site)

@@ -1,0 +1,39 @@
+# LittleFS in the mps2-an385's external RAM, which is a file of the host's: it outlives the emulator.
+import uctypes, vfs
+
+_BASE, _BLOCK, _BLOCKS = 0x21000000, 4096, 256
+
+
+class PsramDisk:
+    def __init__(self):
+        self.memory = uctypes.bytearray_at(_BASE, _BLOCK * _BLOCKS)
+
+    def readblocks(self, block, buffer, offset=0):
+        start = block * _BLOCK + offset
+        buffer[:] = memoryview(self.memory)[start : start + len(buffer)]
+
+    def writeblocks(self, block, buffer, offset=0):
+        start = block * _BLOCK + offset
+        self.memory[start : start + len(buffer)] = buffer
+
+    def ioctl(self, request, argument):
+        if request == 4:
+            return _BLOCKS
+        if request == 5:
+            return _BLOCK
+        if request == 6:
+            start = argument * _BLOCK
+            self.memory[start : start + _BLOCK] = b"\xff" * _BLOCK
+            return 0
+
+
+def _mount():
+    disk = PsramDisk()
+    try:
+        vfs.mount(vfs.VfsLfs2(disk), "/")
+    except OSError:
+        vfs.VfsLfs2.mkfs(disk)
+        vfs.mount(vfs.VfsLfs2(disk), "/")
+
+
+_mount()

@@ -1,0 +1,61 @@
+"""The Raspberry Pi Pico in rp2040js, with its flash in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from peel_tools.boards.command import require
+from peel_tools.boards.firmware import build_firmware
+from peel_tools.boards.pico_emulator import flash_image, pico_emulator
+from peel_tools.duts.base import Dut, Endpoint
+
+__all__ = ["PicoDut"]
+
+
+class PicoDut(Dut):
+    """A Pico whose console is USB serial and whose UART1 (GPIO 4 and 5) is a TCP connection.
+
+    The flash is flash.bin in the folder, made with the firmware on it when it is not there, and written through word by word.
+    With `functions` (name -> address) each call of them is measured; see `calls`.
+    """
+
+    name = "pico"
+    native_architectures = ("armv6m",)
+    boot_timeout = 30.0
+
+    def __init__(self, folder: Path, link: Endpoint | None = None, *, functions: Mapping[str, int] | None = None) -> None:
+        super().__init__(folder, link)
+        self._functions = dict(functions or {})
+
+    @property
+    def flash(self) -> Path:
+        return self.folder / "flash.bin"
+
+    def command(self) -> list[str]:
+        require("node")
+        emulator = pico_emulator()
+        if not self.flash.exists():
+            self.flash.write_bytes(flash_image(build_firmware(self.name)))
+        settings: dict[str, Any] = {"rom": str(emulator.rom), "flash": str(self.flash)}
+        if self.link:
+            settings["link"] = list(self.link)
+        if self._functions:
+            settings["measure"] = {"functions": self._functions, "file": str(self._calls_file)}
+        return ["node", str(emulator.program), json.dumps(settings)]
+
+    def boot(self) -> None:
+        self.console.expect(rb">>> ", self.boot_timeout)
+        self.console.enter_raw()
+
+    @property
+    def _calls_file(self) -> Path:
+        return self.folder / "calls.jsonl"
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Every measured call so far, in order: name, cycles, stack_bytes."""
+        if not self._calls_file.exists():
+            return []
+        return [json.loads(line) for line in self._calls_file.read_text().splitlines()]

@@ -1,0 +1,70 @@
+"""Boards in QEMU."""
+
+from __future__ import annotations
+
+from peel_tools.boards.command import require
+from peel_tools.boards.firmware import build_firmware
+from peel_tools.duts.base import DEVICE_CODE, Dut
+
+__all__ = ["MicrobitDut", "Mps2Dut", "Rv32Dut"]
+
+
+class _QemuDut(Dut):
+    """A QEMU board whose console is its first UART."""
+
+    system: str
+    machine: str
+    extra: tuple[str, ...] = ()
+    file_system = "ram_files.py"
+
+    def command(self) -> list[str]:
+        program = f"qemu-system-{self.system}"
+        require(program)
+        image = build_firmware(self.name).elf
+        common = [program, "-machine", self.machine, "-nographic", "-monitor", "none", "-semihosting", "-serial", "stdio"]
+        return [*common, *self.extra, "-kernel", str(image)]
+
+    def boot(self) -> None:
+        self.console.expect(rb">>> ", self.boot_timeout)
+        self.console.enter_raw()
+        self.exec((DEVICE_CODE / self.file_system).read_text())
+
+
+class Mps2Dut(_QemuDut):
+    """mps2-an385, a Cortex-M3. Its file system lies in the board's 16 MiB of external RAM, which is a file shared with the host: killing
+    QEMU leaves exactly what had been written. Its second UART is a TCP connection."""
+
+    name = "mps2"
+    system = "arm"
+    machine = "mps2-an385,memory-backend=disk"
+    native_architectures = ("armv6m", "armv7m")
+    file_system = "psram_disk.py"
+
+    def command(self) -> list[str]:
+        disk = self.folder / "psram.bin"
+        memory = f"memory-backend-file,id=disk,size=16M,mem-path={disk},share=on"
+        words = [*super().command(), "-object", memory]
+        if self.link:
+            host, port = self.link
+            words += ["-serial", f"tcp:{host}:{port},reconnect=1"]
+        return words
+
+
+class MicrobitDut(_QemuDut):
+    """micro:bit, a Cortex-M0, with the flash and RAM that MicroPython's QEMU port asks for."""
+
+    name = "microbit"
+    system = "arm"
+    machine = "microbit"
+    extra = ("-global", "nrf51-soc.flash-size=1048576", "-global", "nrf51-soc.sram-size=262144")
+    native_architectures = ("armv6m",)
+
+
+class Rv32Dut(_QemuDut):
+    """RISC-V virt, 32 bits."""
+
+    name = "rv32"
+    system = "riscv32"
+    machine = "virt"
+    extra = ("-bios", "none")
+    native_architectures = ("rv32imc",)

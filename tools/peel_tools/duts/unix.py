@@ -1,0 +1,30 @@
+"""MicroPython's unix port: no board, but the same interpreter on the host."""
+
+from __future__ import annotations
+
+from peel_tools.boards.firmware import build_firmware
+from peel_tools.duts.base import DEVICE_CODE, Dut
+
+__all__ = ["UnixDut"]
+
+
+class UnixDut(Dut):
+    """The unix port with a raw REPL of our own; its files are those of the folder."""
+
+    name = "unix"
+    native_architectures = ("x64",)
+
+    def command(self) -> list[str]:
+        return [str(build_firmware(self.name).elf), str(DEVICE_CODE / "raw_repl.py")]
+
+    def boot(self) -> None:
+        self.console.enter_raw(self.boot_timeout)
+        self.exec("import sys\nsys.path.insert(0, '')")
+
+    def put(self, path: str, data: bytes) -> None:
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+
+    def get(self, path: str) -> bytes:
+        return (self.folder / path).read_bytes()

@@ -1,0 +1,128 @@
+"""The specification's vectors, in the form in which a device checks them (device/vector_checks.py)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from peel_tools.boards.cache import REPOSITORY
+from peel_tools.duts.base import DEVICE_CODE, Dut
+
+__all__ = ["CHECKS_FILE", "VECTORS", "device_cases", "device_files", "kind", "run_vectors"]
+
+VECTORS = REPOSITORY / "spec" / "vectors"
+CHECKS_FILE = DEVICE_CODE / "vector_checks.py"
+
+# What only a reader or a host does: splitting payloads, checking profiles and fleet names.
+_HOST_ONLY = ("payload", "profile_bad_", "keys_bad_")
+# What a frame shows by itself; the other faults need a reader that knows devices and profiles.
+_FRAME_FAULTS = ("length", "version", "flags", "seal", "trits")
+_UNUSED = ("note", "count", "word", "threshold", "rejected")
+_BATCH_CHARACTERS = 3000
+_LONG_LIST = 32
+
+Case = dict[str, Any]
+
+
+def kind(file: Path) -> str:
+    """The name of the check that a vector file belongs to."""
+    for family in ("encode_bad", "frame_bad"):
+        if file.stem.startswith(family):
+            return family
+    return file.stem
+
+
+def device_files() -> list[Path]:
+    """The vector files about what a device does."""
+    return [file for file in sorted(VECTORS.glob("*.json")) if not file.stem.startswith(_HOST_ONLY)]
+
+
+def device_cases(file: Path) -> list[Case]:
+    """The cases of a file, without what a device has no use for."""
+    cases: list[Case] = json.loads(file.read_text())["cases"]
+    if kind(file) == "frame_bad":
+        return [_frame_case(case) for case in cases if case["expect"] in _FRAME_FAULTS]
+    return [{name: value for name, value in case.items() if name not in _UNUSED} for case in cases]
+
+
+def _frame_case(case: Case) -> Case:
+    """Pick the key and the width that a reader would; for a frame that names none it knows, the first ones."""
+    frame = bytes.fromhex(case["frame"])
+    profile, device = (int.from_bytes(frame[at : at + 4], "little") for at in (2, 6))
+    widths = [known["width"] for known in case["profiles"] if known["id"] == profile]
+    keys = [known["seal_key"] for known in case["devices"] if known["id"] == device]
+    return {
+        "frame": case["frame"],
+        "seal_key": (keys or [case["devices"][0]["seal_key"]])[0],
+        "width": (widths or [case["profiles"][0]["width"]])[0],
+        "expect": case["expect"],
+    }
+
+
+def _literal(value: Any) -> str:
+    """A Python expression for a device. Long lists of readings become arrays, which a small heap compiles more easily."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{name!r}:{_literal(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list) and len(value) > _LONG_LIST and all(isinstance(item, int) for item in value):
+        return f"vector_checks.integers({struct.pack(f'<{len(value)}i', *value).hex()!r})"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_literal, value)) + "]"
+    return repr(value)
+
+
+def _statements(case: Case) -> list[str]:
+    """Statements that append a case to `cases`; the reports of a long one each on their own."""
+    whole = f"cases.append({_literal(case)})"
+    if len(whole) <= _BATCH_CHARACTERS or "reports" not in case:
+        return [whole]
+    bare = {**case, "reports": []}
+    return [f"cases.append({_literal(bare)})", *(f"cases[-1]['reports'].append({_literal(report)})" for report in case["reports"])]
+
+
+def _batches(cases: list[Case]) -> Iterator[list[str]]:
+    """Cases in batches that a small heap can hold, each as the pieces of code that make it."""
+    pieces: list[str] = []
+    for case in cases:
+        if sum(map(len, pieces)) > _BATCH_CHARACTERS:
+            yield pieces
+            pieces = []
+        pieces += _statements(case)
+    if pieces:
+        yield pieces
+
+
+def _joined(pieces: list[str]) -> Iterator[str]:
+    """Short pieces together, so that there are fewer exchanges."""
+    text = ""
+    for piece in pieces:
+        if text and len(text) + len(piece) > _BATCH_CHARACTERS:
+            yield text
+            text = ""
+        text += piece + "\n"
+    yield text
+
+
+def run_vectors(dut: Dut, cores: Sequence[str], files: Sequence[Path] | None = None) -> tuple[list[str], int]:
+    """Check modules that the board can import against the vectors: what failed, and how many comparisons each core passed through."""
+    dut.load("vector_checks", CHECKS_FILE)
+    dut.exec(f"import gc, {', '.join(cores)}")
+    problems: list[str] = []
+    total = 0
+    for file in device_files() if files is None else files:
+        for pieces in _batches(device_cases(file)):
+            dut.exec("cases=[]")
+            for piece in _joined(pieces):
+                dut.exec(f"{piece}\ngc.collect()")
+            check = f"vector_checks.failures(core, {kind(file)!r}, cases)"
+            code = f"for core in ({','.join(cores)},):\n print({check})\n gc.collect()"
+            results = [ast.literal_eval(line) for line in dut.exec(code, timeout=300).splitlines()]
+            problems += [f"{dut.name}, {core}: {line}" for core, (wrong, _) in zip(cores, results, strict=True) for line in wrong]
+            counts = {made for _, made in results}
+            if len(counts) != 1:
+                problems.append(f"{dut.name}: the cores went through different numbers of comparisons: {results}")
+            total += max(counts)
+    return problems, total
