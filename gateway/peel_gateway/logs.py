@@ -43,10 +43,10 @@ def configure_logs(level: str, style: str) -> None:
     """Send the gateway's logs to standard error; `style` is "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if style == "json" else _TextFormatter())
-    logger = logging.getLogger(_ROOT)
-    logger.handlers[:] = [handler]
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    # Libraries speak through the same formatter, when they have something to complain about.
+    logging.getLogger().handlers[:] = [handler]
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger(_ROOT).setLevel(level.upper())
 
 
 def _record(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, object]:

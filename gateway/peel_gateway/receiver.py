@@ -104,17 +104,9 @@ class Receiver:
                 backoff = min(2 * backoff, self._settings.mqtt_backoff_seconds)
 
     def _connect(self) -> Link | None:
-        link = Link(
-            self._settings,
-            self._fleet,
-            version=self._version,
-            deliver=self._deliver,
-            wake_fd=self._wake_receive.fileno(),
-        )
         try:
-            link.open(has_room=self._has_room, cancelled=self._stopping.is_set)
+            link = self._open_link()
         except Exception as error:
-            link.abort()
             if not isinstance(error, LinkError):
                 _log.exception("unexpected answer from the broker")
             self._note_refusal(error)
@@ -131,6 +123,21 @@ class Receiver:
             mqtt=self.version,
             session="resumed" if link.session_present else "new",
         )
+        return link
+
+    def _open_link(self) -> Link:
+        link = Link(
+            self._settings,
+            self._fleet,
+            version=self._version,
+            deliver=self._deliver,
+            wake_fd=self._wake_receive.fileno(),
+        )
+        try:
+            link.open(has_room=self._has_room, cancelled=self._stopping.is_set)
+        except BaseException:
+            link.abort()
+            raise
         return link
 
     def _note_refusal(self, error: Exception) -> None:

@@ -304,6 +304,9 @@ def run_service(settings: Settings) -> Exit:
     except HttpError as error:
         _log.error("HTTP cannot be served", cause=error)
         return Exit.HTTP
+    except Exception:
+        _log.exception("the gateway failed")
+        return Exit.INTERNAL
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

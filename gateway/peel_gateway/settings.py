@@ -342,6 +342,10 @@ def _checked_together(settings: Settings) -> Settings:
         raise SettingsError("mqtt.tls: is false, yet mqtt.ca or mqtt.certificate is set; set mqtt.tls = true")
     if "/" in settings.mqtt_share or "+" in settings.mqtt_share or "#" in settings.mqtt_share:
         raise SettingsError("mqtt.share: a group name has no '/', '+' or '#'")
+    for field in ("mqtt_ca", "mqtt_certificate", "mqtt_key"):
+        path = getattr(settings, field)
+        if path is not None and not os.access(path, os.R_OK):
+            raise SettingsError(f"{_dotted(field)}: cannot read {path}")
     if not settings.mqtt_host:
         raise SettingsError("mqtt.host: is empty; name the broker")
     return settings

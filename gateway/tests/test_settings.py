@@ -52,6 +52,7 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ('[mqtt]\nca = "ca.pem"', "mqtt.tls: is false"),
         ('[mqtt]\ntls = true\nkey = "k.pem"', "mqtt.key: needs mqtt.certificate too"),
         ('[mqtt]\nshare = "a/b"', "mqtt.share"),
+        ('[mqtt]\ntls = true\nca = "none.pem"', "mqtt.ca: cannot read"),
     ],
 )
 def test_errors_name_the_key(tmp_path: Path, text: str, said: str) -> None:
