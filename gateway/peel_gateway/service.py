@@ -98,7 +98,7 @@ class Service:
         self.ended = threading.Event()
         self._streams_end = threading.Event()
         self._started = time.monotonic()
-        self._chores_done = time.monotonic()
+        self._chores_due = time.monotonic()
         self._looked = time.monotonic()
         self._http: HttpServer | None = None
 
@@ -155,8 +155,8 @@ class Service:
         if reload or (every and now - self._looked >= every):
             self._looked = now
             self._reload(force=reload)
-        if now - self._chores_done >= _CHORE_SECONDS:
-            self._chores_done = now
+        if now >= self._chores_due:
+            self._chores_due = now + _CHORE_SECONDS
             self._ingest.defer(self._prune)
 
     def health(self) -> list[str]:
