@@ -78,8 +78,7 @@ def test_fleet_with_every_attacker_and_five_kills(tmp_path: Path) -> None:
             assert (kind.exposed, kind.mistaken, kind.unheard) == (kind.pieces, 0, 0), name
             wanted = kind.devices if ATTACKS[name].causes else 0
             assert (kind.exposed_devices, kind.mistaken_devices) == (wanted, 0), name
-        refused = sum(kind.pieces for name, kind in found.attacks.items() if name != "replay")
-        assert refused == sum(
+        assert found.faulty == sum(
             count
             for label, count in found.exposed.items()
             if Verdict.parse(label) in (NETWORK | BLAMED) - {Verdict.STATISTICS}

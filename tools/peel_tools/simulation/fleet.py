@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +180,8 @@ class SimulatedFleet:
         for section, part in zip(self._sections, parts.tolist(), strict=True):
             section.ledger.refill(now)
             able = np.flatnonzero(section.ledger.able(self._burst))
+            # In a round everybody speaks once at most: a long one would level out who has more to say.
+            part = min(part, ceil(section.effort.sum() / section.effort.max()))
             if part and len(able):
                 order = np.argsort(section.made[able], kind="stable")
                 yield section, able[order[:part]]

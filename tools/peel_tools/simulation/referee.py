@@ -49,6 +49,8 @@ class Findings:
     unacknowledged: int
     """Sent, and not known to have arrived."""
     honest: int
+    faulty: int
+    """Distinct pieces that must be refused for what they are, whatever their kind: short ones of two kinds may be the same bytes."""
     accepted: int
     """What counts in the gateway's tallies now."""
     exposed: dict[str, int]
@@ -82,7 +84,7 @@ class Findings:
 
 def judge(truth: Path, store: Path) -> Findings:
     """Compare a truth file with a gateway's database; both may be in use."""
-    connection = sqlite3.connect(f"{truth.resolve().as_uri()}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{truth.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:
         connection.execute("ATTACH ? AS gateway", (f"{store.resolve().as_uri()}?mode=ro",))
         return _Referee(connection).findings()
@@ -93,6 +95,7 @@ def judge(truth: Path, store: Path) -> Findings:
 _VIEWS = """
     CREATE TEMP VIEW sent AS
     SELECT report.*, message.acknowledged AS acked FROM report JOIN message ON message.id = report.message;
+    CREATE TEMP TABLE repeating (name TEXT);
     CREATE TEMP TABLE refused (digest BLOB PRIMARY KEY, verdict INTEGER NOT NULL) WITHOUT ROWID;
     INSERT OR IGNORE INTO temp.refused SELECT digest(raw), verdict FROM gateway.exposure WHERE verdict != {statistics};
 """
@@ -103,6 +106,8 @@ class _Referee:
         self._connection = connection
         connection.create_function("digest", 1, digest_of, deterministic=True)
         connection.executescript(_VIEWS.format(statistics=int(Verdict.STATISTICS)))
+        harmless = [(name,) for name, attack in ATTACKS.items() if Verdict.REDELIVERED in attack.verdicts]
+        connection.executemany("INSERT INTO temp.repeating VALUES (?)", harmless)
         connection.execute("BEGIN")  # one consistent view of each file
 
     def _one(self, query: str, *values: object) -> int:
@@ -114,6 +119,9 @@ class _Referee:
             published=self._one("SELECT COUNT(*) FROM sent WHERE acked"),
             unacknowledged=self._one("SELECT COUNT(*) FROM sent WHERE NOT acked"),
             honest=self._one("SELECT COUNT(*) FROM sent WHERE acked AND kind = ?", HONEST),
+            faulty=self._one(
+                "SELECT COUNT(DISTINCT digest) FROM sent WHERE acked AND bad AND kind NOT IN (SELECT name FROM temp.repeating)"
+            ),
             accepted=self._one("SELECT SUM(plus + minus - withdrawn_plus - withdrawn_minus) FROM gateway.tally"),
             exposed=self._exposed(),
             honest_exposed=self._honest_exposed(),
