@@ -3,6 +3,7 @@
 LittleFS commits a file when it is closed; FAT does not promise that, so it is not supported.
 """
 
+import errno
 import os
 
 
@@ -10,12 +11,14 @@ class FlashFiles:
     """The application's view of the mounted file system."""
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's bytes, or None when there is no such file."""
+        """Return a file's bytes, or None when there is no such file. Raises OSError when it cannot be read."""
         try:
             with open(path, "rb") as file:
                 data: bytes = file.read()
                 return data
-        except OSError:
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise  # "unreadable" is not "absent": a ledger taken for new would repeat numbers
             return None
 
     def write(self, path: str, data: bytes) -> None:

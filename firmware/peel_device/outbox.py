@@ -93,7 +93,10 @@ class Outbox:
         self.remove([number])
 
     def _load(self, number: int) -> bytes | None:
-        return unsealed(self._files.read(self._path(number)) or b"") or None
+        try:
+            return unsealed(self._files.read(self._path(number)) or b"") or None
+        except OSError:
+            return None  # a worn flash can fail to read what it holds
 
     def _path(self, number: int) -> str:
         return "%s/%012x" % (self._folder, number)

@@ -35,7 +35,7 @@ class Slots:
         newest_sequence = 0
         present = 0
         for slot in (0, 1):
-            data = self._files.read(self._name(slot))
+            data = self._read(slot)
             present += data is not None
             body = self._body(data)
             if body is not None:
@@ -57,6 +57,12 @@ class Slots:
         sequence = self._sequence + 1
         self._files.write(self._name(slot), sealed(_MARK + sequence.to_bytes(4, "little") + record))
         self._slot, self._sequence = slot, sequence
+
+    def _read(self, slot: int) -> bytes | None:
+        try:
+            return self._files.read(self._name(slot))
+        except OSError:
+            return b""  # there, but damaged
 
     def _name(self, slot: int) -> str:
         return "%s.%d" % (self._path, slot)
