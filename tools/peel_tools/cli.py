@@ -9,7 +9,7 @@ import click
 #: Subcommand to (module, attribute, one-line help).
 _COMMANDS = {
     "profile": ("peel_tools.commands.profile", "profile", "Make, check and show profiles."),
-    "fleet": ("peel_gateway.fleet_commands", "fleet", "Register, provision and revoke devices."),
+    "fleet": ("peel_tools.commands.fleet", "fleet", "Register, provision and revoke devices."),
     "gateway": ("peel_gateway.commands", "gateway", "Run the gateway; ask it for estimates and exposures."),
     "simulate": (
         "peel_tools.commands.simulate",

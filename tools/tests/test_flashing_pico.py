@@ -61,7 +61,7 @@ def test_a_pico_from_uf2_to_reports(tmp_path: Path) -> None:
         client.connect(broker.host, broker.port)
         client.loop_start()
         try:
-            words = [str(tmp_path), "0000002a", "--board", "pico", "--port", pico.remote.port]
+            words = ["0000002a", "--fleet", str(tmp_path), "--board", "pico", "--port", pico.remote.port]
             answer = CliRunner().invoke(provision_device, words)
             assert answer.exit_code == 0, answer.output
             assert "found Raspberry Pi Pico with RP2040, MicroPython 1.25.0, native code: armv6m" in answer.output

@@ -22,8 +22,15 @@ _PYTHON_CORE = Path(__file__).parents[3] / "bindings" / "micropython" / "peelcor
 
 
 @click.command("provision")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("device")
+@click.option(
+    "--fleet",
+    "folder",
+    default="fleet",
+    show_default=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The fleet folder.",
+)
 @click.option("--port", default="auto", show_default=True, help="Serial port of the board; auto takes the first one.")
 @click.option("--board", required=True, type=click.Choice(sorted(BOARDS)))
 @click.option(
@@ -36,7 +43,7 @@ _PYTHON_CORE = Path(__file__).parents[3] / "bindings" / "micropython" / "peelcor
 )
 @click.option("--dry-run", is_flag=True, help="Only look at the board and say what would be done.")
 def provision_device(
-    folder: Path, device: str, port: str, board: str, ca: Path | None, module: Path | None, dry_run: bool
+    device: str, folder: Path, port: str, board: str, ca: Path | None, module: Path | None, dry_run: bool
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
     bundle = folder / "bundles" / f"{device.lower()}.json"
