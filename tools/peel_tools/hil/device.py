@@ -1,0 +1,152 @@
+"""A provisioned device on an emulated board: its bundle and application on the board's own file system, and what it has written there.
+
+The flash is read back with code of its own, not the firmware's, so that a mistake there cannot hide here.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from peel_tools.boards.cache import REPOSITORY
+from peel_tools.duts import Dut, DutError
+from peel_tools.duts.console import Timeout
+
+__all__ = ["BOARD_FILES", "Device", "Flash"]
+
+BOARD_FILES = {"mps2": "qemu", "pico": "pico"}
+"""The board file of the firmware that runs on each emulated board."""
+
+_MODULE = "peel_application"  # firmware/main.py under a name that no board starts by itself
+_FIRMWARE = REPOSITORY / "firmware"
+_START_SECONDS = 30.0
+_KNOCKS = 8
+
+_START = """
+from peel_device import link
+link.TIMEOUT_MS = {timeout_ms}
+import {module}
+{module}.main()
+"""
+
+_DUMP = """
+import os
+from binascii import hexlify
+def dump(folder):
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        path = folder + "/" + name
+        if os.stat(path)[0] & 0x4000:
+            dump(path)
+        else:
+            with open(path, "rb") as file:
+                print(repr((path, hexlify(file.read()).decode())))
+dump({home!r})
+"""
+
+_LEDGER_SIZES = (6, 12, 8, 8)
+_DROPS_SIZES = (8, 6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flash:
+    """What a device's state on flash says."""
+
+    next_number: int
+    """The lowest number that is not spent; 0 before the first start."""
+    spent_q20: int
+    """Epsilon spent, in units of 2^-20."""
+    dropped: int
+    """Frames dropped from a full outbox."""
+    frames: dict[int, bytes]
+    """Whole frames in the outbox, by report number."""
+
+
+class Device:
+    """One device of a site on one board."""
+
+    def __init__(self, dut: Dut, bundle: Mapping[str, Any]) -> None:
+        self.dut = dut
+        self.bundle = dict(bundle)
+        self._home = f"peel/{bundle['fleet']}-{bundle['device']}"
+
+    @property
+    def label(self) -> str:
+        """The device id as topics spell it."""
+        return str(self.bundle["device"])
+
+    def provision(self, *, autostart: bool = False) -> None:
+        """Put bundle, board file and main program on the board's file system; the rest of the application is in the firmware."""
+        board_file = f"boards/{BOARD_FILES[self.dut.name]}.py"
+        self.dut.exec("import os\nif 'boards' not in os.listdir():\n os.mkdir('boards')")
+        self.dut.put(board_file, (_FIRMWARE / board_file).read_bytes())
+        self.dut.put("peel.json", json.dumps(self.bundle).encode())
+        self.dut.put("main.py" if autostart else f"{_MODULE}.py", (_FIRMWARE / "main.py").read_bytes())
+
+    def start(self, *, timeout_ms: int = 10000, wait: bool = True) -> None:
+        """Start the application from the prompt. `timeout_ms` is how long it waits for the broker's answers."""
+        self.dut.begin(_START.format(module=_MODULE, timeout_ms=timeout_ms))
+        if wait:
+            self.wait_until_up()
+
+    def wait_until_up(self) -> None:
+        """Wait for the application's greeting."""
+        self.dut.expect(f"peel: {self.label} of fleet [a-z]+ is up", _START_SECONDS)
+
+    def interrupt(self) -> None:
+        """Stop an application that the board started by itself, as a person at the console would, and go to the raw prompt."""
+        self.dut.console.write(b"\x03")
+        self.dut.expect(rb">>> ", 10)
+        for _ in range(_KNOCKS):
+            with suppress(Timeout):  # what is typed while the traceback is printed may be lost, on silicon too
+                self.dut.console.enter_raw(1.0)
+                return
+        raise DutError(
+            f"{self.dut.name} gave no raw prompt after Ctrl-C; its last output was {self.dut.console.log[-300:]!r}"
+        )
+
+    def flash(self) -> Flash:
+        """Read the device's state from the board's file system. The application must not be running."""
+        lines = self.dut.exec(_DUMP.format(home=self._home)).splitlines()
+        files = {
+            path.removeprefix(self._home + "/"): bytes.fromhex(text) for path, text in map(ast.literal_eval, lines)
+        }
+        next_number, spent, _, _ = _newest(files, "ledger", _LEDGER_SIZES)
+        dropped, dropped_through = _newest(files, "outbox/drops", _DROPS_SIZES)
+        return Flash(
+            next_number=next_number, spent_q20=spent, dropped=dropped, frames=_frames(files, above=dropped_through)
+        )
+
+
+def _whole(data: bytes) -> bytes | None:
+    """What a file holds without its CRC-32, or None when it is torn."""
+    body = data[:-4]
+    return body if len(data) > 4 and zlib.crc32(body) == int.from_bytes(data[-4:], "little") else None
+
+
+def _newest(files: Mapping[str, bytes], path: str, sizes: tuple[int, ...]) -> list[int]:
+    """The fields of the newest whole copy of a record; zeros when there is none."""
+    copies = [body for slot in "01" if (body := _whole(files.get(f"{path}.{slot}", b""))) is not None]
+    if not copies:
+        return [0] * len(sizes)
+    record = max(copies, key=lambda body: int.from_bytes(body[3:7], "little"))[7:]
+    starts = [sum(sizes[:at]) for at in range(len(sizes))]
+    return [int.from_bytes(record[start : start + size], "little") for start, size in zip(starts, sizes, strict=True)]
+
+
+def _frames(files: Mapping[str, bytes], *, above: int) -> dict[int, bytes]:
+    found = {}
+    for path, data in files.items():
+        folder, _, name = path.rpartition("/")
+        frame = _whole(data)
+        if folder == "outbox" and len(name) == 12 and frame is not None and int(name, 16) > above:
+            found[int(name, 16)] = frame
+    return found
