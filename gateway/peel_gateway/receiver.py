@@ -23,6 +23,8 @@ __all__ = ["Receiver"]
 
 _FIRST_BACKOFF_SECONDS = 0.2
 _IDLE_SECONDS = 1.0
+# A link that ends sooner counts as a failed attempt: two gateways with one client id would else oust each other for ever.
+_STEADY_SECONDS = 5.0
 _STOP_SECONDS = 30.0
 # A broker that is just restarting hangs up once; one that cannot read a CONNECT of MQTT 5 does it every time.
 _HANGUPS_BEFORE_FALLBACK = 2
@@ -95,9 +97,8 @@ class Receiver:
         backoff = _FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
             link = self._connect()
-            if link is not None:
+            if link is not None and self._serve(link) > _STEADY_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
-                self._serve(link)
             if not self._stopping.is_set():
                 # Jitter keeps a fleet of gateways from returning in step.
                 self._stopping.wait(backoff * random.uniform(0.75, 1.25))  # noqa: S311
@@ -157,7 +158,9 @@ class Receiver:
             self._away_since = time.monotonic()
         _log.warning("broker away", broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}", cause=error)
 
-    def _serve(self, link: Link) -> None:
+    def _serve(self, link: Link) -> float:
+        """Drive a link until it ends or the receiver stops; return how long it lasted."""
+        started = time.monotonic()
         try:
             while not self._stopping.is_set():
                 self._send_acknowledgements()
@@ -173,6 +176,7 @@ class Receiver:
             self._note_away(error)
         finally:
             link.abort()
+        return time.monotonic() - started
 
     def _has_room(self) -> bool:
         return not self._paused and self._inbox.has_room()

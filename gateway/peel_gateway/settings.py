@@ -57,10 +57,11 @@ class Settings:
         choices=("auto", "5", "3.1.1"),
     )
     mqtt_client_id: str = _setting(
-        "", "The session's name on the broker; empty means peel-gateway-<fleet>. Keep it: the session hangs on it."
+        "", "The session's name on the broker; empty means peel-gateway-<fleet>. The broker keeps reports under it."
     )
     mqtt_share: str = _setting(
-        "", "Group name of a shared subscription ($share/<group>/...), for several gateways on one fleet; empty: none."
+        "",
+        "Group of a shared subscription ($share/<group>/...), for several gateways on a fleet; needs mqtt.client_id.",
     )
     mqtt_user: str = _setting("", "User name for the broker; empty connects anonymously.")
     mqtt_password: Secret | None = _setting(None, "Password for the broker.")
@@ -342,6 +343,8 @@ def _checked_together(settings: Settings) -> Settings:
         raise SettingsError("mqtt.tls: is false, yet mqtt.ca or mqtt.certificate is set; set mqtt.tls = true")
     if "/" in settings.mqtt_share or "+" in settings.mqtt_share or "#" in settings.mqtt_share:
         raise SettingsError("mqtt.share: a group name has no '/', '+' or '#'")
+    if settings.mqtt_share and not settings.mqtt_client_id:
+        raise SettingsError("mqtt.share: needs mqtt.client_id, another one for each gateway of the group")
     for field in ("mqtt_ca", "mqtt_certificate", "mqtt_key"):
         path = getattr(settings, field)
         if path is not None and not os.access(path, os.R_OK):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from peel_core import derive_keys
 from peel_gateway.bundle import load_template, write_bundles
 from peel_gateway.registry import REVOKED, Fleet, FleetError, parse_device

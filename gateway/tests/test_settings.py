@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from peel_core import Secret
 from peel_gateway.settings import Settings, SettingsError, load_settings, settings_table
 from peel_gateway.settings_text import SAMPLE_NAME, help_text, markdown_table, sample_toml
@@ -51,7 +52,8 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("[mqtt", "not TOML"),
         ('[mqtt]\nca = "ca.pem"', "mqtt.tls: is false"),
         ('[mqtt]\ntls = true\nkey = "k.pem"', "mqtt.key: needs mqtt.certificate too"),
-        ('[mqtt]\nshare = "a/b"', "mqtt.share"),
+        ('[mqtt]\nclient_id = "x"\nshare = "a/b"', "mqtt.share: a group name has no"),
+        ('[mqtt]\nshare = "pool"', "mqtt.share: needs mqtt.client_id"),
         ('[mqtt]\ntls = true\nca = "none.pem"', "mqtt.ca: cannot read"),
     ],
 )
