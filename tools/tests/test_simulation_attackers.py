@@ -1,0 +1,177 @@
+"""Each attacker does what it says: seen with the keys and the reconstruction, apart from any gateway."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_core import CODE_NAMES, open_many
+from peel_core.projection import reconstruct, reconstruction
+from peel_gateway.registry import Fleet, Snapshot
+from peel_tools.simulation.attackers import ATTACKS, parse_attack
+from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
+from peel_tools.simulation.piece import HONEST, digest_of
+from peel_tools.simulation.traces import BuiltInTraces
+from peel_tools.simulation.truth import Outgoing, Truth
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Snapshot:
+    with as_file(files("peel_tools.simulation.profiles")) as profiles:
+        fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
+    fleet.add("greenhouse", count=8)
+    fleet.add("vents", count=8)
+    return fleet.snapshot()
+
+
+class Seen:
+    """What attackers of one kind sent, opened with the fleet's own keys; one entry per piece, beside the truth's rows."""
+
+    def __init__(self, folder: Path, snapshot: Snapshot, kind: str, share: float = 1.0, rounds: int = 40) -> None:
+        self.truth = Truth(folder / "truth.sqlite")
+        traces = {profile.name: BuiltInTraces(profile, 1) for profile in snapshot.profiles}
+        fleet = SimulatedFleet(snapshot, traces, self.truth, shares={kind: share}, seed=1, burst=3)
+        self.messages: list[Outgoing] = [each for _ in range(rounds) for each in fleet.reports(48, now=0.0)]
+        query = "SELECT kind, bad, device, number, idx, sign, digest, profile FROM report ORDER BY message, rowid"
+        self.rows = self.truth._connection.execute(query).fetchall()
+        self.opened = open_many(snapshot.keyring, [message.payload for message in self.messages])
+        self.codes = [CODE_NAMES.get(int(code), "") for code in self.opened.code]
+        profile = snapshot.profiles[0]
+        gamma = reconstruction(profile.seed, profile.width)
+        self.index, self.sign, self.residual = reconstruct(gamma, self.opened.trits)
+        self.rules = {profile.id: profile.rule for profile in snapshot.profiles}
+        self.truth.close()
+
+    def bad(self) -> list[int]:
+        return [place for place, row in enumerate(self.rows) if row[1]]
+
+    def of_kind(self, kind: str) -> list[int]:
+        return [place for place, row in enumerate(self.rows) if row[0] == kind]
+
+
+def test_honest_pieces_are_what_the_truth_says(tmp_path: Path, snapshot: Snapshot) -> None:
+    seen = Seen(tmp_path, snapshot, "loss", 0.0)
+    assert len(seen.opened) == len(seen.rows) > 1000
+    assert set(seen.codes) == {""}
+    assert {row[0] for row in seen.rows} == {HONEST}
+    facts = zip(
+        seen.opened.device.tolist(), seen.opened.number.tolist(), seen.index.tolist(), seen.sign.tolist(), strict=True
+    )
+    assert list(facts) == [row[2:6] for row in seen.rows]
+    assert seen.residual.max() < 1e-3
+    assert digest_of(seen.messages[0].payload[: len(seen.messages[0].payload) // 3]) == seen.rows[0][6]
+
+
+@pytest.mark.parametrize(
+    ("kind", "codes"),
+    [
+        ("garbage", {"length", "version", "flags", "profile"}),
+        ("truncation", {"length"}),
+        ("trailing", {"length", "version", "flags", "profile"}),
+        ("stranger", {"device"}),
+        ("foreign", {"profile"}),
+        ("forgery", {"seal"}),
+        ("tampering", {"seal"}),
+        ("negation", {"seal"}),
+        ("unsealed", {"unsealed"}),
+        ("splice", {"seal"}),
+    ],
+)
+def test_what_the_network_does_is_refused_by_the_core(
+    tmp_path: Path, snapshot: Snapshot, kind: str, codes: set[str]
+) -> None:
+    seen = Seen(tmp_path, snapshot, kind, 0.5)
+    bad = seen.bad()
+    assert len(seen.opened) == len(seen.rows), "the core finds every piece, also behind and before the others"
+    assert len(bad) > 100
+    assert {seen.codes[place] for place in bad} <= codes
+    assert {seen.codes[place] for place in range(len(seen.rows)) if place not in set(bad)} == {""}
+
+
+def test_a_replay_is_the_same_bytes(tmp_path: Path, snapshot: Snapshot) -> None:
+    seen = Seen(tmp_path, snapshot, "replay", 0.5)
+    for place in seen.bad():
+        assert seen.rows[place][6] == seen.rows[place - 1][6]
+
+
+def test_loss_leaves_gaps(tmp_path: Path, snapshot: Snapshot) -> None:
+    seen = Seen(tmp_path, snapshot, "loss", 0.5)
+    mine = [row[3] for row in seen.rows if row[2] == 1]
+    assert len(mine) < 0.8 * max(mine)
+
+
+def test_devices_that_reuse_jump_and_overspend_hold_their_keys(tmp_path: Path, snapshot: Snapshot) -> None:
+    for kind in ("reuse", "flood", "budget", "target", "encoder", "noise"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        seen = Seen(folder, snapshot, kind)
+        bad = seen.bad()
+        assert len(bad) > 100, kind
+        assert {seen.codes[place] for place in range(len(seen.rows))} == {""}, kind
+        if kind == "reuse":
+            first = {(row[2], row[3]): row[6] for row in seen.rows if not row[1]}
+            assert all(first[seen.rows[place][2:4]] != seen.rows[place][6] for place in bad)
+        if kind == "flood":
+            assert all(seen.opened.number[place] > 2**40 for place in bad)
+        if kind == "budget":
+            assert all(seen.opened.rule[place] > seen.rules[seen.rows[place][7]] for place in bad)
+        if kind == "target":
+            assert all(seen.index[place] == 0 != seen.opened.index[place] for place in bad)
+        structure = kind in ("encoder", "noise")
+        assert all((seen.residual[place] > 0.01) == structure for place in bad), kind
+
+
+@pytest.mark.parametrize(("kind", "least"), [("stuck", 1.0), ("biased", 0.9), ("hide_minus", 1.0)])
+def test_coins_that_are_not_honest(tmp_path: Path, snapshot: Snapshot, kind: str, least: float) -> None:
+    seen = Seen(tmp_path, snapshot, kind)
+    mine = seen.of_kind(kind)
+    assert not seen.bad()
+    assert np.mean(seen.sign[mine] > 0) >= least
+    assert np.array_equal(seen.index[mine], seen.opened.index[mine])
+    assert seen.residual.max() < 1e-3
+
+
+def test_one_category_and_one_attribute(tmp_path: Path, snapshot: Snapshot) -> None:
+    over = Seen(tmp_path, snapshot, "overreport")
+    assert set(over.index[over.of_kind("overreport")].tolist()) == {0}
+    folder = tmp_path / "hide"
+    folder.mkdir()
+    hiding = Seen(folder, snapshot, "hide_attribute")
+    assert set(hiding.index[hiding.of_kind("hide_attribute")].tolist()) == set(range(1, 8))
+
+
+def test_a_lying_sensor_uses_an_honest_coin(tmp_path: Path, snapshot: Snapshot) -> None:
+    seen = Seen(tmp_path, snapshot, "sensor", rounds=80)
+    plus = np.mean(seen.sign[seen.of_kind("sensor")] > 0)
+    assert 0.70 < plus < 0.76  # e / (1 + e) = 0.731
+
+
+def test_roles_are_shares_of_the_devices_that_can_play_them() -> None:
+    roles = assign_roles(
+        ["harmony"] * 80 + ["krr"] * 20, {"stuck": 0.1, "overreport": 0.5, "reuse": 0.1}, np.random.default_rng(1)
+    )
+    assert (roles.count("stuck"), roles.count("overreport"), roles.count("reuse")) == (8, 10, 10)
+    assert set(roles[:80]) == {"stuck", "reuse", HONEST}
+    with pytest.raises(ValueError, match=r"noise=0.9: needs 9 devices, only 5 are left"):
+        assign_roles(["harmony"] * 10, {"stuck": 0.5, "noise": 0.9}, np.random.default_rng(1))
+
+
+def test_every_kind_names_its_layer_and_what_must_expose_it() -> None:
+    layers = {attack.layer for attack in ATTACKS.values()}
+    assert layers == {"parse", "seal", "freshness", "rule", "support", "structure", "statistics", ""}
+    for attack in ATTACKS.values():
+        exposable = bool(attack.verdicts or attack.causes)
+        assert exposable == bool(attack.layer), attack.name
+        assert bool(attack.causes) <= attack.by_device, attack.name
+
+
+def test_attacks_are_parsed_with_reasons() -> None:
+    assert parse_attack("stuck=0.05") == ("stuck", 0.05)
+    with pytest.raises(ValueError, match="unknown attack 'stick'; known are: garbage"):
+        parse_attack("stick=0.05")
+    for text in ("stuck", "stuck=", "stuck=5%", "stuck=1.5", "stuck=-1", "stuck=nan"):
+        with pytest.raises(ValueError, match=r"give the share as a number from 0 to 1"):
+            parse_attack(text)

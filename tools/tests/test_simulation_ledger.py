@@ -1,0 +1,56 @@
+"""Numbers of simulated devices: never twice, never beyond the quota."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peel_core import Profile, make_profile
+from peel_tools.simulation.ledger import Ledger
+
+
+def _profile(quota: int, period: int) -> Profile:
+    attributes = [{"name": "a", "low": 0, "high": 1}, {"name": "b", "low": 0, "high": 1}]
+    return make_profile(
+        {
+            "name": "p",
+            "mechanism": "harmony",
+            "epsilon": 1,
+            "seed": 1,
+            "quota": quota,
+            "period": period,
+            "attribute": attributes,
+        }
+    )
+
+
+@given(
+    quota=st.integers(1, 300),
+    burst=st.integers(1, 9),
+    steps=st.lists(st.tuples(st.floats(0, 50), st.booleans()), min_size=1, max_size=60),
+)
+def test_numbers_grow_and_stay_within_the_quota(quota: int, burst: int, steps: list[tuple[float, bool]]) -> None:
+    """The bound is the specification's: at most quota saved up, and quota per period, skipped numbers included."""
+    ledger = Ledger(_profile(quota, 60), np.zeros(2, np.int64), now=100.0)
+    now, last = 100.0, 0
+    for pause, cut in steps:
+        now += pause
+        ledger.refill(now)
+        if ledger.able(burst)[0]:
+            numbers = ledger.take(np.array([0]), burst)[0]
+            assert numbers.tolist() == list(range(int(numbers[0]), int(numbers[0]) + burst))
+            assert numbers[0] > last
+            last = int(numbers[-1])
+        assert last <= ledger.reserved[0] <= quota + quota * (now - 100.0) / 60 + 1e-6
+        if cut:
+            ledger.cut_power(np.array([0]))
+            assert ledger.next[0] == ledger.reserved[0] + 1
+    assert ledger.reserved[1] == 0
+
+
+def test_a_device_that_continues_starts_behind_its_last_block_with_nothing_saved() -> None:
+    ledger = Ledger(_profile(80, 60), np.array([40, 0]), now=0.0)
+    assert ledger.able(1).tolist() == [False, True]
+    ledger.refill(60.0)
+    assert ledger.take(np.array([0]), 1)[0, 0] == 41

@@ -1,0 +1,118 @@
+"""Simulated readings: plausible, repeatable, and refused with a reason when a file cannot be used."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_core import Profile, load_profile, make_profile
+from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, TraceError, from_q15, to_q15
+
+
+def _profile(name: str) -> Profile:
+    with as_file(files("peel_tools.simulation.profiles")) as folder:
+        return load_profile(folder / f"{name}.toml")
+
+
+def _small_profile() -> Profile:
+    attributes = [{"name": "heat", "low": -10, "high": 30}, {"name": "damp", "low": 0, "high": 1}]
+    return make_profile(
+        {
+            "name": "small",
+            "mechanism": "harmony",
+            "epsilon": 1,
+            "seed": 1,
+            "quota": 9,
+            "period": 9,
+            "attribute": attributes,
+        }
+    )
+
+
+DEVICES = np.repeat(np.arange(1, 21), 144)
+NUMBERS = np.tile(np.arange(1, 145), 20)
+
+
+def test_readings_are_a_function_of_seed_device_and_number() -> None:
+    profile = _profile("greenhouse")
+    first = BuiltInTraces(profile, 7).readings(DEVICES, NUMBERS)
+    order = np.random.default_rng(1).permutation(len(DEVICES))
+    again = BuiltInTraces(profile, 7).readings(DEVICES[order], NUMBERS[order])
+    assert np.array_equal(first[order], again)
+    assert not np.array_equal(first, BuiltInTraces(profile, 8).readings(DEVICES, NUMBERS))
+
+
+def test_readings_stay_in_range_vary_over_the_day_and_differ_between_devices() -> None:
+    profile = _profile("greenhouse")
+    values = BuiltInTraces(profile, 7).physical(DEVICES, NUMBERS).reshape(20, 144, profile.k)
+    for place, attribute in enumerate(profile.attributes):
+        column = values[..., place]
+        assert attribute.low <= column.min() < column.max() <= attribute.high
+        assert column.mean(axis=1).std() > 0
+    temperature = values[..., 0].mean(axis=0)
+    afternoon, night = temperature[80:100].mean(), temperature[10:30].mean()  # number n is hour n / 6
+    assert afternoon - night > 5
+
+
+def test_attributes_nobody_has_heard_of_have_a_course_of_their_own() -> None:
+    values = BuiltInTraces(_small_profile(), 7).physical(DEVICES, NUMBERS)
+    shares = (values - [-10, 0]) / [40, 1]
+    assert abs(np.corrcoef(shares.T)[0, 1]) < 0.99
+    assert shares.std(axis=0).min() > 0.01
+
+
+def test_categories_all_occur_unevenly() -> None:
+    profile = _profile("vents")
+    counts = np.bincount(BuiltInTraces(profile, 7).readings(DEVICES, NUMBERS), minlength=profile.k)
+    assert counts.min() > 0
+    assert counts[0] > counts[3]
+
+
+def test_scaling_clamps_and_returns() -> None:
+    profile = _small_profile()
+    scaled = to_q15(profile, np.array([[-10.0, 0.5], [30.0, 1.0], [99.0, -3.0]]))
+    assert scaled.tolist() == [[-32768, 0], [32768, 32768], [32768, -32768]]
+    assert np.allclose(from_q15(profile, scaled[:2].astype(float)), [[-10, 0.5], [30, 1]])
+
+
+def test_csv_columns_are_found_by_name_and_rows_go_round(tmp_path: Path) -> None:
+    path = tmp_path / "readings.csv"
+    path.write_text("time,damp,heat\n0,0.25,1\n1,0.5,2\n2,0.75,3\n")
+    values = CsvTraces(_small_profile(), path, 1).physical(np.full(6, 4), np.arange(1, 7))
+    assert sorted(map(tuple, values[:3].tolist())) == [(1, 0.25), (2, 0.5), (3, 0.75)]
+    assert np.array_equal(values[:3], values[3:])
+
+
+def test_csv_with_categories(tmp_path: Path) -> None:
+    path = tmp_path / "vents.csv"
+    path.write_text("vent\nopen\nclosed\n")
+    traces = CsvTraces(_profile("vents"), path, 1)
+    assert set(traces.readings(np.full(4, 1), np.arange(4)).tolist()) == {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("heat\n1\n", "no column 'damp'; there is: heat"),
+        ("heat,damp\n1,0\n2,wet\n", "line 3, column damp: 'wet' is not a number"),
+        ("heat,damp\n1,nan\n", "line 2, column damp: 'nan' is not a number"),
+        ("heat,damp\n1\n", "line 2, column damp: '' is not a number"),
+        ("heat,damp\n", "needs a header and one row"),
+    ],
+)
+def test_csv_errors_name_the_place(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "readings.csv"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=r"readings\.csv") as error:
+        CsvTraces(_small_profile(), path, 1)
+    assert said in str(error.value)
+
+
+def test_csv_with_an_unknown_category(tmp_path: Path) -> None:
+    path = tmp_path / "vents.csv"
+    path.write_text("vent\nopen\nburnt\n")
+    with pytest.raises(TraceError, match="line 3: 'burnt' is none of the categories closed, tilted"):
+        CsvTraces(_profile("vents"), path, 1)
