@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -181,6 +182,32 @@ def test_a_forgotten_device_is_reloaded_and_replayed(field: Any) -> None:
     field.publish(field.reports(10, devices=[devices[0].id]))
     gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["revoked"] == 10, 10)
     assert gateway.summary()["totals"]["accepted"] == 20
+
+
+def test_a_replay_beside_the_running_gateway(field: Any) -> None:
+    """Another process takes pieces out of quarantine while the service goes on counting."""
+    devices_file = field.fleet.folder / "devices.json"
+    known = devices_file.read_text()
+    rows = json.loads(known)
+    rows["devices"] = [row for row in rows["devices"] if row["id"] != "00000003"]
+    devices_file.write_text(json.dumps(rows))
+    gateway = field.gateway().begin()
+    field.publish(field.reports(30, devices=[3]) + field.reports(100, devices=[1, 2]))
+    field.wait_accepted(gateway, 100)
+    gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["device"] == 30)
+
+    devices_file.write_text(known)
+    gateway.wait_for(lambda: gateway.summary()["totals"]["devices"] == 20)
+    field.publish(field.reports(30, devices=[3]))
+    field.wait_accepted(gateway, 130)
+    replayed = gateway.command("replay", "--json")
+    assert json.loads(replayed.stdout)["accepted"] == 30, replayed.stderr
+    field.wait_accepted(gateway, 160)
+    field.publish(field.reports(60))
+    field.wait_accepted(gateway, 220)
+    assert gateway.summary()["totals"]["exposed"] == 0
+    assert gateway.stop() == 0
+    assert gateway.command("recount").returncode == 0
 
 
 def test_retention_drops_rows_and_keeps_their_sums(field: Any) -> None:
