@@ -46,7 +46,7 @@ class Mps2Dut(_QemuDut):
         words = [*super().command(), "-object", memory]
         if self.link:
             host, port = self.link
-            words += ["-serial", f"tcp:{host}:{port},reconnect=1"]
+            words += ["-serial", f"tcp:{host}:{port},reconnect=1,nodelay=on"]
         return words
 
 
