@@ -1,0 +1,63 @@
+"""An attacker between board and broker: whatever was altered is exposed for the right cause, whatever was not arrives once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from peel_tools.duts import Dut
+from peel_tools.hil.device import Device
+from peel_tools.hil.proxy import Proxy
+from peel_tools.hil.site import Site
+from peel_tools.hil.tampering import TRICKS, Tamperer
+
+QUOTA = 256
+REPORTS = 7 * (QUOTA // 8)
+"""What the quota allows at once: the device makes so many reports and then rests."""
+TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
+TIMEOUT_MS = 1500
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with Site(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
+        yield running
+
+
+@pytest.mark.boards("mps2")
+def test_every_altered_report_is_exposed_and_every_other_counts_once(
+    site: Site, open_board: Callable[..., Dut], tmp_path: Path
+) -> None:
+    tamperer = Tamperer(frame_bytes=site.profile.frame_bytes, every=5, seed=11)
+    with Proxy(site.endpoint, tamperer) as proxy:
+        dut = open_board(link=proxy.endpoint, folder=tmp_path / "board")
+        device = Device(dut, site.enrol(TRACES, interval_s=0.01))
+        device.provision()
+        device.start(timeout_ms=TIMEOUT_MS)
+        record = tamperer.record
+        site.wait(lambda: len(set(record.arrivals) | record.destroyed) == REPORTS, "the last report", 120)
+        site.wait(
+            lambda: sum(site.verdicts().values()) >= len(record.arrivals) + len(record.verdicts), "the last piece"
+        )
+        dut.reset()
+        flash = device.flash()
+        assert proxy.errors == []
+    # What happened on the line: every trick, and all that the device ever made came to it.
+    assert set(record.tricks) == set(TRICKS)
+    assert flash.next_number == REPORTS + 1
+    assert flash.frames == {}
+    assert flash.dropped == 0
+    # Each altered frame was refused, kept as evidence, and for its own cause.
+    assert {exposed.raw: exposed.verdict for exposed in site.exposures()} == record.verdicts
+    # Everything else counts exactly once, however often it came.
+    honest = set(range(1, REPORTS + 1)) - record.destroyed
+    assert site.accepted(device.label) == sorted(honest)
+    expected = Counter(record.verdicts.values())
+    expected["accepted"] = len(honest)
+    expected["redelivered"] = len(record.arrivals) - len(honest)
+    assert site.verdicts() == dict(expected)
+    # Nobody is blamed for what the network did.
+    assert site.device_cause(device.label) is None

@@ -1,0 +1,205 @@
+"""What an attacker on the line does to reports, with a record of it: which bytes were sent, and which verdict they have earned.
+
+Frame layout: SPEC section 9. The attacker knows all of it, the profile included, and has no key.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from peel_tools.hil.mqtt_packets import Publish
+from peel_tools.hil.proxy import Line
+
+__all__ = ["TRICKS", "Tamperer"]
+
+_HEADER_BYTES = 16
+_RULE_END = 20
+_TAG_BYTES = 8
+_LAST_PACKED = 242
+_DELAY_SECONDS = 0.3
+
+# Bytes of a frame in which a flipped bit betrays itself, and by which verdict. Byte 0 is left out here: its bits mean different things.
+_FLIPS = {
+    "mechanism": (range(1, 2), "malformed"),
+    "profile": (range(2, 6), "profile"),
+    "device": (range(6, 10), "device"),
+    "number": (range(10, 16), "seal"),
+}
+
+
+@dataclass
+class Record:
+    """What the gateway is to find."""
+
+    verdicts: dict[bytes, str] = field(default_factory=dict)
+    """Altered frames that the broker took, and the verdict for each."""
+    arrivals: list[int] = field(default_factory=list)
+    """Numbers of unaltered frames that the broker took, as often as it took them."""
+    destroyed: set[int] = field(default_factory=set)
+    """Numbers whose frame was altered in place of the original, so that the original never arrives."""
+    tricks: list[str] = field(default_factory=list)
+    """What was played, in order."""
+
+
+class Tamperer:
+    """A meddler that plays every trick in turn, one message in `every`, and leaves the others alone."""
+
+    def __init__(self, *, frame_bytes: int, every: int, seed: int) -> None:
+        self._frame_bytes = frame_bytes
+        self._every = every
+        self._chance = random.Random(seed)  # noqa: S311 - for a test that can be repeated
+        self._heard: list[bytes] = []
+        self._messages = 0
+        self._next_trick = _turns()
+        self.record = Record()
+
+    def __call__(self, line: Line, message: Publish) -> None:
+        self._messages += 1
+        frames = self.split(message.payload)
+        self._heard += frames
+        if self._messages % self._every:
+            self._pass_on(line, message)
+            return
+        trick = next(self._next_trick)
+        self.record.tricks.append(trick)
+        TRICKS[trick](self, line, message)
+
+    def split(self, payload: bytes) -> list[bytes]:
+        """The frames of a message."""
+        return [payload[at : at + self._frame_bytes] for at in range(0, len(payload), self._frame_bytes)]
+
+    def _pass_on(self, line: Line, message: Publish) -> None:
+        """Deliver a message unaltered, and tell the device so once the broker has it: the record is exact even if the line breaks then."""
+        self._deliver(line, message)
+        line.acknowledge(message)
+
+    def _deliver(self, line: Line, message: Publish) -> None:
+        line.deliver(message)
+        self.record.arrivals += [_number(frame) for frame in self.split(message.payload)]
+
+    def _slip_in(self, line: Line, topic: bytes, frame: bytes, verdict: str) -> None:
+        """Send an altered frame in a message of its own."""
+        line.inject(topic, frame)
+        self.record.verdicts[frame] = verdict
+
+    # ---- tricks: each gets a message that the device has just sent ----
+
+    def delay(self, line: Line, message: Publish) -> None:
+        time.sleep(_DELAY_SECONDS)
+        self._pass_on(line, message)
+
+    def duplicate(self, line: Line, message: Publish) -> None:
+        line.inject(message.topic, message.payload)
+        self.record.arrivals += [_number(frame) for frame in self.split(message.payload)]
+        self._pass_on(line, message)
+
+    def replay(self, line: Line, message: Publish) -> None:
+        """Send some old frames again, together."""
+        old = self._chance.sample(self._heard, min(3, len(self._heard)))
+        line.inject(message.topic, b"".join(old))
+        self.record.arrivals += [_number(frame) for frame in old]
+        self._pass_on(line, message)
+
+    def cut_before(self, line: Line, message: Publish) -> None:
+        """The message never gets through."""
+        line.cut()
+
+    def cut_within(self, line: Line, message: Publish) -> None:
+        line.send_half(message)
+        line.cut()
+
+    def cut_after(self, line: Line, message: Publish) -> None:
+        """The message gets through, and the device does not hear of it."""
+        self._deliver(line, message)
+        line.cut()
+
+    def flip_header(self, line: Line, message: Publish) -> None:
+        """Flip one bit in each field of the header."""
+        frame = self._some_frame(message)
+        for where, verdict in _FLIPS.values():
+            self._slip_in(line, message.topic, self._flipped(frame, self._chance.choice(where)), verdict)
+        self._slip_in(line, message.topic, bytes([frame[0] ^ 0x20]) + frame[1:], "malformed")  # another version
+        self._pass_on(line, message)
+
+    def flip_body(self, line: Line, message: Publish) -> None:
+        """Flip one bit in the sealed rule, in the sealed trits and in the tag."""
+        frame = self._some_frame(message)
+        parts = (
+            range(_HEADER_BYTES, _RULE_END),
+            range(_RULE_END, len(frame) - _TAG_BYTES),
+            range(len(frame) - _TAG_BYTES, len(frame)),
+        )
+        for part in parts:
+            self._slip_in(line, message.topic, self._flipped(frame, self._chance.choice(part)), "seal")
+        self._pass_on(line, message)
+
+    def negate(self, line: Line, message: Publish) -> None:
+        """Negate every trit as one would without a seal: packed digit d becomes 2 - d."""
+        frame = self._some_frame(message)
+        trits = frame[_RULE_END:-_TAG_BYTES]
+        negated = bytes(_LAST_PACKED - byte if byte <= _LAST_PACKED else byte ^ 1 for byte in trits)
+        self._slip_in(line, message.topic, frame[:_RULE_END] + negated + frame[-_TAG_BYTES:], "seal")
+        self._pass_on(line, message)
+
+    def splice(self, line: Line, message: Publish) -> None:
+        """Put an old body under a new number."""
+        frame, old = self._some_frame(message), self._heard[0]
+        if frame != old:
+            self._slip_in(line, message.topic, frame[:_HEADER_BYTES] + old[_HEADER_BYTES:], "seal")
+        self._pass_on(line, message)
+
+    def strip(self, line: Line, message: Publish) -> None:
+        """Say that there is no seal, and leave the tag off."""
+        frame = self._some_frame(message)
+        self._slip_in(line, message.topic, bytes([frame[0] | 1]) + frame[1:-_TAG_BYTES], "unsealed")
+        self._pass_on(line, message)
+
+    def replace(self, line: Line, message: Publish) -> None:
+        """Alter one frame where it stands and pretend that all went well: its report is destroyed, and that shows."""
+        frames = self.split(message.payload)
+        place = self._chance.randrange(len(frames))
+        self.record.destroyed.add(_number(frames[place]))
+        frames[place] = self._flipped(frames[place], self._chance.randrange(_HEADER_BYTES, self._frame_bytes))
+        line.inject(message.topic, b"".join(frames))
+        self.record.verdicts[frames[place]] = "seal"
+        self.record.arrivals += [_number(frame) for at, frame in enumerate(frames) if at != place]
+        line.acknowledge(message)
+
+    def _some_frame(self, message: Publish) -> bytes:
+        return self._chance.choice(self.split(message.payload))
+
+    def _flipped(self, frame: bytes, position: int) -> bytes:
+        altered = bytearray(frame)
+        altered[position] ^= 1 << self._chance.randrange(8)
+        return bytes(altered)
+
+
+TRICKS: dict[str, Callable[[Tamperer, Line, Publish], None]] = {
+    method.__name__: method
+    for method in (
+        Tamperer.delay,
+        Tamperer.flip_body,
+        Tamperer.duplicate,
+        Tamperer.negate,
+        Tamperer.cut_before,
+        Tamperer.replay,
+        Tamperer.flip_header,
+        Tamperer.cut_after,
+        Tamperer.splice,
+        Tamperer.replace,
+        Tamperer.cut_within,
+        Tamperer.strip,
+    )
+}
+
+
+def _turns() -> Iterator[str]:
+    while True:
+        yield from TRICKS
+
+
+def _number(frame: bytes) -> int:
+    return int.from_bytes(frame[10:16], "little")
