@@ -41,7 +41,10 @@ def _explained() -> Iterator[None]:
 def _template(fleet: Fleet, given: Path | None) -> dict[str, Any]:
     default = fleet.folder / _TEMPLATE_NAME
     path = given or (default if default.exists() else None)
-    return load_template(path) if path else {}
+    if path is None:
+        click.echo(f"no template ({default}): the bundles name a broker on 127.0.0.1 and no sensors", err=True)
+        return {}
+    return load_template(path)
 
 
 def _show(devices: Sequence[Device], as_json: bool, bundles: Sequence[Path] = ()) -> None:
@@ -102,7 +105,7 @@ def add(
     """Register devices and write their provisioning bundles."""
     with _explained():
         opened = Fleet(folder)
-        shared = _template(opened, template)
+        shared = _template(opened, template) if bundles else {}
         chosen = profile or _only_profile(opened)
         added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note)
         paths = write_bundles(opened, added, shared) if bundles else []

@@ -45,11 +45,10 @@ class Inbox:
         """Messages put and not released."""
         return self._put_messages - self._released_messages
 
-    def has_room(self) -> bool:
-        """Whether another message may be put."""
-        return (
-            self.pending < self._limit_messages and self._put_bytes - self._released_bytes < self._limit_bytes
-        ) and not self._closed
+    def has_room(self, *, beyond: int = 0) -> bool:
+        """Whether another message may be put, or could be if the limit were higher by `beyond`."""
+        fits = self.pending < self._limit_messages + beyond
+        return fits and self._put_bytes - self._released_bytes < self._limit_bytes and not self._closed
 
     def put(self, delivery: Delivery) -> None:
         """Add a message; `announce` has to follow."""

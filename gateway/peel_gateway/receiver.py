@@ -96,6 +96,10 @@ class Receiver:
     def _run(self) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
+            # A new link brings what the old one had not acknowledged once more: at most one full inbox is carried over.
+            if not self._inbox.has_room():
+                self._stopping.wait(_FIRST_BACKOFF_SECONDS)
+                continue
             link = self._connect()
             if link is not None and self._serve(link) > _STEADY_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
@@ -179,7 +183,10 @@ class Receiver:
         return time.monotonic() - started
 
     def _has_room(self) -> bool:
-        return not self._paused and self._inbox.has_room()
+        # MQTT 5 itself keeps a link to one window: reading on gets no report too many, but the answers to our pings.
+        # What a former link left behind comes on top.
+        window = self._settings.mqtt_window if self._version == MQTTProtocolVersion.MQTTv5 else 0
+        return not self._paused and self._inbox.has_room(beyond=window)
 
     def _deliver(self, link: Link, identifier: int, topic: str, payload: bytes) -> None:
         self._inbox.put(Delivery(Message(topic, payload, time.time()), link, identifier, time.monotonic()))

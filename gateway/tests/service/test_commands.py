@@ -143,7 +143,9 @@ def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     )
     folder = str(tmp_path / "fleet")
     assert fleet("init", folder, "--name", "home", "--profile", str(profile)).exit_code == 0
-    added = json.loads(fleet("add", folder, "--count", "2", "--json").output)["items"]
+    result = fleet("add", folder, "--count", "2", "--json")
+    assert "no template" in result.stderr
+    added = json.loads(result.stdout)["items"]
     assert [row["device"] for row in added] == ["00000001", "00000002"]
     bundle = json.loads(Path(added[0]["bundle"]).read_text())
     assert (bundle["device"], bundle["fleet"]) == ("00000001", "home")
@@ -151,7 +153,7 @@ def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     assert fleet("note", folder, "2", "by the door").exit_code == 0
     listed = json.loads(fleet("list", folder, "--json").output)["items"]
     assert [(row["state"], row["note"]) for row in listed] == [("revoked", ""), ("active", "by the door")]
-    again = json.loads(fleet("bundle", folder, "2", "--first-number", "77", "--json").output)["items"]
+    again = json.loads(fleet("bundle", folder, "2", "--first-number", "77", "--json").stdout)["items"]
     assert json.loads(Path(again[0]["bundle"]).read_text())["first_number"] == 77
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,6 +107,37 @@ def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
     counts = field.counts(gateway)
     assert counts.verdicts[Verdict.ACCEPTED] == 120
     assert counts.exposed == 0
+
+
+@pytest.mark.parametrize("protocol", ["5", "3.1.1"])
+def test_a_long_lock_keeps_the_memory_bounded(field: Any, protocol: str) -> None:
+    """Longer than the keep-alive allows, over several connections: never more than two windows are in the gateway."""
+    window = 20
+    settings = {"store_lock_seconds": 0.2, "mqtt_keepalive_seconds": 5, "mqtt_window": window, "batch_messages": 5}
+    gateway = field.gateway(mqtt_protocol=protocol, **settings).begin()
+    holder = sqlite3.connect(gateway.store_path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    field.publish(field.reports(300))
+    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == window)
+    _watch_pending(gateway, 12, most=window)
+    if protocol == "5":
+        assert "peel_broker_connections_total 1.0" in gateway.fetch("/metrics")
+    for _ in range(3):
+        field.broker.stop()
+        field.broker.start()
+        _watch_pending(gateway, 1.5, most=2 * window)
+    holder.execute("ROLLBACK")
+    holder.close()
+    field.wait_accepted(gateway, 300)
+    assert gateway.stop() == 0
+    assert gateway.command("recount").returncode == 0
+
+
+def _watch_pending(gateway: Any, seconds: float, *, most: int) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert gateway.summary()["inbox"]["pending"] <= most
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("what", ["random", "sqlite"])
