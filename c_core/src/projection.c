@@ -1,61 +1,88 @@
 /* The balanced sparse ternary projection: one column, straight into packed trits (SPEC section 8). */
 #include "peel.h"
 
-static uint32_t mix(uint32_t x) {
-  x ^= x >> 16;
-  x *= 0x7feb352d;
-  x ^= x >> 15;
-  x *= 0x846ca68b;
-  x ^= x >> 16;
-  return x;
+/* Rows per step. Each step is three small loops, so that even a Cortex-M0+ keeps all of a loop in its eight registers, and
+ * compilers for larger machines turn the first two into vector code. A multiple of five, so that steps end with a byte. */
+#define STEP 40
+
+#if defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__)
+#define PEEL_ARMV6M 1
+/* GCC would multiply by some constants with twenty shifts and additions, where this core multiplies in a cycle: hide them from it. */
+#define HIDE(constant) __asm__("" : "+r"(constant))
+#else
+#define HIDE(constant) (void)(constant)
+#endif
+
+/* The words of count rows from row on. */
+static void row_words(uint32_t *words, uint32_t seed, uint32_t row, uint32_t count) {
+  uint32_t stride = 0x9e3779b9, first = 0x7feb352d, second = 0x846ca68b;
+  HIDE(stride);
+  HIDE(first);
+  HIDE(second);
+  uint32_t start = seed + row * stride;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t x = start += stride;
+    x ^= x >> 16;
+    x *= first;
+    x ^= x >> 15;
+    x *= second;
+    x ^= x >> 16;
+    words[i] = x;
+  }
 }
 
-static uint32_t row_word(uint32_t seed, uint32_t row) { return mix(seed + (row + 1) * 0x9e3779b9); }
+#ifdef PEEL_ARMV6M
+#include "digits_armv6m.h"
+#else
 
-/* The digit (trit + 1) of one entry, negated when minus is 1. Branch-free: the column and the sign stay out of the timing. */
-static uint32_t digit(uint32_t word, uint32_t width, uint32_t column, uint32_t minus) {
-  uint32_t centre = (word >> 16) * width >> 16;
-  uint32_t partner = centre - column;
-  partner += width & (0 - (partner >> 31));
-  uint32_t distance = partner - column;
-  uint32_t second = distance >> 31; /* 1 when this column is the larger of the pair */
-  uint32_t low = column + (distance & (0 - second));
-  uint32_t h = word ^ low * 0x85ebca6b;
-  h ^= h >> 15;
-  h *= 0x2c1b3c6d;
-  uint32_t nonzero = h >> 31 & (distance | (0 - distance)) >> 31;
-  uint32_t sign = (h >> 30 ^ second ^ minus) & nonzero;
-  return 1 + nonzero - 2 * sign;
+/* The digits (trit + 1) of a column in count rows. Branch-free: the column stays out of the timing. */
+static void column_digits(uint8_t *digits, const uint32_t *words, uint32_t count, uint32_t width, uint32_t column) {
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t word = words[i];
+    uint32_t distance = ((word >> 16) * width >> 16) - column; /* to the partner: centre - column, modulo width */
+    distance += width & (0 - (distance >> 31));
+    distance -= column;
+    uint32_t second = distance >> 31; /* 1 when this column is the larger of the pair */
+    uint32_t h = word ^ (column + (distance & (0 - second))) * 0x85ebca6b;
+    h ^= h >> 15;
+    h *= 0x2c1b3c6d;
+    uint32_t nonzero = (distance | (0 - distance)) >> 31 & h >> 31;
+    uint32_t negative = (h >> 30 ^ second) & nonzero;
+    digits[i] = (uint8_t)(1 + nonzero - 2 * negative);
+  }
+}
+
+#endif
+
+/* Five digits a byte; a negated codeword has the digits 2 - d, so the byte (all digits 2) - byte. */
+static uint8_t *pack(uint8_t *out, const uint8_t *digits, uint32_t count, uint32_t minus) {
+  uint32_t flip = 0 - minus;
+  for (; count >= 5; count -= 5, digits += 5) {
+    uint32_t byte = digits[0] + 3u * (digits[1] + 3u * (digits[2] + 3u * (digits[3] + 3u * digits[4])));
+    *out++ = (uint8_t)((byte ^ flip) + minus + (242 & flip));
+  }
+  if (count) {
+    uint32_t byte = 0, twos = 0;
+    while (count--) byte = 3 * byte + digits[count], twos = 3 * twos + 2;
+    *out++ = (uint8_t)((byte ^ flip) + minus + (twos & flip));
+  }
+  return out;
 }
 
 static int valid_width(uint32_t width) { return width >= 2 && width <= PEEL_MAX_WIDTH; }
 
-void peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width) {
-  for (uint32_t row = 0; row + 1 < width; row++) rows[row] = row_word(seed, row);
-}
-
-/* Digits of up to CHUNK rows at a time: a loop without carried state, which compilers turn into vector code where there is any. */
-#define CHUNK 40
-
-static void digits_of(uint8_t digits[CHUNK], uint32_t count, uint32_t seed, uint32_t width, const uint32_t *rows, uint32_t row,
-                      peel_symbol symbol) {
-  if (rows) {
-    for (uint32_t i = 0; i < count; i++) digits[i] = (uint8_t)digit(rows[row + i], width, symbol.index, symbol.minus);
-  } else {
-    for (uint32_t i = 0; i < count; i++) digits[i] = (uint8_t)digit(row_word(seed, row + i), width, symbol.index, symbol.minus);
-  }
-}
+void peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width) { row_words(rows, seed, 0, width - 1); }
 
 int peel_projection_encode(uint8_t *trits, uint32_t seed, uint32_t width, const uint32_t *rows, peel_symbol symbol) {
   if (!valid_width(width) || symbol.index >= width) return PEEL_E_WIDTH;
   uint8_t *out = trits;
-  for (uint32_t row = 0; row + 1 < width; row += CHUNK) {
-    uint8_t digits[CHUNK] = {0};
-    uint32_t count = width - 1 - row < CHUNK ? width - 1 - row : CHUNK;
-    digits_of(digits, count, seed, width, rows, row, symbol);
-    for (uint32_t i = 0; i < count; i += 5) {
-      *out++ = (uint8_t)(digits[i] + 3 * (digits[i + 1] + 3 * (digits[i + 2] + 3 * (digits[i + 3] + 3 * digits[i + 4]))));
-    }
+  for (uint32_t row = 0; row + 1 < width; row += STEP) {
+    uint32_t words[STEP];
+    uint8_t digits[STEP];
+    uint32_t count = width - 1 - row < STEP ? width - 1 - row : STEP;
+    if (!rows) row_words(words, seed, row, count);
+    column_digits(digits, rows ? rows + row : words, count, width, symbol.index);
+    out = pack(out, digits, count, symbol.minus);
   }
   return (int)(out - trits);
 }
