@@ -39,7 +39,7 @@ def check_everything_arrived(site: Site, device: Device) -> None:
     reports, flash = reports_of(site), device.flash()
     assert flash.next_number == reports + 1
     assert flash.spent_q20 == reports * site.profile.epsilon_q20
-    assert flash.frames == {}
+    assert set(flash.frames) <= {reports}  # the cut may have come between the last acknowledgement and the removal
     assert flash.dropped == 0
     assert site.accepted(device.label) == list(range(1, reports + 1))
     verdicts = site.verdicts()

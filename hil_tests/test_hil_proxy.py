@@ -38,7 +38,7 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
         device.provision()
         device.start(timeout_ms=TIMEOUT_MS)
         record = tamperer.record
-        site.wait(lambda: len(set(record.arrivals) | record.destroyed) == REPORTS, "the last report", 120)
+        site.wait(lambda: len(record.acknowledged) == REPORTS, "the last report", 120)
         site.wait(
             lambda: sum(site.verdicts().values()) >= len(record.arrivals) + len(record.verdicts), "the last piece"
         )
@@ -48,7 +48,7 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
     # What happened on the line: every trick, and all that the device ever made came to it.
     assert set(record.tricks) == set(TRICKS)
     assert flash.next_number == REPORTS + 1
-    assert flash.frames == {}
+    assert set(flash.frames) <= record.acknowledged  # the reset may have come just before a removal
     assert flash.dropped == 0
     # Each altered frame was refused, kept as evidence, and for its own cause.
     assert {exposed.raw: exposed.verdict for exposed in site.exposures()} == record.verdicts

@@ -40,6 +40,8 @@ class Record:
     """Numbers of unaltered frames that the broker took, as often as it took them."""
     destroyed: set[int] = field(default_factory=set)
     """Numbers whose frame was altered in place of the original, so that the original never arrives."""
+    acknowledged: set[int] = field(default_factory=set)
+    """Numbers that the device was told have arrived: it sends them no more."""
     tricks: list[str] = field(default_factory=list)
     """What was played, in order."""
 
@@ -74,11 +76,15 @@ class Tamperer:
     def _pass_on(self, line: Line, message: Publish) -> None:
         """Deliver a message unaltered, and tell the device so once the broker has it: the record is exact even if the line breaks then."""
         self._deliver(line, message)
-        line.acknowledge(message)
+        self._acknowledge(line, message)
 
     def _deliver(self, line: Line, message: Publish) -> None:
         line.deliver(message)
         self.record.arrivals += [_number(frame) for frame in self.split(message.payload)]
+
+    def _acknowledge(self, line: Line, message: Publish) -> None:
+        line.acknowledge(message)
+        self.record.acknowledged |= {_number(frame) for frame in self.split(message.payload)}
 
     def _slip_in(self, line: Line, topic: bytes, frame: bytes, verdict: str) -> None:
         """Send an altered frame in a message of its own."""
@@ -166,7 +172,7 @@ class Tamperer:
         line.inject(message.topic, b"".join(frames))
         self.record.verdicts[frames[place]] = "seal"
         self.record.arrivals += [_number(frame) for at, frame in enumerate(frames) if at != place]
-        line.acknowledge(message)
+        self._acknowledge(line, message)
 
     def _some_frame(self, message: Publish) -> bytes:
         return self._chance.choice(self.split(message.payload))

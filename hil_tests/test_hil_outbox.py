@@ -1,0 +1,63 @@
+"""The broker goes away: the outbox fills, drops its oldest frames and counts them, and drains in order when the broker is back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from peel_tools.duts import Dut
+from peel_tools.hil.device import Device
+from peel_tools.hil.site import Site
+from peel_tools.hil.tap import Tap
+
+TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
+OUTBOX = 12
+TIMEOUT_MS = 1500
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with Site(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
+        yield running
+
+
+@pytest.mark.boards("mps2")
+def test_outbox_fills_drops_and_drains_in_order(site: Site, open_board: Callable[..., Dut], tmp_path: Path) -> None:
+    dut = open_board(link=site.endpoint, folder=tmp_path / "board")
+    device = Device(dut, site.enrol(TRACES, interval_s=0.05, outbox=OUTBOX))
+    device.provision()
+    device.start(timeout_ms=TIMEOUT_MS)
+    site.wait_for_accepted(10, 30)
+
+    site.broker.stop()
+    # While it waits before the second and third attempt (1 s and 2 s at least) the device makes more reports than the outbox holds.
+    for _ in range(3):
+        dut.expect("link fault", 30)
+    site.broker.start()
+    with Tap(site.endpoint, site.profile.frame_bytes) as tap:
+        site.wait(lambda: len(tap.frames) >= 5 * OUTBOX, "the drained outbox", 60)
+        statuses = [json.loads(payload) for payload in tap.statuses(device.label)]
+    numbers = [int.from_bytes(frame[10:16], "little") for frame in tap.frames]
+    dut.reset()
+    flash = device.flash()
+    site.wait(lambda: set(numbers) <= set(site.accepted(device.label)), "the last report")
+    accepted = site.accepted(device.label)
+    missing = sorted(set(range(1, accepted[-1] + 1)) - set(accepted))
+
+    # The oldest were dropped, in one run, just before what the outbox still held.
+    assert len(missing) > OUTBOX
+    assert missing == list(range(missing[0], missing[-1] + 1))
+    assert flash.dropped - len(missing) in (0, 1)  # one dropped frame may have arrived, with its acknowledgement lost
+    # The device said so when it came back.
+    birth = next(status for status in reversed(statuses) if status["state"] == "online")
+    assert birth["dropped"] == flash.dropped
+    assert birth["faults"] >= 3
+    # What was kept came in order, oldest first, and so did all that followed.
+    assert numbers == list(range(missing[-1] + 1, missing[-1] + 1 + len(numbers)))
+    verdicts = site.verdicts()
+    assert verdicts.pop("accepted") == len(accepted)
+    assert set(verdicts) <= {"redelivered"}  # the report that was on its way when the broker went
+    assert site.device_cause(device.label) is None

@@ -1,0 +1,58 @@
+"""Rule poisoning: a device that was given another epsilon says so itself, with its first report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from peel_tools.duts import Dut
+from peel_tools.hil.device import Device
+from peel_tools.hil.site import Site
+
+TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
+QUOTA = 64
+REPORTS = 7 * (QUOTA // 8)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with Site(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
+        yield running
+
+
+def run(dut: Dut, bundle: dict[str, object]) -> Device:
+    device = Device(dut, bundle)
+    device.provision()
+    device.start()
+    return device
+
+
+@pytest.mark.boards("mps2", "pico")
+def test_edited_epsilon_is_exposed_from_the_first_report(
+    site: Site, open_board: Callable[..., Dut], tmp_path: Path
+) -> None:
+    honest = run(open_board(link=site.endpoint, folder=tmp_path / "honest"), site.enrol(TRACES, interval_s=0.01))
+    site.wait_for_accepted(REPORTS, 60)
+    honest.dut.kill()
+    before = site.estimates()
+
+    edited = deepcopy(site.enrol(TRACES, interval_s=0.01))
+    edited["profile"]["epsilon_q20"] *= 4  # the profile's id stays: the device claims to follow it
+    poisoned = run(open_board(link=site.endpoint, folder=tmp_path / "poisoned"), edited)
+    site.wait(lambda: site.verdicts().get("rule", 0) >= REPORTS, "the poisoned reports", 60)
+    poisoned.dut.kill()
+
+    exposed = site.exposures()
+    assert [(each.verdict, each.device, each.number) for each in exposed] == [
+        ("rule", int(poisoned.label, 16), number) for number in range(1, REPORTS + 1)
+    ]
+    assert site.device_cause(poisoned.label) == "rule"
+    assert site.accepted(poisoned.label) == []
+    assert site.verdicts() == {"accepted": REPORTS, "rule": REPORTS}
+    # The fleet's numbers are what they were without it, and the honest device stands as it stood.
+    assert site.estimates() == before
+    assert site.device_cause(honest.label) is None
+    assert site.accepted(honest.label) == list(range(1, REPORTS + 1))
