@@ -1,0 +1,182 @@
+"""Many faults at once, under load, with attackers: afterwards every single report is where it belongs."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from peel_tools.rig import Rig
+from peel_tools.simulation.attackers import ATTACKS
+from peel_tools.simulation.referee import Findings
+from peel_tools.simulation.session import Plan
+
+SHARES = {
+    "garbage": 0.03, "stranger": 0.03, "forgery": 0.03, "tampering": 0.03, "negation": 0.03, "replay": 0.05, "loss": 0.02,
+    "reuse": 0.05, "flood": 0.05, "budget": 0.05, "target": 0.05, "encoder": 0.05, "stuck": 0.05,
+}  # fmt: skip
+
+
+def _assert_exact(found: Findings) -> None:
+    assert found.unacknowledged == 0
+    assert (found.honest_exposed, found.honest_devices_exposed) == (0, 0)
+    assert (found.lost, found.double_counted, found.altered) == (0, 0, 0)
+    for name, kind in found.attacks.items():
+        assert (kind.exposed, kind.mistaken, kind.unheard) == (kind.pieces, 0, 0), name
+        assert kind.mistaken_devices == 0, name
+
+
+class Storm:
+    """A fleet that reports from a process of its own, and faults all around it."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._fleet: subprocess.Popen[bytes] | None = None
+
+    def report(self) -> None:
+        """Start the simulated fleet; it continues from its truth."""
+        command = [sys.executable, "-m", "peel_tools", "simulate", "--fleet", str(self._rig.fleet.folder)]
+        command += ["--broker", f"127.0.0.1:{self._rig.broker.port}", "--truth", str(self._rig.truth_path)]
+        command += ["--rate", "1500", "--burst", "2", "--seed", "11", "--power-cut", "0.02"]
+        for kind, share in SHARES.items():
+            command += ["--attack", f"{kind}={share}"]
+        before = self._messages()
+        self._fleet = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        while self._messages() == before:  # it insists on a broker only until it is connected
+            assert self._fleet.poll() is None, self._fleet.stderr and self._fleet.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def _messages(self) -> int:
+        if not self._rig.truth_path.exists():
+            return 0
+        truth = sqlite3.connect(self._rig.truth_path)
+        try:
+            return int(truth.execute("SELECT COUNT(*) FROM message").fetchone()[0])
+        except sqlite3.OperationalError:  # its tables are just being made
+            return 0
+        finally:
+            truth.close()
+
+    def kill_gateway(self) -> None:
+        self._rig.gateway.kill()
+        self._rig.gateway.start(wait=False)
+
+    def restart_broker(self) -> None:
+        """In order: what it has queued it saves."""
+        self._rig.broker.stop()
+        time.sleep(0.7)
+        self._rig.broker.start()
+
+    def lock_database(self) -> None:
+        holder = sqlite3.connect(self._rig.gateway.store_path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        time.sleep(0.7)
+        holder.execute("ROLLBACK")
+        holder.close()
+
+    def kill_fleet(self) -> None:
+        assert self._fleet is not None
+        assert self._fleet.poll() is None, self._fleet.stderr and self._fleet.stderr.read()
+        self._fleet.kill()
+        self._fleet.wait()
+        self.report()
+
+    def calm(self) -> None:
+        """End the fleet in order: it waits until everything is acknowledged."""
+        assert self._fleet is not None
+        self._fleet.terminate()
+        assert self._fleet.wait(60) == 0, self._fleet.stderr and self._fleet.stderr.read()
+
+    def close(self) -> None:
+        if self._fleet is not None and self._fleet.poll() is None:
+            self._fleet.kill()
+            self._fleet.wait()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_storm_of_faults(tmp_path: Path, seed: int) -> None:
+    settings = {"store_lock_seconds": 0.2, "batch_seconds": 0.05}
+    chance = random.Random(seed)  # noqa: S311 - when what fails, nothing secret
+    with Rig(tmp_path, numeric=80, persistent=True, settings=settings) as rig:
+        storm = Storm(rig)
+        try:
+            storm.report()
+            time.sleep(2)
+            faults = [storm.kill_gateway, storm.restart_broker, storm.lock_database, storm.kill_fleet] * 2
+            for fault in chance.sample(faults, len(faults)):
+                fault()
+                time.sleep(chance.uniform(0.2, 1.2))
+            storm.calm()
+        finally:
+            storm.close()
+        found = rig.settled(60)
+        _assert_exact(found)
+        assert found.honest > 2000
+        assert {name for name in SHARES if name != "loss"} == set(found.attacks)
+        assert rig.gateway.stop() == 0
+        assert rig.gateway.command("recount").returncode == 0
+
+
+def test_a_broker_away_for_a_while_under_load(tmp_path: Path) -> None:
+    """Devices and gateway both wait, and both go on where they were."""
+    with Rig(tmp_path, numeric=60, persistent=True) as rig:
+        with rig.session(Plan(rate=1500, shares=SHARES, seed=5)) as session:
+            session.simulation.run(seconds=1.5)
+            rig.broker.stop()
+            session.simulation.run(seconds=4)
+            assert session.simulation.progress.acknowledged < session.simulation.progress.published
+            rig.broker.start()
+            assert session.simulation.drain(60)
+        _assert_exact(rig.settled(60))
+
+
+def test_a_forgetful_broker_loses_what_it_had_taken_over_and_nothing_else(tmp_path: Path) -> None:
+    """Without persistence an acknowledgement is a promise that a restart breaks: reports between broker and gateway are gone.
+
+    None is counted twice, nobody is exposed for the loss, and from then on everything is exact again.
+    """
+    with Rig(tmp_path, numeric=60) as rig:
+        with rig.session(Plan(rate=1500, shares=SHARES, seed=6)) as session:
+            session.simulation.run(seconds=2)
+            rig.broker.stop()
+            rig.broker.start()
+            deadline = time.monotonic() + 30
+            while not (summary := rig.gateway.ask("/api/summary")) or not summary["broker"]["connected"]:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            session.simulation.run(seconds=2)
+            assert session.simulation.drain(60)
+        broken = rig.settled(5)
+        assert (broken.double_counted, broken.altered) == (0, 0)
+        assert (broken.honest_exposed, broken.honest_devices_exposed) == (0, 0)
+        with rig.session(Plan(rate=500, seed=6)) as session:
+            session.simulation.run(reports=1000, seconds=20)
+            assert session.simulation.drain(60)
+        deadline = time.monotonic() + 30
+        while (after := rig.settled(0)).lost > broken.lost and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert after.accepted > broken.accepted + 500
+        assert (after.lost, after.double_counted, after.altered) == (broken.lost, 0, 0)
+
+
+def test_a_gateway_killed_again_and_again(tmp_path: Path) -> None:
+    """Restarts shorter than a start: it makes progress between the kills, and never loses or doubles."""
+    chance = random.Random(8)  # noqa: S311
+    with Rig(tmp_path, numeric=60, settings={"batch_seconds": 0.02}) as rig:
+        with rig.session(
+            Plan(rate=3000, shares=dict.fromkeys(ATTACKS.keys() & SHARES.keys(), 0.03), seed=7)
+        ) as session:
+            session.simulation.run(seconds=2)
+            for _ in range(12):
+                rig.gateway.kill()
+                rig.gateway.start(wait=False)
+                session.simulation.run(seconds=chance.uniform(0.6, 1.4))
+            assert session.simulation.drain(60)
+        _assert_exact(rig.settled(60))

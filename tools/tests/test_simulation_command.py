@@ -1,0 +1,253 @@
+"""`peel simulate` against a real broker, as it is typed; and `peel demo`, bounded and interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as mqtt
+import pytest
+from click.testing import CliRunner
+from paho.mqtt.enums import CallbackAPIVersion
+
+from peel_core import open_many
+from peel_gateway.registry import Fleet
+from peel_tools.broker import Broker
+from peel_tools.cli import main
+from peel_tools.simulation.publisher import BrokerAddress, PublisherError
+from peel_tools.simulation.truth import Truth
+
+PEEL = [sys.executable, "-m", "peel_tools"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    with as_file(files("peel_tools.simulation.profiles")) as profiles:
+        fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
+    fleet.add("greenhouse", count=20)
+    return fleet
+
+
+class Listener:
+    """Keeps every payload that the broker delivers on the fleet's report topics."""
+
+    def __init__(self, port: int) -> None:
+        self.payloads: list[tuple[str, bytes]] = []
+        self._ready = threading.Event()
+        self._client = mqtt.Client(CallbackAPIVersion.VERSION2)
+        self._client.on_message = lambda client, data, message: self.payloads.append((message.topic, message.payload))
+        self._client.on_subscribe = lambda *_: self._ready.set()
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        self._client.subscribe("peel/v1/+/+/report", qos=1)
+        assert self._ready.wait(10)
+
+    def wait(self, count: int) -> list[tuple[str, bytes]]:
+        deadline = time.monotonic() + 20
+        while len(self.payloads) < count and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.payloads
+
+    def stop(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+@pytest.fixture
+def listener(broker: Broker) -> Iterator[Listener]:
+    listener = Listener(broker.port)
+    yield listener
+    listener.stop()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def _simulate(fleet: Fleet, broker: Broker, *arguments: str) -> dict[str, Any]:
+    words = ["simulate", "--fleet", str(fleet.folder), "--broker", f"127.0.0.1:{broker.port}", "--json", *arguments]
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    table: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return table
+
+
+def test_what_the_broker_delivers_is_what_the_truth_says(fleet: Fleet, broker: Broker, listener: Listener) -> None:
+    said = _simulate(fleet, broker, "--reports", "400", "--rate", "4000", "--burst", "2", "--seed", "4")
+    assert said["published"] == said["acknowledged"] == said["by_kind"]["honest"] >= 400
+    received = listener.wait(said["published"] // 2)
+    opened = open_many(fleet.snapshot().keyring, [payload for _, payload in received])
+    assert (opened.code == 0).all()
+    truth = sqlite3.connect(said["truth"])
+    rows = set(truth.execute("SELECT device, number FROM report").fetchall())
+    assert set(zip(opened.device.tolist(), opened.number.tolist(), strict=True)) == rows
+    assert {topic for topic, _ in received} == {f"peel/v1/demo/{device:08x}/report" for device, _ in rows}
+
+
+def test_a_run_is_continued_with_new_numbers(fleet: Fleet, broker: Broker) -> None:
+    first = _simulate(fleet, broker, "--reports", "200", "--rate", "4000")
+    second = _simulate(fleet, broker, "--seconds", "4", "--rate", "100")
+    assert second["acknowledged"] == first["acknowledged"] + second["published"]
+    assert second["published"] > 0
+    truth = sqlite3.connect(first["truth"])
+    total, distinct = truth.execute("SELECT COUNT(*), COUNT(DISTINCT digest) FROM report").fetchone()
+    assert total == distinct == second["acknowledged"]
+
+
+def test_a_killed_simulation_knows_what_was_acknowledged(fleet: Fleet, broker: Broker, listener: Listener) -> None:
+    command = [
+        *PEEL,
+        "simulate",
+        "--fleet",
+        str(fleet.folder),
+        "--broker",
+        f"127.0.0.1:{broker.port}",
+        "--rate",
+        "2000",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    listener.wait(500)
+    process.kill()
+    process.wait()
+    path = fleet.folder / "simulation.sqlite"
+    truth = Truth(path)
+    acknowledged, waiting = sum(truth.published().values()), len(truth.waiting())
+    truth.close()
+    assert acknowledged > 0
+    resumed = _simulate(fleet, broker, "--seconds", "0.2", "--rate", "1")
+    assert resumed["resent_messages"] == waiting
+    assert resumed["acknowledged"] == acknowledged + waiting + resumed["published"]
+    received = listener.wait(resumed["acknowledged"])
+    bodies = {payload for _, payload in received}
+    assert len(bodies) == resumed["acknowledged"], "everything that the truth calls acknowledged arrived"
+
+
+def test_readings_from_a_file(fleet: Fleet, broker: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "readings.csv"
+    names = [attribute.name for attribute in fleet.profiles()["greenhouse"].attributes]
+    middle = [str((a.low + a.high) / 2) for a in fleet.profiles()["greenhouse"].attributes]
+    path.write_text(",".join(names) + "\n" + ",".join(middle) + "\n")
+    said = _simulate(fleet, broker, "--reports", "50", "--rate", "4000", "--csv", str(path))
+    assert list(said["means"]["greenhouse"].values()) == pytest.approx([float(value) for value in middle])
+
+
+def test_the_quota_holds_the_fleet_back_and_says_so(fleet: Fleet, broker: Broker) -> None:
+    _simulate(fleet, broker, "--reports", "20", "--rate", "4000")
+    said = _simulate(fleet, broker, "--seconds", "1", "--rate", "4000")  # nothing is saved up any more
+    assert said["held_back_by_quota"]
+    assert said["published"] < 20 * (20 + 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--broker", "127.0.0.1:1"], "broker 127.0.0.1:1: "),
+        (["--broker", "http://x"], "write host:port"),
+        (["--broker", "mqtt://user:secret@x"], "no user or password in the address"),
+        (["--attack", "stuck=2"], "give the share as a number from 0 to 1"),
+        (["--attack", "nothing=0.1"], "unknown attack 'nothing'"),
+        (["--devices", "21"], "21 devices: the fleet has 20 active ones"),
+        (["--attack", "stuck=0.6", "--attack", "noise=0.6"], "needs 12 devices, only 8 are left"),
+        (["--attack", "garbage=0.6", "--attack", "replay=0.6"], "add up to more than all reports"),
+    ],
+)
+def test_errors_say_what_is_wrong(fleet: Fleet, words: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, ["simulate", "--fleet", str(fleet.folder), "--reports", "1", *words])
+    assert result.exit_code != 0
+    assert said in result.output
+    assert "secret" not in result.output
+
+
+def test_addresses() -> None:
+    assert BrokerAddress.parse("broker").port == 1883
+    assert BrokerAddress.parse("mqtts://broker").port == 8883
+    assert BrokerAddress.parse("mqtts://broker").tls
+    address = BrokerAddress.parse("mqtt://[::1]:2000")
+    assert (address.host, address.port, address.tls) == ("::1", 2000, False)
+    for text in ("", "ftp://x", "x:port", "mqtt://x/path"):
+        with pytest.raises(PublisherError):
+            BrokerAddress.parse(text)
+
+
+def _own_processes(marker: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if marker.encode() in path.read_bytes():
+                found.append((path.parent / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def demo_environment(tmp_path: Path) -> dict[str, str]:
+    """Temporary files go to a folder of the test, and every process of the demonstration carries its name."""
+    (tmp_path / "temporary").mkdir()
+    return {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+
+
+def test_a_bounded_demonstration(demo_environment: dict[str, str]) -> None:
+    command = [*PEEL, "demo", "--seconds", "8", "--json", "--seed", "1"]
+    done = subprocess.run(command, env=demo_environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    said = json.loads(done.stdout)
+    assert said["published"] > 4000
+    assert said["accepted"] >= said["honest"] > 0
+    assert (said["honest_exposed"], said["lost"], said["double_counted"]) == (0, 0, 0)
+    assert {"seal", "malformed", "rule", "support", "structure", "reused", "flood", "statistics"} <= set(
+        said["exposed"]
+    )
+    assert all(row["low"] <= row["value"] <= row["high"] for row in said["estimates"])
+    assert "/api/summary" in done.stderr
+    temporary = Path(demo_environment["TMPDIR"])
+    assert list(temporary.iterdir()) == []
+    assert _own_processes(str(temporary)) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demonstration_leaves_nothing_behind(
+    demo_environment: dict[str, str], number: signal.Signals
+) -> None:
+    process = subprocess.Popen([*PEEL, "demo"], env=demo_environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if "accepted" in line:
+            break
+    time.sleep(1)
+    process.send_signal(number)
+    output = "".join(lines) + process.stdout.read()
+    assert process.wait(90) == 0, output
+    assert "counted twice  0" in output
+    temporary = Path(demo_environment["TMPDIR"])
+    assert list(temporary.iterdir()) == []
+    assert _own_processes(str(temporary)) == []
+
+
+def test_a_kept_demonstration_is_continued(demo_environment: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*PEEL, "demo", "--seconds", "2", "--json", "--dir", folder, "--devices", "40", "--rate", "200"]
+        tables = []
+        for _ in range(2):
+            done = subprocess.run(
+                command, env=demo_environment, capture_output=True, text=True, timeout=120, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            tables.append(json.loads(done.stdout))
+        assert tables[1]["published"] > tables[0]["published"]

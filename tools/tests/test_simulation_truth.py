@@ -1,0 +1,181 @@
+"""The truth survives the death of the process that writes it, and the referee holds a gateway's database against it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_gateway.engine import Engine, Message
+from peel_gateway.registry import Fleet, Snapshot
+from peel_gateway.sqlite_store import SqliteStore
+from peel_tools.simulation.fleet import SimulatedFleet
+from peel_tools.simulation.referee import Findings, judge
+from peel_tools.simulation.session import true_means
+from peel_tools.simulation.traces import BuiltInTraces
+from peel_tools.simulation.truth import Truth, TruthError
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Snapshot:
+    with as_file(files("peel_tools.simulation.profiles")) as profiles:
+        fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
+    fleet.add("greenhouse", count=30)
+    fleet.add("vents", count=10)
+    return fleet.snapshot()
+
+
+def _simulated(snapshot: Snapshot, truth: Truth, **shares: float) -> SimulatedFleet:
+    traces = {profile.name: BuiltInTraces(profile, 1) for profile in snapshot.profiles}
+    return SimulatedFleet(snapshot, traces, truth, shares=shares, seed=1, burst=2)
+
+
+def test_what_was_not_acknowledged_is_there_after_a_crash(tmp_path: Path, snapshot: Snapshot) -> None:
+    truth = Truth(tmp_path / "truth.sqlite")
+    sent = _simulated(snapshot, truth).reports(60, now=0.0)
+    truth.acknowledge([message.id for message in sent[:10]])
+    # Nothing is closed: this is what the next process finds on disk.
+    later = Truth(tmp_path / "truth.sqlite")
+    assert later.waiting() == sent[10:]
+    assert sum(later.published().values()) == sum(message.pieces for message in sent[:10])
+    later.acknowledge([message.id for message in later.waiting()])
+    assert later.waiting() == []
+    assert sum(later.published().values()) == sum(message.pieces for message in sent)
+
+
+def test_means_are_of_what_was_acknowledged_alone(tmp_path: Path, snapshot: Snapshot) -> None:
+    truth = Truth(tmp_path / "truth.sqlite")
+    sent = _simulated(snapshot, truth, stuck=0.3).reports(60, now=0.0)
+    assert np.isnan(list(true_means(truth, snapshot.profiles[0]).values())).all()
+    truth.acknowledge([message.id for message in sent[::2]])
+    profile = snapshot.profiles[0]
+    traces = BuiltInTraces(profile, 1)
+    query = "SELECT device, number FROM report WHERE kind = 'honest' AND profile = ? AND message % 2 = ?"
+    rows = np.array(truth._connection.execute(query, (profile.id, sent[0].id % 2)).fetchall())
+    expected = traces.physical(rows[:, 0], rows[:, 1]).mean(axis=0)
+    found = list(true_means(truth, profile).values())
+    scale = [attribute.high - attribute.low for attribute in profile.attributes]
+    assert np.allclose((found - expected) / scale, 0, atol=1e-4)
+    again = Truth(tmp_path / "truth.sqlite")
+    assert list(true_means(again, profile).values()) == found
+
+
+def test_roles_seed_and_numbers_are_continued(tmp_path: Path, snapshot: Snapshot) -> None:
+    first = Truth(tmp_path / "truth.sqlite")
+    fleet = _simulated(snapshot, first, stuck=0.3)
+    while not all(reserved for _, reserved in first.devices().values()):
+        fleet.reports(200, now=0.0)
+    roles = {device: role for device, (role, _) in first.devices().items()}
+    assert first.settle("seed", "5") == "5"
+    first.close()
+    second = Truth(tmp_path / "truth.sqlite")
+    assert second.settle("seed", "6") == "5"
+    fleet = _simulated(snapshot, second, stuck=0.9)
+    assert {device: role for device, (role, _) in second.devices().items()} == roles
+    assert fleet.reports(200, now=0.0) == []  # nothing saved up: whoever continues may have spent it
+    fleet.reports(200, now=60.0)
+    query = "SELECT COUNT(*), COUNT(DISTINCT device || '/' || number) FROM report"
+    total, distinct = second._connection.execute(query).fetchone()
+    assert total == distinct > 100
+
+
+def test_other_databases_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "precious.sqlite"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE precious (x)")
+    other.commit()
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(TruthError, match="not the truth of a simulation"):
+        Truth(path)
+    assert path.read_bytes() == before
+    path.write_bytes(b"not a database at all, and long enough to be looked at" * 100)
+    with pytest.raises(TruthError, match="cannot be used"):
+        Truth(path)
+
+
+@pytest.fixture
+def play(tmp_path: Path, snapshot: Snapshot) -> Callable[..., tuple[Truth, SqliteStore]]:
+    """Run a fleet through an engine; `skip` messages never get there."""
+
+    def run(*, skip: int = 0, **shares: float) -> tuple[Truth, SqliteStore]:
+        truth = Truth(tmp_path / "truth.sqlite")
+        store = SqliteStore(tmp_path / "peel.sqlite")
+        engine = Engine(store)
+        engine.load(snapshot)
+        fleet = _simulated(snapshot, truth, **shares)
+        sent = [message for _ in range(20) for message in fleet.reports(40, now=0.0)]
+        engine.process([Message(message.topic, message.payload, 1_700_000_000.0) for message in sent[skip:]])
+        truth.acknowledge([message.id for message in sent])
+        return truth, store
+
+    return run
+
+
+def _findings(truth: Truth, store: SqliteStore) -> Findings:
+    return judge(truth.path, store.path)
+
+
+def test_the_referee_is_content_with_a_gateway_that_heard_everything(
+    play: Callable[..., tuple[Truth, SqliteStore]],
+) -> None:
+    found = _findings(*play(forgery=0.2, replay=0.1, budget=0.2))
+    assert found.exact
+    assert found.settled
+    assert found.accepted == found.honest > 200
+    assert found.attacks["forgery"].exposed == found.attacks["forgery"].pieces > 0
+    assert found.attacks["budget"].exposed_devices == found.attacks["budget"].devices == 8
+
+
+def test_the_referee_sees_loss(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
+    found = _findings(*play(skip=7))
+    assert found.lost == 14
+    assert not found.exact
+    assert not found.settled
+
+
+def test_the_referee_sees_attacks_that_nobody_heard_of(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
+    found = _findings(*play(skip=100, forgery=0.5))
+    assert found.attacks["forgery"].unheard > 0
+    assert not found.settled
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "count"),
+    [
+        ("UPDATE tally SET plus = plus + 3 WHERE rowid_ = 1", "double_counted", 3),
+        ("UPDATE tally SET plus = plus - 3 WHERE rowid_ = 1", "lost", 3),
+        ("UPDATE log SET sign = -sign WHERE device = 2 AND number = 1", "altered", 1),
+        ("UPDATE log SET verdict = 13 WHERE device = 2", "honest_exposed", 20),
+        ("UPDATE device SET cause = 13 WHERE device = 2", "honest_devices_exposed", 1),
+    ],
+)
+def test_the_referee_sees_cooked_books(
+    play: Callable[..., tuple[Truth, SqliteStore]], change: str, field: str, count: int
+) -> None:
+    truth, store = play()
+    cook = sqlite3.connect(store.path)
+    row = "(profile, bucket, idx) = (SELECT profile, bucket, idx FROM tally LIMIT 1)"
+    changed = cook.execute(change.replace("rowid_ = 1", row)).rowcount
+    assert changed > 0
+    cook.commit()
+    cook.close()
+    found = _findings(truth, store)
+    assert getattr(found, field) == (changed if field == "honest_exposed" else count)
+    assert not found.exact
+
+
+def test_the_referee_sees_a_wrong_verdict(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
+    truth, store = play(forgery=0.3, budget=0.2)
+    cook = sqlite3.connect(store.path)
+    cook.execute("UPDATE exposure SET verdict = 2 WHERE verdict = 7")
+    cook.execute("UPDATE device SET cause = 12 WHERE cause = 11")
+    cook.commit()
+    cook.close()
+    found = _findings(truth, store)
+    assert found.attacks["forgery"].mistaken == found.attacks["forgery"].pieces > 0
+    assert found.attacks["budget"].mistaken_devices == found.attacks["budget"].devices == 8
