@@ -192,10 +192,15 @@ class _Guard:
 
     def _trusts(self, headers: Headers) -> bool:
         if self._token is None:
-            return _is_loopback(headers.get("host", "").rsplit(":", 1)[0].strip("[]"))
+            return _is_loopback(_host_name(headers.get("host", "")))
         scheme, _, given = headers.get("authorization", "").partition(" ")
         expected = self._token.reveal()
         return hmac.compare_digest(given.strip().encode(), expected) and scheme.lower() == "bearer"
+
+
+def _host_name(host: str) -> str:
+    """A Host header without its port: localhost:8420, [::1]:8420."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def _is_loopback(host: str) -> bool:
