@@ -158,21 +158,26 @@ def simulate(
 
 
 class _Progress(ExitStack):
-    """A progress bar on stderr, where that is a terminal."""
+    """A progress bar on stderr, where that is a terminal and the end is known."""
 
     def __init__(self, reports: int | None, seconds: float | None) -> None:
         super().__init__()
         self._by_time = reports is None
         length = reports if reports is not None else round(1000 * seconds) if seconds else None
-        hidden = length is None or not sys.stderr.isatty()
-        self._bar = click.progressbar(length=length or 0, label="publishing", file=sys.stderr, hidden=hidden)
+        self._bar = (
+            click.progressbar(length=length, label="publishing", file=sys.stderr)
+            if length and sys.stderr.isatty()
+            else None
+        )
         self._at = 0
-        self.enter_context(self._bar)
+        if self._bar is not None:
+            self.enter_context(self._bar)
 
     def __call__(self, progress: Progress) -> None:
-        now = round(1000 * progress.seconds) if self._by_time else progress.published
-        self._bar.update(now - self._at)
-        self._at = now
+        if self._bar is not None:
+            now = round(1000 * progress.seconds) if self._by_time else progress.published
+            self._bar.update(now - self._at)
+            self._at = now
 
 
 def _report(session: Session, as_json: bool) -> None:

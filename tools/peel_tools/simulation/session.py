@@ -106,10 +106,10 @@ def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
     active = [device for device in snapshot.devices if device.state == ACTIVE]
     if count is not None and count > len(active):
         raise ValueError(
-            f"{count} devices: the fleet has {len(active)} active ones; `peel fleet add --count N` makes more"
+            f"{count} devices: the fleet has {len(active)} active ones; `peel fleet add FOLDER --profile NAME --count N` makes more"
         )
     if not active:
-        raise ValueError("the fleet has no active device; `peel fleet add` makes some")
+        raise ValueError("the fleet has no active device; `peel fleet add FOLDER --profile NAME` makes some")
     chosen = active if count is None else _spread(active, count)
     ring = snapshot.keyring
     mine = np.isin(ring.device_ids, [device.id for device in chosen])
