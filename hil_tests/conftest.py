@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "esp32: a test of the ESP32's code, which runs with --board esp32")
     config.addinivalue_line("markers", "boards(*names): the emulated boards that a test with the fixture `dut` can run on")
 
 
@@ -56,6 +57,20 @@ def missing(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def built() -> Callable[[Callable[[], Path]], Path]:
+    """Call a function that builds something; where a tool is missing, skip or fail."""
+
+    def build(function: Callable[[], Path]) -> Path:
+        try:
+            return function()
+        except BuildError as error:
+            missing(str(error))
+            raise  # not reached: missing() raises
+
+    return build
 
 
 @pytest.fixture(scope="module")

@@ -59,19 +59,19 @@ def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
     return product
 
 
-def compile_c(source: Path, build: Path, flags: list[str], *, entry: str | None = None) -> Path:
+def compile_c(source: Path, build: Path, flags: list[str], *, entry: str | None = None, attributes: str = "") -> Path:
     """Compile C to ESP32 assembly. With an entry point, everything that it does not reach is dropped."""
     require("clang-22", "llc-22", "opt-22")
     if not C_HEADERS.is_dir():
         raise BuildError("C headers are missing. On Debian: apt-get install picolibc-riscv64-unknown-elf")
     bitcode, assembly = build / f"{source.stem}.bc", build / f"{source.stem}.s"
-    front = ["--target=xtensa", "-ffreestanding", "-nostdlibinc", "-isystem", str(C_HEADERS), "-std=c99", "-Wall", "-Werror"]
+    front = ["--target=xtensa", "-ffreestanding", "-nostdlibinc", "-std=c99", "-Wall", "-Werror", "-Os", "-fno-jump-tables"]
     what = f"compiling {source.name} for xtensa"
-    run(["clang-22", *front, "-Os", "-fno-jump-tables", *flags, "-emit-llvm", "-c", source, "-o", bitcode], what=what)
+    run(["clang-22", *front, *flags, "-isystem", C_HEADERS, "-emit-llvm", "-c", source, "-o", bitcode], what=what)
     if entry:
         passes = f"--internalize-public-api-list={entry},memcpy,memset"
         run(["opt-22", "-passes=internalize,globaldce", passes, bitcode, "-o", bitcode], what=what)
-    run(["llc-22", "-march=xtensa", "-mcpu=esp32", "-O2", bitcode, "-o", assembly], what=what)
+    run(["llc-22", "-march=xtensa", "-mcpu=esp32", f"-mattr={attributes}", "-O2", bitcode, "-o", assembly], what=what)
     return assembly
 
 
