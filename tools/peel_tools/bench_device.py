@@ -7,6 +7,7 @@ in RAM or in a warm cache.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +18,47 @@ from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.natmod import build_natmod
 from peel_tools.duts.pico import PicoDut
 
-__all__ = ["measure"]
+__all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals"]
 
 REPORTS = 16
 """Reports per measurement: four times what one block of the generator lasts, so refills are in it."""
 
 _SIZES = {"k16": (16, 48), "k64": (64, 64), "k252": (252, 252)}
-_SETUP = """
+_SETUP = f"""
 import peelcore
 drbg = peelcore.drbg()
 peelcore.drbg_seed(drbg, bytes((i * 167 + 13) & 255 for i in range(48)))
 def bench(k, width, cached):
-    encoder = peelcore.encoder(1, 0, 1, 1, k, width, 12345, peelcore.rule(1 << 20, 2), b"seal key 16 byte", b"index key 16 byt"[:16], cached)
+    rule = peelcore.rule(1 << 20, 2)
+    encoder = peelcore.encoder(1, 0, 1, 1, k, width, 12345, rule, b"sixteen byte key", b"another such key", cached)
     readings, out = [j * 97 % 32768 for j in range(k)], bytearray(128)
-    for number in range(1, {reports} + 1):
+    for number in range(1, {REPORTS} + 1):
         peelcore.encode(out, encoder, drbg, number, readings)
 """
 
+# What a report of k = 252 would cost with other means: 71 bytes of header, rule and codeword.
+_MESSAGE = 71
+_RIVALS = {
+    "aes128_cbc": ("mbedtls_aes_setkey_enc", "mbedtls_aes_crypt_cbc"),
+    "sha256": ("mbedtls_sha256_update", "mbedtls_sha256_finish"),
+    "ecc_p256": ("mbedtls_ecp_mul",),
+}
+_RIVALS_CODE = f"""
+import cryptolib, hashlib, rivals
+cryptolib.aes(b"sixteen byte key", 2, bytes(16)).encrypt(bytes({-(-_MESSAGE // 16) * 16}))
+hashlib.sha256(bytes({_MESSAGE})).digest()
+print(rivals.p256())
+"""
 
-def _address(elf_path: Path, symbol: str) -> int:
+
+def _addresses(elf_path: Path, symbols: Iterable[str]) -> dict[str, int]:
     with elf_path.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
-        found = table.get_symbol_by_name(symbol) if table else None
-    if not found:
-        raise BuildError(f"{elf_path} has no symbol {symbol}")
-    return int(found[0]["st_value"])
+        found = {name: table.get_symbol_by_name(name) for name in symbols} if table else {}
+    missing = [name for name in symbols if not found.get(name)]
+    if missing:
+        raise BuildError(f"{elf_path} has no symbols {', '.join(missing)}")
+    return {name: int(entries[0]["st_value"]) for name, entries in found.items()}
 
 
 def _summary(calls: list[dict[str, Any]]) -> dict[str, Any]:
@@ -54,12 +71,12 @@ def _summary(calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def measure_reports(folder: Path) -> dict[str, Any]:
-    """Cycles and stack of peel_encode for each size, without and with the row cache."""
-    functions = {"peel_encode": _address(build_firmware("pico").elf, "peel_encode")}
+    """Cycles and stack of peel_encode for each size, without and with the row cache. `cycles` is the dearest of the reports."""
+    functions = _addresses(build_firmware("pico").elf, ["peel_encode"])
     result: dict[str, Any] = {}
     with PicoDut(folder, functions=functions) as dut:
         dut.start()
-        dut.exec(_SETUP.replace("{reports}", str(REPORTS)))
+        dut.exec(_SETUP)
         for name, (k, width) in _SIZES.items():
             before = len(dut.calls())
             dut.exec(f"bench({k}, {width}, False)\nbench({k}, {width}, True)", timeout=120)
@@ -70,9 +87,26 @@ def measure_reports(folder: Path) -> dict[str, Any]:
     return result
 
 
+def measure_rivals(folder: Path, own_cycles: int) -> dict[str, Any]:
+    """Cycles of other primitives on the same core, and how many times a whole report of ours that is."""
+    functions = _addresses(build_firmware("pico-rivals").elf, [name for names in _RIVALS.values() for name in names])
+    with PicoDut(folder, functions=functions, image="pico-rivals") as dut:
+        dut.start()
+        status = dut.exec(_RIVALS_CODE, timeout=300).strip()
+        calls = dut.calls()
+    if status != "0":
+        raise BuildError(f"Mbed TLS could not multiply on P-256: {status}")
+    result = {}
+    for rival, names in _RIVALS.items():
+        cycles = sum(call["cycles"] for call in calls if call["name"] in names)
+        result[rival] = {"cycles": cycles, "ratio": round(cycles / own_cycles, 3)}
+    return result
+
+
 def measure() -> dict[str, Any]:
     """All of it, as `peel bench device --json` prints it."""
     with tempfile.TemporaryDirectory() as folder:
-        result = measure_reports(Path(folder))
+        result = measure_reports(Path(folder) / "reports")
+        result["rivals"] = measure_rivals(Path(folder) / "rivals", result["k252"]["cycles"])
     result["mpy_bytes_armv6m"] = build_natmod("armv6m").stat().st_size
     return result

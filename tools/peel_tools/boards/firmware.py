@@ -126,6 +126,14 @@ def _unix(job: _Job) -> dict[str, Path]:
 
 
 def _pico(job: _Job) -> dict[str, Path]:
+    return _rp2(job, "bindings/micropython/micropython.cmake")
+
+
+def _pico_rivals(job: _Job) -> dict[str, Path]:
+    return _rp2(job, "hil_tests/bench/micropython.cmake")
+
+
+def _rp2(job: _Job, modules: str) -> dict[str, Path]:
     require("cmake", "arm-none-eabi-gcc", "g++")
     port = job.sources.path / "ports" / "rp2"
     settings = {
@@ -133,7 +141,7 @@ def _pico(job: _Job) -> dict[str, Path]:
         "MICROPY_BOARD": "RPI_PICO",
         "PICO_NO_PICOTOOL": "1",
         "MICROPY_FROZEN_MANIFEST": job.manifest,
-        "USER_C_MODULES": job.inputs / "bindings" / "micropython" / "micropython.cmake",
+        "USER_C_MODULES": job.inputs / modules,
         "MICROPY_MPYCROSS": job.cross,
         "Python3_EXECUTABLE": sys.executable,
     }
@@ -156,6 +164,9 @@ BOARDS: Mapping[str, Recipe] = {
     "unix": _unix,
 }
 
+# Images that are no board's firmware: for the benchmark.
+_RECIPES: Mapping[str, Recipe] = {**BOARDS, "pico-rivals": _pico_rivals}
+
 # Only boards that run the application carry it; on the others the space would be wasted and some modules are missing.
 _WITH_APPLICATION = ("mps2", "pico", "unix")
 
@@ -164,7 +175,7 @@ _FOR_TYPE_CHECKERS = ("interfaces.py",)
 
 def _manifest(board: str) -> str:
     lines = []
-    if board == "pico":
+    if board.startswith("pico"):
         lines += ['freeze("$(PORT_DIR)/modules")', 'include("$(MPY_DIR)/extmod/asyncio")']
     if board in _WITH_APPLICATION:
         lines += ['freeze("frozen")']
@@ -184,6 +195,8 @@ def _frozen_files() -> dict[str, Path]:
 def _inputs(board: str) -> dict[str, Path | str]:
     inputs: dict[str, Path | str] = dict(file_map(core_files()))
     inputs |= file_map(repository_files(f"hil_tests/boards/{board}", suffixes=(".c", ".h", ".mk", ".ld")))
+    if board == "pico-rivals":
+        inputs |= file_map(repository_files("hil_tests/bench", suffixes=(".c", ".cmake")))
     inputs["manifest.py"] = _manifest(board)
     if board in _WITH_APPLICATION:
         inputs |= _frozen_files()
@@ -199,6 +212,6 @@ def build_firmware(board: str) -> Firmware:
     def build(folder: Path) -> None:
         with workspace(board, sources.identity, inputs) as work:
             job = _Job(sources, work / "inputs", work / "build", mpy_cross(sources))
-            copy_products(BOARDS[board](job), folder)
+            copy_products(_RECIPES[board](job), folder)
 
     return Firmware(board, cached(f"firmware-{board}", key, build))

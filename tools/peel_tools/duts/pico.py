@@ -19,15 +19,23 @@ class PicoDut(Dut):
     """A Pico whose console is USB serial and whose UART1 (GPIO 4 and 5) is a TCP connection.
 
     The flash is flash.bin in the folder, made with the firmware on it when it is not there, and written through word by word.
-    With `functions` (name -> address) each call of them is measured; see `calls`.
+    With `functions` (name -> address) each call of them is measured; see `calls`. `image` is the firmware to put on a new flash.
     """
 
     name = "pico"
     native_architectures = ("armv6m",)
     boot_timeout = 30.0
 
-    def __init__(self, folder: Path, link: Endpoint | None = None, *, functions: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        link: Endpoint | None = None,
+        *,
+        functions: Mapping[str, int] | None = None,
+        image: str = "pico",
+    ) -> None:
         super().__init__(folder, link)
+        self._image = image
         self._functions = dict(functions or {})
 
     @property
@@ -38,7 +46,7 @@ class PicoDut(Dut):
         require("node")
         emulator = pico_emulator()
         if not self.flash.exists():
-            self.flash.write_bytes(flash_image(build_firmware(self.name)))
+            self.flash.write_bytes(flash_image(build_firmware(self._image)))
         settings: dict[str, Any] = {"rom": str(emulator.rom), "flash": str(self.flash)}
         if self.link:
             settings["link"] = list(self.link)
