@@ -29,6 +29,8 @@ class UartWire:
     def __init__(self) -> None:
         machine.mem32[UART1 + DIVIDER] = 16
         machine.mem32[UART1 + CONTROL] = 3  # transmit and receive
+        # QEMU looks for bytes to receive after a read; without one the broker's first answer may wait for ever.
+        machine.mem32[UART1 + DATA]
 
     def receive(self, limit: int) -> bytes | None:
         """Some bytes, or None."""
