@@ -1,0 +1,32 @@
+"""Native modules: sizes, and the folders that mip installs from. The boards that load them are in hil_tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from peel_tools.boards.errors import BuildError
+from peel_tools.boards.natmod import ARCHITECTURES, publish
+
+_NUMBERS = {"x64": 2, "armv6m": 4, "armv7m": 5, "armv7emsp": 7, "xtensawin": 10, "rv32imc": 11}
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_folder_that_mip_can_install_from(arch: str, tmp_path: Path) -> None:
+    try:
+        folder = publish(arch, tmp_path)
+    except BuildError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    package = json.loads((folder / "package.json").read_text())
+    assert [name for name, _ in package["urls"]] == ["peelcore.mpy", "peel_load.py"]
+    assert all((folder / url).is_file() for _, url in package["urls"])
+    module = (folder / "peelcore.mpy").read_bytes()
+    assert module[:2] == b"M\x06"
+    assert module[2] >> 2 == _NUMBERS[arch]
+    if arch == "armv6m":
+        assert len(module) <= 10 * 1024
