@@ -102,7 +102,7 @@ def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
     "--burst", type=click.IntRange(1, 1000), default=1, show_default=True, help="Reports a device sends in one message."
 )
 @click.option(
-    "--connections", type=click.IntRange(1, 1000), default=4, show_default=True, help="MQTT connections to share."
+    "--connections", type=click.IntRange(1, 500), default=4, show_default=True, help="MQTT connections to share."
 )
 @click.option(
     "--power-cut", type=click.FloatRange(0, 1), default=0.0, help="Chance of a power cut after a device's message."

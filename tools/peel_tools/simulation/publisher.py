@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import ssl
-import threading
 import time
-from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -22,8 +22,9 @@ from peel_tools.simulation.truth import Outgoing
 __all__ = ["BrokerAddress", "Publisher", "PublisherError"]
 
 _CONNECT_SECONDS = 15.0
-_KEEPALIVE_SECONDS = 30
-_LONGEST_BACKOFF_SECONDS = 2
+_KEEPALIVE_SECONDS = 60
+_RETRY_SECONDS = 1.0
+_CARE_SECONDS = 0.1
 
 
 class PublisherError(Exception):
@@ -65,7 +66,7 @@ class BrokerAddress:
 
 
 class _Connection:
-    """One MQTT client. Its own thread notes acknowledgements; only the publisher's caller reads them."""
+    """One MQTT client, without a thread of its own: with many of them threads would only wait for each other."""
 
     def __init__(self, address: BrokerAddress, name: str, window: int) -> None:
         # MQTT 3.1.1 has no receive maximum: any broker takes the whole window.
@@ -73,7 +74,6 @@ class _Connection:
             CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv311, clean_session=True
         )
         self._client.max_inflight_messages_set(window)
-        self._client.reconnect_delay_set(1, _LONGEST_BACKOFF_SECONDS)
         if address.tls:
             self._client.tls_set_context(ssl.create_default_context(cafile=address.ca))
         if address.user:
@@ -82,53 +82,73 @@ class _Connection:
         self._client.on_publish = self._on_publish
         self._client.on_connect = self._on_connect
         self._address = address
-        self._acknowledged: deque[int] = deque()
         self._sent: dict[int, int] = {}
-        self._connected = threading.Event()
+        self._acknowledged: list[int] = []
+        self._retry_at = 0.0
         self.refusal = ""
 
-    def start(self) -> None:
+    def connect(self) -> None:
         try:
             self._client.connect(self._address.host, self._address.port, _KEEPALIVE_SECONDS)
         except (OSError, ValueError) as error:
             raise PublisherError(f"broker {self._address}: {error}") from None
-        self._client.loop_start()
 
-    def wait(self, deadline: float) -> None:
-        while not self._connected.wait(0.02):
-            if self.refusal or time.monotonic() > deadline:
-                raise PublisherError(f"broker {self._address}: {self.refusal or 'does not answer'}")
-
-    def stop(self) -> None:
+    def disconnect(self) -> None:
         self._client.disconnect()
-        self._client.loop_stop()
+
+    @property
+    def connected(self) -> bool:
+        return self._client.is_connected()
+
+    @property
+    def socket(self) -> Any:
+        """The socket while there is one; whatever paho connects with."""
+        return self._client.socket()
+
+    @property
+    def wants_to_write(self) -> bool:
+        return self._client.want_write()
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._sent)
 
     def publish(self, message: Outgoing) -> None:
         """Send, or keep for when the broker is back."""
         info = self._client.publish(message.topic, message.payload, qos=1)
         self._sent[info.mid] = message.id
 
-    @property
-    def outstanding(self) -> int:
-        return len(self._sent) - len(self._acknowledged)
+    def take_acknowledged(self) -> list[int]:
+        taken, self._acknowledged = self._acknowledged, []
+        return taken
 
-    def acknowledged(self) -> list[int]:
-        return [self._sent.pop(self._acknowledged.popleft()) for _ in range(len(self._acknowledged))]
+    def read(self) -> None:
+        self._client.loop_read()
+
+    def write(self) -> None:
+        self._client.loop_write()
+
+    def look_after(self, now: float) -> None:
+        """Send a ping when it is time; reconnect when the link is gone, now and then. The client then sends again what is outstanding."""
+        if self.socket is not None:
+            self._client.loop_misc()
+        elif now >= self._retry_at:
+            self._retry_at = now + _RETRY_SECONDS
+            with suppress(OSError):  # not back yet
+                self._client.reconnect()
 
     def _on_publish(self, client: mqtt.Client, userdata: Any, mid: int, reason: Any, properties: Any) -> None:
-        self._acknowledged.append(mid)
+        self._acknowledged.append(self._sent.pop(mid))
 
     def _on_connect(self, client: mqtt.Client, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
-        if reason.is_failure:
-            self.refusal = f"refused: {reason}"
-        else:
-            self._connected.set()
+        self.refusal = f"refused: {reason}" if reason.is_failure else ""
 
 
 class Publisher:
     """Sends messages at QoS 1 over connections that devices share, each device always over the same one and so in order.
 
-    While the broker is away messages wait, and those not acknowledged are sent again when it is back. All methods are for one thread.
+    While the broker is away messages wait, and those not acknowledged are sent again when it is back. All methods are for one thread, which
+    has to call `pump` often.
 
     Parameters
     ----------
@@ -138,17 +158,22 @@ class Publisher:
 
     def __init__(self, address: BrokerAddress, *, connections: int, window: int = 2000) -> None:
         run = os.urandom(4).hex()
+        self._address = address
         self._window = window
         self._connections = [_Connection(address, f"peel-simulation-{run}-{i}", window) for i in range(connections)]
+        self._looked_after = 0.0
 
     def start(self) -> None:
         """Connect; PublisherError when the broker is not there."""
         deadline = time.monotonic() + _CONNECT_SECONDS
         try:
             for connection in self._connections:
-                connection.start()
-            for connection in self._connections:
-                connection.wait(deadline)
+                connection.connect()
+            while not all(connection.connected for connection in self._connections):
+                self.pump(0.05)
+                refusal = next((each.refusal for each in self._connections if each.refusal), "")
+                if refusal or time.monotonic() > deadline:
+                    raise PublisherError(f"broker {self._address}: {refusal or 'does not answer'}")
         except PublisherError:
             self.stop()
             raise
@@ -156,7 +181,7 @@ class Publisher:
     def stop(self) -> None:
         """Disconnect. What is not acknowledged by now is left to the next run."""
         for connection in self._connections:
-            connection.stop()
+            connection.disconnect()
 
     @property
     def outstanding(self) -> int:
@@ -172,6 +197,21 @@ class Publisher:
         for message in messages:
             self._connections[message.device % len(self._connections)].publish(message)
 
-    def acknowledged(self) -> list[int]:
-        """Return the ids of messages acknowledged since the last call."""
-        return [id_ for connection in self._connections for id_ in connection.acknowledged()]
+    def pump(self, seconds: float) -> list[int]:
+        """Let the network work for up to this long, less when it is done; return the ids of messages acknowledged since the last call."""
+        links = {connection.socket: connection for connection in self._connections if connection.socket is not None}
+        if links:
+            eager = [link for link, connection in links.items() if connection.wants_to_write]
+            readable, writable, _ = select.select(list(links), eager, [], seconds)
+            for link in readable:
+                links[link].read()
+            for link in writable:
+                links[link].write()
+        else:
+            time.sleep(seconds)
+        now = time.monotonic()
+        if now - self._looked_after >= _CARE_SECONDS:
+            self._looked_after = now
+            for connection in self._connections:
+                connection.look_after(now)
+        return [id_ for connection in self._connections for id_ in connection.take_acknowledged()]

@@ -69,19 +69,16 @@ class Simulation:
                 break
             if due >= 1:
                 self._step(min(int(due), _MOST_PER_STEP))
-            self._note_acknowledged()
+            behind = due >= _MOST_PER_STEP and not self.progress.held_back and self._publisher.has_room()
+            self._pump(0.0 if behind else _STEP_SECONDS)
             self._on_progress(self.progress)
-            if due < _MOST_PER_STEP or self.progress.held_back:
-                self._stopping.wait(_STEP_SECONDS)
         return self.progress
 
     def drain(self, seconds: float) -> bool:
         """Wait until everything is acknowledged; False when that took longer."""
         deadline = time.monotonic() + seconds
         while self._publisher.outstanding and time.monotonic() < deadline:
-            self._note_acknowledged()
-            time.sleep(_STEP_SECONDS)
-        self._note_acknowledged()
+            self._pump(_STEP_SECONDS)
         return not self._publisher.outstanding
 
     def _resend(self) -> None:
@@ -100,9 +97,9 @@ class Simulation:
             made = sum(message.pieces for message in messages)
             self.progress.published += made
             due -= made
-            self._note_acknowledged()
+            self._pump(0.0)
 
-    def _note_acknowledged(self) -> None:
-        ids = self._publisher.acknowledged()
+    def _pump(self, seconds: float) -> None:
+        ids = self._publisher.pump(seconds)
         self._truth.acknowledge(ids)
         self.progress.acknowledged += len(ids)
