@@ -33,7 +33,7 @@ class RecountReport:
 
 
 def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> RecountReport:
-    """Check the file, recount tallies, evidence, counters and device marks, and redo the statistics layer's convictions.
+    """Check the file, recount tallies, evidence, counters, device reports and marks, and redo the statistics layer's convictions.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> Recount
     """
     store.check()
     found = [*store.recount_rows(), *_convictions(store, registry, alpha), *_gaps(store, registry)]
-    reports = store.device_reports()
-    return RecountReport(sum(sum(counts.values()) for counts in reports.values()), len(reports), found)
+    reports, devices = store.log_size()
+    return RecountReport(reports, devices, found)
 
 
 def _convictions(store: Store, registry: Registry, alpha: float) -> Iterator[Difference]:

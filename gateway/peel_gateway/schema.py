@@ -129,5 +129,22 @@ CREATE TABLE meta (
 INSERT INTO meta VALUES ('generation', 0), ('tick', 0), ('wall', 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+_VERSION_2 = """
+-- Logged reports per device and verdict, pruned ones included: a list of devices must not read the whole log.
+CREATE TABLE device_report (
+    device  INTEGER NOT NULL,
+    verdict INTEGER NOT NULL,
+    reports INTEGER NOT NULL,
+    PRIMARY KEY (device, verdict)
+) WITHOUT ROWID;
+
+INSERT INTO device_report
+SELECT device, verdict, SUM(reports) FROM (
+    SELECT device, verdict, COUNT(*) AS reports FROM log GROUP BY device, verdict
+    UNION ALL
+    SELECT device, verdict, plus + minus FROM pruned
+) GROUP BY device, verdict;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
 VERSION = len(MIGRATIONS)

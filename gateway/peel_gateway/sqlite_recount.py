@@ -37,6 +37,8 @@ _COUNTERS = f"""
     ) GROUP BY verdict
 """  # noqa: S608
 
+_DEVICE_REPORTS = f"SELECT device, verdict, SUM(plus + minus) FROM ({REPORTS_SQL}) GROUP BY device, verdict"  # noqa: S608
+
 _STORED_COUNTERS = "SELECT key, value FROM counter WHERE kind = 'verdict' AND key != 1"  # redeliveries leave no trace
 _WITHDRAWN = f"""
     SELECT 0, SUM(plus + minus) FROM ({REPORTS_SQL}) JOIN device USING (device) WHERE verdict = {_COUNTED} AND withdrawn
@@ -44,11 +46,12 @@ _WITHDRAWN = f"""
 
 
 def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator[Difference]:
-    """Yield each tally, evidence count, counter and device mark that is not what the log says."""
+    """Yield each tally, evidence count, device report count, counter and device mark that is not what the log says."""
     values = {"bucket": bucket_seconds}
     compare = [
         ("tally", "SELECT * FROM tally", _TALLIES, 3),
         ("evidence", "SELECT * FROM evidence", _DEVICE_EVIDENCE, 3),
+        ("device_report", "SELECT * FROM device_report", _DEVICE_REPORTS, 2),
         ("counter", _STORED_COUNTERS, _COUNTERS, 1),
         ("withdrawn", "SELECT key, value FROM counter WHERE kind = 'withdrawn'", _WITHDRAWN, 1),
         ("held", "SELECT key, value FROM counter WHERE kind = 'held'",

@@ -108,20 +108,25 @@ class SqliteStore(Store):
     def _refuse_strangers(self, connection: sqlite3.Connection) -> None:
         """Look before the first write: a file that is not ours stays as it is."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
             raise StoreCorrupt(f"{self.path}: an SQLite database, but not a Peel one; choose another path")
+        self._known_version(connection)
+
+    def _known_version(self, connection: sqlite3.Connection) -> int:
+        """The file's schema version; one that is newer than ours is refused."""
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             raise StoreTooNew(
                 f"{self.path}: has schema version {version}, this gateway knows up to {VERSION}; upgrade the gateway"
             )
+        return int(version)
 
     def _migrate(self, bucket_seconds: int | None) -> None:
-        if self._writer.execute("PRAGMA user_version").fetchone() == (VERSION,):
+        if self._known_version(self._writer) == VERSION:
             return  # a reader needs no lock, and no room on the disk
         with self._write(self._writer):
-            (version,) = self._writer.execute("PRAGMA user_version").fetchone()
+            version = self._known_version(self._writer)  # another process may have migrated it by now
             for step in MIGRATIONS[version:]:
                 for statement in _statements(step):
                     self._writer.execute(statement)
@@ -145,6 +150,7 @@ class SqliteStore(Store):
     def _write(self, connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("BEGIN IMMEDIATE")
         try:
+            self._known_version(connection)  # a newer gateway may have migrated the file while it was open here
             yield
             connection.execute("COMMIT")
         except BaseException:
@@ -240,12 +246,17 @@ class SqliteStore(Store):
         return GapTable(*columns(rows, 4))
 
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
-        query = f"""SELECT device, verdict, SUM(plus + minus) FROM ({REPORTS_SQL}) GROUP BY device, verdict"""  # noqa: S608
         reports: dict[int, dict[Verdict, int]] = {}
         with self._read() as connection:
-            for device, verdict, count in connection.execute(query, {"bucket": self.bucket_seconds}):
+            for device, verdict, count in connection.execute("SELECT device, verdict, reports FROM device_report"):
                 reports.setdefault(device, {})[Verdict(verdict)] = count
         return reports
+
+    def log_size(self) -> tuple[int, int]:
+        query = f"SELECT COALESCE(SUM(plus + minus), 0), COUNT(DISTINCT device) FROM ({REPORTS_SQL})"  # noqa: S608
+        with self._read() as connection:
+            reports, devices = connection.execute(query, {"bucket": self.bucket_seconds}).fetchone()
+        return reports, devices
 
     def counts(self) -> Counts:
         with self._read() as connection:

@@ -53,6 +53,7 @@ REPORTS_SQL = """
 """Every report ever logged, pruned ones as sums: what all cached numbers are functions of."""
 
 _CHUNK = 500
+_VERDICT_BITS = 8
 
 
 class Limits:
@@ -190,6 +191,7 @@ class SqliteTransaction(Transaction):
 
     def write(self, batch: BatchWrite) -> Written:
         self._insert_log(batch.log)
+        self._add_device_reports(batch.log)
         self._insert_gaps(batch.gaps)
         self._put_devices(batch.devices)
         self._add_evidence(batch.evidence)
@@ -212,6 +214,14 @@ class SqliteTransaction(Transaction):
                 log.index, log.sign, log.cohort, log.late, log.body,
             ),
         )  # fmt: skip
+
+    def _add_device_reports(self, log: LogTable) -> None:
+        """Count new log rows per device and verdict: a logged verdict is final, neither withdrawal nor retention changes it."""
+        keys, reports = np.unique(log.device << _VERDICT_BITS | log.verdict, return_counts=True)
+        self._connection.executemany(
+            "INSERT INTO device_report VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
+            _rows(keys >> _VERDICT_BITS, keys & (1 << _VERDICT_BITS) - 1, reports),
+        )
 
     def _insert_gaps(self, gaps: GapTable) -> None:
         self._connection.executemany(

@@ -389,7 +389,11 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
-        """Return the number of logged reports per device and verdict, pruned ones included."""
+        """Return the number of logged reports per device and verdict, pruned ones included, without reading the log."""
+
+    @abc.abstractmethod
+    def log_size(self) -> tuple[int, int]:
+        """Count (reports, devices) in the log itself, pruned ones included."""
 
     @abc.abstractmethod
     def prune(self, before: float) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import signal
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -14,7 +17,7 @@ import pytest
 from peel_gateway.engine import Message
 from peel_gateway.estimate import estimates
 from peel_gateway.recount import recount
-from peel_gateway.schema import VERSION
+from peel_gateway.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from peel_gateway.sqlite_store import SqliteStore
 from peel_gateway.store import (
     ExposureFilter,
@@ -47,6 +50,150 @@ def test_the_schema_version_is_recorded_and_newer_ones_are_refused(tmp_path: Pat
     with pytest.raises(StoreTooNew, match="upgrade the gateway"):
         SqliteStore(path)
     assert path.read_bytes() == before
+
+
+def test_published_migrations_have_not_changed() -> None:
+    """There are files that were made by them; a change goes into a new one."""
+    digests = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in MIGRATIONS]
+    assert digests == ["ad051bbc7a8fb212", "da806aac5c29f3f3"]
+
+
+@pytest.fixture
+def version_1(lab: Any) -> Path:
+    """A file made by the version 1 script, with the rows that an engine leaves: accepted, faulty, withdrawn, pruned, gaps."""
+    lab.send(
+        lab.frames(1, [*range(1, 50), *range(60, 101)]) + lab.frames(2, range(1, 101)) + lab.frames(3, range(1, 31))
+    )
+    lab.now += 86400
+    lab.store.prune(lab.now)
+    lab.send(lab.frames(1, range(101, 151)) + lab.frames(2, [101], rule=5) + lab.frames(4, range(1, 21)) + [b"junk"])
+    lab.send(lab.frames(2, range(102, 111)))
+    path: Path = lab.path.with_name("version_1.sqlite")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(MIGRATIONS[0])
+    connection.execute("DELETE FROM meta")  # the script's zeros; the engine's values come with the rows
+    connection.execute("ATTACH ? AS lab", (str(lab.path),))
+    for (table,) in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
+        connection.execute(f"INSERT INTO main.{table} SELECT * FROM lab.{table}")  # noqa: S608
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    return path
+
+
+def contents(path: Path) -> tuple[int, list[str]]:
+    """Schema version and everything that is in a file."""
+    connection = sqlite3.connect(path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    dump = list(connection.iterdump())
+    connection.close()
+    return version, dump
+
+
+class WatchedStore(SqliteStore):
+    """Tells of each statement before SQLite runs it."""
+
+    def __init__(self, path: Path, watch: Callable[[str], object], pages: int = 1_000_000) -> None:
+        self._watch, self._pages = watch, pages
+        super().__init__(path)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = super()._connect()
+        connection.set_trace_callback(self._watch)
+        connection.execute(f"PRAGMA max_page_count = {self._pages}")
+        return connection
+
+
+def test_a_version_1_file_is_migrated_and_adds_up(lab: Any, version_1: Path) -> None:
+    expected = lab.store.device_reports()
+    assert expected == {
+        1: {Verdict.ACCEPTED: 140},
+        2: {Verdict.ACCEPTED: 100, Verdict.RULE: 1, Verdict.WITHDRAWN: 9},
+        3: {Verdict.ACCEPTED: 30},
+        4: {Verdict.ACCEPTED: 20},
+    }
+    lab.store.close()
+    lab.store = SqliteStore(version_1)
+    assert contents(version_1)[0] == VERSION
+    assert lab.store.device_reports() == expected
+    report = recount(lab.store, lab)
+    assert (report.reports, report.devices, report.differences) == (300, 4, [])
+    lab.engine = lab.make_engine()
+    fault = lab.frames(1, [161], rule=5)  # withdraws what the file brought along
+    assert lab.send(lab.frames(1, range(151, 161)) + fault) == {"rule": 1, "withdrawn": 10}
+    assert lab.store.device_reports()[1] == {Verdict.ACCEPTED: 140, Verdict.RULE: 1, Verdict.WITHDRAWN: 10}
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_migration_is_one_transaction(version_1: Path) -> None:
+    observer = sqlite3.connect(version_1, isolation_level=None)
+    seen: list[tuple[str, int]] = []
+
+    def watch(statement: str) -> None:
+        (version,) = observer.execute("PRAGMA user_version").fetchone()
+        seen.append((statement.split("(")[0].strip(), version))
+
+    store = WatchedStore(version_1, watch)
+    began, filled, stamped, committed = (
+        next(at for at, (statement, _) in enumerate(seen) if text in statement)
+        for text in ("BEGIN", "INSERT INTO device_report", f"PRAGMA user_version = {VERSION}", "COMMIT")
+    )
+    assert began < filled < stamped < committed
+    assert [statement for statement, _ in seen].count("COMMIT") == 1
+    assert {version for _, version in seen[: committed + 1]} == {1}
+    assert observer.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    store.close()
+    observer.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to be killed while it migrates")
+@pytest.mark.parametrize(
+    "last", ["CREATE TABLE device_report", "INSERT INTO device_report", "PRAGMA user_version =", "COMMIT"]
+)
+def test_killed_in_the_middle_of_migrating(lab: Any, version_1: Path, last: str) -> None:
+    before = contents(version_1)
+
+    def kill_at_last(statement: str) -> None:
+        if last in statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            WatchedStore(version_1, kill_at_last)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, "the child was not killed where it should"
+    assert contents(version_1) == before
+    store = SqliteStore(version_1)
+    assert contents(version_1)[0] == VERSION
+    assert recount(store, lab).agrees
+    store.close()
+
+
+def test_a_full_disk_leaves_version_1_as_it_was(lab: Any, version_1: Path) -> None:
+    before = contents(version_1)
+    with pytest.raises(StoreFull, match="disk is full"):
+        WatchedStore(version_1, lambda _: None, pages=1)  # SQLite takes the least it can: what the file has
+    assert contents(version_1) == before
+    store = SqliteStore(version_1)
+    assert recount(store, lab).agrees
+    store.close()
+
+
+def test_a_file_that_a_newer_gateway_migrates_meanwhile_is_not_written(lab: Any) -> None:
+    lab.send(lab.frames(1, range(1, 11)))
+    with sqlite3.connect(lab.path) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+    before = contents(lab.path)
+    with pytest.raises(StoreTooNew, match="upgrade the gateway"):
+        lab.send(lab.frames(1, range(11, 21)))
+    with pytest.raises(StoreTooNew, match="upgrade the gateway"):
+        lab.store.prune(lab.now + 3600)
+    assert contents(lab.path) == before
 
 
 @pytest.mark.parametrize(
@@ -234,6 +381,10 @@ def test_tallies_by_time(lab: Any) -> None:
     [
         ("tally", "UPDATE tally SET plus = plus + 1 WHERE idx = 0"),
         ("evidence", "UPDATE evidence SET agree = agree + 1 WHERE device = 1 AND idx = 0"),
+        ("device_report", "UPDATE device_report SET reports = reports - 1 WHERE device = 2"),
+        ("device_report", "DELETE FROM device_report WHERE device = 1"),
+        ("device_report", "INSERT INTO device_report VALUES (3, 0, 1)"),
+        ("device_report", "UPDATE log SET verdict = 15 WHERE device = 2 AND number = 7"),
         ("counter", "UPDATE counter SET value = value + 1 WHERE kind = 'verdict' AND key = 0"),
         ("last_number", "UPDATE device SET last_number = 7 WHERE device = 1"),
         ("tally", "DELETE FROM log WHERE device = 1 AND number = 5"),
@@ -283,6 +434,7 @@ def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> 
     tallies = lab.store.tallies(lab.profiles[0].id, bucket_seconds=300)
     assert set(tallies.bucket.tolist()) == {int(received) // 300 * 300}
     assert lab.store.counts().verdicts[Verdict.DEVICE] == 0
+    assert lab.store.device_reports() == {1: {Verdict.ACCEPTED: 20}}
     assert recount(lab.store, lab).agrees
 
 
