@@ -28,7 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "esp32: a test of the ESP32's code, which runs with --board esp32")
-    config.addinivalue_line("markers", "boards(*names): the emulated boards that a test with the fixture `dut` can run on")
+    config.addinivalue_line(
+        "markers", "boards(*names): the emulated boards that a test with the fixture `dut` can run on"
+    )
 
 
 def _chosen(config: pytest.Config) -> set[str]:

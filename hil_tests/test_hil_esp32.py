@@ -28,7 +28,9 @@ def test_vectors(built: Built) -> None:
     program = built(vector_driver)
     lines = driver_lines(VECTORS)
     text = "".join(line.command + "\n" for line in lines)
-    run = subprocess.run(["qemu-xtensa", "-cpu", CPU, str(program)], input=text, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(
+        ["qemu-xtensa", "-cpu", CPU, str(program)], input=text, capture_output=True, text=True, timeout=120
+    )
     assert run.returncode == 0, run.stderr
     answers = run.stdout.splitlines()
     assert len(answers) == len(lines)

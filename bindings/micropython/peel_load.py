@@ -34,4 +34,8 @@ def load(native: str = "peelcore", fallback: str = "peelcore_py"):  # type: igno
 
 def _advice(fallback: str) -> str:
     name = architecture()
-    return "install the one for " + name if name else "install %s.py instead, this firmware loads no native modules" % fallback
+    return (
+        "install the one for " + name
+        if name
+        else "install %s.py instead, this firmware loads no native modules" % fallback
+    )

@@ -144,8 +144,10 @@ static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
   encoder->rows = NULL;
   checked(peel_encoder_check(encoder));
   size_t cache = (encoder->width - 1) * sizeof(uint32_t);
-  if (buffer.len == sizeof *encoder + cache) encoder->rows = (const uint32_t *)((const uint8_t *)buffer.buf + sizeof *encoder);
-  else if (buffer.len != sizeof *encoder) raise_code(PEEL_E_LENGTH);
+  if (buffer.len == sizeof *encoder + cache)
+    encoder->rows = (const uint32_t *)((const uint8_t *)buffer.buf + sizeof *encoder);
+  else if (buffer.len != sizeof *encoder)
+    raise_code(PEEL_E_LENGTH);
 }
 
 /* Readings as the core wants them: in place when they are an aligned array of 32-bit integers, else in *copy, to be freed. */

@@ -433,7 +433,12 @@ def encode(out, encoder, drbg, number, readings):
         _fail("length")
     if not number:
         _fail("number")
-    header = bytes([16 | flags, mechanism]) + profile.to_bytes(4, "little") + device.to_bytes(4, "little") + number.to_bytes(6, "little")
+    header = (
+        bytes([16 | flags, mechanism])
+        + profile.to_bytes(4, "little")
+        + device.to_bytes(4, "little")
+        + number.to_bytes(6, "little")
+    )
     assigned = index(packed[48:], header, k) if mechanism == 1 else 0
     symbol = perturb(mechanism, rule, k, assigned, readings, drbg)
     body = rule.to_bytes(4, "little") + codeword(seed, width, symbol[0], symbol[1])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.firmware import build_firmware
@@ -54,11 +55,14 @@ print(rivals.p256())
 def _addresses(elf_path: Path, symbols: Iterable[str]) -> dict[str, int]:
     with elf_path.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
-        found = {name: table.get_symbol_by_name(name) for name in symbols} if table else {}
-    missing = [name for name in symbols if not found.get(name)]
+        found = (
+            {name: table.get_symbol_by_name(name) for name in symbols} if isinstance(table, SymbolTableSection) else {}
+        )
+    addresses = {name: int(entries[0]["st_value"]) for name, entries in found.items() if entries}
+    missing = [name for name in symbols if name not in addresses]
     if missing:
         raise BuildError(f"{elf_path} has no symbols {', '.join(missing)}")
-    return {name: int(entries[0]["st_value"]) for name, entries in found.items()}
+    return addresses
 
 
 def _summary(calls: list[dict[str, Any]]) -> dict[str, Any]:

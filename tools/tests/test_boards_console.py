@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import tty
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from peel_tools.duts.console import Console, ConsoleError, Timeout
+from peel_tools.duts.console import Console, ConsoleError, ConsoleTimeoutError
 
 
 @pytest.fixture
@@ -19,10 +20,8 @@ def ends() -> Iterator[tuple[Console, int]]:
         tty.setraw(end)
     yield Console(ours), board
     for end in (board, ours):
-        try:
+        with contextlib.suppress(OSError):  # a test may have closed it
             os.close(end)
-        except OSError:
-            pass  # a test closed it
 
 
 def test_expect_consumes_up_to_the_match(ends: tuple[Console, int]) -> None:
@@ -36,7 +35,7 @@ def test_expect_consumes_up_to_the_match(ends: tuple[Console, int]) -> None:
 def test_a_pattern_that_does_not_come_times_out_with_what_came(ends: tuple[Console, int]) -> None:
     console, board = ends
     os.write(board, b"something else")
-    with pytest.raises(Timeout, match="something else"):
+    with pytest.raises(ConsoleTimeoutError, match="something else"):
         console.expect("never", 0.2)
 
 

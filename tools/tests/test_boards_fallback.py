@@ -50,7 +50,9 @@ def test_values_that_do_not_fit_are_refused(core: ModuleType) -> None:
 
 def test_it_has_the_native_modules_functions(core: ModuleType) -> None:
     source = (BINDINGS / "peelcore.c").read_text()
-    native = {line.split("MP_QSTR_")[1].split(",")[0] for line in source.splitlines() if "mp_store_global(MP_QSTR_" in line}
+    native = {
+        line.split("MP_QSTR_")[1].split(",")[0] for line in source.splitlines() if "mp_store_global(MP_QSTR_" in line
+    }
     assert len(native) > 10
     assert native <= set(dir(core))
 
@@ -64,5 +66,5 @@ def test_the_loader_prefers_the_native_module_and_falls_back() -> None:
     loader = _module(BINDINGS / "peel_load.py")
     assert loader.load("json", "array").__name__ == "json"
     assert loader.load("no_such_module", "array").__name__ == "array"
-    with pytest.raises(ImportError, match="no module no_such_module: install no_other.py instead"):
+    with pytest.raises(ImportError, match=r"no module no_such_module: install no_other.py instead"):
         loader.load("no_such_module", "no_other")

@@ -14,7 +14,7 @@ from peel_tools.boards.sources import MICROPYTHON_VERSION, micropython_sources
 
 def test_a_missing_tool_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(BuildError, match="not installed: llc-22, make. On Debian: apt-get install llvm-22 make"):
+    with pytest.raises(BuildError, match=r"not installed: llc-22, make. On Debian: apt-get install llvm-22 make"):
         require("llc-22", "make")
 
 
@@ -24,13 +24,15 @@ def test_every_package_is_on_the_list_of_the_set_up_script() -> None:
 
 
 def test_a_failing_command_shows_its_last_lines() -> None:
-    with pytest.raises(BuildError, match="(?s)a test failed with status 3.*the reason"):
+    with pytest.raises(BuildError, match=r"(?s)a test failed with status 3.*the reason"):
         run(["sh", "-c", "echo the reason >&2; exit 3"], what="a test")
 
 
 def _tree(folder: Path, micro: int) -> Path:
     (folder / "py").mkdir(parents=True)
-    lines = [f"#define MICROPY_VERSION_{part} {value}" for part, value in (("MAJOR", 1), ("MINOR", 25), ("MICRO", micro))]
+    lines = [
+        f"#define MICROPY_VERSION_{part} {value}" for part, value in (("MAJOR", 1), ("MINOR", 25), ("MICRO", micro))
+    ]
     (folder / "py" / "mpconfig.h").write_text("\n".join(lines))
     return folder
 
@@ -49,7 +51,9 @@ def test_another_tree_is_refused(micro: int | None, tmp_path: Path, monkeypatch:
         _tree(tmp_path, micro)
     monkeypatch.setenv("MICROPYTHON_DIR", str(tmp_path))
     wrong = "is MicroPython 1.25.1" if micro else "is not a MicroPython source tree"
-    with pytest.raises(BuildError, match=f"{wrong}. Set MICROPYTHON_DIR to a checkout of MicroPython v{MICROPYTHON_VERSION}"):
+    with pytest.raises(
+        BuildError, match=f"{wrong}. Set MICROPYTHON_DIR to a checkout of MicroPython v{MICROPYTHON_VERSION}"
+    ):
         micropython_sources()
 
 
@@ -60,5 +64,5 @@ def test_without_apt_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     tools.mkdir()
     (tools / "dpkg-source").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tools))
-    with pytest.raises(BuildError, match="no Debian apt set-up. Set MICROPYTHON_DIR"):
+    with pytest.raises(BuildError, match=r"no Debian apt set-up. Set MICROPYTHON_DIR"):
         micropython_sources()

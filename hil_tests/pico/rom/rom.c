@@ -51,29 +51,29 @@ void rom_flash_program(uint32_t offset, const uint8_t *data, uint32_t len) {
 
 /* ---- Floating point ---- */
 
-#define ARITHMETIC(type, name)                                       \
-  static type name##_add(type a, type b) { return a + b; }           \
-  static type name##_sub(type a, type b) { return a - b; }           \
-  static type name##_mul(type a, type b) { return a * b; }           \
-  static type name##_div(type a, type b) { return a / b; }           \
+#define ARITHMETIC(type, name)                                        \
+  static type name##_add(type a, type b) { return a + b; }            \
+  static type name##_sub(type a, type b) { return a - b; }            \
+  static type name##_mul(type a, type b) { return a * b; }            \
+  static type name##_div(type a, type b) { return a / b; }            \
   static int name##_cmp(type a, type b) { return (a > b) - (a < b); } \
-  static type name##_from_int(int32_t i) { return (type)i; }         \
-  static type name##_from_uint(uint32_t i) { return (type)i; }       \
-  static type name##_from_int64(int64_t i) { return (type)i; }       \
+  static type name##_from_int(int32_t i) { return (type)i; }          \
+  static type name##_from_uint(uint32_t i) { return (type)i; }        \
+  static type name##_from_int64(int64_t i) { return (type)i; }        \
   static type name##_from_uint64(uint64_t i) { return (type)i; }
 
 /* Conversions to integers round towards minus infinity and saturate. */
-#define TO_SIGNED(type, name, integer, limit)    \
-  static integer name(type x) {                  \
-    if (x >= (type)(limit)) return (integer)((u##integer)(limit)-1); \
-    if (x < -(type)(limit)) return -(integer)((u##integer)(limit)-1) - 1; \
-    integer whole = (integer)x;                  \
-    return (type)whole > x ? whole - 1 : whole;  \
+#define TO_SIGNED(type, name, integer, limit)                               \
+  static integer name(type x) {                                             \
+    if (x >= (type)(limit)) return (integer)((u##integer)(limit) - 1);      \
+    if (x < -(type)(limit)) return -(integer)((u##integer)(limit) - 1) - 1; \
+    integer whole = (integer)x;                                             \
+    return (type)whole > x ? whole - 1 : whole;                             \
   }
-#define TO_UNSIGNED(type, name, integer, limit)  \
-  static integer name(type x) {                  \
-    if (x >= 2 * (type)(limit)) return (integer)-1; \
-    return x > 0 ? (integer)x : 0;               \
+#define TO_UNSIGNED(type, name, integer, limit)       \
+  static integer name(type x) {                       \
+    if (x >= 2 * (type)(limit)) return (integer) - 1; \
+    return x > 0 ? (integer)x : 0;                    \
   }
 
 #define LIMIT32 0x80000000u
@@ -95,7 +95,10 @@ static double float_to_double(float x) { return x; }
 static float double_to_float(double x) { return (float)x; }
 
 static float power_of_two(int exponent) {
-  union { uint32_t bits; float value; } number = {(uint32_t)(127 + exponent) << 23};
+  union {
+    uint32_t bits;
+    float value;
+  } number = {(uint32_t)(127 + exponent) << 23};
   return number.value;
 }
 static float float_from_fix(int32_t mantissa, int exponent) { return (float)mantissa * power_of_two(-exponent); }
@@ -103,7 +106,10 @@ static float float_from_ufix(uint32_t mantissa, int exponent) { return (float)ma
 
 /* Newton's iteration from a guess that halves the exponent: four steps are exact to the last bit or next to it. */
 static float float_sqrt(float x) {
-  union { float value; uint32_t bits; } guess = {x};
+  union {
+    float value;
+    uint32_t bits;
+  } guess = {x};
   if (!(x > 0) || guess.bits >= 0x7f800000u) return x;
   guess.bits = (guess.bits >> 1) + 0x1fbd1df5u;
   for (int step = 0; step < 4; step++) guess.value = 0.5f * (guess.value + x / guess.value);
@@ -119,16 +125,64 @@ struct table {
   void *functions[32];
 };
 
-__attribute__((section(".tables.float"), used)) const struct table rom_floats = {{0, 0}, 32, 0, {
-  AT(float_add), AT(float_sub), AT(float_mul), AT(float_div), AT(float_cmp), MISSING, AT(float_sqrt), AT(float_to_int),
-  MISSING, AT(float_to_uint), MISSING, AT(float_from_int), AT(float_from_fix), AT(float_from_uint), AT(float_from_ufix), MISSING,
-  MISSING, MISSING, MISSING, MISSING, MISSING, AT(float_cmp), MISSING, AT(float_from_int64),
-  MISSING, AT(float_from_uint64), MISSING, AT(float_to_int64), MISSING, AT(float_to_uint64), MISSING, AT(float_to_double),
-}};
+__attribute__((section(".tables.float"), used)) const struct table rom_floats = {
+    .count = 32,
+    .functions =
+        {
+            AT(float_add),
+            AT(float_sub),
+            AT(float_mul),
+            AT(float_div),
+            AT(float_cmp),
+            MISSING,
+            AT(float_sqrt),
+            AT(float_to_int),
+            MISSING,
+            AT(float_to_uint),
+            MISSING,
+            AT(float_from_int),
+            AT(float_from_fix),
+            AT(float_from_uint),
+            AT(float_from_ufix),
+            MISSING,
+            MISSING,
+            MISSING,
+            MISSING,
+            MISSING,
+            MISSING,
+            AT(float_cmp),
+            MISSING,
+            AT(float_from_int64),
+            MISSING,
+            AT(float_from_uint64),
+            MISSING,
+            AT(float_to_int64),
+            MISSING,
+            AT(float_to_uint64),
+            MISSING,
+            AT(float_to_double),
+        },
+};
 
-__attribute__((section(".tables.double"), used)) const struct table rom_doubles = {{0, 0}, 32, 0, {
-  AT(double_add), AT(double_sub), AT(double_mul), AT(double_div), AT(double_cmp), MISSING, MISSING, AT(double_to_int),
-  MISSING, AT(double_to_uint), MISSING, AT(double_from_int), MISSING, AT(double_from_uint), MISSING, MISSING,
-  MISSING, MISSING, MISSING, MISSING, MISSING, AT(double_cmp), MISSING, AT(double_from_int64),
-  MISSING, AT(double_from_uint64), MISSING, AT(double_to_int64), MISSING, AT(double_to_uint64), MISSING, AT(double_to_float),
-}};
+__attribute__((section(".tables.double"), used)) const struct table rom_doubles = {
+    .count = 32,
+    .functions =
+        {
+            AT(double_add), AT(double_sub),
+            AT(double_mul), AT(double_div),
+            AT(double_cmp), MISSING,
+            MISSING,        AT(double_to_int),
+            MISSING,        AT(double_to_uint),
+            MISSING,        AT(double_from_int),
+            MISSING,        AT(double_from_uint),
+            MISSING,        MISSING,
+            MISSING,        MISSING,
+            MISSING,        MISSING,
+            MISSING,        AT(double_cmp),
+            MISSING,        AT(double_from_int64),
+            MISSING,        AT(double_from_uint64),
+            MISSING,        AT(double_to_int64),
+            MISSING,        AT(double_to_uint64),
+            MISSING,        AT(double_to_float),
+        },
+};

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from peel_tools.boards.errors import BuildError
 
-__all__ = ["DEBIAN_PACKAGES", "require", "run"]
+__all__ = ["DEBIAN_PACKAGES", "Word", "require", "run"]
+
+Word = str | Path
+"""One word of a command line."""
 
 # Tool on the path -> Debian package that has it. scripts/packages/firmware.txt lists the same packages (a test compares them).
 DEBIAN_PACKAGES: Mapping[str, str] = {
@@ -43,7 +46,7 @@ def require(*tools: str) -> None:
 
 
 def run(
-    command: Sequence[str | Path],
+    command: Sequence[Word],
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,

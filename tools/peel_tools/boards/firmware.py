@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peel_tools.boards.cache import REPOSITORY, cached, digest, repository_files
-from peel_tools.boards.command import require, run
+from peel_tools.boards.command import Word, require, run
 from peel_tools.boards.sources import Sources, micropython_sources
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.boards.workspace import copy_products, file_map, workspace
@@ -72,14 +72,14 @@ def mpy_cross(sources: Sources) -> Path:
     def build(folder: Path) -> None:
         require("gcc", "make")
         build_folder = folder / "build"
-        command = ["make", _JOBS, "-C", sources.path / "mpy-cross", f"BUILD={build_folder}"]
+        command: list[Word] = ["make", _JOBS, "-C", sources.path / "mpy-cross", f"BUILD={build_folder}"]
         run(command, what="building mpy-cross")
 
     return cached("mpy-cross", sources.identity, build) / "build" / "mpy-cross"
 
 
 def _make(job: _Job, port: str, *settings: str) -> None:
-    command = [
+    command: list[Word] = [
         "make",
         _JOBS,
         "-C",
@@ -152,7 +152,10 @@ def _rp2(job: _Job, modules: str) -> dict[str, Path]:
     run(["make", _JOBS, "-C", job.build], env={"MICROPY_MPYCROSS": str(job.cross)}, what="building the rp2 port")
     binary, uf2 = job.build / "firmware.bin", job.build / "firmware.uf2"
     convert = job.sources.path / "tools" / "uf2conv.py"
-    run([sys.executable, convert, "-b", "0x10000000", "-f", "0xe48bff56", "-c", "-o", uf2, binary], what="making the UF2")
+    run(
+        [sys.executable, convert, "-b", "0x10000000", "-f", "0xe48bff56", "-c", "-o", uf2, binary],
+        what="making the UF2",
+    )
     return {"firmware.elf": job.build / "firmware.elf", "firmware.bin": binary, "firmware.uf2": uf2}
 
 
@@ -207,7 +210,9 @@ def build_firmware(board: str) -> Firmware:
     """Build the image of a board, or find it in the cache."""
     sources = micropython_sources()
     inputs = _inputs(board)
-    key = digest([sources.identity, Path(__file__), *(part for name in sorted(inputs) for part in (name, inputs[name]))])
+    key = digest(
+        [sources.identity, Path(__file__), *(part for name in sorted(inputs) for part in (name, inputs[name]))]
+    )
 
     def build(folder: Path) -> None:
         with workspace(board, sources.identity, inputs) as work:

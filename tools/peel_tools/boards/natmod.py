@@ -34,7 +34,9 @@ def build_natmod(arch: str) -> Path:
     """Build peelcore.mpy for an architecture, or find it in the cache."""
     sources = micropython_sources()
     inputs: dict[str, Path | str] = dict(file_map([*core_files(), *xtensa_inputs()]))
-    key = digest([sources.identity, arch, Path(__file__), *(part for name in sorted(inputs) for part in (name, inputs[name]))])
+    key = digest(
+        [sources.identity, arch, Path(__file__), *(part for name in sorted(inputs) for part in (name, inputs[name]))]
+    )
 
     def build(folder: Path) -> None:
         require(ARCHITECTURES[arch][0])

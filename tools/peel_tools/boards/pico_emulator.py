@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peel_tools.boards.cache import REPOSITORY, cached, digest, repository_files
-from peel_tools.boards.command import require, run
+from peel_tools.boards.command import Word, require, run
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.firmware import Firmware
 
@@ -49,9 +49,17 @@ def _build_rom(folder: Path) -> None:
     source = folder / "pico" / "rom"
     elf, binary = folder / "rom.elf", folder / "rom.bin"
     machine = ["-mcpu=cortex-m0plus", "-mthumb", "-mfloat-abi=soft"]
-    flags = ["-Os", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-fno-tree-loop-distribute-patterns", "-ffunction-sections"]
+    flags = [
+        "-Os",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-ffreestanding",
+        "-fno-tree-loop-distribute-patterns",
+        "-ffunction-sections",
+    ]
     link = ["-nostdlib", "-nostartfiles", f"-Wl,-T,{source / 'rom.ld'}", "-Wl,--no-warn-mismatch"]
-    inputs = [source / "rom.S", source / "rom.c", "-lgcc"]
+    inputs: list[Word] = [source / "rom.S", source / "rom.c", "-lgcc"]
     run(["arm-none-eabi-gcc", *machine, *flags, *link, "-o", elf, *inputs], what="building the Pico's boot ROM")
     run(["arm-none-eabi-objcopy", "-O", "binary", "-j", ".rom", elf, binary], what="building the Pico's boot ROM")
     if binary.stat().st_size > _ROM_BYTES:

@@ -46,10 +46,12 @@ def _download() -> bytes:
     index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + f"/{_PROJECT}/"
     try:
         with urllib.request.urlopen(index, timeout=_TIMEOUT_S) as page:  # noqa: S310 - the index the user's pip uses
-            links = re.findall(r'href="([^"#]*-' + re.escape(_VERSION) + r'\.tar\.gz)', page.read().decode())
+            links = re.findall(r'href="([^"#]*-' + re.escape(_VERSION) + r"\.tar\.gz)", page.read().decode())
         if not links:
             raise BuildError(f"the package index has no umqtt.simple {_VERSION}")
         with urllib.request.urlopen(urllib.parse.urljoin(index, links[0]), timeout=_TIMEOUT_S) as archive:  # noqa: S310
             return bytes(archive.read())
     except urllib.error.URLError as error:
-        raise BuildError(f"umqtt.simple could not be downloaded: {error.reason}. Check the network, then try again.") from error
+        raise BuildError(
+            f"umqtt.simple could not be downloaded: {error.reason}. Check the network, then try again."
+        ) from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -50,7 +49,7 @@ def write_if_changed(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     temporary.write_bytes(content)
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def copy_products(names: Mapping[str, Path], folder: Path) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
 
-from peel_tools.boards.command import require, run
+from peel_tools.boards.command import Word, require, run
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.sources import Sources
 
@@ -37,7 +38,7 @@ def xtensa_inputs() -> list[Path]:
 def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
     """Build peelcore.mpy for windowed Xtensa in the folder build."""
     build.mkdir(parents=True, exist_ok=True)
-    linker = [sys.executable, sources.path / "tools" / "mpy_ld.py", "--arch", "xtensawin"]
+    linker: list[Word] = [sys.executable, sources.path / "tools" / "mpy_ld.py", "--arch", "xtensawin"]
     config = build / "peelcore.config.h"
     run([*linker, "--preprocess", "-o", config, bindings / "peelcore.c"], what="collecting the module's names")
     flags = [
@@ -65,7 +66,16 @@ def compile_c(source: Path, build: Path, flags: list[str], *, entry: str | None 
     if not C_HEADERS.is_dir():
         raise BuildError("C headers are missing. On Debian: apt-get install picolibc-riscv64-unknown-elf")
     bitcode, assembly = build / f"{source.stem}.bc", build / f"{source.stem}.s"
-    front = ["--target=xtensa", "-ffreestanding", "-nostdlibinc", "-std=c99", "-Wall", "-Werror", "-Os", "-fno-jump-tables"]
+    front = [
+        "--target=xtensa",
+        "-ffreestanding",
+        "-nostdlibinc",
+        "-std=c99",
+        "-Wall",
+        "-Werror",
+        "-Os",
+        "-fno-jump-tables",
+    ]
     what = f"compiling {source.name} for xtensa"
     run(["clang-22", *front, *flags, "-isystem", C_HEADERS, "-emit-llvm", "-c", source, "-o", bitcode], what=what)
     if entry:
@@ -77,7 +87,7 @@ def compile_c(source: Path, build: Path, flags: list[str], *, entry: str | None 
 
 def assemble(source: Path, target: Path) -> Path:
     """Assemble for the ESP32."""
-    command = ["llvm-mc-22", "-triple=xtensa", "-mcpu=esp32", "-filetype=obj", source, "-o", target]
+    command: list[Word] = ["llvm-mc-22", "-triple=xtensa", "-mcpu=esp32", "-filetype=obj", source, "-o", target]
     run(command, what=f"assembling {source.name} for xtensa")
     return target
 
@@ -97,13 +107,22 @@ def normalise(content: bytes) -> bytes:
             elif target.name.startswith(".text"):
                 _clear_immediates(image, elf, section, target["sh_offset"])
             elif target.name.startswith(".rodata"):
-                raise BuildError(f"a pointer in {target.name}: mpy_ld.py does not relocate it; move the object to .data.rel.ro")
+                raise BuildError(
+                    f"a pointer in {target.name}: mpy_ld.py does not relocate it; move the object to .data.rel.ro"
+                )
     return bytes(image)
+
+
+def _symbols(elf: ELFFile, section: RelocationSection) -> SymbolTableSection:
+    table = elf.get_section(section["sh_link"])
+    if not isinstance(table, SymbolTableSection):
+        raise BuildError(f"{section.name} has no symbol table")
+    return table
 
 
 def _move_addends(image: bytearray, elf: ELFFile, section: RelocationSection, base: int) -> None:
     """mpy_ld.py takes the addend of a literal from the section's content, where GCC has it, not from the relocation."""
-    symbols = elf.get_section(section["sh_link"])
+    symbols = _symbols(elf, section)
     for number, relocation in enumerate(section.iter_relocations()):
         if relocation["r_info_type"] != _R_XTENSA_32:
             raise BuildError(f"relocation type {relocation['r_info_type']} in the literals")
@@ -118,11 +137,15 @@ def _move_addends(image: bytearray, elf: ELFFile, section: RelocationSection, ba
 
 def _clear_immediates(image: bytearray, elf: ELFFile, section: RelocationSection, base: int) -> None:
     """llvm-mc leaves 0xffff in the offset field of l32r; mpy_ld.py adds to that field and so wants 0."""
-    symbols = elf.get_section(section["sh_link"])
+    symbols = _symbols(elf, section)
     for relocation in section.iter_relocations():
         symbol = symbols.get_symbol(relocation["r_info_sym"])
         place = base + relocation["r_offset"]
-        to_literal = symbol["st_info"]["type"] == "STT_SECTION" and elf.get_section(symbol["st_shndx"]).name.startswith(".literal")
+        to_literal = symbol["st_info"]["type"] == "STT_SECTION" and elf.get_section(symbol["st_shndx"]).name.startswith(
+            ".literal"
+        )
         if relocation["r_info_type"] != _R_XTENSA_SLOT0_OP or not to_literal or image[place] & 0xF != _L32R:
-            raise BuildError(f"unexpected relocation at {relocation['r_offset']:#x}: not an l32r of a literal ({symbol.name})")
+            raise BuildError(
+                f"unexpected relocation at {relocation['r_offset']:#x}: not an l32r of a literal ({symbol.name})"
+            )
         image[place + 1] = image[place + 2] = 0

@@ -1,7 +1,7 @@
 """Devices under test: emulated boards behind one interface.
 
-    with open_dut("pico", folder) as dut:
-        dut.exec("print(6 * 7)")
+with open_dut("pico", folder) as dut:
+    dut.exec("print(6 * 7)")
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import tty
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from peel_tools.duts.console import Console
 
@@ -94,10 +95,12 @@ class Dut(ABC):
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def __enter__(self) -> Dut:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()
 
     # ---- console ----

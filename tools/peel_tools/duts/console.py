@@ -7,7 +7,7 @@ import re
 import select
 import time
 
-__all__ = ["Console", "ConsoleError", "Timeout"]
+__all__ = ["Console", "ConsoleError", "ConsoleTimeoutError"]
 
 _RAW_PROMPT = rb"raw REPL; CTRL-B to exit\r\n>"
 _CHUNK = 1024  # bytes written at once: less than a pseudo-terminal holds
@@ -17,7 +17,7 @@ class ConsoleError(Exception):
     """The board's console did not do what was asked of it; carries what was seen last."""
 
 
-class Timeout(ConsoleError):
+class ConsoleTimeoutError(ConsoleError):
     """A pattern did not come in time."""
 
 
@@ -48,7 +48,9 @@ class Console:
                 return match
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Timeout(f"no {expression.pattern!r} within {timeout:g} s; the last output was {self._unread[-400:]!r}")
+                raise ConsoleTimeoutError(
+                    f"no {expression.pattern!r} within {timeout:g} s; the last output was {self._unread[-400:]!r}"
+                )
             self._read(left)
 
     def _read(self, timeout: float) -> None:
@@ -77,4 +79,6 @@ class Console:
     def finish(self, timeout: float) -> tuple[str, str]:
         """Wait for the end of what `begin` started: its output and its traceback."""
         match = self.expect(rb"([^\x04]*)\x04([^\x04]*)\x04>", timeout)
-        return match[1].decode(errors="replace").replace("\r\n", "\n"), match[2].decode(errors="replace").replace("\r\n", "\n")
+        return match[1].decode(errors="replace").replace("\r\n", "\n"), match[2].decode(errors="replace").replace(
+            "\r\n", "\n"
+        )

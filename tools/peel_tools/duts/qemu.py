@@ -21,7 +21,17 @@ class _QemuDut(Dut):
         program = f"qemu-system-{self.system}"
         require(program)
         image = build_firmware(self.name).elf
-        common = [program, "-machine", self.machine, "-nographic", "-monitor", "none", "-semihosting", "-serial", "stdio"]
+        common = [
+            program,
+            "-machine",
+            self.machine,
+            "-nographic",
+            "-monitor",
+            "none",
+            "-semihosting",
+            "-serial",
+            "stdio",
+        ]
         return [*common, *self.extra, "-kernel", str(image)]
 
     def boot(self) -> None:

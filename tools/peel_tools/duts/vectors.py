@@ -80,7 +80,10 @@ def _statements(case: Case) -> list[str]:
     if len(whole) <= _BATCH_CHARACTERS or "reports" not in case:
         return [whole]
     bare = {**case, "reports": []}
-    return [f"cases.append({_literal(bare)})", *(f"cases[-1]['reports'].append({_literal(report)})" for report in case["reports"])]
+    return [
+        f"cases.append({_literal(bare)})",
+        *(f"cases[-1]['reports'].append({_literal(report)})" for report in case["reports"]),
+    ]
 
 
 def _batches(cases: list[Case]) -> Iterator[list[str]]:
@@ -120,7 +123,9 @@ def run_vectors(dut: Dut, cores: Sequence[str], files: Sequence[Path] | None = N
             check = f"vector_checks.failures(core, {kind(file)!r}, cases)"
             code = f"for core in ({','.join(cores)},):\n print({check})\n gc.collect()"
             results = [ast.literal_eval(line) for line in dut.exec(code, timeout=300).splitlines()]
-            problems += [f"{dut.name}, {core}: {line}" for core, (wrong, _) in zip(cores, results, strict=True) for line in wrong]
+            problems += [
+                f"{dut.name}, {core}: {line}" for core, (wrong, _) in zip(cores, results, strict=True) for line in wrong
+            ]
             counts = {made for _, made in results}
             if len(counts) != 1:
                 problems.append(f"{dut.name}: the cores went through different numbers of comparisons: {results}")

@@ -1,5 +1,6 @@
 # LittleFS in the mps2-an385's external RAM, which is a file of the host's: it outlives the emulator.
-import uctypes, vfs
+import uctypes
+import vfs
 
 _BASE, _BLOCK, _BLOCKS = 0x21000000, 4096, 256
 
@@ -24,7 +25,7 @@ class PsramDisk:
         if request == 6:
             start = argument * _BLOCK
             self.memory[start : start + _BLOCK] = b"\xff" * _BLOCK
-            return 0
+        return 0
 
 
 def _mount():

@@ -1,5 +1,7 @@
 # Files in RAM, for boards without a file system of their own: enough to write a module and to import it.
-import io, vfs
+import io
+
+import vfs
 
 
 class RamFile(io.IOBase):

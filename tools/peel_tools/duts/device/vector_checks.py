@@ -11,6 +11,7 @@ def integers(text):
     """An array of 32-bit integers from hexadecimal, little-endian."""
     return array("i", unhexlify(text))
 
+
 def _hex(data):
     return hexlify(data).decode()
 
