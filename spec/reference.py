@@ -385,6 +385,14 @@ class ProfileEntry:
 
 
 @dataclass(frozen=True)
+class DeviceEntry:
+    """What a reader has to know of a device to read its frames."""
+
+    seal_key: bytes
+    profile: int
+
+
+@dataclass(frozen=True)
 class Report:
     """An accepted frame."""
 
@@ -435,7 +443,7 @@ def frame_open(seal_key: bytes, frame: bytes) -> bytes:
 @dataclass(frozen=True)
 class Reader:
     profiles: dict[int, ProfileEntry]
-    seal_keys: dict[int, bytes]
+    devices: dict[int, DeviceEntry]
     accept_unsealed: bool = False
 
     def split(self, data: bytes) -> int:
@@ -453,9 +461,10 @@ class Reader:
         header = header_parse(frame)
         refuse_if(header.device == 0, "device")
         refuse_if(header.number == 0, "number")
-        refuse_if(header.device not in self.seal_keys, "device")
+        refuse_if(header.device not in self.devices, "device")
+        refuse_if(header.profile != self.devices[header.device].profile, "profile")
         refuse_if(header.flags & UNSEALED != 0 and not self.accept_unsealed, "unsealed")
-        body = frame_open(self.seal_keys[header.device], frame)
+        body = frame_open(self.devices[header.device].seal_key, frame)
         return Report(header, from_le(body[:4]), unpack(body[4:], self.profiles[header.profile].width))
 
     def read_payload(self, payload: bytes) -> list[tuple[bytes, Report | str]]:

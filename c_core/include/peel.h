@@ -5,7 +5,9 @@
  * This header is the manual. spec/SPEC.md defines every bit; section numbers below refer to it.
  *
  * The core calls nothing but memcpy and memset, allocates nothing, keeps no state of its own and has no source of entropy:
- * every buffer and all randomness come from the caller. Secrets (keys, readings, random words) decide no branch and no address.
+ * every buffer and all randomness come from the caller. Keys and readings decide no branch, and of addresses only which reading is
+ * looked at (the attribute that the index key assigns). Two things depend on random input, and on nothing else: how often kRR
+ * draws again for a uniform category, and how soon the health check finds fault with entropy that is then refused.
  *
  * Functions that can fail return 0 or a size, or a negative PEEL_E_... code, and then have not touched their outputs
  * (except where they say so). Functions that cannot fail return void or a value. Outputs come first.

@@ -1,4 +1,4 @@
-"""Builds the fuzz target and runs it from the vectors as seed corpus: ``python c_core/tests/fuzz.py --seconds 600``."""
+"""Builds the fuzz targets and runs each from the vectors as seed corpus: ``python c_core/tests/fuzz.py --seconds 600``."""
 
 from __future__ import annotations
 
@@ -6,44 +6,60 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+TARGETS = {"fuzz_frame": [], "fuzz_payload": [ROOT / "bindings/host/batch.c"]}
 
 
-def build(out: Path) -> Path:
-    """Compile the target with clang's fuzzer and both sanitizers."""
+def build(name: str, out: Path) -> Path:
+    """Compile a target with clang's fuzzer and both sanitizers."""
     flags = ["-std=c99", "-O1", "-g", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
-    sources = [ROOT / "c_core/tests/fuzz_frame.c", *sorted((ROOT / "c_core/src").glob("*.c"))]
-    subprocess.run(["clang-22", *flags, f"-I{ROOT / 'c_core/include'}", *map(str, sources), "-o", str(out)], check=True)
+    includes = [f"-I{ROOT / 'c_core/include'}", f"-I{ROOT / 'bindings/host'}"]
+    sources = [ROOT / f"c_core/tests/{name}.c", *sorted((ROOT / "c_core/src").glob("*.c")), *TARGETS[name]]
+    subprocess.run(["clang-22", *flags, *includes, *map(str, sources), "-o", str(out)], check=True)
     return out
 
 
-def write_corpus(folder: Path) -> None:
-    """One file per frame in the vectors, sealed and faulty, behind its width."""
-    folder.mkdir(parents=True, exist_ok=True)
+def frames() -> Iterator[tuple[int, bytes]]:
+    """Every frame of the negative vectors, with a width that fits."""
     for path in sorted((ROOT / "spec/vectors").glob("frame_bad_*.json")):
-        for position, case in enumerate(json.loads(path.read_text(encoding="utf-8"))["cases"]):
-            width = int(case["profiles"][0]["width"]) if case["profiles"] else 48
-            (folder / f"{path.stem}_{position}").write_bytes(width.to_bytes(2, "little") + bytes.fromhex(case["frame"]))
+        for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
+            yield int(case["profiles"][0]["width"]) if case["profiles"] else 48, bytes.fromhex(case["frame"])
 
 
-def run(target: Path, work: Path, seconds: int) -> int:
-    """Fuzz for a bounded time; the exit code is the fuzzer's."""
-    corpus = work / "corpus"
-    write_corpus(corpus)
-    limits = [f"-max_total_time={seconds}", "-max_len=300", "-timeout=5", "-rss_limit_mb=1024"]
-    command = [str(target), str(corpus), *limits, f"-artifact_prefix={work}/", "-print_final_stats=1"]
+def small(frame: bytes) -> bytes:
+    """The same frame, unsealed, in the small world of fuzz_payload: profile 1, device 1."""
+    return b"\x11\x01" + (1).to_bytes(4, "little") * 2 + frame[10:16] + bytes(4) + b"\x00\x01"
+
+
+def write_corpus(name: str, folder: Path) -> Path:
+    """One file per frame, in the form that the target reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for position, (width, frame) in enumerate(frames()):
+        head = width.to_bytes(2, "little") if name == "fuzz_frame" else b"\x28"
+        body = frame if name == "fuzz_frame" else small(frame) + frame
+        (folder / str(position)).write_bytes(head + body)
+    return folder
+
+
+def run(name: str, work: Path, seconds: int) -> int:
+    """Fuzz one target for a bounded time; the exit code is the fuzzer's."""
+    corpus = write_corpus(name, work / f"{name}_corpus")
+    limits = [f"-max_total_time={seconds}", "-max_len=600", "-timeout=5", "-rss_limit_mb=1024"]
+    target = build(name, work / name)
+    command = [str(target), str(corpus), *limits, f"-artifact_prefix={work}/{name}_", "-print_final_stats=1"]
     return subprocess.run(command, timeout=seconds + 60).returncode
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--seconds", type=int, default=600, help="for each target")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "fuzz", help="corpus and crashes are kept here")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    return run(build(arguments.work / "fuzz_frame"), arguments.work, arguments.seconds)
+    return max(run(name, arguments.work, arguments.seconds) for name in TARGETS)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Coverage-guided fuzzing of everything that reads bytes from the network: headers, frames, packing. */
+/* Coverage-guided fuzzing of the core's parsers: headers, frames, packing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,32 +7,62 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static const uint8_t key[16] = {7};
+
 static void require(int condition) {
   if (!condition) abort();
 }
 
-/* The first two bytes choose the width; the rest is the frame, as given and once more properly sealed. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const uint8_t key[16] = {7};
-  uint8_t trits[PEEL_MAX_TRIT_BYTES], again[PEEL_MAX_FRAME_BYTES];
+static int writable(const peel_header *header) {
+  return header->device && header->number && (header->mechanism == PEEL_HARMONY || header->mechanism == PEEL_KRR);
+}
+
+/* Whatever opens is what sealing gives back: one form per report. */
+static void check_opened(const peel_header *header, uint32_t rule, uint32_t width, const uint8_t *trits, const uint8_t *frame,
+                         size_t size) {
+  uint8_t again[PEEL_MAX_FRAME_BYTES];
+  int8_t unpacked[PEEL_MAX_WIDTH];
+  require(peel_projection_unpack(unpacked, width, trits) == 0);
+  if (!writable(header)) return;
+  require(peel_frame_seal(again, sizeof again, key, header, rule, width, trits) == (int)size);
+  require(memcmp(again, frame, size) == 0);
+}
+
+static void open_as_given(uint32_t width, const uint8_t *frame, size_t size) {
+  uint8_t trits[PEEL_MAX_TRIT_BYTES];
+  peel_header header;
+  uint32_t rule;
+  if (peel_header_read(&header, frame, size) == 0 && peel_frame_open(&rule, trits, key, width, frame, size) == 0) {
+    check_opened(&header, rule, width, trits, frame, size);
+  }
+}
+
+/* No fuzzer guesses a tag, so seal what it gives: then only the packing decides. */
+static void open_sealed(uint32_t width, const uint8_t *frame, size_t size) {
+  uint8_t sealed[PEEL_MAX_FRAME_BYTES], trits[PEEL_MAX_TRIT_BYTES];
   int8_t unpacked[PEEL_MAX_WIDTH];
   peel_header header;
   uint32_t rule;
+  if (width < 2 || width > PEEL_MAX_WIDTH || size < PEEL_HEADER_BYTES + PEEL_TRIT_BYTES(width)) return;
+  if (peel_header_read(&header, frame, size) != 0 || !writable(&header)) return;
+  const uint8_t *packed = frame + PEEL_HEADER_BYTES;
+  int length = peel_frame_seal(sealed, sizeof sealed, key, &header, 5, width, packed);
+  require(length == peel_frame_bytes(width, header.flags));
+  int code = peel_frame_open(&rule, trits, key, width, sealed, (size_t)length);
+  require(code == peel_projection_unpack(unpacked, width, packed));
+  if (code == 0) check_opened(&header, rule, width, trits, sealed, (size_t)length);
+}
+
+/* The first two bytes choose the width; the rest is the frame. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2) return 0;
   uint32_t width = (uint32_t)data[0] | (uint32_t)(data[1] & 7) << 8;
-  data += 2;
   size -= 2;
   uint8_t *exact = malloc(size ? size : 1); /* so that the sanitizer sees a read past the end */
   require(exact != NULL);
-  memcpy(exact, data, size);
-  if (peel_header_read(&header, exact, size) == 0 && peel_frame_open(&rule, trits, key, width, exact, size) == 0) {
-    require(peel_projection_unpack(unpacked, width, trits) == 0);
-    if (header.device && header.number && (header.mechanism == PEEL_HARMONY || header.mechanism == PEEL_KRR)) {
-      require(peel_frame_seal(again, sizeof again, key, &header, rule, width, trits) == (int)size);
-      require(memcmp(again, exact, size) == 0); /* whatever opens is what sealing gives back: one form per report */
-    }
-  }
-  if (size >= PEEL_TRIT_BYTES(width)) (void)peel_projection_unpack(unpacked, width, exact);
+  memcpy(exact, data + 2, size);
+  open_as_given(width, exact, size);
+  open_sealed(width, exact, size);
   free(exact);
   return 0;
 }

@@ -36,16 +36,16 @@ class Context:
 
     def __init__(self, *known: ref.Encoder, accept_unsealed: bool = False) -> None:
         self.profiles = {e.profile: ref.ProfileEntry(e.mechanism, e.k, e.width) for e in known}
-        self.seal_keys = {e.device: e.seal_key for e in known}
+        self.devices = {e.device: ref.DeviceEntry(e.seal_key, e.profile) for e in known}
         self.accept_unsealed = accept_unsealed
 
     def reader(self) -> ref.Reader:
-        return ref.Reader(self.profiles, self.seal_keys, self.accept_unsealed)
+        return ref.Reader(self.profiles, self.devices, self.accept_unsealed)
 
     def fields(self) -> Case:
         return {
             "profiles": [{"id": id_, **vars(profile)} for id_, profile in self.profiles.items()],
-            "devices": [{"id": id_, "seal_key": key} for id_, key in self.seal_keys.items()],
+            "devices": [{"id": id_, **vars(device)} for id_, device in self.devices.items()],
             "accept_unsealed": self.accept_unsealed,
         }
 
@@ -254,6 +254,26 @@ def frame_bad_padding() -> Vectors:
     return "Validly sealed, but a digit past the last trit is not 0.", cases
 
 
+def frame_bad_device_profile() -> Vectors:
+    context = Context(SMALL, WIDE)
+    return "Well-sealed frames of a known profile that is not their device's.", [
+        bad(
+            "profile",
+            "small device, wide profile",
+            make_frame(replace(WIDE, device=SMALL.device, seal_key=SMALL.seal_key)),
+            context,
+        ),
+        bad(
+            "profile",
+            "wide device, small profile",
+            make_frame(replace(SMALL, device=WIDE.device, seal_key=WIDE.seal_key)),
+            context,
+        ),
+        bad("profile", "before the flag", make_frame(replace(SMALL, device=WIDE.device, flags=ref.UNSEALED)), context),
+        bad("profile", "before the seal", flipped(make_frame(replace(WIDE, device=SMALL.device)), 200), context),
+    ]
+
+
 def frame_bad_other_device() -> Vectors:
     other = replace(SMALL, device=1 + SMALL.device % 0xFFFFFFFF, seal_key=made("other seal key", 16))
     mine, theirs, later = make_frame(SMALL), make_frame(other), make_frame(SMALL, 2, ref.Symbol(2, -1))
@@ -368,6 +388,7 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     frame_bad_negated,
     frame_bad_trits,
     frame_bad_padding,
+    frame_bad_device_profile,
     frame_bad_other_device,
     payload,
 )

@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 
 import pytest
 
-from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_core.primitives import EPSILON_ONE, MECHANISMS, RULE_ONE, Drbg, perturb, rule
 
 #: 0.001 to 16: every power-of-two neighbourhood, an even grid, and a geometric one.
 GRID = sorted(
@@ -51,21 +51,77 @@ def test_krr_is_private_and_tight_for_every_k(epsilon: int) -> None:
         assert not is_private(keep + 1, k, above), k
 
 
-def test_harmony_probabilities_stay_within_the_bound_for_every_reading() -> None:
-    """P(+) is 2^31 ± floor(|x| R / 2^15), in [2^31 - R, 2^31 + R] for every Q15 reading, and reaches both ends."""
-    tau = rule(EPSILON_ONE, 2)
-    thresholds = [RULE_ONE + (x * tau >> 15 if x >= 0 else -(-x * tau >> 15)) for x in range(-32768, 32769)]
-    assert min(thresholds) == RULE_ONE - tau
-    assert max(thresholds) == RULE_ONE + tau
-    assert thresholds == sorted(thresholds)
+def dealt(*words: int) -> Drbg:
+    """A generator that hands out exactly these words (four at most), so that C can be asked about any of 2^32 coins."""
+    drbg = Drbg(bytes(range(32)))
+    block = b"".join(word.to_bytes(4, "little") for word in words)
+    drbg.state.block = list(block.rjust(16, b"\0"))
+    drbg.state.left = len(block)
+    return drbg
 
 
-def test_krr_probabilities_exhaustively_in_a_small_world() -> None:
-    """Count every outcome of the coin and of the replacement: the ratio of any two rows is at most e^epsilon."""
-    for epsilon, k in ((EPSILON_ONE, 3), (2 * EPSILON_ONE, 5), (EPSILON_ONE // 4, 8)):
-        keep = rule(epsilon, k)
-        # of 2^32 coins, 2 keep land on the truth; the rest spread evenly over k
-        truth, other = 2 * keep * k + (2**32 - 2 * keep), 2**32 - 2 * keep
-        assert truth + (k - 1) * other == k * 2**32
-        below, _ = exp_bounds(epsilon)
-        assert Decimal(truth) <= Decimal(other) * below
+def is_plus(reading: int, tau: int, coin: int) -> bool:
+    return perturb(MECHANISMS["harmony"], tau, 2, 0, [reading, 0], dealt(coin))[1] == 0
+
+
+def plus_coins(reading: int, tau: int) -> int:
+    """How many of the 2^32 coins C turns into a plus: found by bisection, given that small coins are plus and large ones minus."""
+    low, high = 0, 2**32  # coin low - 1 is plus, coin high is minus
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if is_plus(reading, tau, middle) else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize("epsilon", [1049, EPSILON_ONE // 3, EPSILON_ONE, 16 * EPSILON_ONE])
+def test_the_coin_in_c_has_exactly_the_specified_probability(epsilon: int) -> None:
+    """For every reading of a fine grid and both ends: the coins just below and at the threshold, and the extreme ones."""
+    tau = rule(epsilon, 2)
+    for reading in [*range(-32768, 32769, 257), -32767, -1, 0, 1, 32767, 32768, 40000, -40000, 2**31 - 1, -(2**31)]:
+        size = min(abs(reading), 32768)
+        threshold = RULE_ONE + (size * tau >> 15) * (1 if reading >= 0 else -1)
+        assert RULE_ONE - tau <= threshold <= RULE_ONE + tau
+        found = [is_plus(reading, tau, coin) for coin in (0, threshold - 1, threshold, 2**32 - 1)]
+        assert found == [True, True, False, False], reading
+
+
+def test_the_coin_in_c_is_private_by_count() -> None:
+    """Counted in C, not computed: the likeliest and the least likely plus differ by a factor of at most e^epsilon, and so do the minuses."""
+    for epsilon in (EPSILON_ONE // 10, EPSILON_ONE, 4 * EPSILON_ONE):
+        tau, (below, _) = rule(epsilon, 2), exp_bounds(epsilon)
+        counts = [plus_coins(reading, tau) for reading in (-32768, -1234, 0, 777, 32768)]
+        assert counts == sorted(counts)
+        assert Decimal(counts[-1]) <= Decimal(counts[0]) * below
+        assert Decimal(2**32 - counts[0]) <= Decimal(2**32 - counts[-1]) * below
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "k"),
+    [(EPSILON_ONE, 2), (EPSILON_ONE, 3), (2 * EPSILON_ONE, 5), (EPSILON_ONE // 4, 8), (4 * EPSILON_ONE, 13)],
+)
+def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
+    """Every value, every replacement, and the coins on both sides of the threshold: the table of outcomes that C gives, weighed exactly."""
+    keep, (below, _) = rule(epsilon, k), exp_bounds(epsilon)
+    table = [[0] * k for _ in range(k)]  # table[value][outcome], in units of 1 / (k 2^32)
+    for value in range(k):
+        for replacement in range(k):
+            kept = [
+                perturb(MECHANISMS["krr"], keep, k, 0, [value], dealt(coin, replacement)) for coin in (0, 2 * keep - 1)
+            ]
+            left = [
+                perturb(MECHANISMS["krr"], keep, k, 0, [value], dealt(coin, replacement))
+                for coin in (2 * keep, 2**32 - 1)
+            ]
+            assert kept == [(value, 0)] * 2
+            assert left == [(replacement, 0)] * 2
+            table[value][kept[0][0]] += 2 * keep
+            table[value][left[0][0]] += 2**32 - 2 * keep
+    assert all(sum(row) == k * 2**32 for row in table)
+    for outcome in range(k):
+        chances = [row[outcome] for row in table]
+        assert Decimal(max(chances)) <= Decimal(min(chances)) * below
+
+
+def test_krr_in_c_rejects_replacements_beyond_k() -> None:
+    """A word that masks to k or more is passed over, so the replacement is uniform."""
+    assert perturb(MECHANISMS["krr"], 1, 5, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)

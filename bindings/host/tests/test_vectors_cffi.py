@@ -144,15 +144,8 @@ def reader(case: dict[str, Any], payload: bytes) -> Opened:
     table = ffi.new("peel_batch_profile[]", max(1, len(case["profiles"])))
     for row, profile in zip(table, case["profiles"], strict=False):
         row.id, row.k, row.width, row.mechanism = (profile[f] for f in ("id", "k", "width", "mechanism"))
-    # a device of the vectors may use any profile: give it the one that the payload's frames name
     positions = {profile["id"]: i for i, profile in enumerate(case["profiles"])}
-    owner: dict[int, int] = {}
-    at = 0
-    for length in [piece["length"] for piece in case.get("pieces", [{"length": len(payload)}])]:
-        profile, device = payload[at + 2 : at + 6], payload[at + 6 : at + 10]
-        owner.setdefault(int.from_bytes(device, "little"), positions.get(int.from_bytes(profile, "little"), 0))
-        at += length
-    profile_of = np.array([owner.get(d["id"], 0) for d in known], np.int32)
+    profile_of = np.array([positions.get(d["profile"], -1) for d in known], np.int32)
     ring = ffi.new("peel_batch_keyring *")
     keep = [
         ffi.from_buffer("uint32_t[]", ids),

@@ -1,0 +1,72 @@
+/* Coverage-guided fuzzing of what stands at the gateway's door: payloads split into pieces and opened, as host batches do it. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+
+#define STRIDE 59
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition) {
+  if (!condition) abort();
+}
+
+/* Profiles and devices with small ids, so that a fuzzer finds them; unsealed frames are accepted, so that it gets past the seal. */
+static const peel_batch_profile profiles[] = {{1, 4, 7, PEEL_HARMONY}, {2, 60, 60, PEEL_HARMONY}, {3, 5, 48, PEEL_KRR}};
+static const uint32_t devices[] = {1, 2, 3};
+static const int32_t profile_of[] = {0, 1, 2};
+static const uint8_t keys[3 * 16] = {9};
+static const peel_batch_keyring keyring = {profiles, 3, devices, profile_of, keys, keys, 3, 1};
+
+static void *filled(size_t count, size_t each) {
+  void *memory = calloc(count ? count : 1, each);
+  require(memory != NULL);
+  return memory;
+}
+
+static void check_row(const peel_batch_rows *rows, size_t row) {
+  require(rows->length[row] >= 0);
+  if (rows->code[row] != 0) return;
+  require(rows->profile[row] >= 0 && rows->slot[row] >= 0);
+  for (size_t i = 0; i < STRIDE; i++) {
+    float trit = rows->trits[row * STRIDE + i];
+    require(trit == -1.0f || trit == 0.0f || trit == 1.0f);
+  }
+}
+
+/* The first byte says where the input is cut into two payloads. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 1) return 0;
+  size_t length = size - 1, cut = data[0] < length ? data[0] : length;
+  uint8_t *exact = malloc(length ? length : 1);
+  require(exact != NULL);
+  memcpy(exact, data + 1, length);
+  const uint64_t ends[2] = {cut, length};
+  size_t count = peel_batch_count(&keyring, exact, ends, 2), total = 0;
+  require(count >= 2);
+  peel_batch_rows rows = {filled(count, 4),
+                          filled(count, 4),
+                          filled(count, 4),
+                          filled(count, 1),
+                          filled(count, 1),
+                          filled(count, 4),
+                          filled(count, 8),
+                          filled(count, 4),
+                          filled(count, 4),
+                          filled(count, 4),
+                          filled(count, 4),
+                          filled(count * STRIDE, 4),
+                          STRIDE};
+  peel_batch_open(&rows, &keyring, exact, ends, 2);
+  for (size_t row = 0; row < count; row++) {
+    check_row(&rows, row);
+    total += (size_t)rows.length[row];
+  }
+  require(total == length); /* every byte belongs to one piece */
+  void *all[] = {rows.message, rows.offset, rows.length, rows.code,  rows.flags, rows.device, rows.number,
+                 rows.profile, rows.slot,   rows.rule,   rows.index, rows.trits, exact};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+  return 0;
+}
