@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -73,8 +74,6 @@ def _reference() -> ModuleType:
     if spec is None or spec.loader is None or not path.exists():
         raise FileNotFoundError(f"{path}: the benchmark runs from a checkout")
     module = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
@@ -140,29 +139,38 @@ def _frame_sizes(folder: Path) -> dict[str, int]:
     return frames
 
 
-def _calls(objects: list[Path]) -> dict[str, set[str]]:
-    """Who calls whom, from the relocations of each function's own section and the branches inside it."""
-    text = subprocess.run(
-        ["arm-none-eabi-objdump", "-dr", *map(str, objects)], check=True, capture_output=True, text=True
-    ).stdout
-    calls: dict[str, set[str]] = {}
-    current = ""
+def _disassembly(objects: list[Path]) -> dict[str, list[str]]:
+    """The instructions of each function, relocations included."""
+    command = ["arm-none-eabi-objdump", "-dr", *map(str, objects)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    functions: dict[str, list[str]] = {}
     for line in text.splitlines():
         if start := re.match(r"[0-9a-f]+ <(\w+)>:", line):
-            current = start[1]
-            calls[current] = set()
-        elif target := re.search(r"R_ARM_THM_(?:CALL|JUMP24|PC22)\s+(\w+)|\sbl\s+[0-9a-f]+ <(\w+)>", line):
-            calls[current].add(target[1] or target[2])
-    return calls
+            functions[start[1]] = []
+        elif functions:
+            functions[list(functions)[-1]].append(line)
+    return functions
+
+
+def _called(instructions: list[str]) -> set[str]:
+    targets = re.findall(r"R_ARM_THM_(?:CALL|JUMP24|PC22)\s+(\w+)|\sbl\s+[0-9a-f]+ <(\w+)>", "\n".join(instructions))
+    return {relocated or local for relocated, local in targets}
+
+
+def _pushed(instructions: list[str]) -> int:
+    """Bytes that push instructions put on the stack: all there is to know of a function written in assembly."""
+    lists = re.findall(r"\spush\s+{([^}]*)}", "\n".join(instructions))
+    return 4 * sum(len(registers.split(",")) for registers in lists)
 
 
 def _stack_bytes(objects: list[Path]) -> int:
     """The deepest chain of frames below peel_encode; library routines (memcpy, 64-bit multiply) count 32 bytes each."""
-    frames, calls = _frame_sizes(objects[0].parent), _calls(objects)
+    frames, functions = _frame_sizes(objects[0].parent), _disassembly(objects)
 
     def depth(name: str) -> int:
-        return frames.get(name, 32) + max(
-            (depth(callee) for callee in calls.get(name, ()) if callee != name), default=0
-        )
+        if name not in functions:
+            return 32
+        own = max(frames.get(name, 0), _pushed(functions[name]))
+        return own + max((depth(callee) for callee in _called(functions[name]) if callee != name), default=0)
 
     return depth("peel_encode")
