@@ -40,10 +40,18 @@ class Outcome:
     findings: Findings
     estimates: list[dict[str, Any]]
     """Each estimate of the gateway beside the truth."""
+    drained: bool
+    """Whether the broker has acknowledged everything in time."""
+
+    @property
+    def faults(self) -> list[str]:
+        """What is not as it must be, in words; empty when everything is."""
+        late = [] if self.drained else [f"the broker has not acknowledged everything within {_DRAIN_SECONDS:g} s"]
+        return late + self.findings.faults()
 
     def table(self) -> dict[str, Any]:
         """As JSON wants it."""
-        return self.findings.table() | {"estimates": self.estimates}
+        return self.findings.table() | {"estimates": self.estimates, "faults": self.faults}
 
 
 class Demonstration:
@@ -100,13 +108,13 @@ class Demonstration:
     def run(self, seconds: float | None) -> Outcome:
         """Let the fleet report, wait until the gateway has heard all of it, and compare."""
         self.session.simulation.run(seconds=seconds)
-        self.session.simulation.drain(_DRAIN_SECONDS)
+        drained = self.session.simulation.drain(_DRAIN_SECONDS)
         findings = self._rig.settled(_SETTLE_SECONDS)
         estimates = self.estimates()
         code = self.gateway.stop()
         if code != 0:
             raise GatewayError(f"the gateway ended with code {code}; end of its log:\n{self.gateway.log_tail()}")
-        return Outcome(findings, estimates)
+        return Outcome(findings, estimates, drained)
 
     def estimates(self) -> list[dict[str, Any]]:
         """What the gateway's API says, and the mean of what honest devices read."""

@@ -102,13 +102,13 @@ def test_other_databases_are_left_alone(tmp_path: Path) -> None:
 def play(tmp_path: Path, snapshot: Snapshot) -> Callable[..., tuple[Truth, SqliteStore]]:
     """Run a fleet through an engine; `skip` messages never get there."""
 
-    def run(*, skip: int = 0, **shares: float) -> tuple[Truth, SqliteStore]:
+    def run(*, skip: int = 0, rounds: int = 20, **shares: float) -> tuple[Truth, SqliteStore]:
         truth = Truth(tmp_path / "truth.sqlite")
         store = SqliteStore(tmp_path / "peel.sqlite")
         engine = Engine(store)
         engine.load(snapshot)
         fleet = _simulated(snapshot, truth, **shares)
-        sent = [message for _ in range(20) for message in fleet.reports(40, now=0.0)]
+        sent = [message for _ in range(rounds) for message in fleet.reports(40, now=0.0)]
         engine.process([Message(message.topic, message.payload, 1_700_000_000.0) for message in sent[skip:]])
         truth.acknowledge([message.id for message in sent])
         return truth, store
@@ -142,6 +142,29 @@ def test_the_referee_sees_attacks_that_nobody_heard_of(play: Callable[..., tuple
     found = _findings(*play(skip=100, forgery=0.5))
     assert found.attacks["forgery"].unheard > 0
     assert not found.settled
+    assert any(fault.startswith("forgery: ") and "not heard of" in fault for fault in found.faults())
+
+
+def test_the_referee_is_not_content_with_nothing(tmp_path: Path) -> None:
+    found = _findings(Truth(tmp_path / "truth.sqlite"), SqliteStore(tmp_path / "peel.sqlite"))
+    assert not found.exact
+    assert found.faults() == ["nothing was published, so nothing is shown"]
+
+
+def test_the_referee_wants_everything_acknowledged(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
+    truth, store = play()
+    assert _findings(truth, store).exact
+    _cook(truth.path, "UPDATE message SET acknowledged = 0 WHERE id = 3")
+    found = _findings(truth, store)
+    assert (found.unacknowledged, found.lost, found.exact) == (2, 0, False)
+
+
+def _cook(path: Path, *changes: str) -> None:
+    connection = sqlite3.connect(path)
+    for change in changes:
+        assert connection.execute(change).rowcount > 0
+    connection.commit()
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -171,11 +194,33 @@ def test_the_referee_sees_cooked_books(
 
 def test_the_referee_sees_a_wrong_verdict(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
     truth, store = play(forgery=0.3, budget=0.2)
-    cook = sqlite3.connect(store.path)
-    cook.execute("UPDATE exposure SET verdict = 2 WHERE verdict = 7")
-    cook.execute("UPDATE device SET cause = 12 WHERE cause = 11")
-    cook.commit()
-    cook.close()
+    assert _findings(truth, store).exact
+    _cook(store.path, "UPDATE exposure SET verdict = 2 WHERE verdict = 7")
     found = _findings(truth, store)
     assert found.attacks["forgery"].mistaken == found.attacks["forgery"].pieces > 0
+    assert not found.exact
+    _cook(
+        store.path,
+        "UPDATE exposure SET verdict = 7 WHERE verdict = 2",
+        "UPDATE device SET cause = 12 WHERE cause = 11",
+    )
+    found = _findings(truth, store)
     assert found.attacks["budget"].mistaken_devices == found.attacks["budget"].devices == 8
+    assert found.faults() == ["budget: 8 devices exposed for another reason"]
+
+
+@pytest.mark.parametrize("kind", ["budget", "stuck"])
+def test_the_referee_sees_who_got_away(play: Callable[..., tuple[Truth, SqliteStore]], kind: str) -> None:
+    """One bad piece is enough for the first kind, many reports are needed for the second."""
+    truth, store = play(rounds=150, **{kind: 0.1})
+    found = _findings(truth, store)
+    assert found.exact, found.faults()
+    assert found.attacks[kind].exposed_devices == found.attacks[kind].devices > 0
+    _cook(store.path, "UPDATE device SET cause = 0 WHERE device = (SELECT MIN(device) FROM device WHERE cause)")
+    assert _findings(truth, store).faults() == [f"{kind}: 1 devices not exposed although they have sent enough"]
+
+
+def test_the_referee_grants_the_statistics_their_time(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
+    found = _findings(*play(rounds=10, stuck=0.1))
+    assert found.attacks["stuck"].exposed_devices < found.attacks["stuck"].devices
+    assert found.exact, found.faults()

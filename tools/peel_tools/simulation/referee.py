@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from peel_tools.simulation.piece import HONEST, digest_of
 __all__ = ["Findings", "KindFindings", "judge"]
 
 _ACCEPTED = int(Verdict.ACCEPTED)
+_PATIENCE = {"stuck": 120, "biased": 400, "overreport": 100, "hide_minus": 150, "hide_attribute": 400}
+"""Reports after which the statistics must have exposed a device: over twice what the slowest of many devices with the built-in profiles
+took, at the default alpha. Before that nothing is required: evidence takes time. Every other layer needs one bad piece."""
 
 
 @dataclass
@@ -38,6 +42,19 @@ class KindFindings:
     """Devices exposed by the layer."""
     mistaken_devices: int = 0
     """Devices exposed by another layer, or exposed although nothing can be seen."""
+    escaped_devices: int = 0
+    """Devices not exposed although they have sent enough: one bad piece, or as many reports as the statistics may take."""
+
+    def faults(self) -> Iterator[str]:
+        """What is not as it must be, in words."""
+        for count, text in (
+            (self.unheard, "pieces that the gateway has not heard of"),
+            (self.mistaken, "pieces accepted, or refused for another reason"),
+            (self.mistaken_devices, "devices exposed for another reason"),
+            (self.escaped_devices, "devices not exposed although they have sent enough"),
+        ):
+            if count:
+                yield f"{count} {text}"
 
 
 @dataclass
@@ -68,9 +85,23 @@ class Findings:
 
     @property
     def exact(self) -> bool:
-        """Whether the tallies are what was published, and nothing honest was refused."""
-        wrong = (self.lost, self.double_counted, self.altered, self.honest_exposed, self.honest_devices_exposed)
-        return not any(wrong)
+        """Whether the tallies are what was published, nothing honest was refused, and all that had to be exposed was."""
+        return not self.faults()
+
+    def faults(self) -> list[str]:
+        """What is not as it must be, in words; empty when everything is."""
+        found = [] if self.published else ["nothing was published, so nothing is shown"]
+        for count, text in (
+            (self.unacknowledged, "reports not acknowledged by the broker"),
+            (self.lost, "reports lost"),
+            (self.double_counted, "reports counted twice"),
+            (self.altered, "reports altered"),
+            (self.honest_exposed, "honest reports refused"),
+            (self.honest_devices_exposed, "honest devices exposed"),
+        ):
+            if count:
+                found.append(f"{count} {text}")
+        return found + [f"{name}: {fault}" for name, kind in self.attacks.items() for fault in kind.faults()]
 
     @property
     def settled(self) -> bool:
@@ -206,15 +237,18 @@ class _Referee:
 
     def _devices(self, kinds: dict[str, KindFindings]) -> None:
         rows = self._connection.execute(
-            """SELECT role, COALESCE(cause, 0), COUNT(*) FROM device LEFT JOIN gateway.device AS state USING (device)
-               WHERE role != ? AND device IN (SELECT device FROM sent) GROUP BY role, cause""",
+            """SELECT role, COALESCE(cause, 0), said, proofs FROM device
+               JOIN (SELECT device, COUNT(*) AS said, SUM(bad) AS proofs FROM sent WHERE acked GROUP BY device) USING (device)
+               LEFT JOIN gateway.device AS state USING (device) WHERE role != ?""",
             (HONEST,),
         )
-        for role, cause, count in rows:
+        for role, cause, said, proofs in rows:
             attack = ATTACKS[role]
             kind = kinds.setdefault(role, KindFindings(attack.layer))
-            kind.devices += count
-            if cause and cause in attack.causes:
-                kind.exposed_devices += count
+            kind.devices += 1
+            if cause in attack.causes:
+                kind.exposed_devices += 1
             elif cause:
-                kind.mistaken_devices += count
+                kind.mistaken_devices += 1
+            elif proofs or said >= _PATIENCE.get(role, said + 1):
+                kind.escaped_devices += 1

@@ -1,0 +1,51 @@
+"""`peel demo` says no when what it shows is not as it must be."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from peel_tools.cli import main
+from peel_tools.demonstration import Outcome
+from peel_tools.simulation.referee import Findings
+
+
+def _demo(folder: Path, seconds: str) -> Result:
+    words = ["demo", "--json", "--dir", str(folder), "--devices", "20", "--rate", "300", "--seed", "2"]
+    return CliRunner().invoke(main, [*words, "--seconds", seconds, "--attack", "forgery=0.1"], catch_exceptions=False)
+
+
+def test_a_run_that_publishes_nothing_shows_nothing(tmp_path: Path) -> None:
+    done = _demo(tmp_path, "0.000001")
+    assert done.exit_code == 1
+    assert "nothing was published" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["faults"] == ["nothing was published, so nothing is shown"]
+
+
+def test_a_gateway_that_counts_twice_is_caught(tmp_path: Path) -> None:
+    done = _demo(tmp_path, "1.5")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout.splitlines()[-1])["faults"] == []
+    (store,) = tmp_path.glob("**/peel.sqlite")
+    cook = sqlite3.connect(store)
+    cook.execute(
+        "UPDATE tally SET plus = plus + 5 WHERE (profile, bucket, idx) = (SELECT profile, bucket, idx FROM tally LIMIT 1)"
+    )
+    cook.commit()
+    cook.close()
+    done = _demo(tmp_path, "0.5")
+    assert done.exit_code == 1
+    assert "5 reports counted twice" in done.stderr
+
+
+def test_a_broker_that_does_not_acknowledge_in_time_is_a_fault() -> None:
+    findings = Findings(
+        published=9, unacknowledged=0, honest=9, faulty=0, accepted=9, exposed={}, honest_exposed=0, honest_devices_exposed=0,
+        lost=0, double_counted=0, altered=0,
+    )  # fmt: skip
+    assert Outcome(findings, [], drained=True).faults == []
+    (fault,) = Outcome(findings, [], drained=False).faults
+    assert "not acknowledged everything" in fault
