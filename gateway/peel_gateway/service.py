@@ -125,6 +125,11 @@ class Service:
         self._receiver.start()
         if self._http is not None:
             self._http.start(self._build_app())
+        if settings.mqtt_share:
+            _log.warning(
+                "sharing: reports are counted once in each gateway's database, not once in all; replays may count again",
+                share=settings.mqtt_share,
+            )
         _log.info(
             "started",
             version=VERSION,

@@ -61,7 +61,8 @@ class Settings:
     )
     mqtt_share: str = _setting(
         "",
-        "Group of a shared subscription ($share/<group>/...), for several gateways on a fleet; needs mqtt.client_id.",
+        "Group of a shared subscription ($share/<group>/...), for several gateways on a fleet; needs mqtt.client_id. "
+        "Each gateway counts a report once in its own database: a replay or redelivery to another one counts again.",
     )
     mqtt_user: str = _setting("", "User name for the broker; empty connects anonymously.")
     mqtt_password: Secret | None = _setting(None, "Password for the broker.")

@@ -154,9 +154,16 @@ def test_a_shared_subscription_splits_the_reports(field: Any) -> None:
     pair = []
     for name in ("one", "two"):
         pair.append(field.gateway(name, mqtt_share="pool", mqtt_client_id=name).begin())
+        assert "level=warning" in (line := _logged(pair[-1], "event=\"sharing:")), line
     field.publish(field.reports(400))
     _eventually(lambda: sum(gateway.summary()["totals"]["accepted"] for gateway in pair) == 400)
     assert all(gateway.summary()["totals"]["accepted"] > 0 for gateway in pair)
+
+
+def _logged(gateway: Any, text: str) -> str:
+    """The line of the log that has this text."""
+    (line,) = [line for line in gateway.log_path.read_text().splitlines() if text in line]
+    return str(line)
 
 
 def test_a_small_window_holds_the_broker_back(field: Any) -> None:
