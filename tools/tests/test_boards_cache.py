@@ -67,3 +67,19 @@ def test_a_workspace_holds_the_inputs_and_nothing_else(tmp_path: Path) -> None:
     with workspace("board", "id", {"a/source.c": source, "other.py": "two"}) as work:
         assert (work / "inputs/a/source.c").stat().st_mtime_ns == kept
         assert sorted(path.name for path in (work / "inputs").rglob("*") if path.is_file()) == ["other.py", "source.c"]
+
+
+def test_old_products_are_removed_and_used_ones_kept(private_cache: Path) -> None:
+    keys = [digest([str(number)]) for number in range(20)]
+    other = cached("thing-else", keys[0], lambda folder: None)
+    for number, key in enumerate(keys):
+        stamp = cached("thing", key, lambda folder: None) / ".complete"
+        os.utime(stamp, (number, number))
+    cached("thing", keys[8], lambda folder: None)  # used again
+    for number in range(20, 23):
+        cached("thing", digest([str(number)]), lambda folder: None)
+    left = {path.name for path in private_cache.glob("thing-*") if (path / ".complete").exists()}
+    assert other.name in left
+    assert f"thing-{keys[8]}" in left
+    assert f"thing-{keys[0]}" not in left
+    assert len(left) == 13

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ __all__ = ["REPOSITORY", "cache_root", "cached", "digest", "repository_files"]
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 _STAMP = ".complete"
+_KEPT = 12
+_KEY = re.compile(r"[0-9a-f]{20}")
 
 
 def cache_root() -> Path:
@@ -56,6 +59,7 @@ def cached(name: str, key: str, build: Callable[[Path], None]) -> Path:
     """The folder that build(folder) fills, made once per key; a build that failed leaves nothing behind that counts."""
     folder = cache_root() / f"{name}-{key}"
     if (folder / _STAMP).exists():
+        (folder / _STAMP).touch()  # used: not to be pruned yet
         return folder
     with _locked(cache_root() / "locks" / f"{name}.lock"):
         if not (folder / _STAMP).exists():
@@ -63,4 +67,14 @@ def cached(name: str, key: str, build: Callable[[Path], None]) -> Path:
             folder.mkdir(parents=True)
             build(folder)
             (folder / _STAMP).touch()
+            _prune(name)
     return folder
+
+
+def _prune(name: str) -> None:
+    """Remove the products of this name that have not been used for longest."""
+    stamps = [
+        stamp for stamp in cache_root().glob(f"{name}-*/{_STAMP}") if _KEY.fullmatch(stamp.parent.name, len(name) + 1)
+    ]
+    for stamp in sorted(stamps, key=lambda stamp: stamp.stat().st_mtime)[:-_KEPT]:
+        shutil.rmtree(stamp.parent, ignore_errors=True)
