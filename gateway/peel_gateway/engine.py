@@ -13,11 +13,15 @@ import numpy.typing as npt
 from peel_core import Keyring, open_many
 from peel_core.projection import reconstruction
 from peel_gateway.book import Book
+from peel_gateway.clock import Moment, Reading, advance, read_clock
+from peel_gateway.logs import Log
 from peel_gateway.plan import ExposedDevice, Policy, plan_batch
 from peel_gateway.store import Store, Transaction
 from peel_gateway.verdict import Verdict
 
 __all__ = ["BatchReport", "Engine", "ExposedDevice", "Message", "Registry"]
+
+_log = Log("engine")
 
 
 class Registry(Protocol):
@@ -86,7 +90,7 @@ class Engine:
     number_allowance : int
         Numbers granted once per device beyond its quota: what its outbox held at first contact, and skipped blocks.
     clock : callable
-        Unix seconds, for the token bucket.
+        The machine's clocks, for the token bucket.
 
     Nothing but `load` and `process` changes the engine, and `process` may be called from one thread at a time.
     """
@@ -100,7 +104,7 @@ class Engine:
         accept_unsealed: bool = False,
         withdraw_faulty: bool = True,
         number_allowance: int = 1024,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], Reading] = read_clock,
     ) -> None:
         self.store = store
         self._policy = Policy(
@@ -111,6 +115,7 @@ class Engine:
         )
         self._accept_unsealed = accept_unsealed
         self._clock = clock
+        self.moment = Moment()
         self._keyring: Keyring | None = None
         self._revoked: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._gammas: list[npt.NDArray[np.float32]] = []
@@ -157,6 +162,8 @@ class Engine:
         )
         with self.store.begin() as transaction:
             book = self._current_book(self._keyring, transaction)
+            before = transaction.clock()
+            moment = advance(before, self._clock())
             transaction.take(taken)
             plan = plan_batch(
                 messages,
@@ -166,11 +173,12 @@ class Engine:
                 revoked=self._revoked,
                 policy=self._policy,
                 transaction=transaction,
-                now=round(self._clock() * 1000),
+                moment=moment,
                 bucket_seconds=self.store.bucket_seconds,
             )
             written = transaction.write(plan.write)
             generation = transaction.generation
+        self._note_time(before, moment)
         self._book = book
         book.apply(plan.change, written.left, generation)
         return BatchReport(
@@ -183,6 +191,21 @@ class Engine:
             generation=generation,
             seconds=time.perf_counter() - started,
         )
+
+    def _note_time(self, before: Moment, moment: Moment) -> None:
+        """Remember the time, and say when the wall clock is not what it was."""
+        self.moment = moment
+        if moment.behind and not before.behind:
+            _log.warning(
+                "clock behind: it is earlier than before the machine was off; floods are not judged until it is set"
+            )
+        if before.behind and not moment.behind:
+            _log.info("clock right again", passed_seconds=(moment.seen - before.seen) / 1000)
+        elif moment.stepped != before.stepped:
+            _log.warning(
+                "clock ahead of the last batch; devices are granted that time",
+                seconds=(moment.tick - before.tick) / 1000,
+            )
 
     def _current_book(self, keyring: Keyring, transaction: Transaction) -> Book:
         """The book, read again when it is not there or when somebody else has written."""

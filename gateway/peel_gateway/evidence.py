@@ -38,6 +38,7 @@ class Case:
     verdicts: Ints
     received: Ints
     allowed: Ints
+    reached: Ints
     profiles: Sequence[Profile]
 
 
@@ -76,7 +77,7 @@ def _facts(case: Case, row: int) -> dict[str, Any]:
         return {}
     facts: dict[str, Any] = {"code": CODE_NAMES[code]} if code else _content(case, row)
     if verdict == Verdict.FLOOD:
-        facts["last_allowed"] = int(case.allowed[row])
+        facts |= {"last_allowed": int(case.allowed[row]), "reached": int(case.reached[row])}
     return facts
 
 

@@ -7,7 +7,7 @@ import enum
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RATE_SLACK", "SAVED_PERIODS", "Repeat", "advance_tick", "last_allowed", "repeats"]
+__all__ = ["RATE_SLACK", "SAVED_PERIODS", "Repeat", "last_allowed", "repeats"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -52,15 +52,6 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
     earned = np.floor(RATE_SLACK * quota * np.maximum(elapsed, 0).astype(np.float64) / (1000.0 * period))
     earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)
     return np.asarray(np.minimum(first_number + allowance + SAVED_PERIODS * quota + earned, _NUMBER_MAX))
-
-
-def advance_tick(tick: int, wall: int, now: int) -> int:
-    """The gateway's own time after wall-clock time went from `wall` to `now` (all milliseconds).
-
-    It never runs backwards. A clock set back stops it for one step, so no tokens are taken away and none are granted twice; a clock set
-    forward grants the jump, which favours devices. `wall` is 0 in a new store.
-    """
-    return tick if wall == 0 else tick + max(0, now - wall)
 
 
 def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: Ints) -> Ints:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from peel_core import Opened, index_many
 from peel_gateway import effects, eprocess, freshness, gaps, screen
 from peel_gateway.book import Book, Change
+from peel_gateway.clock import Moment
 from peel_gateway.evidence import Case, device_exposure, report_exposures
 from peel_gateway.screen import OPEN
 from peel_gateway.store import BatchWrite, Exposure, GapTable, LogTable, Transaction
@@ -76,12 +77,11 @@ def plan_batch(
     revoked: Ints,
     policy: Policy,
     transaction: Transaction,
-    now: int,
+    moment: Moment,
     bucket_seconds: int,
 ) -> Plan:
-    """Screen a batch against the book; `now` is Unix milliseconds."""
-    tick = freshness.advance_tick(*transaction.clock(), now)
-    batch = _Planner(messages, opened, book, policy, transaction, tick, now)
+    """Screen a batch against the book."""
+    batch = _Planner(messages, opened, book, policy, transaction, moment)
     batch.front(revoked)
     batch.freshness()
     batch.content(gammas)
@@ -100,11 +100,10 @@ class _Planner:
         book: Book,
         policy: Policy,
         transaction: Transaction,
-        tick: int,
-        now: int,
+        moment: Moment,
     ) -> None:
         self.messages, self.opened, self.book, self.policy = messages, opened, book, policy
-        self.transaction, self.tick, self.now = transaction, tick, now
+        self.transaction, self.moment = transaction, moment
         self.number = opened.number.astype(np.int64)
         received = np.array([max(0, round(message.received * 1000)) for message in messages], np.int64)
         self.received: Ints = received[opened.message]
@@ -112,6 +111,7 @@ class _Planner:
         self.cohort = np.zeros(len(opened), np.int64)
         self.late = np.zeros(len(opened), np.int64)
         self.allowed = np.zeros(len(opened), np.int64)
+        self.reached = np.zeros(len(opened), np.int64)
         self.exposed: list[tuple[int, Verdict]] = []
         self.device_cases: list[Exposure] = []
 
@@ -141,7 +141,7 @@ class _Planner:
         np.minimum.at(lowest, self.at[speaking], self.number[speaking])
         new = self.states["first_number"] == 0
         self.states["first_number"][new] = lowest[new]
-        self.states["first_tick"][new] = self.tick
+        self.states["first_tick"][new] = self.moment.tick
         self.states["settled"][new] = lowest[new] - 1
 
     # ---- freshness ----
@@ -158,8 +158,14 @@ class _Planner:
         repeat = freshness.repeats(device, number, self.body[rows], logged, logged_body)
         self.verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
         self.verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
+        if not self.moment.behind:
+            self._judge_flood(rows)
+
+    def _judge_flood(self, rows: Ints) -> None:
+        """Object to devices that have come too far: with this number, or while nobody knew how far they might (clock behind)."""
         self.allowed[rows] = self._last_allowed()[self.at[rows]]
-        screen.object_to(self.verdicts, (self.verdicts == OPEN) & (self.number > self.allowed), Verdict.FLOOD)
+        self.reached[rows] = np.maximum(self.number[rows], self.states["last_number"][self.at[rows]])
+        screen.object_to(self.verdicts, self.reached > self.allowed, Verdict.FLOOD)
 
     def _last_allowed(self) -> Ints:
         """The larger of two bounds: since first contact, and since enrolment at number 1.
@@ -169,9 +175,11 @@ class _Planner:
         quota, period = self.book.profile_columns(self.heard)
         allowance = self.policy.number_allowance
         first, ones = self.states["first_number"], np.ones(len(self.heard), np.int64)
-        since_contact = freshness.last_allowed(first, self.tick - self.states["first_tick"], quota, period, allowance)
+        since_contact = freshness.last_allowed(
+            first, self.moment.tick - self.states["first_tick"], quota, period, allowance
+        )
         enrolled = self.book.enrolled[self.heard]
-        since_enrolment = freshness.last_allowed(ones, self.now - enrolled, quota, period, allowance)
+        since_enrolment = freshness.last_allowed(ones, self.moment.wall - enrolled, quota, period, allowance)
         return np.maximum(since_contact, np.where(enrolled > 0, since_enrolment, 0))
 
     # ---- rule, support, structure ----
@@ -195,7 +203,7 @@ class _Planner:
         """Mark heard devices; the first cause stays."""
         new = self.states["cause"][devices] == 0
         self.states["cause"][devices[new]] = causes[new]
-        self.states["cause_time"][devices[new]] = self.now
+        self.states["cause_time"][devices[new]] = self.moment.seen
         news = new
         if withdraw:
             news = new | (self.states["withdrawn"][devices] == 0)
@@ -285,7 +293,7 @@ class _Planner:
         profile = self.book.keyring.profiles[position]
         for device, device_counts in zip(devices, counts, strict=True):
             self.device_cases.append(
-                device_exposure(profile, self._id(int(device)), device_counts, self.policy.alpha, self.now)
+                device_exposure(profile, self._id(int(device)), device_counts, self.policy.alpha, self.moment.seen)
             )
         mine = np.isin(self.at, devices) & (self.opened.profile == position)
         screen.object_to(self.verdicts, mine, Verdict.STATISTICS)
@@ -323,8 +331,7 @@ class _Planner:
             exposures=exposures,
             withdrawn=keyring.device_ids[self.heard[newly]].tolist(),
             counts={Verdict(int(value)): int(count) for value, count in zip(values, numbers, strict=True)},
-            tick=self.tick,
-            wall=self.now,
+            moment=self.moment,
         )
         exposed = [ExposedDevice(self._id(at), cause, bool(self.states["withdrawn"][at])) for at, cause in self.exposed]
         totals = effects.net_totals(keyring.profiles, tallies)
@@ -356,6 +363,7 @@ class _Planner:
             verdicts=self.verdicts,
             received=self.received,
             allowed=self.allowed,
+            reached=self.reached,
             profiles=self.book.keyring.profiles,
         )
         rows, exposures = report_exposures(case)

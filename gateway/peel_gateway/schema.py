@@ -146,5 +146,11 @@ SELECT device, verdict, SUM(reports) FROM (
 ) GROUP BY device, verdict;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
+_VERSION_3 = """
+-- The gateway's own time, see `clock.Moment`.
+INSERT INTO meta SELECT 'seen', value FROM meta WHERE key = 'wall';
+INSERT INTO meta VALUES ('boot', 0), ('steady', 0), ('behind', 0), ('stepped', 0);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION = len(MIGRATIONS)

@@ -173,6 +173,10 @@ class Service:
         ):
             if trouble is not None and trouble[0] >= patience:
                 causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
+        if self._engine.moment.behind:
+            causes.append(
+                "clock: behind the last batch before the machine was off; set it, floods are not judged meanwhile"
+            )
         if self._ingest.failure is not None:
             causes.append(f"ingest: ended: {type(self._ingest.failure).__name__}")
         return causes

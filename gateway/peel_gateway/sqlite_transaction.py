@@ -6,10 +6,12 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.clock import Moment
 from peel_gateway.store import (
     EVIDENCE_COLUMNS,
     BatchWrite,
@@ -124,8 +126,8 @@ class SqliteTransaction(Transaction):
     def generation(self) -> int:
         return self._meta["generation"]
 
-    def clock(self) -> tuple[int, int]:
-        return self._meta["tick"], self._meta["wall"]
+    def clock(self) -> Moment:
+        return Moment(**{each.name: self._meta[each.name] for each in fields(Moment)})
 
     def devices(self) -> DeviceTable:
         return read_devices(self._connection)
@@ -199,12 +201,14 @@ class SqliteTransaction(Transaction):
         left = self._withdraw(batch.withdrawn)
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in batch.counts.items()})
         dropped = self._insert_exposures(batch.exposures)
-        self._meta |= {"generation": self.generation + 1, "tick": batch.tick, "wall": batch.wall}
-        self._connection.executemany(
-            "UPDATE meta SET value = ? WHERE key = ?",
-            [(self._meta[key], key) for key in ("generation", "tick", "wall")],
-        )
+        self._set_meta({"generation": self.generation + 1} | asdict(batch.moment))
         return Written(dropped, left)
+
+    def _set_meta(self, values: Mapping[str, int]) -> None:
+        self._meta |= values
+        self._connection.executemany(
+            "UPDATE meta SET value = ? WHERE key = ?", [(value, key) for key, value in values.items()]
+        )
 
     def _insert_log(self, log: LogTable) -> None:
         self._connection.executemany(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.clock import Moment
 from peel_gateway.verdict import BLAMED, LOGGED, Verdict
 
 __all__ = [
@@ -235,9 +236,7 @@ class BatchWrite:
     """Devices whose counted rows leave the estimates with this batch."""
     counts: Mapping[Verdict, int]
     """To be added to the verdict counters."""
-    tick: int
-    wall: int
-    """Unix milliseconds at which the tick was read."""
+    moment: Moment
 
 
 @dataclass(frozen=True)
@@ -304,8 +303,8 @@ class Transaction(abc.ABC):
         """Number of the last committed transaction; tells whether somebody else has written since."""
 
     @abc.abstractmethod
-    def clock(self) -> tuple[int, int]:
-        """Return (tick, wall) of the last transaction, milliseconds; (0, 0) in a new store."""
+    def clock(self) -> Moment:
+        """Return the gateway's time at the last transaction."""
 
     @abc.abstractmethod
     def devices(self) -> DeviceTable:

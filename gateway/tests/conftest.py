@@ -14,6 +14,7 @@ import pytest
 from peel_core import Keyring, Profile, derive_keys, encode_many, index_many, make_profile
 from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
+from peel_gateway.clock import Reading
 from peel_gateway.engine import Engine, Message
 from peel_gateway.sqlite_store import SqliteStore
 
@@ -60,7 +61,7 @@ def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
 
 
 class Lab:
-    """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says."""
+    """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says, and the wall clock is off by `skew`."""
 
     def __init__(self, path: Path, profiles: Sequence[Profile], devices: int) -> None:
         self.path = path
@@ -72,14 +73,27 @@ class Lab:
         self.revoked: frozenset[int] = frozenset()
         self.enrolled: dict[int, float] = {}
         self.now = START
+        self.skew = 0.0
+        self.boot = 1
         self.store = SqliteStore(path)
         self.engine = self.make_engine()
 
+    def clock(self) -> Reading:
+        """What the gateway's machine reads."""
+        return Reading(round((self.now + self.skew) * 1000), self.boot, round(self.now * 1000))
+
     def make_engine(self, **options: object) -> Engine:
         """An engine on the lab's store, as after a restart."""
-        engine = Engine(self.store, clock=lambda: self.now, **options)  # type: ignore[arg-type]
+        engine = Engine(self.store, clock=self.clock, **options)  # type: ignore[arg-type]
         engine.load(self)
         return engine
+
+    def reboot(self, *, off: float, skew: float = 0.0, **options: object) -> None:
+        """Switch the gateway's machine off for some seconds, and on again with its wall clock off by `skew`."""
+        self.now += off
+        self.skew = skew
+        self.boot += 1
+        self.engine = self.make_engine(**options)
 
     def reopen(self) -> None:
         """Close the database and begin again from the file."""

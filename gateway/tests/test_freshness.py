@@ -9,11 +9,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peel_gateway.freshness import Repeat, advance_tick, last_allowed, repeats
+from peel_gateway.clock import DOUBT, Moment, Reading, advance
+from peel_gateway.freshness import Repeat, last_allowed, repeats
 from peel_gateway.gaps import LIMIT, missing, settle_to
 from peel_gateway.recount import recount
 
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
+DAY = 86_400
 
 
 def array(*values: int) -> Any:
@@ -48,11 +50,37 @@ def test_numbers_grow_with_time_and_never_run_out_of_range() -> None:
     assert last_allowed(array(2**48 - 2), array(hour), array(10**6), array(1), 100).tolist() == [2**48 - 1]
 
 
-def test_the_tick_never_runs_backwards() -> None:
-    assert advance_tick(0, 0, 5_000_000) == 0
-    assert advance_tick(7, 100, 150) == 57
-    assert advance_tick(7, 100, 50) == 7
-    assert advance_tick(7, 50, 60) == 17
+@given(st.lists(st.tuples(st.integers(0, 20 * DAY), st.booleans(), st.sampled_from([0, -1_600_000_000_000]))))
+def test_whoever_is_judged_has_been_granted_the_time_that_passed(steps: list[tuple[int, bool, int]]) -> None:
+    """Steps of true time, some with the machine off; the wall clock is right, or decades behind until it is set."""
+    true, boot, off = 1_700_000_000_000, 1, 0
+    moment = begun = advance(Moment(), Reading(true, boot, true))
+    for passed, rebooted, skew in steps:
+        true += 1000 * passed
+        boot += rebooted
+        off = skew if rebooted or skew == 0 else off  # running clocks are only ever put right
+        last, moment = moment, advance(moment, Reading(true + off, boot, true))
+        assert moment.tick >= last.tick and moment.wall >= last.wall
+        if not moment.behind:
+            assert moment.tick - begun.tick == true - 1_700_000_000_000
+        if off == 0:
+            assert not moment.behind
+
+
+def test_a_jump_of_the_clock_is_granted_once() -> None:
+    steady, day = 1000, 1000 * DAY
+    moment = advance(Moment(), Reading(100 * day, 1, steady))
+    for wall in (190, 100, 190, 100, 190):
+        steady += 1000
+        moment = advance(moment, Reading(wall * day, 1, steady))
+    assert moment.tick == 90 * day + 4000
+    assert moment.doubtful
+    moment = advance(moment, Reading(100 * day, 1, steady + DOUBT))
+    assert not moment.doubtful and not moment.behind
+    moment = advance(
+        moment, Reading(110 * day, 2, 5)
+    )  # what counts across a restart is the last time seen, not the highest
+    assert moment.tick == 90 * day + 4000 + DOUBT + 10 * day and not moment.behind
 
 
 @given(st.sets(st.integers(1, 60)), st.integers(0, 30), st.integers(30, 60))
@@ -110,17 +138,69 @@ def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(
     assert recount(lab.store, lab).agrees
 
 
-def test_a_clock_set_back_takes_no_tokens(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_a_clock_set_back_takes_no_tokens_and_grants_none_twice(make_lab: Callable[..., Any], profiles: Makers) -> None:
     lab = make_lab(profiles[0](4, quota=10))
     lab.engine = lab.make_engine(number_allowance=0)
     lab.send(lab.frames(1, [1]))
     lab.now += 3600
     assert lab.send(lab.frames(1, [600])) == {"accepted": 1}
-    lab.now -= 86400
+    lab.skew = -DAY
     assert lab.send(lab.frames(1, [601])) == {"accepted": 1}
+    lab.now += 3600
+    assert lab.send(lab.frames(1, [1200])) == {"accepted": 1}
+    for skew in (0, -DAY, 0, -DAY, 0):
+        lab.skew = skew
+        assert lab.send(lab.frames(2, [1])).keys() <= {"accepted", "redelivered", "reused"}
+    assert lab.send(lab.frames(1, [1400])) == {"flood": 1}
+
+
+def test_a_gateway_that_wakes_up_in_1970_blames_nobody_and_loses_nothing(
+    make_lab: Callable[..., Any], profiles: Makers
+) -> None:
+    """Ten days off without a clock: honest backlogs count at once; who took more than its due is seen when the clock is set."""
+    lab = make_lab(profiles[0](4, quota=10))
+    lab.engine = lab.make_engine(number_allowance=0)
+    for device in (1, 2, 3):
+        assert lab.send(lab.frames(device, [1])) == {"accepted": 1}
+    lab.reboot(off=10 * DAY, skew=-lab.now, number_allowance=0)
+    due = 10 * DAY // 6
+    assert lab.send(lab.frames(1, range(due - 500, due))) == {"accepted": 500}
+    assert lab.engine.moment.behind
+    assert lab.send(lab.frames(2, [2 * due])) == {"accepted": 1}
     lab.now += 60
-    assert lab.send(lab.frames(1, range(602, 612))) == {"accepted": 10}
-    assert lab.send(lab.frames(1, [2000])) == {"flood": 1}
+    lab.reboot(off=60, skew=-lab.now, number_allowance=0)  # once more, still wrong
+    assert lab.send(lab.frames(1, [due])) == {"accepted": 1}
+    lab.now += 3600
+    lab.skew = 0
+    assert lab.send(lab.frames(1, range(due + 1, due + 600))) == {"accepted": 599}
+    assert not lab.engine.moment.behind
+    assert lab.send(lab.frames(2, [2])) == {"flood": 1}
+    evidence = lab.store.exposures()[0].evidence
+    assert evidence["last_allowed"] < evidence["reached"] == 2 * due
+    assert lab.send(lab.frames(3, [2 * due])) == {"flood": 1}
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_restart_of_the_gateway_alone_needs_no_wall_clock(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    lab = make_lab(profiles[0](4, quota=10))
+    lab.engine = lab.make_engine(number_allowance=0)
+    assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
+    lab.now += DAY
+    lab.skew = -lab.now
+    lab.engine = lab.make_engine(number_allowance=0)
+    assert lab.send(lab.frames(1, [DAY // 6])) == {"accepted": 1}
+    assert lab.send(lab.frames(1, [2 * DAY // 6])) == {"flood": 1}
+
+
+def test_an_enrolment_is_not_forgotten_when_the_clock_is_set_back(
+    make_lab: Callable[..., Any], profiles: Makers
+) -> None:
+    lab = make_lab(profiles[0](4, quota=10))
+    lab.enrolled = {1: lab.now - 365 * DAY}
+    lab.engine.load(lab)
+    assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
+    lab.skew = -lab.now
+    assert lab.send(lab.frames(1, [5_000_000])) == {"accepted": 1}
 
 
 def test_an_old_report_delivered_first_does_not_make_its_device_look_fast(
