@@ -15,7 +15,7 @@ from typing import Any
 
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.duts import Dut, DutError
-from peel_tools.duts.console import Timeout
+from peel_tools.duts.console import ConsoleTimeoutError
 
 __all__ = ["BOARD_FILES", "Device", "Flash"]
 
@@ -25,7 +25,7 @@ BOARD_FILES = {"mps2": "qemu", "pico": "pico"}
 _MODULE = "peel_application"  # firmware/main.py under a name that no board starts by itself
 _FIRMWARE = REPOSITORY / "firmware"
 _START_SECONDS = 30.0
-_KNOCKS = 8
+_INTERRUPTS = 6
 
 _START = """
 from peel_device import link
@@ -102,16 +102,19 @@ class Device:
         self.dut.expect(f"peel: {self.label} of fleet [a-z]+ is up", _START_SECONDS)
 
     def interrupt(self) -> None:
-        """Stop an application that the board started by itself, as a person at the console would, and go to the raw prompt."""
-        self.dut.console.write(b"\x03")
-        self.dut.expect(rb">>> ", 10)
-        for _ in range(_KNOCKS):
-            with suppress(Timeout):  # what is typed while the traceback is printed may be lost, on silicon too
-                self.dut.console.enter_raw(1.0)
+        """Stop an application that the board started by itself, as a person at the console would, and go to the raw prompt.
+
+        Now and then the emulated USB console takes no input after Ctrl-C; a person would pull the plug and try again, and so does this.
+        """
+        for _ in range(_INTERRUPTS):
+            self.dut.console.write(b"\x03")
+            with suppress(ConsoleTimeoutError):
+                self.dut.expect(rb">>> ", 10)
+                self.dut.console.enter_raw(3.0)
                 return
-        raise DutError(
-            f"{self.dut.name} gave no raw prompt after Ctrl-C; its last output was {self.dut.console.log[-300:]!r}"
-        )
+            self.dut.reset()
+            self.wait_until_up()
+        raise DutError(f"{self.dut.name} gave no prompt after Ctrl-C, {_INTERRUPTS} times: is its application running?")
 
     def flash(self) -> Flash:
         """Read the device's state from the board's file system. The application must not be running."""
