@@ -1,0 +1,124 @@
+"""The gateway's wall clock is wrong: at its start, and while it runs."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SLOW = """
+name = "slow"
+mechanism = "harmony"
+epsilon = 1.0
+width = {width}
+seed = {seed}
+quota = 10
+period = 60
+[[attribute]]
+name = "temperature"
+unit = "degC"
+low = -10
+high = 50
+[[attribute]]
+name = "soil"
+unit = ""
+low = 0
+high = 1
+"""
+DAY = 24 * 60 * 10
+"""Numbers that such a device may take in a day."""
+
+SetClock = Callable[[str], object]
+
+
+@pytest.fixture
+def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    """Return a setter of the wall clock that gateways see, as in "-90d"; their steady clock stays the machine's."""
+    library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+    if library is None:
+        assert not os.environ.get("CI"), "libfaketime is missing: apt install faketime"
+        pytest.skip("needs libfaketime")
+    clock = tmp_path / "clock"
+    clock.write_text("+0d")
+    for name, value in (
+        ("LD_PRELOAD", str(library)),
+        ("FAKETIME_TIMESTAMP_FILE", str(clock)),
+        ("FAKETIME_NO_CACHE", "1"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+    ):
+        monkeypatch.setenv(name, value)
+    return clock.write_text
+
+
+@pytest.fixture
+def slow(field: Any) -> list[int]:
+    """Devices of the field, enrolled a moment ago, whose quota is small; the field's reports are now theirs."""
+    path = field.folder / "slow.toml"
+    path.write_text(SLOW.format(width=field.profile.width, seed=field.profile.seed))
+    field.profile = field.fleet.adopt_profile(path)
+    devices = [device.id for device in field.fleet.add("slow", count=2)]
+    field._next |= dict.fromkeys(devices, 1)
+    return devices
+
+
+def flood_count(gateway: Any) -> int:
+    count: int = gateway.summary()["totals"]["verdicts"]["flood"]
+    return count
+
+
+@pytest.mark.parametrize(("jump", "beyond"), [("-90d", 45 * DAY), ("+90d", 135 * DAY)])
+def test_a_jumping_clock(field: Any, slow: list[int], set_clock: SetClock, jump: str, beyond: int) -> None:
+    """It jumps to and fro, and is wrong at a restart: who keeps to the quota counts; no jump is granted twice."""
+    steady, greedy = slow
+    gateway = field.gateway(screen_number_allowance=0).begin()
+    field.publish(field.reports(1, devices=[greedy]))
+    for step, offset in enumerate(["+0d", jump, "+0d", jump], start=1):
+        set_clock(offset)
+        field.publish(field.reports(4, devices=[steady]))
+        field.wait_accepted(gateway, 1 + 4 * step)
+    assert gateway.stop() == 0
+    set_clock("+0d")
+    gateway.begin()
+    field.publish(field.reports(4, devices=[steady]))
+    field.wait_accepted(gateway, 21)
+    assert gateway.summary()["health"] == []
+    field._next[greedy] = beyond
+    field.publish(field.reports(1, devices=[greedy]))
+    gateway.wait_for(lambda: flood_count(gateway) == 1)
+
+
+def test_ten_days_off_and_up_again_in_the_wrong_decade(field: Any, slow: list[int], set_clock: SetClock) -> None:
+    """The backlog of an honest device counts at once, and a flood is refused as soon as the clock is set."""
+    honest, greedy = slow
+    gateway = field.gateway(screen_number_allowance=0).begin()
+    field.publish(field.reports(2, devices=slow))
+    field.wait_accepted(gateway, 2)
+    assert gateway.stop() == 0
+    _switch_off(gateway.store_path)
+    set_clock("-3650d")
+    gateway.begin()
+    field._next[honest] = 10 * DAY - 300
+    field.publish(field.reports(300, devices=[honest]))
+    field.wait_accepted(gateway, 302)
+    assert any(cause.startswith("clock: behind") for cause in gateway.summary()["health"])
+    set_clock("+10d")
+    field.publish(field.reports(20, devices=[honest]))
+    field.wait_accepted(gateway, 322)
+    assert gateway.summary()["health"] == []
+    field._next[greedy] = 20 * DAY
+    field.publish(field.reports(1, devices=[greedy]))
+    gateway.wait_for(lambda: flood_count(gateway) == 1)
+    assert gateway.summary()["totals"]["exposed"] == 1
+    assert gateway.stop() == 0
+    assert gateway.command("recount").returncode == 0
+
+
+def _switch_off(store: Path) -> None:
+    """Have the file say that it was written before the machine was last started."""
+    with sqlite3.connect(store) as connection:
+        assert connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'").rowcount == 1
+    connection.close()
