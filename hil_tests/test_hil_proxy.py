@@ -38,7 +38,7 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
         device.provision()
         device.start(timeout_ms=TIMEOUT_MS)
         record = tamperer.record
-        site.wait(lambda: len(record.acknowledged) == REPORTS, "the last report", 120)
+        site.wait(lambda: len(record.acknowledged) == REPORTS, "the last report", 240)
         site.wait(
             lambda: sum(site.verdicts().values()) >= len(record.arrivals) + len(record.verdicts), "the last piece"
         )

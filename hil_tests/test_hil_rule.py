@@ -35,14 +35,14 @@ def test_edited_epsilon_is_exposed_from_the_first_report(
     site: Site, open_board: Callable[..., Dut], tmp_path: Path
 ) -> None:
     honest = run(open_board(link=site.endpoint, folder=tmp_path / "honest"), site.enrol(TRACES, interval_s=0.01))
-    site.wait_for_accepted(REPORTS, 60)
+    site.wait_for_accepted(REPORTS, 180)
     honest.dut.kill()
     before = site.estimates()
 
     edited = deepcopy(site.enrol(TRACES, interval_s=0.01))
     edited["profile"]["epsilon_q20"] *= 4  # the profile's id stays: the device claims to follow it
     poisoned = run(open_board(link=site.endpoint, folder=tmp_path / "poisoned"), edited)
-    site.wait(lambda: site.verdicts().get("rule", 0) >= REPORTS, "the poisoned reports", 60)
+    site.wait(lambda: site.verdicts().get("rule", 0) >= REPORTS, "the poisoned reports", 180)
     poisoned.dut.kill()
 
     exposed = site.exposures()
