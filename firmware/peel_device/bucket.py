@@ -37,6 +37,10 @@ class Bucket:
         self._level -= tokens * self._token
         return True
 
+    def owe(self, tokens: int) -> None:
+        """Take tokens that may not be there: the level falls below zero, and time pays."""
+        self._level -= tokens * self._token
+
     def give_back(self, tokens: int) -> None:
         """Undo a `take` whose numbers were not handed out."""
         self._level = min(self._full, self._level + tokens * self._token)
@@ -47,5 +51,5 @@ class Bucket:
         return max(0, -(-missing // self._rate))
 
     def micro_tokens(self) -> int:
-        """The level in millionths of a token, rounded down."""
+        """The level in millionths of a token, rounded down; negative while something is owed."""
         return self._level * MICRO // self._token

@@ -7,6 +7,11 @@ skip numbers and can never repeat one, and what is on flash never says less than
 The bucket's level is saved with each reservation. Between two of them it only grows, so the saved level is a safe one
 to go on with after a reboot.
 
+A copy of the record that is present and not whole may have been the newest: then the other copy is one reservation
+behind. So a whole block of the largest size is skipped, and owed to the bucket. Numbers also go on at the bundle's
+`first_number` if that is higher. Where both copies are lost, only a bundle with a higher first number than any before
+can say where to go on; which one the ledger has followed so far is kept in a record of its own.
+
 Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep two per report.
 """
 
@@ -20,7 +25,10 @@ if TYPE_CHECKING:
 
 NUMBER_MAX = (1 << 48) - 1
 BLOCK_MAX = 32
-_SIZES = (6, 12, 8, 8)  # next number to reserve, epsilon spent (2^-20), saved micro-tokens, milliseconds of sleep begun
+# next number to reserve, epsilon spent (2^-20), saved micro-tokens (two's complement), milliseconds of sleep begun
+_SIZES = (6, 12, 8, 8)
+_LEVEL_SPAN = 1 << 64
+_NUMBER_SIZE = 6
 
 
 def block_size(quota: int, deep_sleep: bool) -> int:
@@ -40,6 +48,7 @@ class Ledger:
         self, files: "Files", path: str, clock: "Clock", epsilon_q20: int, quota: int, period_s: int, block: int
     ) -> None:
         self._slots = Slots(files, path, sum(_SIZES))
+        self._followed = Slots(files, path + "_first", _NUMBER_SIZE)
         self._clock = clock
         self._epsilon = epsilon_q20
         self._block = block
@@ -52,19 +61,55 @@ class Ledger:
         self.spent_q20 = 0
 
     def start(self, first: int, woke_from_sleep: bool) -> None:
-        """Read the ledger, or begin a new one at number `first`; credit a sleep that ran its course."""
-        record = self._slots.read()
-        now = self._clock.now()
+        """Read the ledger and go on, or begin one at number `first`; credit a sleep that ran its course."""
+        followed = self._first_followed()
+        try:
+            record = self._slots.read()
+        except StorageError:
+            if not 0 < followed < first:
+                raise
+            record = None
+        if record is None and followed >= first:
+            raise StorageError("the ledger is gone: get a fresh bundle for this device and flash it again")
         if record is None:
-            self._end = first
-            self._bucket.start(now, self._quota * MICRO)
-            self._write(self._end, 0, 0)
+            self._begin(first)
         else:
-            self._end, self.spent_q20, level, slept = _unpack(record)
-            self._bucket.start(now, level)
-            if slept:
-                self._wake(slept if woke_from_sleep else 0)
+            self._go_on(record, first, woke_from_sleep)
+        if followed < first:
+            self._followed.write(first.to_bytes(_NUMBER_SIZE, "little"))
         self._next = self._end
+
+    def _first_followed(self) -> int:
+        """The highest first number that was followed; 0 when nobody knows."""
+        try:
+            record = self._followed.read()
+        except StorageError:
+            return 0
+        return int.from_bytes(record, "little") if record and not self._followed.damaged else 0
+
+    def _begin(self, first: int) -> None:
+        # Whoever begins above 1 has reported before and may have used its first quota: one block must do.
+        self._bucket.start(self._clock.now(), (self._quota if first == 1 else self._block) * MICRO)
+        self._end, self.spent_q20 = first, (first - 1) * self._epsilon
+        for _ in range(2 if self._slots.damaged else 1):  # no copy of old is to come back to life
+            self._write(self._end, self.spent_q20, 0)
+
+    def _go_on(self, record: bytes, first: int, woke_from_sleep: bool) -> None:
+        self._end, self.spent_q20, level, slept = _unpack(record)
+        changed = slept > 0 or self._slots.damaged or first > self._end
+        credit = (
+            slept if woke_from_sleep and not self._slots.damaged else 0
+        )  # an old record's sleep was credited before
+        if first > self._end:
+            self._end, level = first, min(level, self._block * MICRO)
+        self._bucket.start(self._clock.now(), level)
+        self._bucket.credit(credit)
+        if self._slots.damaged:
+            self._bucket.owe(BLOCK_MAX)
+            self._end += BLOCK_MAX
+            self.spent_q20 += BLOCK_MAX * self._epsilon
+        if changed:  # before any use, so that one sleep is credited once
+            self._write(self._end, self.spent_q20, 0)
 
     def take(self) -> int | None:
         """Return a number that was never returned before, or None while the quota is used up."""
@@ -91,10 +136,6 @@ class Ledger:
         """The lowest number that may not have been spent."""
         return self._next
 
-    def _wake(self, slept: int) -> None:
-        self._bucket.credit(slept)
-        self._write(self._end, self.spent_q20, 0)  # before any use, so that one sleep is credited once
-
     def _reserve(self) -> bool:
         end = self._end + self._block
         if end > NUMBER_MAX:
@@ -112,7 +153,7 @@ class Ledger:
         return True
 
     def _write(self, end: int, spent: int, slept: int) -> None:
-        values = (end, spent, self._bucket.micro_tokens(), slept)
+        values = (end, spent, self._bucket.micro_tokens() % _LEVEL_SPAN, slept)
         self._slots.write(b"".join([value.to_bytes(size, "little") for value, size in zip(values, _SIZES)]))
 
 
@@ -122,4 +163,6 @@ def _unpack(record: bytes) -> list[int]:
     for size in _SIZES:
         values.append(int.from_bytes(record[at : at + size], "little"))
         at += size
+    if values[2] >= _LEVEL_SPAN // 2:
+        values[2] -= _LEVEL_SPAN
     return values

@@ -3,6 +3,9 @@
 Two files are written in turn: `<path>.0` and `<path>.1`. A cut tears the one being written and leaves the other
 whole, so after it the record is either the old one or the new one. Nothing is asked of the file system but that a
 closed file stays.
+
+A flash that wears out can spoil a finished copy too. Then the older one is read, and `damaged` says that the record may
+be older than the last one written.
 """
 
 from peel_device.checksum import sealed, unsealed
@@ -25,24 +28,27 @@ class Slots:
         self._size = size
         self._sequence = 0
         self._slot = 0
+        self.damaged = False
 
     def read(self) -> bytes | None:
-        """Return the newest whole record, or None when none was ever finished.
+        """Return the newest whole record, or None when none was ever finished; note whether a copy is not whole.
 
         Raises StorageError when both files are there and neither is whole: no power cut does that.
         """
         newest = None
         newest_sequence = 0
-        present = 0
+        present = whole = 0
         for slot in (0, 1):
             data = self._read(slot)
             present += data is not None
             body = self._body(data)
             if body is not None:
+                whole += 1
                 sequence = int.from_bytes(body[len(_MARK) : _HEAD], "little")
                 if sequence > newest_sequence:
                     newest_sequence, newest = sequence, body[_HEAD:]
                     self._sequence, self._slot = sequence, slot
+        self.damaged = whole < present
         if newest is None and present == 2:
             raise StorageError(
                 "both copies of %s are damaged: get a fresh bundle for this device and flash it again" % self._path
@@ -62,7 +68,7 @@ class Slots:
         try:
             return self._files.read(self._name(slot))
         except OSError:
-            return b""  # there, but damaged
+            return b""  # there, but damaged: "unreadable" is not "absent"
 
     def _name(self, slot: int) -> str:
         return "%s.%d" % (self._path, slot)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_device.errors import StorageError
-from peel_device.ledger import NUMBER_MAX, Ledger, block_size
+from peel_device.ledger import BLOCK_MAX, NUMBER_MAX, Ledger, block_size
 from power_cut import FullFiles, ManualClock, MemoryFiles, WitnessFiles
 
 EPSILON = 1 << 20
@@ -30,7 +31,7 @@ def open_ledger(
 
 
 def test_numbers_rise_by_one_from_the_first() -> None:
-    ledger = open_ledger(MemoryFiles(), first=7)
+    ledger = open_ledger(MemoryFiles(), first=7, block=10)
     assert [ledger.take() for _ in range(10)] == list(range(7, 17))
 
 
@@ -104,6 +105,119 @@ def test_cut_after_cut(lives: list[tuple[int, int, int]]) -> None:
         state = files
 
 
+@pytest.mark.parametrize("block", [1, 4, 32])
+@pytest.mark.parametrize("harm", ["every bit", "unreadable"])
+def test_bit_rot_in_any_copy_never_repeats_a_number(block: int, harm: str) -> None:
+    """Live a life of several boots; after each write spoil each copy in turn and look at what the next boot does."""
+    files, clock = RottenFiles(), ManualClock()
+    highest = looked = 0
+    for boot in range(6):
+        ledger = open_ledger(files, clock, block=block, woke=boot % 2 == 0)
+        for _ in range(3 * block + 1):
+            highest = ledger.take() or highest
+            for copy in ("ledger.0", "ledger.1"):
+                for state in files.spoiled(copy, harm):
+                    again = open_ledger(state, clock, block=block, woke=True)
+                    assert again.spent_q20 >= ledger.spent_q20
+                    assert (again.take() or highest + 1) > highest
+                    looked += 1
+        ledger.prepare_sleep(60_000)
+    assert looked > 36 * (40 if harm == "every bit" else 1)
+
+
+def test_what_is_skipped_for_a_damaged_copy_is_paid_for() -> None:
+    files = RottenFiles()
+    ledger = open_ledger(files, block=1, quota=8)
+    assert [ledger.take() for _ in range(8)] == list(range(1, 9))
+    clock = ManualClock()
+    (spoiled,) = files.spoiled("ledger.1", "unreadable")
+    again = open_ledger(spoiled, clock, block=1, quota=8)
+    assert again.take() is None
+    assert open_ledger(spoiled, clock, block=1, quota=8).take() is None, "the debt survives a reboot"
+    clock.at += BLOCK_MAX * 3_600_000 // 8 - 1
+    assert again.take() is None
+    clock.at += 1
+    assert again.take() == 8 + BLOCK_MAX, "the whole copy said that 8 was next"
+
+
+def test_a_sleep_is_not_credited_again_from_an_older_copy() -> None:
+    files = RottenFiles()
+    ledger = open_ledger(files, block=1, quota=100)
+    while ledger.take() is not None:
+        pass
+    ledger.prepare_sleep(36_000_000)
+    open_ledger(files, block=1, quota=100, woke=True)
+    newest = max(("ledger.0", "ledger.1"), key=lambda name: files.kept[name][3:7])
+    (spoiled,) = files.spoiled(newest, "unreadable")
+    assert open_ledger(spoiled, block=1, quota=100, woke=True).take() is None
+
+
+class RottenFiles(MemoryFiles):
+    """A flash that wears out: a finished file can change, or refuse to be read."""
+
+    def __init__(self, kept: dict[str, bytes] | None = None, unreadable: Sequence[str] = ()) -> None:
+        super().__init__(kept)
+        self._unreadable = set(unreadable)
+
+    def read(self, path: str) -> bytes | None:
+        if path in self._unreadable:
+            raise OSError(5, "cannot be read")
+        return super().read(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._unreadable.discard(path)
+        super().write(path, data)
+
+    def spoiled(self, path: str, harm: str) -> Iterator[RottenFiles]:
+        """This flash with one file gone bad, in each of several ways."""
+        if harm == "unreadable":
+            yield RottenFiles(self.kept, [path] if path in self.kept else [])
+            return
+        content = self.kept.get(path, b"")
+        for at in range(len(content)):
+            flipped = content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
+            yield RottenFiles({**self.kept, path: flipped})
+
+
+def test_a_higher_first_number_is_followed_and_a_lower_one_is_not() -> None:
+    files = MemoryFiles()
+    for first, expected in ((1, 1), (1000, 1000), (1000, 1004), (7, 1008)):
+        clock = ManualClock()
+        ledger = open_ledger(files, clock, first=first)
+        clock.at += 1000
+        assert ledger.take() == expected
+
+
+def test_a_later_start_begins_with_one_block_not_with_a_quota() -> None:
+    fresh = open_ledger(MemoryFiles(), first=1000, quota=16)
+    assert [fresh.take() for _ in range(5)] == [1000, 1001, 1002, 1003, None]
+    files = MemoryFiles()
+    open_ledger(files, quota=16)
+    jumped = open_ledger(files, first=1000, quota=16)
+    assert [jumped.take() for _ in range(5)] == [1000, 1001, 1002, 1003, None]
+
+
+def test_a_fresh_bundle_repairs_two_damaged_copies_and_the_old_one_does_not() -> None:
+    files = MemoryFiles()
+    open_ledger(files).take()
+    files.kept.update({"ledger.0": b"?", "ledger.1": b"?"})
+    with pytest.raises(StorageError, match="both copies"):
+        open_ledger(files)
+    assert open_ledger(files, first=500).take() == 500
+    files.kept.update({"ledger.0": b"?", "ledger.1": b"?"})
+    with pytest.raises(StorageError, match="both copies"):
+        open_ledger(files, first=500)
+
+
+def test_a_ledger_that_was_removed_is_not_begun_again() -> None:
+    files = MemoryFiles()
+    open_ledger(files).take()
+    del files.kept["ledger.0"], files.kept["ledger.1"]
+    with pytest.raises(StorageError, match="the ledger is gone"):
+        open_ledger(files)
+    assert open_ledger(files, first=500).take() == 500
+
+
 class PowerCut(BaseException):
     """The power is gone."""
 
@@ -164,7 +278,7 @@ def test_only_a_sleep_that_ran_its_course_counts_as_time(woke: bool, expected: i
 
 
 def test_a_full_flash_gives_no_number_and_keeps_the_tokens() -> None:
-    files = FullFiles(100)
+    files = FullFiles(120)
     ledger = open_ledger(files, block=1, quota=2)
     files.kept["other"] = b"x" * 60
     with pytest.raises(OSError):
