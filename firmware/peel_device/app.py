@@ -127,8 +127,9 @@ class App:
         if self._config.sleep != "none" and self._may_sleep():
             self._sleep(left)
             return
-        if len(self.outbox):
-            left = min(left, max(1, self.link.retry_in()))
+        retry = self.link.retry_in()
+        if len(self.outbox) and retry:
+            left = min(left, retry)
         self._board.pause(min(left, _STEP_MS))
 
     def _may_sleep(self) -> bool:

@@ -75,9 +75,10 @@ class Link:
         try:
             while len(outbox) and self._ready(birth):
                 frames = outbox.oldest(FRAMES_PER_MESSAGE)
-                if frames:
-                    self._publish(frames)
-                    outbox.remove([number for number, _ in frames])
+                if not frames:
+                    break  # what waits cannot be read now
+                self._publish(frames)
+                outbox.remove([number for number, _ in frames])
                 sent += len(frames)
         except _FAULTS as fault:
             self._fail(fault)

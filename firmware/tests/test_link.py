@@ -82,6 +82,33 @@ def test_without_a_broker_nothing_is_lost_and_attempts_back_off() -> None:
     assert link.faults == faults, "no attempt before its time"
 
 
+def test_frames_that_cannot_be_read_do_not_hold_the_link_up(broker: Broker, inbox: Inbox) -> None:
+    files = UnreadableFiles()
+    outbox = Outbox(files, "out", 100)
+    outbox.start()
+    for number in range(1, 12):
+        outbox.put(number, frame(number))
+    files.below = 10
+    link = make_link(broker.port)
+    assert link.drain(outbox, BIRTH) == 2
+    assert (len(outbox), link.faults) == (9, 0)
+    files.below = 0
+    assert link.drain(outbox, BIRTH) == 9
+    assert inbox.frames(11) == [frame(number) for number in (10, 11, *range(1, 10))]
+
+
+class UnreadableFiles(MemoryFiles):
+    """Frames below a number cannot be read."""
+
+    below = 0
+
+    def read(self, path: str) -> bytes | None:
+        name = path.rpartition("/")[2]
+        if len(name) == 12 and int(name, 16) < self.below:
+            raise OSError(5, "cannot be read")
+        return super().read(path)
+
+
 def test_a_broker_that_never_acknowledges_costs_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_module, "TIMEOUT_MS", 200)
     with socket.create_server(("127.0.0.1", 0)) as silent:

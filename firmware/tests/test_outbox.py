@@ -110,11 +110,68 @@ def test_foreign_files_are_left_alone() -> None:
     assert {"out/notes.txt", "out/xyzxyzxyzxyz"} <= set(files.kept)
 
 
-def test_a_frame_that_goes_bad_on_flash_is_skipped() -> None:
+@pytest.mark.parametrize("reboot", [False, True])
+def test_a_frame_that_goes_bad_on_flash_is_dropped_and_counted_once(reboot: bool) -> None:
+    files = WitnessFiles()
+    outbox = open_outbox(files)
+    for number in (1, 2, 3):
+        outbox.put(number, frame(number))
+    files.kept["out/000000000002"] = b"rotten"
+
+    def next_boot_counts_one(state: MemoryFiles) -> None:
+        cut = open_outbox(state)
+        assert contents(cut) == {1: frame(1), 3: frame(3)}
+        assert cut.dropped == 1
+
+    files.witness = next_boot_counts_one
+    if reboot:
+        outbox = open_outbox(files)
+    assert outbox.oldest(8) == [(1, frame(1)), (3, frame(3))]
+    assert (len(outbox), outbox.dropped) == (2, 1)
+    assert files.cuts > 50
+
+
+class MoodyFiles(MemoryFiles):
+    """Some files cannot be read while `moody` names them."""
+
+    moody: tuple[str, ...] = ()
+
+    def read(self, path: str) -> bytes | None:
+        if path in self.moody:
+            raise OSError(5, "cannot be read")
+        return super().read(path)
+
+
+@pytest.mark.parametrize("reboot", [False, True])
+def test_a_frame_that_cannot_be_read_waits_for_a_better_round(reboot: bool) -> None:
+    files = MoodyFiles()
+    outbox = open_outbox(files)
+    for number in (1, 2, 3):
+        outbox.put(number, frame(number))
+    files.moody = ("out/000000000001", "out/000000000002")
+    if reboot:
+        outbox = open_outbox(files)
+    assert outbox.oldest(2) == [(3, frame(3))], "the others do not wait for it"
+    assert (len(outbox), outbox.dropped) == (3, 0)
+    files.moody = ()
+    assert list(contents(outbox)) == [1, 2, 3]
+
+
+def test_a_lost_count_of_drops_stops_nobody() -> None:
     files = MemoryFiles()
+    open_outbox(files).put(1, frame(1))
+    files.kept.update({"out/drops.0": b"?", "out/drops.1": b"?"})
+    outbox = open_outbox(files)
+    assert (list(contents(outbox)), outbox.dropped) == ([1], 0)
+    assert open_outbox(files).dropped == 0
+
+
+def test_on_a_full_flash_a_drop_is_counted_even_if_counting_takes_room() -> None:
+    files = FullFiles(230)
     outbox = open_outbox(files)
     outbox.put(1, frame(1))
-    outbox.put(2, frame(2))
-    files.kept["out/000000000001"] = b"rotten"
-    assert outbox.oldest(8) == [(2, frame(2))]
-    assert len(outbox) == 1
+    del files.kept["out/drops.0"], files.kept["out/drops.1"]
+    files.kept["other"] = b"x" * (230 - len(files.kept["out/000000000001"]))
+    assert outbox.make_room()
+    assert not outbox.make_room()
+    assert open_outbox(files).dropped == 1
