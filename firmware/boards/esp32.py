@@ -63,10 +63,13 @@ class Board:
         time.sleep_ms(milliseconds)
 
     def light_sleep(self, milliseconds: int) -> None:
-        """Sleep with RAM kept."""
+        """Sleep with RAM kept. A wake before its time sleeps on; the clock is read once a turn, lest time run out between."""
         end = self.clock.now() + milliseconds
-        while self.clock.now() < end:
-            machine.lightsleep(end - self.clock.now())
+        while True:
+            left = end - self.clock.now()
+            if left <= 0:
+                return
+            machine.lightsleep(left)
 
     def deep_sleep(self, milliseconds: int) -> None:
         """Sleep, then boot."""

@@ -15,13 +15,14 @@ from peel_device.sampling import Sampler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from peel_device.config import Config
     from peel_device.interfaces import Board, Core, Files
 
 FRAME_MAX = 16 + 4 + 205 + 8  # bytes, at width 1024
 AWAKE_MS = 30000  # before sleep, how long to try to empty the outbox
+NO_SPACE = 28  # ENOSPC, which MicroPython's errno does not name
 _STEP_MS = 200
 
 
@@ -54,9 +55,9 @@ class App:
     def start(self) -> None:
         """Bring everything up. Nothing is reported unless all of it succeeds."""
         config, profile = self._config, self._config.profile
-        self.ledger.start(config.first_number, self._board.woke_from_sleep())
-        self._entropy.start(config.seed.reveal(), self.ledger.next_number)
-        self.outbox.start()
+        self.outbox.start()  # first: on a full flash its frames make room for what cannot wait
+        self._with_room(lambda: self.ledger.start(config.first_number, self._board.woke_from_sleep()))
+        self._with_room(lambda: self._entropy.start(config.seed.reveal(), self.ledger.next_number))
         # The rule is computed here and never read from anywhere, so what the frame says is what the coin was tossed
         # with.
         rule = self._core.rule(profile.epsilon_q20, 2 if profile.mechanism == HARMONY else profile.k)
@@ -98,13 +99,22 @@ class App:
             print("peel: report lost, the flash took no more (%r)" % error)
 
     def _store(self, now: int, readings: list[int]) -> None:
-        number = self.ledger.take()
+        number = self._with_room(self.ledger.take)
         if number is None:
             self.throttled += 1
             self._due = now + self.ledger.wait()
             return
         size = self._core.encode(self._buffer, self._encoder, self._entropy.drbg, number, readings)
         self.outbox.put(number, bytes(self._buffer[:size]))
+
+    def _with_room(self, action: "Callable[[], Any]") -> "Any":
+        """Do what writes to flash; while that is full, drop the oldest frame (counted) and do it again."""
+        while True:
+            try:
+                return action()
+            except OSError as error:
+                if error.errno != NO_SPACE or not self.outbox.make_room():
+                    raise
 
     def birth(self) -> "dict[str, Any]":
         """What the device says of itself when it connects. Counts only: nothing here depends on a reading's value."""

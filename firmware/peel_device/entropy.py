@@ -39,6 +39,7 @@ class Entropy:
 
         `first_seed` comes with the bundle and counts until a seed of the device's own is stored.
         """
+        self.bits, self.refused = 0, []  # it may be called again after a fault
         self._feed("stored seed", self._stored_seed() or first_seed, SEED_BYTES * 8)
         for name, collect, count, bits in self._board.sources():
             self._feed(name, collect(count), bits)

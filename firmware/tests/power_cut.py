@@ -71,11 +71,11 @@ class FullFiles(MemoryFiles):
 
     def __init__(self, room: int) -> None:
         super().__init__()
-        self._room = room
+        self.room = room
 
     def write(self, path: str, data: bytes) -> None:
         used = sum(len(content) for name, content in self.kept.items() if name != path)
-        if used + len(data) > self._room:
+        if used + len(data) > self.room:
             raise OSError(28, "no space")
         super().write(path, data)
 

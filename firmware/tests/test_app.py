@@ -14,7 +14,7 @@ from host_board import HostBoard, bundle
 from peel_device.app import App
 from peel_device.config import Config
 from peel_tools.broker import Broker, free_port
-from power_cut import MemoryFiles
+from power_cut import FullFiles, MemoryFiles
 
 SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
 WIDTH = 48
@@ -107,6 +107,45 @@ class CountingFiles(MemoryFiles):
             self.kept[path] = data[: len(data) // 2]
             raise PowerCut
         self._left -= 1
+        super().write(path, data)
+
+
+def test_a_full_flash_boots_and_reports_by_dropping_the_oldest(core: ModuleType) -> None:
+    files = FullFiles(100_000)
+    away = make_app(core, free_port(), files, outbox=500)
+    for _ in range(40):
+        away.report()
+    for name in [name for name in files.kept if "seed" in name or "ledger" in name]:
+        if name.endswith(".0"):
+            del files.kept[name]  # so that the next write of each needs new room
+    files.room = sum(len(content) for content in files.kept.values())
+
+    booted = make_app(core, free_port(), files, outbox=500)
+    assert 0 < booted.outbox.dropped < 10
+    for _ in range(70):
+        booted.report()
+    assert booted.lost == 0
+    assert len(booted.outbox) + booted.outbox.dropped == 110
+
+
+def test_a_fault_of_the_flash_that_is_not_want_of_room_drops_nothing(core: ModuleType) -> None:
+    files = BrokenFiles()
+    make_app(core, free_port(), files).report()
+    files.broken = True
+    with pytest.raises(OSError):
+        make_app(core, free_port(), files)
+    files.broken = False
+    assert len(make_app(core, free_port(), files).outbox) == 1
+
+
+class BrokenFiles(MemoryFiles):
+    """A flash that takes nothing any more."""
+
+    broken = False
+
+    def write(self, path: str, data: bytes) -> None:
+        if self.broken:
+            raise OSError(5, "input/output error")
         super().write(path, data)
 
 
