@@ -35,9 +35,10 @@ def first_crossing(profile: Any, counts: npt.NDArray[np.int64]) -> int:
     return int(np.argmax(past)) + 1 if past.any() else len(counts) + 1
 
 
-def test_a_silent_device_has_wealth_one(profiles: Makers) -> None:
+def test_a_silent_device_has_what_its_process_begins_with(profiles: Makers) -> None:
     for profile in (profiles[0](4), profiles[1](5)):
-        assert eprocess.log_wealth(profile, np.zeros((3, profile.k, 6), np.int64)) == pytest.approx(np.zeros(3))
+        wealth = np.exp(eprocess.log_wealth(profile, np.zeros((3, profile.k, 6), np.int64)))
+        assert wealth == pytest.approx(np.full(3, 7 / 8 if profile.mechanism == "harmony" else 1))
 
 
 @pytest.mark.parametrize(("share", "most"), [(1.0, 60), (0.95, 160), (0.88, 400), (0.82, 1300)])
@@ -117,6 +118,34 @@ def test_gaps_that_are_always_the_same_attribute(profiles: Makers) -> None:
     assert eprocess.crossed(profile, counts, ALPHA).tolist() == [True, False]
 
 
+def test_late_reports_that_are_always_the_same_attribute(profiles: Makers) -> None:
+    """What was settled as missing, evenly, and comes after all, but only where it suits the device."""
+    profile = profiles[0](16)
+    counts = np.zeros((2, 16, 6), np.int64)
+    counts[:, :, 5] = 12
+    counts[0, 5, :2] = 6
+    counts[1, :, :2] = 1
+    assert eprocess.crossed(profile, counts, ALPHA).tolist() == [True, False]
+    assert eprocess.strongest(profile, counts[0]) == eprocess.Bet(
+        "late reports: too many", 5, 12, 12, pytest.approx(1 / 16)
+    )
+
+
+def test_honest_loss_that_comes_late_is_exposed_with_probability_alpha_at_most(profiles: Makers) -> None:
+    """Each missing number's attribute is counted twice, as a gap and when it comes late: the processes share alpha, not their bets."""
+    rng = np.random.default_rng(12)
+    profile = profiles[0](4)
+    exposed = 0
+    for _ in range(300):
+        counts = np.zeros((2000, 4, 6), np.int64)
+        for j, mine in enumerate(np.eye(4, dtype=bool)[rng.integers(0, 4, 2000)].T):
+            plus = rng.random(2000) < 0.5
+            counts[:, j, 5] = np.cumsum(mine)
+            counts[:, j, 0], counts[:, j, 1] = np.cumsum(mine & plus), np.cumsum(mine & ~plus)
+        exposed += bool(eprocess.crossed(profile, counts, 0.05).any())
+    assert exposed <= 0.05 * 300
+
+
 def test_krr_at_its_bounds_and_beyond(profiles: Makers) -> None:
     rng = np.random.default_rng(4)
     profile = profiles[1](4)
@@ -139,6 +168,7 @@ def test_the_shortcut_agrees_with_the_whole_sum(profiles: Makers) -> None:
     rng = np.random.default_rng(9)
     profile = profiles[0](4)
     counts = rng.integers(0, 60, (2000, 4, 6))
+    counts[..., 4] = (counts[..., 0] + counts[..., 1]) * rng.random((2000, 4))  # the rest is late
     whole = eprocess.log_wealth(profile, counts) >= LIMIT
     assert (eprocess.crossed(profile, counts, ALPHA) == whole).all()
     assert 0 < whole.sum() < 2000

@@ -98,6 +98,23 @@ def test_a_device_that_hides_one_attribute_is_betrayed_by_its_gaps(
     assert recount(lab.store, lab).agrees
 
 
+@pytest.mark.parametrize(("first", "step"), [(1, 40), (1201, 1)], ids=["gaps filled", "below the first"])
+def test_a_device_that_delivers_late_what_suits_it(
+    make_lab: Callable[..., Any], profiles: Makers, first: int, step: int
+) -> None:
+    """Its numbers were settled as missing, evenly, or never expected; then come those of attribute 3, and no others."""
+    lab = make_lab(profiles[0](16))
+    lab.send(lab.frames(1, range(first, first + 40 * step, step)))
+    numbers = np.arange(2, 1201)
+    index = index_many(lab.profiles[0], np.ones(len(numbers)), np.repeat(lab.index[:1], len(numbers), axis=0), numbers)
+    wanted = [int(number) for number in numbers[index == 3] if number % 40 != 1]
+    verdicts = [next(iter(lab.send(lab.frames(1, [number])))) for number in wanted[:12]]
+    assert verdicts[0] == "accepted" and "statistics" in verdicts
+    bet = lab.store.exposures(STATISTICS)[0].evidence["bet"]
+    assert (bet["name"], bet["index"]) == ("late reports: too many", 3)
+    assert recount(lab.store, lab).agrees
+
+
 def test_honest_loss_reordering_and_late_delivery_expose_nobody(make_lab: Callable[..., Any], profiles: Makers) -> None:
     rng = np.random.default_rng(6)
     lab = make_lab(profiles[0](16), devices=20)
@@ -128,9 +145,7 @@ def test_gaps_know_the_attribute_of_what_never_came(lab: Any) -> None:
     expected = index_many(lab.profiles[0], np.ones(10), np.repeat(lab.index[:1], 10, axis=0), np.arange(11, 21))
     assert gaps.index.tolist() == expected.tolist()
     fresh = lab.store.evidence().counts[:, 4].sum()
-    assert lab.send(lab.frames(1, [15])) == {
-        "accepted": 1
-    }  # late, and still welcome, but its attribute was known by then
+    assert lab.send(lab.frames(1, [15])) == {"accepted": 1}  # late, and still welcome; its attribute is counted apart
     assert lab.store.evidence().counts[:, 4].sum() == fresh
     assert recount(lab.store, lab).agrees
 
