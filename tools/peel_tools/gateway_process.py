@@ -41,16 +41,16 @@ class GatewayProcess:
     def __init__(
         self, *, fleet: Path, folder: Path, broker_port: int, settings: Mapping[str, object] | None = None
     ) -> None:
-        self.store_path = folder / "peel.sqlite"
         self.log_path = folder / "gateway.log"
         self._settings: dict[str, object] = {
             "fleet_folder": fleet,
-            "store_path": self.store_path,
+            "store_path": folder / "peel.sqlite",
             "mqtt_port": broker_port,
             "http_port": free_port(),
             "mqtt_backoff_seconds": 1.0,
             **(settings or {}),
         }
+        self.store_path = Path(str(self._settings["store_path"]))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -174,6 +175,22 @@ class Field:
     def accepted(self, gateway: Gateway) -> int:
         """Reports that count."""
         return self.counts(gateway).verdicts[Verdict.ACCEPTED]
+
+    def audit(self, gateway: Gateway, published: Sequence[tuple[str, bytes]]) -> None:
+        """A stopped gateway's log has just these reports, all accepted, and every number it publishes follows from the log."""
+        assert gateway.pid is None, "stop it first"
+        recount = gateway.command("recount")
+        assert recount.returncode == 0, recount.stdout + recount.stderr
+        log = sqlite3.connect(f"{gateway.store_path.as_uri()}?mode=ro", uri=True)
+        try:
+            rows = log.execute("SELECT device, number, verdict FROM log ORDER BY device, number").fetchall()
+        finally:
+            log.close()
+        sent = [
+            (int.from_bytes(frame[6:10], "little"), int.from_bytes(frame[10:16], "little")) for _, frame in published
+        ]
+        assert rows == [(device, number, Verdict.ACCEPTED) for device, number in sorted(sent)]
+        assert self.accepted(gateway) == len(published)
 
     def wait_accepted(self, gateway: Gateway, count: int, seconds: float = 30.0) -> None:
         """Wait until exactly this many reports count, and fail if it becomes more."""

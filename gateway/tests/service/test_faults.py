@@ -1,4 +1,4 @@
-"""Worse than bad input: full disk, locked and damaged database, jumping clock, closed doors."""
+"""Worse than bad input: full disk, locked and damaged database, closed doors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from peel_gateway.verdict import Verdict
+WARM_UP_IDS = 60_000
+NEW_IDS = 100_000
 
 
 @pytest.fixture
@@ -22,13 +23,23 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = (
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=False).returncode == 0
-    )
-    if not mounted:
-        pytest.skip("cannot mount a small file system here (needs root)")
+    if not _as_root("mount", "-t", "tmpfs", "-o", f"size=1m,uid={os.getuid()}", "tmpfs", str(folder)):
+        said = "cannot mount a small file system here (needs root, or sudo without a password)"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
     yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    assert _as_root("umount", "-l", str(folder))
+
+
+def _as_root(*command: str) -> bool:
+    """Run a command, through sudo if we are not root; whether it went well."""
+    sudo = ["sudo", "-n"] if os.getuid() and shutil.which("sudo") else []
+    return subprocess.run([*sudo, *command], check=False, capture_output=True).returncode == 0
+
+
+def _enlarge(folder: Path) -> None:
+    assert _as_root("mount", "-o", "remount,size=64m", str(folder))
 
 
 def _fill(folder: Path) -> Path:
@@ -42,10 +53,11 @@ def _fill(folder: Path) -> Path:
 
 def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Any, small_disk: Path) -> None:
     gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
-    field.publish(field.reports(100))
+    sent = field.reports(3100)
+    field.publish(sent[:100])
     field.wait_accepted(gateway, 100)
     ballast = _fill(small_disk)
-    field.publish(field.reports(3000))
+    field.publish(sent[100:])
     gateway.wait_for(lambda: gateway.summary()["health"])
     with pytest.raises(urllib.error.HTTPError) as refused:
         gateway.get("/healthz")
@@ -54,31 +66,36 @@ def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Any, sm
     assert gateway.summary()["totals"]["accepted"] < 3100
 
     ballast.unlink()
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    _enlarge(small_disk)
     field.wait_accepted(gateway, 3100)
     assert gateway.get("/healthz") == {"status": "ok", "causes": []}
     assert gateway.stop() == 0
+    field.audit(gateway, sent)
 
 
 def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Any, small_disk: Path) -> None:
     gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
     ballast = _fill(small_disk)
-    field.publish(field.reports(3000))
+    sent = field.reports(3000)
+    field.publish(sent)
     gateway.wait_for(lambda: gateway.summary()["health"])
     assert gateway.stop() == 6
     ballast.unlink()
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    _enlarge(small_disk)
     gateway.begin()
     field.wait_accepted(gateway, 3000)
+    assert gateway.stop() == 0
+    field.audit(gateway, sent)
 
 
 def test_a_locked_database_is_waited_for(field: Any) -> None:
     gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
-    field.publish(field.reports(50))
+    sent = field.reports(100)
+    field.publish(sent[:50])
     field.wait_accepted(gateway, 50)
     holder = sqlite3.connect(gateway.store_path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    field.publish(field.reports(50))
+    field.publish(sent[50:])
     gateway.wait_for(lambda: any("StoreLocked" in cause for cause in gateway.summary()["health"]))
     assert gateway.summary()["totals"]["accepted"] == 50
     assert 'peel_store_failures_total{kind="StoreLocked"}' in gateway.fetch("/metrics")
@@ -86,6 +103,8 @@ def test_a_locked_database_is_waited_for(field: Any) -> None:
     holder.close()
     field.wait_accepted(gateway, 100)
     assert gateway.summary()["health"] == []
+    assert gateway.stop() == 0
+    field.audit(gateway, sent)
 
 
 def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
@@ -93,7 +112,8 @@ def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
     gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
     holder = sqlite3.connect(gateway.store_path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    field.publish(field.reports(80))
+    sent = field.reports(120)
+    field.publish(sent[:80])
     gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 80 and gateway.summary()["health"])
     field.broker.stop()
     field.broker.start()
@@ -101,12 +121,11 @@ def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
     holder.execute("ROLLBACK")
     holder.close()
     field.wait_accepted(gateway, 80)
-    field.publish(field.reports(40))
+    field.publish(sent[80:])
     field.wait_accepted(gateway, 120)
     assert gateway.stop() == 0
-    counts = field.counts(gateway)
-    assert counts.verdicts[Verdict.ACCEPTED] == 120
-    assert counts.exposed == 0
+    field.audit(gateway, sent)
+    assert field.counts(gateway).exposed == 0
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
@@ -117,20 +136,21 @@ def test_a_long_lock_keeps_the_memory_bounded(field: Any, protocol: str) -> None
     gateway = field.gateway(mqtt_protocol=protocol, **settings).begin()
     holder = sqlite3.connect(gateway.store_path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    field.publish(field.reports(300))
+    sent = field.reports(300)
+    field.publish(sent)
     gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == window)
-    _watch_pending(gateway, 12, most=window)
+    _watch_pending(gateway, 9, most=window)  # the broker's patience is 1.5 times the keep-alive
     if protocol == "5":
         assert "peel_broker_connections_total 1.0" in gateway.fetch("/metrics")
     for _ in range(3):
         field.broker.stop()
         field.broker.start()
-        _watch_pending(gateway, 1.5, most=2 * window)
+        _watch_pending(gateway, 1, most=2 * window)
     holder.execute("ROLLBACK")
     holder.close()
     field.wait_accepted(gateway, 300)
     assert gateway.stop() == 0
-    assert gateway.command("recount").returncode == 0
+    field.audit(gateway, sent)
 
 
 def _watch_pending(gateway: Any, seconds: float, *, most: int) -> None:
@@ -180,30 +200,6 @@ def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(fiel
     field.wait_accepted(gateway, 500)
 
 
-@pytest.mark.skipif(shutil.which("faketime") is None and not os.environ.get("CI"), reason="needs faketime")
-@pytest.mark.parametrize("jump", ["-90d", "+90d"])
-def test_a_jumping_clock(field: Any, jump: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wall clock of the running gateway jumps, jumps back, and is wrong at a restart: honest reports are accepted."""
-    clock = field.folder / "clock"
-    clock.write_text("+0d")
-    with monkeypatch.context() as patch:
-        patch.setenv("LD_PRELOAD", str(next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))))
-        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(clock))
-        patch.setenv("FAKETIME_NO_CACHE", "1")
-        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        gateway = field.gateway().begin()
-        for step, offset in enumerate(["+0d", jump, "+0d", jump], start=1):
-            clock.write_text(offset)
-            field.publish(field.reports(100))
-            field.wait_accepted(gateway, 100 * step)
-        assert gateway.stop() == 0
-        gateway.begin()
-    field.publish(field.reports(100))
-    field.wait_accepted(gateway, 500)
-    totals = gateway.summary()["totals"]
-    assert (totals["exposed"], totals["verdicts"]["redelivered"]) == (0, 0)
-
-
 def test_a_key_that_others_can_read_keeps_it_from_starting(field: Any) -> None:
     (field.fleet.folder / "master.key").chmod(0o644)
     gateway = field.gateway()
@@ -234,28 +230,33 @@ def test_a_wrong_setting_keeps_it_from_starting(field: Any) -> None:
     assert "PEEL_GATEWAY_MQTT_WINDOW: must be between 1 and 65,535" in gateway.log_tail()
 
 
-def test_a_million_unknown_devices_leave_memory_flat(make_field: Callable[..., Any]) -> None:
-    """Frames of ids that nobody registered, as many as fit into large messages; the quarantine is bounded."""
+def test_unknown_devices_leave_memory_flat(make_field: Callable[..., Any]) -> None:
+    """Frames of ids that nobody registered, as many as fit into large messages; the quarantine is bounded.
+
+    Once buffers have their size and the quarantine is full, as many new ids again must cost nothing.
+    """
     field = make_field(persistent=False)
     gateway = field.gateway(quarantine_pieces=1000, quarantine_bytes=200_000).begin()
     (_, frame), *_ = field.reports(1)
+    heard = 0
 
-    def flood(start: int, count: int) -> None:
+    def flood(count: int) -> int:
+        """Send frames of so many new ids; return the memory in use once they are all refused."""
+        nonlocal heard
         payloads = []
-        for first in range(start, start + count, 5000):
+        for first in range(1000 + heard, 1000 + heard + count, 5000):
             frames = (frame[:6] + device.to_bytes(4, "little") + frame[10:] for device in range(first, first + 5000))
             payloads.append((field.topic(1), b"".join(frames)))
         field.publish(payloads)
-        gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["device"] >= start - 1000 + count, 240)
+        heard += count
+        gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["device"] == heard, 120)
+        return _resident(gateway.pid)
 
-    flood(1000, 100_000)
-    before = _resident(gateway.pid)
-    flood(101_000, 900_000)
-    assert _resident(gateway.pid) < before + 64 * 2**20
+    _, half, whole = flood(WARM_UP_IDS), flood(NEW_IDS), flood(NEW_IDS)
+    assert whole - half <= 8 * 2**20
     totals = gateway.summary()["totals"]
-    assert totals["verdicts"]["device"] == 1_000_000
     assert totals["quarantined"] <= 1000
-    assert totals["dropped"]["device"] == 1_000_000 - totals["quarantined"]
+    assert totals["dropped"]["device"] == heard - totals["quarantined"]
     assert gateway.stop() == 0
 
 
