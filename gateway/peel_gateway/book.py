@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 STATE_COLUMNS = (
     "first_number", "first_tick", "last_number", "settled", "low_water",
-    "sealed", "cause", "cause_time", "withdrawn", "first_received", "last_received",
+    "sealed", "cause", "cause_time", "withdrawn", "first_received", "last_received", "quota", "period",
 )  # fmt: skip
 
 

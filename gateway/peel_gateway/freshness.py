@@ -7,7 +7,7 @@ import enum
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RATE_SLACK", "SAVED_PERIODS", "Repeat", "last_allowed", "repeats"]
+__all__ = ["RATE_SLACK", "SAVED_PERIODS", "Repeat", "last_allowed", "rebased", "repeats"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -52,6 +52,15 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
     earned = np.floor(RATE_SLACK * quota * np.maximum(elapsed, 0).astype(np.float64) / (1000.0 * period))
     earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)
     return np.asarray(np.minimum(first_number + allowance + SAVED_PERIODS * quota + earned, _NUMBER_MAX))
+
+
+def rebased(first_number: Ints, elapsed: Ints, old: tuple[Ints, Ints], new: tuple[Ints, Ints]) -> Ints:
+    """References for buckets whose (quota, period) changes now: nothing that could be reached until now is taken away.
+
+    When the device itself changed is not known, so the time until now counts at the better rate.
+    """
+    reached = [last_allowed(first_number, elapsed, *rate, allowance=0) for rate in (old, new)]
+    return np.asarray(np.maximum(*reached) - SAVED_PERIODS * new[0])
 
 
 def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: Ints) -> Ints:

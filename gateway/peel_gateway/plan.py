@@ -143,6 +143,22 @@ class _Planner:
         self.states["first_number"][new] = lowest[new]
         self.states["first_tick"][new] = self.moment.tick
         self.states["settled"][new] = lowest[new] - 1
+        if not self.moment.behind:  # else nobody knows for how long the old quota was in force
+            self._follow_quota()
+
+    def _follow_quota(self) -> None:
+        """Fill the buckets of devices whose profile has changed by the new quota, from now on."""
+        states, (quota, period) = self.states, self.book.profile_columns(self.heard)
+        differs = (states["quota"] != quota) | (states["period"] != period)
+        changed = np.flatnonzero(differs & (states["quota"] != 0))
+        states["first_number"][changed] = freshness.rebased(
+            states["first_number"][changed],
+            self.moment.tick - states["first_tick"][changed],
+            (states["quota"][changed], states["period"][changed]),
+            (quota[changed], period[changed]),
+        )
+        states["first_tick"][changed] = self.moment.tick
+        states["quota"], states["period"] = quota, period
 
     # ---- freshness ----
 
@@ -172,7 +188,7 @@ class _Planner:
 
         A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch.
         """
-        quota, period = self.book.profile_columns(self.heard)
+        quota, period = self.states["quota"], self.states["period"]
         allowance = self.policy.number_allowance
         first, ones = self.states["first_number"], np.ones(len(self.heard), np.int64)
         since_contact = freshness.last_allowed(

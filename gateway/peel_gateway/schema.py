@@ -152,5 +152,11 @@ INSERT INTO meta SELECT 'seen', value FROM meta WHERE key = 'wall';
 INSERT INTO meta VALUES ('boot', 0), ('steady', 0), ('behind', 0), ('stepped', 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSION_4 = """
+-- The quota that a device's token bucket is filled by; 0 where it is not known yet.
+ALTER TABLE device ADD COLUMN quota INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN period INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 VERSION = len(MIGRATIONS)

@@ -42,7 +42,7 @@ Ints = npt.NDArray[np.int64]
 
 DEVICE_COLUMNS = (
     "device", "first_number", "first_tick", "last_number", "settled", "low_water",
-    "sealed", "cause", "cause_time", "withdrawn", "first_received", "last_received",
+    "sealed", "cause", "cause_time", "withdrawn", "first_received", "last_received", "quota", "period",
 )  # fmt: skip
 
 REPORTS_SQL = """
@@ -235,7 +235,7 @@ class SqliteTransaction(Transaction):
     def _put_devices(self, devices: DeviceTable) -> None:
         marks = ", ".join("?" * len(DEVICE_COLUMNS))
         self._connection.executemany(
-            f"INSERT OR REPLACE INTO device VALUES ({marks})",  # noqa: S608
+            f"INSERT OR REPLACE INTO device ({', '.join(DEVICE_COLUMNS)}) VALUES ({marks})",  # noqa: S608
             _rows(*(getattr(devices, name) for name in DEVICE_COLUMNS)),
         )
 

@@ -108,9 +108,9 @@ class DeviceTable:
 
     device: Ints
     first_number: Ints
-    """Reference of the token bucket: the first number seen."""
+    """Reference of the token bucket: the first number seen, or what could be reached when the quota last changed."""
     first_tick: Ints
-    """Gateway ticks (milliseconds that never run backwards) at first contact."""
+    """Gateway ticks (milliseconds that never run backwards) at that moment."""
     last_number: Ints
     """Largest number in the log."""
     settled: Ints
@@ -128,6 +128,10 @@ class DeviceTable:
     last_received: Ints
     """Unix milliseconds of the last logged report."""
     first_received: Ints
+    quota: Ints
+    """Numbers per period that the bucket has been filled by since; 0 where nobody noted it."""
+    period: Ints
+    """Seconds."""
 
     def __len__(self) -> int:
         return len(self.device)

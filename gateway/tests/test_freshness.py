@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peel_core import Keyring
 from peel_gateway.clock import DOUBT, Moment, Reading, advance
 from peel_gateway.freshness import Repeat, last_allowed, repeats
 from peel_gateway.gaps import LIMIT, missing, settle_to
@@ -201,6 +203,33 @@ def test_an_enrolment_is_not_forgotten_when_the_clock_is_set_back(
     assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
     lab.skew = -lab.now
     assert lab.send(lab.frames(1, [5_000_000])) == {"accepted": 1}
+
+
+@pytest.mark.parametrize(("old", "new"), [(600, 6), (6, 600)])
+def test_a_changed_quota_holds_from_the_change_on(
+    make_lab: Callable[..., Any], profiles: Makers, old: int, new: int
+) -> None:
+    """What a device took under its old profile is not judged by the new one, in either direction; from then on the new quota holds."""
+    lab = make_lab(profiles[0](4, quota=old, name="old"), profiles[0](4, quota=new, name="new"), devices=1)
+    lab.engine = lab.make_engine(number_allowance=0)
+    assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
+    lab.now += DAY
+    number = DAY * old // 60
+    assert lab.send(lab.frames(1, [number])) == {"accepted": 1}
+    lab.profile_of = 1 - lab.profile_of
+    lab.keyring = Keyring(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
+    lab.engine.load(lab)
+    lab.now += DAY  # the device changed with the fleet, and was away for a day
+    number += DAY * new // 60
+    assert lab.send(lab.frames(1, [number])) == {"accepted": 1}
+    lab.now += DAY
+    lab.reopen()
+    lab.engine = lab.make_engine(number_allowance=0)
+    number += DAY * new // 60
+    assert lab.send(lab.frames(1, [number])) == {"accepted": 1}
+    granted = 2 * DAY * max(old, new) // 60 + DAY * new // 60
+    assert lab.send(lab.frames(1, [round(1.1 * granted) + 2 * max(old, new) + 100])) == {"flood": 1}
+    assert recount(lab.store, lab).agrees
 
 
 def test_an_old_report_delivered_first_does_not_make_its_device_look_fast(
