@@ -58,6 +58,10 @@ class Board:
         if self._watchdog is not None:
             self._watchdog.feed()
 
+    def feed_for(self, milliseconds: int) -> None:
+        """Nothing here lasts as long as this watchdog, so one meal will do."""
+        self.feed()
+
     def pause(self, milliseconds: int) -> None:
         """Wait a little."""
         time.sleep_ms(milliseconds)
@@ -93,8 +97,8 @@ class Board:
             self._station = Station()
         self._station.join(wifi, self)
         if mqtt.tls:
-            set_clock()
-        return tcp.connect(mqtt)
+            set_clock(self)
+        return tcp.connect(mqtt, self)
 
     def hang_up(self) -> None:
         """Switch the radio off."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Source, Wire
 
 WATCHDOG_MS = 8300  # the RP2040's counter allows no more than 8388
+MEAL_MS = 2000
 LIGHT_SLEEP_MAX_MS = 4000000  # machine.lightsleep refuses 2^32 microseconds and more
 LINK_UART, LINK_TX, LINK_RX, LINK_BAUD = 1, 4, 5, 115200
 TEMPERATURE_CHANNEL = 4
@@ -56,6 +57,8 @@ class Board:
         self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
         self._led = self._status_pin()
         self._watchdog: "machine.WDT | None" = None
+        self._feeder: "machine.Timer | None" = None
+        self._meals = 0
         self._uart: "machine.UART | None" = None
 
     def _status_pin(self) -> "machine.Pin":
@@ -90,6 +93,21 @@ class Board:
         """Tell the watchdog that all is well."""
         if self._watchdog is not None:
             self._watchdog.feed()
+
+    def feed_for(self, milliseconds: int) -> None:
+        """Let a timer feed the watchdog, at most so long; 0 ends it. A board that hangs is still bitten, only later."""
+        if self._feeder is not None:
+            self._feeder.deinit()
+            self._feeder = None
+        self.feed()
+        if milliseconds and self._watchdog is not None:
+            self._meals = milliseconds // MEAL_MS
+            self._feeder = machine.Timer(-1, period=MEAL_MS, mode=machine.Timer.PERIODIC, callback=self._meal)
+
+    def _meal(self, timer: "machine.Timer") -> None:
+        if self._meals > 0:
+            self._meals -= 1
+            self.feed()
 
     def pause(self, milliseconds: int) -> None:
         """Wait a little."""

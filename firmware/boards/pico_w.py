@@ -35,8 +35,8 @@ class Board(pico.Board):
             self._station = Station()
         self._station.join(wifi, self)
         if mqtt.tls:
-            set_clock()
-        return tcp.connect(mqtt)
+            set_clock(self)
+        return tcp.connect(mqtt, self)
 
     def hang_up(self) -> None:
         """Switch the radio off; an active radio would end light sleep at once."""

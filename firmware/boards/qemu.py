@@ -77,6 +77,9 @@ class Board:
     def feed(self) -> None:
         """There is no watchdog to feed."""
 
+    def feed_for(self, milliseconds: int) -> None:
+        """There is no watchdog to feed."""
+
     def pause(self, milliseconds: int) -> None:
         """Wait a little."""
         time.sleep_ms(milliseconds)

@@ -95,6 +95,7 @@ class Board(Protocol):
 
     `dial` connects to the broker and raises OSError when it cannot; `hang_up` switches the radio off. `light_sleep`
     returns after that time, with the clock having counted it; `deep_sleep` does not return: the board boots again.
+    `feed_for` lets a timer feed the watchdog, at most so long, during a call that cannot be cut up; 0 ends that.
     Other calls raise BoardError when the board lacks what is asked for.
     """
 
@@ -112,6 +113,8 @@ class Board(Protocol):
     def start_watchdog(self, sleep: str) -> None: ...
 
     def feed(self) -> None: ...
+
+    def feed_for(self, milliseconds: int) -> None: ...
 
     def pause(self, milliseconds: int) -> None: ...
 

@@ -78,7 +78,7 @@ class Outbox:
 
     def oldest(self, count: int) -> list[tuple[int, bytes]]:
         """Return up to `count` frames with their numbers, oldest first."""
-        found = []
+        found: "list[tuple[int, bytes]]" = []
         for number in list(self._numbers):
             if len(found) == count:
                 break

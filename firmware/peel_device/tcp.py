@@ -1,6 +1,12 @@
-"""TCP, with TLS where asked for, as a wire."""
+"""TCP, with TLS where asked for, as a wire.
+
+The watchdog of an RP2040 bites after 8.3 s, so nothing here may block for long: connecting is polled and fed, and the
+TLS handshake is left to the transport, which sends and receives in small steps. Only a name cannot be looked up in
+steps: a timer feeds the watchdog meanwhile, for a bounded time.
+"""
 
 import errno
+import select
 import socket
 
 from peel_device.errors import BoardError
@@ -10,8 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from peel_device.config import Mqtt
+    from peel_device.interfaces import Board
 
-CONNECT_S = 6  # below the shortest watchdog (8.3 s on the RP2040): connecting cannot feed it
+CONNECT_MS = 10000
+NAME_MS = 20000  # two name servers, asked four times each
+_POLL_MS = 100
+_UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN)
 _NOT_YET = (errno.EAGAIN, errno.ETIMEDOUT)
 _TLS_NOT_YET = (2, 3)  # SSL_ERROR_WANT_READ and _WANT_WRITE, as CPython reports them; MicroPython says EAGAIN
 
@@ -51,20 +61,51 @@ class SocketWire:
         self._sock.close()
 
 
-def connect(mqtt: "Mqtt") -> SocketWire:
-    """Connect to the broker; with TLS, only to one whose certificate the CA vouches for."""
+def connect(mqtt: "Mqtt", board: "Board") -> SocketWire:
+    """Connect to the broker; with TLS, only to one whose certificate the CA vouches for.
+
+    The handshake takes place when the first bytes are sent: a broker that fails it never sees them.
+    """
     context = _tls_context(mqtt.ca) if mqtt.tls else None
-    address = socket.getaddrinfo(mqtt.host, mqtt.port, 0, socket.SOCK_STREAM)[0][-1]
+    address = _look_up(mqtt, board)
     sock: "Any" = socket.socket()
     try:
-        sock.settimeout(CONNECT_S)
-        sock.connect(address)
+        sock.setblocking(False)
+        _connect(sock, address, board)
         if context is not None:
-            sock = context.wrap_socket(sock, server_hostname=mqtt.host)
+            sock = context.wrap_socket(sock, server_hostname=mqtt.host, do_handshake_on_connect=False)
         return SocketWire(sock, mqtt.tls)
     except Exception:
         sock.close()
         raise
+
+
+def _look_up(mqtt: "Mqtt", board: "Board") -> "Any":
+    board.feed_for(NAME_MS)
+    try:
+        return socket.getaddrinfo(mqtt.host, mqtt.port, 0, socket.SOCK_STREAM)[0][-1]
+    finally:
+        board.feed_for(0)
+
+
+def _connect(sock: "Any", address: "Any", board: "Board") -> None:
+    try:
+        sock.connect(address)
+    except OSError as error:
+        if error.errno not in _UNDER_WAY:
+            raise
+    poller = select.poll()
+    poller.register(sock, select.POLLOUT)
+    deadline = board.clock.now() + CONNECT_MS
+    while True:
+        board.feed()
+        events = poller.poll(_POLL_MS)
+        if events and events[0][1] & (select.POLLERR | select.POLLHUP):
+            raise OSError(errno.ECONNREFUSED, "the broker cannot be reached")
+        if events:
+            return
+        if board.clock.now() >= deadline:
+            raise OSError(errno.ETIMEDOUT, "the broker does not answer")
 
 
 def _tls_context(ca: str) -> "Any":

@@ -5,6 +5,8 @@ import time
 
 import network
 
+from peel_device.tcp import NAME_MS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Board
 
 JOIN_MS = 20000
+NTP_MS = 2000  # ntptime waits one second for an answer
 _POLL_MS = 100
 _EPOCH_YEAR = 2024  # a clock before this was never set
 
@@ -47,10 +50,14 @@ class Station:
         self._wlan.active(False)
 
 
-def set_clock() -> None:
+def set_clock(board: "Board") -> None:
     """Set the clock from NTP if it was never set: TLS needs to know whether a certificate has expired."""
     if time.gmtime()[0] >= _EPOCH_YEAR:
         return
     import ntptime
 
-    ntptime.settime()
+    board.feed_for(NAME_MS + NTP_MS)
+    try:
+        ntptime.settime()
+    finally:
+        board.feed_for(0)

@@ -102,6 +102,9 @@ class HostBoard:
     def feed(self) -> None:
         self.fed += 1
 
+    def feed_for(self, milliseconds: int) -> None:
+        self.feed()
+
     def pause(self, milliseconds: int) -> None:
         time.sleep(milliseconds / 1000)
 
@@ -119,7 +122,7 @@ class HostBoard:
         raise SystemExit
 
     def dial(self, transport: str, mqtt: Mqtt, wifi: Wifi | None) -> Wire:
-        return tcp.connect(mqtt)
+        return tcp.connect(mqtt, self)
 
     def hang_up(self) -> None:
         pass

@@ -40,6 +40,9 @@ class Board:
     def feed(self):  # noqa: ANN201
         pass
 
+    def feed_for(self, milliseconds):  # noqa: ANN001, ANN201
+        pass
+
     def pause(self, milliseconds):  # noqa: ANN001, ANN201
         time.sleep_ms(milliseconds)
 
@@ -47,7 +50,7 @@ class Board:
         return False
 
     def dial(self, transport, mqtt, wifi):  # noqa: ANN001, ANN201
-        return tcp.connect(mqtt)
+        return tcp.connect(mqtt, self)
 
     def hang_up(self):  # noqa: ANN201
         pass
