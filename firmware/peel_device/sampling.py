@@ -1,6 +1,8 @@
 """Sampling:
 
-physical readings to the integers that the core takes (SPEC section 6). A failed sensor skips the report.
+physical readings to the integers that the core takes (SPEC section 6). A failed sensor skips the report. What a working
+sensor says never does: the count of skipped reports is published, and must not tell a reading. So every number, infinite
+ones too, is clamped to the range or to a declared category, and a name that is not declared counts as the last category.
 """
 
 from peel_device import sensors
@@ -17,9 +19,9 @@ READING_ONE = 1 << 15
 
 
 def to_q15(value: float, low: float, high: float) -> int:
-    """Scale a reading in [low, high] to Q15, clamped. Raises ValueError for NaN and infinities."""
-    if value - value != 0:
-        raise ValueError("the reading is not a finite number")
+    """Scale a reading in [low, high] to Q15, clamped. Raises ValueError for NaN."""
+    if value != value:
+        raise ValueError("the reading is not a number")
     if value <= low:
         return -READING_ONE
     if value >= high:
@@ -28,16 +30,18 @@ def to_q15(value: float, low: float, high: float) -> int:
 
 
 def to_category(value: "Any", categories: list[str], edges: "list[float] | None") -> int:
-    """The index of a category given by name, by index, or by where a number lies between edges."""
+    """The index of a category given by name, by index, or by where a number lies between edges.
+
+    Anything else becomes the nearest index, or for an unknown name the last one. Raises ValueError for NaN.
+    """
+    last = len(categories) - 1
     if isinstance(value, str):
-        return categories.index(value)
-    if value - value != 0:
-        raise ValueError("the reading is not a finite number")
+        return categories.index(value) if value in categories else last
+    if value != value:
+        raise ValueError("the reading is not a number")
     if edges is not None:
         return sum(1 for edge in edges if value >= edge)
-    if value != int(value) or not 0 <= value < len(categories):
-        raise ValueError("no category has this index")
-    return int(value)
+    return round(min(max(value, 0), last))
 
 
 class Sampler:

@@ -32,10 +32,13 @@ def test_to_q15_is_the_formula_of_the_specification(value: float, low: float, sp
     assert abs(to_q15(value, low, high) - clamped) <= Fraction(3, 5)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_no_reading(value: float) -> None:
-    with pytest.raises(ValueError, match="finite"):
-        to_q15(value, 0, 1)
+def test_what_is_no_number_is_no_reading() -> None:
+    with pytest.raises(ValueError, match="not a number"):
+        to_q15(math.nan, 0, 1)
+
+
+def test_an_infinite_reading_is_clamped() -> None:
+    assert (to_q15(math.inf, 0, 1), to_q15(-math.inf, 0, 1)) == (READING_ONE, -READING_ONE)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +49,34 @@ def test_to_category(value: Any, edges: list[float] | None, expected: int) -> No
     assert to_category(value, ["off", "heat", "cool"], edges) == expected
 
 
-@pytest.mark.parametrize("value", ["dry", 3, -1, 0.5, math.nan, None])
+@pytest.mark.parametrize("value", [math.nan, None])
 def test_what_is_no_category(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         to_category(value, ["off", "heat", "cool"], None)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("dry", 2), ("", 2), (3, 2), (-1, 0), (0.4, 0), (1.6, 2), (10**30, 2), (math.inf, 2), (-math.inf, 0)],
+)
+def test_what_was_not_declared_becomes_a_declared_category(value: Any, expected: int) -> None:
+    assert to_category(value, ["off", "heat", "cool"], None) == expected
+
+
+@pytest.mark.parametrize("reading", ["off", "never declared", 2, -5, 99, 0.5, math.inf])
+def test_no_reading_of_a_working_sensor_decides_whether_there_is_a_report(reading: Any) -> None:
+    made = config(
+        profile=KRR_PROFILE, sensors={"mode": {"kind": "callable", "module": "krr_sensor", "function": "read"}}
+    )
+    module = ModuleType("krr_sensor")
+    module.read = lambda: reading  # type: ignore[attr-defined]
+    sys.modules["krr_sensor"] = module
+    try:
+        sampler = Sampler(made, HostBoard())
+        assert sampler.read() is not None
+        assert sampler.failed == 0
+    finally:
+        del sys.modules["krr_sensor"]
 
 
 def test_a_trace_plays_over_and_over() -> None:
