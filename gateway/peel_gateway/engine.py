@@ -92,7 +92,7 @@ class Engine:
     clock : callable
         The machine's clocks, for the token bucket.
 
-    Nothing but `load` and `process` changes the engine, and `process` may be called from one thread at a time.
+    Nothing but `load`, `process` and `prune` changes the engine, and they may be called from one thread at a time.
     """
 
     def __init__(
@@ -191,6 +191,15 @@ class Engine:
             generation=generation,
             seconds=time.perf_counter() - started,
         )
+
+    def prune(self, age_seconds: float) -> int | None:
+        """Drop log rows that are older; return how many went, or None where the wall clock is too doubtful to delete anything by it."""
+        with self.store.begin() as transaction:
+            before = transaction.clock()
+            moment = advance(before, self._clock())
+            transaction.set_clock(moment)
+        self._note_time(before, moment)
+        return None if moment.doubtful else self.store.prune(moment.seen / 1000 - age_seconds)
 
     def _note_time(self, before: Moment, moment: Moment) -> None:
         """Remember the time, and say when the wall clock is not what it was."""

@@ -263,9 +263,12 @@ class Service:
         if not days:
             return
         try:
-            dropped = self._store.prune(time.time() - days * 86400)
+            dropped = self._engine.prune(days * 86400)
         except StoreError as error:
             _log.warning("retention postponed", cause=error)
+            return
+        if dropped is None:
+            _log.warning("retention postponed", cause="the clock is behind, or went ahead less than a day ago")
         else:
             _log.info("retention", dropped_rows=dropped)
 

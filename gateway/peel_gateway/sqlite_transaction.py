@@ -129,6 +129,9 @@ class SqliteTransaction(Transaction):
     def clock(self) -> Moment:
         return Moment(**{each.name: self._meta[each.name] for each in fields(Moment)})
 
+    def set_clock(self, moment: Moment) -> None:
+        self._set_meta(asdict(moment))
+
     def devices(self) -> DeviceTable:
         return read_devices(self._connection)
 

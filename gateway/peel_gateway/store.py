@@ -311,6 +311,10 @@ class Transaction(abc.ABC):
         """Return the gateway's time at the last transaction."""
 
     @abc.abstractmethod
+    def set_clock(self, moment: Moment) -> None:
+        """Note the gateway's time, where there is nothing else to write."""
+
+    @abc.abstractmethod
     def devices(self) -> DeviceTable:
         """Return the states of all devices ever heard."""
 

@@ -353,6 +353,28 @@ def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Any) -> None:
     assert recount(lab.store, lab).agrees
 
 
+@pytest.mark.parametrize("how", ["set", "at boot", "behind"])
+def test_a_wrong_clock_deletes_nothing(lab: Any, how: str) -> None:
+    lab.send(lab.frames(1, range(1, 101)))
+    assert lab.engine.prune(30 * 86400) == 0
+    lab.now += 3600
+    if how == "set":
+        lab.skew = 90 * 86400
+    else:
+        lab.reboot(off=60, skew=90 * 86400 if how == "at boot" else -lab.now)
+    for _ in range(3):
+        assert lab.engine.prune(30 * 86400) is None
+        lab.now += 3600
+        lab.send(lab.frames(1, [lab.store.devices().last_number[0] + 1]))
+    lab.skew = 0
+    lab.engine.prune(30 * 86400)
+    lab.now += 86400
+    assert lab.engine.prune(30 * 86400) == 0
+    lab.now += 40 * 86400
+    assert lab.engine.prune(30 * 86400) == 103
+    assert recount(lab.store, lab).agrees
+
+
 def test_withdrawal_reaches_what_retention_has_dropped(lab: Any) -> None:
     lab.send(lab.frames(1, range(1, 101)))
     lab.now += 86400
