@@ -101,6 +101,12 @@ def _qemu_mps2(job: _Job) -> dict[str, Path]:
     return {"firmware.elf": job.build / "firmware.elf"}
 
 
+def _qemu_m4(job: _Job) -> dict[str, Path]:
+    require("arm-none-eabi-gcc")
+    _make(job, "qemu", "BOARD=MPS2_AN386", f"BOARD_DIR={job.inputs / 'hil_tests/boards/m4'}")
+    return {"firmware.elf": job.build / "firmware.elf"}
+
+
 def _qemu_microbit(job: _Job) -> dict[str, Path]:
     require("arm-none-eabi-gcc")
     # The stock micro:bit build refuses native modules; these are the RP2040's own settings.
@@ -161,6 +167,7 @@ def _rp2(job: _Job, modules: str) -> dict[str, Path]:
 
 BOARDS: Mapping[str, Recipe] = {
     "mps2": _qemu_mps2,
+    "m4": _qemu_m4,
     "microbit": _qemu_microbit,
     "rv32": _qemu_rv32,
     "pico": _pico,
@@ -197,7 +204,7 @@ def _frozen_files() -> dict[str, Path]:
 
 def _inputs(board: str) -> dict[str, Path | str]:
     inputs: dict[str, Path | str] = dict(file_map(core_files()))
-    inputs |= file_map(repository_files(f"hil_tests/boards/{board}", suffixes=(".c", ".h", ".mk", ".ld")))
+    inputs |= file_map(repository_files("hil_tests/boards", suffixes=(".c", ".h", ".mk", ".ld")))
     if board == "pico-rivals":
         inputs |= file_map(repository_files("hil_tests/bench", suffixes=(".c", ".cmake")))
     inputs["manifest.py"] = _manifest(board)

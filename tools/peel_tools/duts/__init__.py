@@ -11,13 +11,14 @@ from pathlib import Path
 
 from peel_tools.duts.base import Dut, DutError, Endpoint
 from peel_tools.duts.pico import PicoDut
-from peel_tools.duts.qemu import MicrobitDut, Mps2Dut, Rv32Dut
+from peel_tools.duts.qemu import M4Dut, MicrobitDut, Mps2Dut, Rv32Dut
 from peel_tools.duts.unix import UnixDut
 
 __all__ = ["DUTS", "Dut", "DutError", "Endpoint", "open_dut"]
 
 DUTS: Mapping[str, Callable[..., Dut]] = {
     "mps2": Mps2Dut,
+    "m4": M4Dut,
     "microbit": MicrobitDut,
     "rv32": Rv32Dut,
     "pico": PicoDut,

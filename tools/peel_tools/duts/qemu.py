@@ -6,7 +6,7 @@ from peel_tools.boards.command import require
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.duts.base import DEVICE_CODE, Dut
 
-__all__ = ["MicrobitDut", "Mps2Dut", "Rv32Dut"]
+__all__ = ["M4Dut", "MicrobitDut", "Mps2Dut", "Rv32Dut"]
 
 
 class _QemuDut(Dut):
@@ -58,6 +58,15 @@ class Mps2Dut(_QemuDut):
             host, port = self.link
             words += ["-serial", f"tcp:{host}:{port},reconnect=1,nodelay=on"]
         return words
+
+
+class M4Dut(_QemuDut):
+    """mps2-an386, a Cortex-M4F."""
+
+    name = "m4"
+    system = "arm"
+    machine = "mps2-an386"
+    native_architectures = ("armv7emsp",)
 
 
 class MicrobitDut(_QemuDut):
