@@ -158,5 +158,10 @@ ALTER TABLE device ADD COLUMN quota INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE device ADD COLUMN period INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_VERSION_5 = """
+-- A device's own exposures: which was the first, and how many there are. Others can name it as often as they like.
+CREATE INDEX exposure_blame ON exposure (device, id) WHERE blamed = 1;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 VERSION = len(MIGRATIONS)

@@ -55,7 +55,14 @@ REPORTS_SQL = """
 """Every report ever logged, pruned ones as sums: what all cached numbers are functions of."""
 
 _CHUNK = 500
+_MOST_PER_DEVICE = 100
+"""Exposures that are held of one device at a time, beside the one by statistics."""
 _VERDICT_BITS = 8
+_MAY_LEAVE = f"""
+    (blamed = 0 OR verdict != {int(Verdict.STATISTICS)} AND EXISTS (
+        SELECT 1 FROM exposure AS earlier
+        WHERE earlier.blamed = 1 AND earlier.device = exposure.device AND earlier.id < exposure.id))
+"""  # noqa: S608
 
 
 class Limits:
@@ -265,6 +272,33 @@ class SqliteTransaction(Transaction):
         return left
 
     def _insert_exposures(self, exposures: Sequence[Exposure]) -> int:
+        """Hold exposures as far as there is room; return how many were dropped."""
+        held = self._within_device_limit(exposures)
+        held_ids = {id(each) for each in held}
+        surplus = Counter(int(each.verdict) for each in exposures if id(each) not in held_ids)
+        add_counts(self._connection, "dropped", surplus)
+        self._hold(held)
+        return surplus.total() + sum(self._evict(blamed) for blamed in (False, True))
+
+    def _within_device_limit(self, exposures: Sequence[Exposure]) -> list[Exposure]:
+        """Leave out what a device has too many of: one that misbehaves all day must not push out what others did."""
+        room: dict[int, int] = {}
+        within = []
+        for each in exposures:
+            if each.blamed and each.verdict != Verdict.STATISTICS:
+                if each.device not in room:
+                    room[each.device] = _MOST_PER_DEVICE - self._held_of(each.device)
+                room[each.device] -= 1
+                if room[each.device] < 0:
+                    continue
+            within.append(each)
+        return within
+
+    def _held_of(self, device: int) -> int:
+        query = "SELECT COUNT(*) FROM exposure WHERE blamed = 1 AND device = ?"
+        return int(self._connection.execute(query, (device,)).fetchone()[0])
+
+    def _hold(self, exposures: Sequence[Exposure]) -> None:
         self._connection.executemany(
             """INSERT INTO exposure (verdict, blamed, device, number, profile, received, topic, raw, digest, evidence)
                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -277,26 +311,25 @@ class SqliteTransaction(Transaction):
                 for each in exposures
             ],
         )  # fmt: skip
-        dropped = 0
         for blamed in (False, True):
             held = [each for each in exposures if each.blamed == blamed]
             add_counts(self._connection, "held", {int(blamed): len(held)})
             add_counts(self._connection, "held_bytes", {int(blamed): sum(len(each.raw) for each in held)})
-            if held:
-                dropped += self._evict(blamed)
-        return dropped
 
     def _evict(self, blamed: bool) -> int:
-        """Make room in one class, oldest first."""
+        """Make room in one class, oldest first; what first exposed a device stays, and so does its exposure by statistics."""
         dropped = 0
         while True:
             rows, size = self._counter("held", blamed), self._counter("held_bytes", blamed)
             if rows <= self._limits.rows and size <= self._limits.size:
                 return dropped
             oldest = self._connection.execute(
-                "SELECT id, verdict, blamed, LENGTH(raw) FROM exposure WHERE blamed = ? ORDER BY id LIMIT ?",
+                f"""SELECT id, verdict, blamed, LENGTH(raw) FROM exposure
+                    WHERE blamed = ? AND {_MAY_LEAVE} ORDER BY id LIMIT ?""",  # noqa: S608
                 (int(blamed), max(_CHUNK, rows - self._limits.rows)),
             ).fetchall()
+            if not oldest:
+                return dropped
             leaving = []
             for row in oldest:
                 if rows <= self._limits.rows and size <= self._limits.size:

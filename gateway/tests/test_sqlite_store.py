@@ -55,7 +55,13 @@ def test_the_schema_version_is_recorded_and_newer_ones_are_refused(tmp_path: Pat
 def test_published_migrations_have_not_changed() -> None:
     """There are files that were made by them; a change goes into a new one."""
     digests = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in MIGRATIONS]
-    assert digests == ["ad051bbc7a8fb212", "da806aac5c29f3f3", "9d7fa6e52feafc39", "2db91ecec9b0ae98"]
+    assert digests == [
+        "ad051bbc7a8fb212",
+        "da806aac5c29f3f3",
+        "9d7fa6e52feafc39",
+        "2db91ecec9b0ae98",
+        "368362b9baa972dc",
+    ]
 
 
 @pytest.fixture
@@ -319,6 +325,39 @@ def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Any) -> None:
     assert counts.verdicts[Verdict.MALFORMED] == 160
     held = lab.store.exposures(ExposureFilter(blamed=False), limit=1000)
     assert held[-1].raw == b"junk 2 30" and held[0].raw == b"junk 3 39"
+    assert recount(lab.store, lab).agrees
+
+
+def test_no_device_pushes_out_what_exposed_another(lab: Any) -> None:
+    """One fault, one conviction by statistics; then two devices misbehave as often as they can."""
+    lab.store.close()
+    lab.store = SqliteStore(lab.path, quarantine_limit=120)
+    lab.engine = lab.make_engine()
+    lab.send(lab.frames(1, [1], rule=5))
+    for number in range(1, 81, 10):
+        lab.send([lab.sealed(2, n) for n in range(number, number + 10)])
+    for start in range(1, 401, 40):
+        lab.send([frame for device in (3, 4) for frame in lab.frames(device, range(start, start + 40), rule=5)])
+    held = lab.store.exposures(limit=1000)
+    assert [each.verdict for each in held if each.device == 1] == [Verdict.RULE]
+    assert [each.verdict for each in held if each.device == 2] == [Verdict.STATISTICS]
+    for device in (3, 4):
+        assert min(each.number for each in held if each.device == device) == 1
+        assert sum(each.device == device for each in held) <= 100
+    counts = lab.store.counts()
+    assert counts.quarantined == len(held) == 120
+    assert counts.dropped == {Verdict.RULE: 801 - 119}
+    assert counts.verdicts[Verdict.RULE] == 801
+    assert recount(lab.store, lab).agrees
+
+
+def test_what_must_stay_may_exceed_the_quarantine(lab: Any) -> None:
+    lab.store.close()
+    lab.store = SqliteStore(lab.path, quarantine_limit=2)
+    lab.engine = lab.make_engine()
+    lab.send([frame for device in (1, 2, 3, 4) for frame in lab.frames(device, [1, 2], rule=5)])
+    assert sorted((each.device, each.number) for each in lab.store.exposures()) == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    assert lab.store.counts().dropped == {Verdict.RULE: 4}
     assert recount(lab.store, lab).agrees
 
 
