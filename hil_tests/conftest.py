@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.errors import BuildError
+from peel_tools.boards.errors import MissingToolError
 from peel_tools.duts import DUTS, Dut, Endpoint, open_dut
 
 OpenDut = Callable[..., Dut]
@@ -68,7 +68,7 @@ def built() -> Callable[[Callable[[], Path]], Path]:
     def build(function: Callable[[], Path]) -> Path:
         try:
             return function()
-        except BuildError as error:
+        except MissingToolError as error:
             missing(str(error))
             raise  # not reached: missing() raises
 
@@ -83,7 +83,7 @@ def open_board(board: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     def open_one(*, link: Endpoint | None = None, folder: Path | None = None) -> Dut:
         try:
             dut = open_dut(board, folder or tmp_path_factory.mktemp(board), link)
-        except BuildError as error:
+        except MissingToolError as error:
             missing(f"{board}: {error}")
             raise  # not reached: missing() raises
         opened.append(dut)

@@ -6,6 +6,7 @@ in RAM or in a warm cache.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -51,6 +52,17 @@ hashlib.sha256(bytes({_MESSAGE})).digest()
 print(rivals.p256())
 """
 
+# What a device keeps in RAM between reports: the generator, and the encoder without and with its row cache.
+_RAM_CODE = """
+import json
+sizes = {"drbg": len(peelcore.drbg())}
+for k, width in ((16, 48), (252, 252)):
+    for cached in (False, True):
+        made = peelcore.encoder(1, 0, 1, 1, k, width, 12345, peelcore.rule(1 << 20, 2), bytes(16), bytes(16), cached)
+        sizes["encoder_k%d%s" % (k, "_cached" if cached else "")] = len(made)
+print(json.dumps(sizes))
+"""
+
 
 def _addresses(elf_path: Path, symbols: Iterable[str]) -> dict[str, int]:
     with elf_path.open("rb") as file:
@@ -88,6 +100,7 @@ def measure_reports(folder: Path) -> dict[str, Any]:
             if len(calls) != 2 * REPORTS:
                 raise BuildError(f"the emulator saw {len(calls)} calls of peel_encode, expected {2 * REPORTS}")
             result[name] = {**_summary(calls[:REPORTS]), "cached": _summary(calls[REPORTS:])}
+        result["ram_bytes"] = json.loads(dut.exec(_RAM_CODE))
     return result
 
 

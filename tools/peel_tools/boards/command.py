@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from peel_tools.boards.errors import BuildError
+from peel_tools.boards.errors import BuildError, MissingToolError
 
 __all__ = ["DEBIAN_PACKAGES", "Word", "require", "run"]
 
@@ -42,7 +42,7 @@ def require(*tools: str) -> None:
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         packages = sorted({DEBIAN_PACKAGES.get(tool, tool) for tool in missing})
-        raise BuildError(f"not installed: {', '.join(missing)}. On Debian: apt-get install {' '.join(packages)}")
+        raise MissingToolError(f"not installed: {', '.join(missing)}. On Debian: apt-get install {' '.join(packages)}")
 
 
 def run(
