@@ -43,7 +43,8 @@ def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> Recount
         The engine's: who is past it must have been exposed.
     """
     store.check()
-    found = [*store.recount_rows(), *_convictions(store, registry, alpha), *_gaps(store, registry)]
+    assigning = [profile.id for profile in registry.keyring.profiles if profile.mechanism == "harmony"]
+    found = [*store.recount_rows(assigning), *_convictions(store, registry, alpha), *_gaps(store, registry)]
     reports, devices = store.log_size()
     return RecountReport(reports, devices, found)
 
@@ -80,7 +81,7 @@ def _convicted(store: Store, alpha: float) -> set[int]:
 
 
 def _gaps(store: Store, registry: Registry) -> Iterator[Difference]:
-    """Yield gaps whose attribute is not what their number assigns, or whose number did arrive in time."""
+    """Yield gaps whose attribute is not what their number assigns."""
     keyring = registry.keyring
     gaps = store.gaps()
     slots = slots_of(keyring, gaps.device)

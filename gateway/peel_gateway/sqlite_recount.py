@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from peel_gateway import gaps
 from peel_gateway.sqlite_transaction import REPORTS_SQL
 from peel_gateway.store import Difference
 from peel_gateway.verdict import LOGGED, Verdict
 
-__all__ = ["differences"]
+__all__ = ["differences", "gap_differences"]
 
 _COUNTED = int(Verdict.ACCEPTED)
 _EVIDENCE = f"({int(Verdict.ACCEPTED)}, {int(Verdict.STATISTICS)})"
@@ -45,6 +46,19 @@ _WITHDRAWN = f"""
 """  # noqa: S608
 
 
+_GAPS_THAT_CAME = "SELECT device, number FROM gap JOIN log USING (device, number) WHERE late = 0"
+_UNSETTLED = """
+    SELECT * FROM (
+        SELECT device, settled - low AS due,
+            (SELECT COUNT(*) FROM log WHERE log.device = span.device AND number > low AND number <= settled AND late = 0)
+            + (SELECT COUNT(*) FROM gap WHERE gap.device = span.device AND number > low AND number <= settled) AS accounted
+        FROM (SELECT device, settled, MAX(low_water, first_number - 1, settled - :limit) AS low FROM device) AS span
+        WHERE device NOT IN (SELECT device FROM log WHERE profile NOT IN ({profiles}))
+          AND device NOT IN (SELECT device FROM pruned WHERE profile NOT IN ({profiles}))
+    ) WHERE due > 0 AND due != accounted
+"""
+
+
 def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator[Difference]:
     """Yield each tally, evidence count, device report count, counter and device mark that is not what the log says."""
     values = {"bucket": bucket_seconds}
@@ -67,6 +81,18 @@ def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator
             _by_key(connection.execute(stored, values if ":bucket" in stored else {}), keys),
             _by_key(connection.execute(recounted, values if ":bucket" in recounted else {}), keys),
         )
+
+
+def gap_differences(connection: sqlite3.Connection, assigning: Sequence[int]) -> Iterator[Difference]:
+    """Yield gaps whose number had come in time, and devices with settled numbers that are neither in the log nor gaps.
+
+    The latter is known of the last numbers settled (see `gaps.LIMIT`), for devices that only ever had `assigning` profiles.
+    """
+    for device, number in connection.execute(_GAPS_THAT_CAME):
+        yield Difference("gap", f"{device:08x}/{number}", "missing", "in the log, in time")
+    query = _UNSETTLED.format(profiles=", ".join(str(int(profile)) for profile in assigning))
+    for device, settled, accounted in connection.execute(query, {"limit": gaps.LIMIT}):
+        yield Difference("gap", f"{device:08x}", f"{settled} numbers settled", f"{accounted} in the log or missing")
 
 
 def _by_key(rows: Iterator[tuple[int, ...]] | sqlite3.Cursor, keys: int) -> dict[tuple[int, ...], tuple[int, ...]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from peel_gateway.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from peel_gateway.sqlite_errors import translated
-from peel_gateway.sqlite_recount import differences
+from peel_gateway.sqlite_recount import differences, gap_differences
 from peel_gateway.sqlite_retention import prune
 from peel_gateway.sqlite_transaction import (
     REPORTS_SQL,
@@ -277,9 +277,9 @@ class SqliteStore(Store):
             generation=generation,
         )
 
-    def recount_rows(self) -> list[Difference]:
+    def recount_rows(self, assigning: Sequence[int]) -> list[Difference]:
         with self._read() as connection:
-            return list(differences(connection, self.bucket_seconds))
+            return [*differences(connection, self.bucket_seconds), *gap_differences(connection, assigning)]
 
     def check(self) -> None:
         with self._read() as connection:

@@ -407,8 +407,11 @@ class Store(abc.ABC):
         """Drop log rows older than `before` (Unix seconds), keep their sums; return how many went."""
 
     @abc.abstractmethod
-    def recount_rows(self) -> list[Difference]:
-        """Compare every cached number with the log and return what differs."""
+    def recount_rows(self, assigning: Sequence[int]) -> list[Difference]:
+        """Compare every cached number with the log and return what differs.
+
+        `assigning` are the ids of the profiles whose numbers assign attributes: every settled number of theirs is in the log or a gap.
+        """
 
     @abc.abstractmethod
     def check(self) -> None:
