@@ -86,7 +86,7 @@ def test_the_coin_in_c_has_exactly_the_specified_probability(epsilon: int) -> No
 
 
 def test_the_coin_in_c_is_private_by_count() -> None:
-    """Counted in C, not computed: the likeliest and the least likely plus differ by a factor of at most e^epsilon, and so do the minuses."""
+    """Counted in C, not computed: the likeliest and the least likely plus differ by at most e^epsilon, and so do the minuses."""
     for epsilon in (EPSILON_ONE // 10, EPSILON_ONE, 4 * EPSILON_ONE):
         tau, (below, _) = rule(epsilon, 2), exp_bounds(epsilon)
         counts = [plus_coins(reading, tau) for reading in (-32768, -1234, 0, 777, 32768)]
