@@ -16,7 +16,7 @@ from peel_core import Profile, derive_keys
 from peel_gateway.files import write_atomically
 from peel_gateway.registry import Device, Fleet, FleetError
 
-__all__ = ["TEMPLATE_KEYS", "bundle_path", "load_template", "make_bundles", "profile_table", "write_bundles"]
+__all__ = ["TEMPLATE_KEYS", "load_template", "make_bundles", "profile_table", "write_bundles"]
 
 TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox")
 """What a template may hold: the part of a bundle that devices share."""
@@ -62,10 +62,8 @@ def profile_table(profile: Profile) -> dict[str, Any]:
     return table | {"attributes": rows}
 
 
-def make_bundles(
-    fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any], *, first_number: int = 1
-) -> Iterator[dict[str, Any]]:
-    """Yield each device's bundle. `first_number` is above 1 for a device that has reported before."""
+def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each device's bundle, with the first number that was issued to it, or 1."""
     profiles = fleet.profiles()
     ids = np.array([device.id for device in devices], dtype=np.uint32)
     seal_keys, index_keys = derive_keys(fleet.master().reveal(), fleet.name, ids)
@@ -80,7 +78,7 @@ def make_bundles(
             "seal_key": seal_key.tobytes().hex(),
             "index_key": index_key.tobytes().hex(),
             "seed": secrets.token_hex(_SEED_BYTES),
-            "first_number": first_number,
+            "first_number": device.bundle.first_number if device.bundle else 1,
             "profile": profile_table(profile),
             "mqtt": {"host": "127.0.0.1", "port": 1883},
             "sensors": {},
@@ -91,19 +89,16 @@ def make_bundles(
         }
 
 
-def bundle_path(fleet: Fleet, device: Device) -> Path:
-    """Where a device's bundle is written."""
-    return fleet.folder / "bundles" / f"{device.label}.json"
-
-
 def write_bundles(
-    fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any], *, first_number: int = 1
+    fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any], *, first_number: int | None = None
 ) -> list[Path]:
-    """Write the bundles with mode 0600; return their paths."""
+    """Write the bundles with mode 0600; return their paths. Each bundle's numbers begin above those of the former one."""
     (fleet.folder / "bundles").mkdir(mode=0o700, exist_ok=True)
     paths = []
-    for device, bundle in zip(devices, make_bundles(fleet, devices, template, first_number=first_number), strict=True):
-        path = bundle_path(fleet, device)
+    issued = {device.id: device for device in fleet.issue([device.id for device in devices], first_number)}
+    devices = [issued[device.id] for device in devices]
+    for device, bundle in zip(devices, make_bundles(fleet, devices, template), strict=True):
+        path = fleet.bundle_path(device)
         write_atomically(path, json.dumps(bundle, indent=1, ensure_ascii=False) + "\n", mode=0o600)
         paths.append(path)
     return paths

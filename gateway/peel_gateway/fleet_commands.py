@@ -160,12 +160,13 @@ def note(folder: Path, device: str, text: str, as_json: bool) -> None:
 @click.option(
     "--first-number",
     type=click.IntRange(1, 2**48 - 1),
-    default=1,
-    show_default=True,
-    help="First report number; for a device that has reported before, above its last (see `peel gateway devices`).",
+    help="First report number. Without it: above every number that the former bundle allowed, which is always right.",
 )
-def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: bool, first_number: int) -> None:
-    """Write devices' bundles again."""
+def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: bool, first_number: int | None) -> None:
+    """Write devices' bundles again, for boards that were erased or replaced: no number is used twice.
+
+    Erase the old board first, or take it off the power: what it uses afterwards the new bundle does not know of.
+    """
     with _explained():
         opened = Fleet(folder)
         chosen = [opened.device(parse_device(text)) for text in device]

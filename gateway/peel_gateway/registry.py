@@ -3,7 +3,7 @@
 fleet/
   fleet.toml        name = "greenhouse"
   master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
-  devices.json      what `peel fleet add`, `revoke` and `note` write
+  devices.json      what `peel fleet add`, `bundle`, `revoke` and `note` write
   profiles/*.toml   what the devices report
   template.json     the part of a bundle that devices share: broker, Wi-Fi, sensors
   bundles/*.json    one per device, mode 0600
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import secrets
 import stat
@@ -22,19 +23,22 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from peel_core import Keyring, Profile, ProfileError, Secret, check_fleet_name, derive_keys, load_profile
 from peel_gateway.files import write_atomically
+from peel_gateway.freshness import RATE_SLACK
 
-__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Snapshot", "device_label", "parse_device"]
+__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "Snapshot", "device_label", "parse_device"]
 
 ACTIVE = "active"
 REVOKED = "revoked"
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
+_BLOCK_MAX = 32  # the most numbers that firmware reserves at once
 
 
 class FleetError(Exception):
@@ -58,6 +62,27 @@ def parse_device(text: str) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Issue:
+    """A bundle that was written for a device: where its numbers begin, and how fast it may use them."""
+
+    first_number: int
+    made: str
+    """ISO 8601 with its zone."""
+    quota: int
+    period: int
+
+    def first_unused(self, now: datetime) -> int:
+        """The lowest number that a device with this bundle cannot have used.
+
+        A new device may use its whole quota at once; one that begins above number 1 begins with one block of numbers. To that comes
+        what time has brought, on a clock as fast as the gateway believes in. So the gateway's own bound since enrolment is kept.
+        """
+        elapsed = max(0.0, (now - datetime.fromisoformat(self.made)).total_seconds())
+        at_once = self.quota if self.first_number == 1 else _BLOCK_MAX
+        return self.first_number + at_once + math.ceil(RATE_SLACK * self.quota * elapsed / self.period)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Device:
     """A registered device."""
 
@@ -67,6 +92,8 @@ class Device:
     note: str = ""
     created: str
     """ISO 8601 with its zone."""
+    bundle: Issue | None = None
+    """The last one that was written."""
 
     @property
     def label(self) -> str:
@@ -177,6 +204,42 @@ class Fleet:
             added = [Device(id=id_, profile=profile, note=_note(note), created=created) for id_ in ids]
             devices += added
         return added
+
+    def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
+        """Note that bundles are about to be written, and where their numbers begin: above all that the former ones allowed."""
+        profiles = self.profiles()
+        now = datetime.now(UTC)
+
+        def change(device: Device) -> Device:
+            if device.profile not in profiles:
+                raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
+            rate = profiles[device.profile]
+            former = device.bundle or self._unrecorded(device, rate)
+            lowest = former.first_unused(now) if former else 1
+            if first_number is not None and first_number < lowest:
+                raise FleetError(
+                    f"device {device.label}: with its former bundle it may have used all numbers below {lowest}; "
+                    "leave --first-number out, or give that or more"
+                )
+            issue = Issue(
+                first_number=first_number or lowest,
+                made=now.isoformat(timespec="seconds"),
+                quota=rate.quota,
+                period=rate.period,
+            )
+            return replace(device, bundle=issue)
+
+        return self._update(ids, change)
+
+    def bundle_path(self, device: Device) -> Path:
+        """Where a device's bundle is written."""
+        return self.folder / "bundles" / f"{device.label}.json"
+
+    def _unrecorded(self, device: Device, rate: Profile) -> Issue | None:
+        """A bundle that is there, though the registry does not tell of it: an older program wrote it, with number 1."""
+        if not self.bundle_path(device).exists():
+            return None
+        return Issue(first_number=1, made=device.created, quota=rate.quota, period=rate.period)
 
     def revoke(self, ids: Sequence[int]) -> list[Device]:
         """Refuse these devices' reports from now on."""
@@ -290,13 +353,18 @@ def _checked_profile(path: Path) -> Profile:
         raise FleetError(str(error)) from None
 
 
-def _device(row: dict[str, str]) -> Device:
+def _issue(row: dict[str, Any] | None) -> Issue | None:
+    return Issue(**row) if row else None
+
+
+def _device(row: dict[str, Any]) -> Device:
     device = Device(
         id=parse_device(row["id"]),
         profile=row["profile"],
         state=row["state"],
         note=row.get("note", ""),
         created=row["created"],
+        bundle=_issue(row.get("bundle")),
     )
     if datetime.fromisoformat(device.created).tzinfo is None:
         raise ValueError(f"device {device.label}: created must say its time zone, as in 2026-01-31T12:00:00+00:00")

@@ -231,6 +231,37 @@ def test_a_bundle_holds_one_devices_keys_and_the_firmware_takes_it(
         del sys.modules[name]
 
 
+def first_number(path: Path) -> int:
+    number = json.loads(path.read_text())["first_number"]
+    assert isinstance(number, int)
+    return number
+
+
+def test_each_further_bundle_begins_above_what_the_former_allowed(fleet: Fleet) -> None:
+    devices = fleet.add("climate", count=2)
+    quota = fleet.profiles()["climate"].quota
+    assert [first_number(path) for path in write_bundles(fleet, devices, {})] == [1, 1]
+    (path,) = write_bundles(fleet, devices[:1], {})
+    second = first_number(path)
+    assert 1 + quota <= second <= 2 + quota
+    (path,) = write_bundles(fleet, devices[:1], {})
+    assert first_number(path) >= second + 32
+    assert [first_number(path) for path in write_bundles(fleet, devices[1:], {}, first_number=10**6)] == [10**6]
+    with pytest.raises(FleetError, match=r"may have used all numbers below 10000\d\d; leave --first-number out"):
+        write_bundles(fleet, devices[1:], {}, first_number=10**6)
+
+
+def test_a_bundle_that_the_registry_does_not_tell_of_counts(fleet: Fleet) -> None:
+    devices = fleet.add("climate")
+    (path,) = write_bundles(fleet, devices, {})
+    rows = json.loads((fleet.folder / "devices.json").read_text())
+    del rows["devices"][0]["bundle"]
+    (fleet.folder / "devices.json").write_text(json.dumps(rows))
+    assert first_number(path) == 1
+    (path,) = write_bundles(fleet, fleet.devices(), {})
+    assert first_number(path) > fleet.profiles()["climate"].quota
+
+
 def test_the_firmware_takes_a_krr_bundle(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     devices = fleet.add("state")
     (path,) = write_bundles(fleet, devices, {"sensors": {"door": {"kind": "adc", "pin": 26, "edges": [1, 2]}}})

@@ -1,0 +1,68 @@
+"""A board that is erased and provisioned again: the registry's numbers and the device's ledger never use one twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peel_device.ledger import BLOCK_MAX, Ledger, block_size
+from peel_gateway.freshness import RATE_SLACK, last_allowed
+from peel_gateway.registry import Issue
+from power_cut import ManualClock, MemoryFiles
+
+ENROLLED = datetime(2026, 1, 1, tzinfo=UTC)
+ALLOWANCE = 1024
+
+
+def lifetime(first: int, quota: int, period: int, seconds: int, fast: float) -> list[int]:
+    """All numbers of a greedy device on an empty flash that lives so long, with a clock that runs fast."""
+    clock = ManualClock()
+    ledger = Ledger(MemoryFiles(), "ledger", clock, 1, quota, period, block_size(quota, False))
+    ledger.start(first, False)
+    end = int(seconds * 1000 * fast)
+    numbers = []
+    while True:
+        number = ledger.take()
+        if number is not None:
+            numbers.append(number)
+            continue
+        if clock.at + ledger.wait() > end:
+            return numbers
+        clock.at += ledger.wait()
+
+
+def allowed(quota: int, period: int, now: datetime) -> int:
+    """The last number that the gateway takes from a device enrolled at number 1."""
+    elapsed = round((now - ENROLLED).total_seconds() * 1000)
+    one, columns = np.array([1], np.int64), (np.array([quota], np.int64), np.array([period], np.int64))
+    return int(last_allowed(one, np.array([elapsed], np.int64), *columns, ALLOWANCE)[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lives=st.lists(st.integers(0, 5000), min_size=1, max_size=20),
+    quota=st.sampled_from([1, 7, 96, 1000]),
+    fast=st.sampled_from([1.0, RATE_SLACK]),
+)
+def test_erased_again_and_again(lives: list[int], quota: int, fast: float) -> None:
+    period, now, highest = 3600, ENROLLED, 0
+    issue = Issue(first_number=1, made=now.isoformat(), quota=quota, period=period)
+    for seconds in lives:
+        numbers = lifetime(issue.first_number, quota, period, seconds, fast)
+        now += timedelta(seconds=seconds)
+        if numbers:
+            assert numbers[0] > highest
+            highest = numbers[-1]
+        assert highest <= allowed(quota, period, now), "the gateway would call it a flood"
+        first = issue.first_unused(now)
+        issue = Issue(first_number=first, made=now.isoformat(), quota=quota, period=period)
+
+
+@pytest.mark.parametrize("quota", [1, 10**6])
+def test_a_block_is_never_larger_than_the_registry_thinks(quota: int) -> None:
+    first = Issue(first_number=500, made=ENROLLED.isoformat(), quota=quota, period=60)
+    assert first.first_unused(ENROLLED) - 500 == BLOCK_MAX >= block_size(quota, False)
