@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,8 @@ from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.flashing.commands import provision_device
 from peel_tools.flashing.errors import FlashError
-from peel_tools.flashing.plan import Copy, application, check_room, outdated
+from peel_tools.flashing.history import check_history, note_provisioned
+from peel_tools.flashing.plan import Copy, application, check_room, outbox_blocks, outdated
 from peel_tools.flashing.probe import Facts, check_board, probe
 from peel_tools.flashing.provision import Sources, provision
 from peel_tools.flashing.remote import Remote
@@ -90,6 +92,7 @@ def test_a_board_is_provisioned_verified_tested_and_started(board: EmulatedBoard
     provision(board.remote, "qemu", bundle, sources(), said.append, ca=None, dry_run=False)
     assert "copied and verified by reading back" in said
     assert said[-2:] == ["peel: selftest passed", "started"]
+    assert bundle.with_suffix(".provisioned").exists()
     assert not any(secret in line for line in said for secret in ("00112233", "ffeeddcc"))
     board.wait_for_reset()
 
@@ -111,6 +114,58 @@ def refused(remote: Remote, board: str, bundle: Path) -> str:
 def test_a_full_flash(small_board: EmulatedBoard, bundle: Path) -> None:
     assert "KiB free and" in refused(small_board.remote, "qemu", bundle)
     assert small_board.remote.ask("import os, json\nprint(json.dumps(os.listdir('/')))") == []
+
+
+def test_a_bundle_is_not_put_onto_a_second_empty_board(board: EmulatedBoard, bundle: Path) -> None:
+    note_provisioned(bundle)
+    problem = refused(board.remote, "qemu", bundle)
+    assert "would use the same report numbers again; make a fresh bundle (peel fleet bundle" in problem
+    assert board.remote.ask("import os, json\nprint(json.dumps(os.listdir('/')))") == []
+
+    board.remote.execute(
+        "import os\nos.mkdir('peel')\nos.mkdir('peel/lab-0000002a')\nopen('peel/lab-0000002a/ledger.1', 'w').close()"
+    )
+    provision(board.remote, "qemu", bundle, sources(), lambda line: None, ca=None, dry_run=True)
+
+
+def test_the_history_of_a_bundle(bundle: Path) -> None:
+    check_history(bundle, has_ledger=False)
+    note_provisioned(bundle)
+    check_history(bundle, has_ledger=True)
+    bundle.write_text(bundle.read_text().replace('"interval_s"', '"first_number": 500, "interval_s"'))
+    check_history(bundle, has_ledger=False)
+    os.utime(bundle, (time.time() - 4000, time.time() - 4000))
+    check_history(bundle, has_ledger=True)
+    with pytest.raises(FlashError, match="the old board may have gone on since; make a fresh bundle"):
+        check_history(bundle, has_ledger=False)
+    bundle.with_suffix(".provisioned").write_text("?")
+    with pytest.raises(FlashError, match="cannot be read"):
+        check_history(bundle, has_ledger=False)
+
+
+def test_an_outbox_that_the_flash_cannot_hold(small_board: EmulatedBoard, bundle: Path) -> None:
+    bundle.write_text(bundle.read_text().replace('"interval_s"', '"outbox": 10000, "interval_s"'))
+    assert "of them for the outbox" in refused(small_board.remote, "qemu", bundle)
+
+
+_FILL = """
+import json, os
+before = os.statvfs("/")[3]
+os.mkdir("out")
+for number in range({frames}):
+    with open("out/%012x" % number, "wb") as file:
+        file.write(b"x" * {size})
+print(json.dumps(before - os.statvfs("/")[3]))
+"""
+
+
+@pytest.mark.parametrize(("width", "size"), [(48, 42), (480, 128), (1024, 237)])
+def test_the_outbox_needs_no_more_room_than_was_planned(board: EmulatedBoard, width: int, size: int) -> None:
+    frames = 100
+    planned = outbox_blocks({"outbox": frames, "profile": {"width": width}})
+    taken = board.remote.ask(_FILL.format(frames=frames, size=size))
+    assert planned / 3 <= taken <= planned
+    assert outbox_blocks({"outbox": frames, "profile": {"width": width}}, present=frames) <= 2
 
 
 def test_a_flash_that_fills_up_while_copying(small_board: EmulatedBoard, tmp_path: Path) -> None:
@@ -209,6 +264,6 @@ def test_what_is_there_already_is_not_copied(tmp_path: Path) -> None:
 def test_check_room(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(5000))
     copies = [Copy(source=tmp_path / "a", target="a")]
-    assert check_room(copies, 100_000) == 18 * 4096
-    with pytest.raises(FlashError, match="60 KiB free and 72 KiB are needed"):
-        check_room(copies, 60 * 1024)
+    assert check_room(copies, 100_000, 3) == 21 * 4096
+    with pytest.raises(FlashError, match="60 KiB free and 84 KiB are needed, 12 of them for the outbox"):
+        check_room(copies, 60 * 1024, 3)

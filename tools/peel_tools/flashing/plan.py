@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from peel_tools.flashing.errors import FlashError
 
-__all__ = ["Copy", "application", "check_room", "folders", "outdated"]
+__all__ = ["Copy", "application", "check_room", "folders", "outbox_blocks", "outdated"]
 
 FLASH_BLOCK = 4096
 RESERVE_BLOCKS = 16
-"""Room that the ledger, the outbox and LittleFS itself need besides the files."""
+"""Room that the ledger, the seed and LittleFS itself need besides the files and the outbox."""
+OUTBOX_DEFAULT = 200
+INLINE_BYTES = 128
+"""LittleFS keeps a file of up to this size in its folder's log, and gives a larger one a block of its own."""
+FRAME_REST = 28 + 4
+"""A stored frame's bytes besides its signs: header, rule, tag and checksum."""
 
 _REPOSITORY = Path(__file__).parents[3]
 _FIRMWARE = _REPOSITORY / "firmware"
@@ -72,13 +79,23 @@ def outdated(copies: Sequence[Copy], present: Mapping[str, Sequence[object]]) ->
     return [copy for copy in copies if copy.target not in present or present[copy.target][1] != copy.digest]
 
 
-def check_room(copies: Sequence[Copy], free: int) -> int:
-    """Raise FlashError unless the copies fit into `free` bytes; return what they need."""
-    blocks = sum(-(-copy.size // FLASH_BLOCK) for copy in copies) + RESERVE_BLOCKS
+def outbox_blocks(settings: Mapping[str, Any], present: int = 0) -> int:
+    """Flash blocks that the outbox of a bundle may need besides the frames that are there; measured on LittleFS, rounded up."""
+    frames: int = max(0, settings.get("outbox", OUTBOX_DEFAULT) - present)
+    size: int = FRAME_REST + -(-settings["profile"]["width"] // 5)
+    if size > INLINE_BYTES:
+        return math.ceil(1.1 * frames)
+    return math.ceil(frames * size / 350) + 2
+
+
+def check_room(copies: Sequence[Copy], free: int, outbox: int) -> int:
+    """Raise FlashError unless the copies, and an outbox of so many blocks, fit into `free` bytes; return what they need."""
+    blocks = sum(-(-copy.size // FLASH_BLOCK) for copy in copies) + RESERVE_BLOCKS + outbox
     needed = blocks * FLASH_BLOCK
     if needed > free:
         raise FlashError(
-            f"the board's flash has {free // 1024} KiB free and {needed // 1024} KiB are needed: "
-            "remove files from it, or erase it and flash MicroPython again"
+            f"the board's flash has {free // 1024} KiB free and {needed // 1024} KiB are needed, "
+            f"{outbox * FLASH_BLOCK // 1024} of them for the outbox: remove files from it, erase it and flash MicroPython again, "
+            "or lower `outbox` in the template"
         )
     return needed

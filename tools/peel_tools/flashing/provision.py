@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from peel_tools.flashing.errors import FlashError
-from peel_tools.flashing.plan import Copy, application, check_room, folders, outdated
+from peel_tools.flashing.history import check_history, note_provisioned
+from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated
 from peel_tools.flashing.probe import Facts, check_board, probe
 from peel_tools.flashing.remote import Remote
 
@@ -38,6 +39,18 @@ for path in {paths!r}:
     except OSError:
         pass
 print(json.dumps(found))
+"""
+
+# What a former run of the same identity has left: firmware/peel_device/app.py says where.
+_STATE = """
+import json, os
+def names(folder):
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+home = {home!r}
+print(json.dumps([any([name.startswith("ledger.") for name in names(home)]), len(names(home + "/outbox"))]))
 """
 
 # The watchdog of a running device cannot be stopped. Without main.py it is not started again after the reset.
@@ -93,7 +106,9 @@ def provision(
     check_board(facts, board)
     copies = application(board, core=sources.core(facts), umqtt=sources.umqtt, bundle=bundle, ca=ca)
     changed = outdated(copies, _present(remote, copies))
-    needed = check_room(changed, facts.free)
+    has_ledger, frames = remote.ask(_STATE.format(home=f"peel/{settings['fleet']}-{settings['device']}"))
+    check_history(bundle, has_ledger)
+    needed = check_room(changed, facts.free, outbox_blocks(settings, frames))
     say(f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files, {len(changed)} to copy")
     say(f"room: {needed // 1024} KiB of {facts.free // 1024} KiB free")
     for copy in changed:
@@ -102,7 +117,9 @@ def provision(
         say("dry run: nothing was changed")
         return
     _stop_application(remote)
-    _copy(remote, copies, changed)
+    _copy(remote, copies[:-1], changed)
+    note_provisioned(bundle)  # from here on a boot would use it
+    _copy(remote, copies[-1:], copies[-1:])
     _verify(remote, copies)
     say("copied and verified by reading back")
     _selftest(remote, say)
@@ -149,8 +166,8 @@ def _stop_application(remote: Remote) -> None:
 def _copy(remote: Remote, copies: Sequence[Copy], changed: Sequence[Copy]) -> None:
     for folder in folders(copies):
         remote.make_folder(folder)
-    ordered = [copy for copy in changed if copy.target != "main.py"] + [copies[-1]]
-    for folder, group in itertools.groupby(ordered, lambda copy: copy.target.rpartition("/")[0]):
+    wanted = [copy for copy in changed if copy in copies]
+    for folder, group in itertools.groupby(wanted, lambda copy: copy.target.rpartition("/")[0]):
         members = list(group)
         together = [copy.source for copy in members if copy.source.name == copy.target.rpartition("/")[2]]
         for copy in members:
