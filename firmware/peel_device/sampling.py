@@ -41,7 +41,7 @@ def to_category(value: "Any", categories: list[str], edges: "list[float] | None"
         raise ValueError("the reading is not a number")
     if edges is not None:
         return sum(1 for edge in edges if value >= edge)
-    return round(min(max(value, 0), last))
+    return int(round(min(max(value, 0), last)))
 
 
 class Sampler:
