@@ -41,7 +41,8 @@ def to_category(value: "Any", categories: list[str], edges: "list[float] | None"
         raise ValueError("the reading is not a number")
     if edges is not None:
         return sum(1 for edge in edges if value >= edge)
-    return int(round(min(max(value, 0), last)))
+    nearest: int = round(min(max(value, 0), last))
+    return nearest
 
 
 class Sampler:
