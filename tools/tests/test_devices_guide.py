@@ -1,0 +1,67 @@
+"""What docs/devices.md tells the owner of a Pico W to type works, up to the point where a board is needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+NEEDS_A_BOARD = (".venv/bin/peel firmware flash", ".venv/bin/peel fleet provision")
+
+
+def blocks() -> list[str]:
+    """The indented blocks of the section about the Pico W, in order."""
+    section = GUIDE.split("## A Pico W in five minutes\n")[1].split("\n## ")[0]
+    found = re.findall(r"(?:^ {7}\S.*\n(?: {7,}.*\n)*)", section, flags=re.M)
+    return ["\n".join(line[7:] for line in block.splitlines()) for block in found]
+
+
+def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}
+    command = ["bash", "-euc", "umask 022\n" + line.replace(".venv/bin/peel", "peel")]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Path:
+    """A folder in which every block was typed that needs neither a board nor root."""
+    (tmp_path / "ca.der").write_bytes(b"a certificate")
+    for block in blocks():
+        if block.startswith("{"):
+            (tmp_path / "fleet" / "template.json").write_text(block, encoding="utf-8")
+        elif not block.startswith(("scripts/setup", *NEEDS_A_BOARD)):
+            done = typed(block, tmp_path)
+            assert done.returncode == 0, f"{block}\n{done.stderr}"
+    return tmp_path
+
+
+def test_the_guide_leads_to_a_bundle_and_to_the_board_that_is_not_there(followed: Path) -> None:
+    assert (followed / "fleet" / "bundles" / "00000001.json").is_file()
+    (provision,) = [block for block in blocks() if block.startswith(".venv/bin/peel fleet provision")]
+    done = typed(provision + " --dry-run", followed)
+    assert done.returncode == 1
+    assert "no board was found: plug it in, or name its port with --port" in done.stderr
+
+
+def test_the_tools_are_installed_before_they_are_needed() -> None:
+    first = blocks()[0]
+    assert first.startswith("scripts/setup ")
+    groups = first.split()[1:]
+    assert {"base", "firmware"} <= set(groups)
+    assert all((ROOT / "scripts" / "packages" / f"{group}.txt").is_file() for group in groups)
+
+
+def test_a_fresh_bundle_comes_from_the_command_that_the_guide_names(followed: Path) -> None:
+    (again,) = re.findall(r"^ {4}(\S+peel fleet bundle .*)$", GUIDE, flags=re.M)
+    bundle = followed / "fleet" / "bundles" / "00000001.json"
+    before = bundle.read_text()
+    assert typed(again, followed).returncode == 0
+    assert '"first_number": 1,' in before
+    assert '"first_number": 1,' not in bundle.read_text()
