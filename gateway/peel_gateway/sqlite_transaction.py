@@ -55,8 +55,6 @@ REPORTS_SQL = """
 """Every report ever logged, pruned ones as sums: what all cached numbers are functions of."""
 
 _CHUNK = 500
-_MOST_PER_DEVICE = 100
-"""Exposures that are held of one device at a time, beside the one by statistics."""
 _VERDICT_BITS = 8
 _MAY_LEAVE = f"""
     (blamed = 0 OR verdict != {int(Verdict.STATISTICS)} AND EXISTS (
@@ -71,6 +69,8 @@ class Limits:
     def __init__(self, *, rows: int, size: int) -> None:
         self.rows = rows
         self.size = size
+        self.device_rows = max(100, rows // 100)
+        """Exposures that are held of one device at a time, beside the one by statistics."""
 
 
 def columns(rows: Sequence[Sequence[int]], count: int) -> list[Ints]:
@@ -287,7 +287,7 @@ class SqliteTransaction(Transaction):
         for each in exposures:
             if each.blamed and each.verdict != Verdict.STATISTICS:
                 if each.device not in room:
-                    room[each.device] = _MOST_PER_DEVICE - self._held_of(each.device)
+                    room[each.device] = self._limits.device_rows - self._held_of(each.device)
                 room[each.device] -= 1
                 if room[each.device] < 0:
                     continue
