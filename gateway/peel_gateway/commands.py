@@ -10,18 +10,18 @@ from typing import Any
 
 import click
 
+from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
 from peel_gateway.logs import configure_logs
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
-from peel_gateway.recount import recount as recount_store
-from peel_gateway.registry import Fleet, FleetError, Snapshot
-from peel_gateway.replay import replay as replay_store
 from peel_gateway.service import Exit, open_engine, open_store, run_service
 from peel_gateway.settings import Settings, SettingsError, load_settings
 from peel_gateway.settings_text import help_text, markdown_table, sample_toml
-from peel_gateway.sqlite_store import SqliteStore
-from peel_gateway.store import ExposureFilter, StoreError
-from peel_gateway.views import QueryError, Table, Views
+from peel_gateway.storage.recount import recount as recount_store
+from peel_gateway.storage.replay import replay as replay_store
+from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.storage.store import ExposureFilter, StoreError
+from peel_gateway.web.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
+from peel_gateway.web.views import QueryError, Table, Views
 
 __all__ = ["gateway"]
 

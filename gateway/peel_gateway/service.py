@@ -13,18 +13,18 @@ from types import FrameType
 import numpy as np
 from starlette.types import ASGIApp
 
-from peel_gateway.engine import Engine
-from peel_gateway.http import HttpError, HttpServer, build_app
-from peel_gateway.inbox import Inbox
-from peel_gateway.ingest import FATAL, Ingest
+from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
 from peel_gateway.logs import Log
-from peel_gateway.metrics import Metrics
-from peel_gateway.receiver import Receiver
-from peel_gateway.registry import Fleet, FleetError, Snapshot
+from peel_gateway.mqtt.inbox import Inbox
+from peel_gateway.mqtt.ingest import FATAL, Ingest
+from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.screening.engine import Engine
 from peel_gateway.settings import Settings
-from peel_gateway.sqlite_store import SqliteStore
-from peel_gateway.store import StoreError
-from peel_gateway.views import Table, Views
+from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.storage.store import StoreError
+from peel_gateway.web.http import HttpError, HttpServer, build_app
+from peel_gateway.web.metrics import Metrics
+from peel_gateway.web.views import Table, Views
 
 __all__ = ["Exit", "Service", "open_engine", "open_store", "run_service"]
 

@@ -14,9 +14,9 @@ import pytest
 from peel_core import Keyring, Profile, derive_keys, encode_many, index_many, make_profile
 from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
-from peel_gateway.clock import Reading
-from peel_gateway.engine import Engine, Message
-from peel_gateway.sqlite_store import SqliteStore
+from peel_gateway.screening.clock import Reading
+from peel_gateway.screening.engine import Engine, Message
+from peel_gateway.storage.sqlite_store import SqliteStore
 
 WIDTH = 48
 START = 1_700_000_000.0

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from peel_core import Profile
-from peel_gateway.engine import Engine, Message
-from peel_gateway.estimate import estimates
-from peel_gateway.registry import Fleet, Snapshot
-from peel_gateway.sqlite_store import SqliteStore
-from peel_gateway.verdict import BLAMED, NETWORK, Verdict
+from peel_gateway.fleet.registry import Fleet, Snapshot
+from peel_gateway.screening.engine import Engine, Message
+from peel_gateway.screening.estimate import estimates
+from peel_gateway.screening.verdict import BLAMED, NETWORK, Verdict
+from peel_gateway.storage.sqlite_store import SqliteStore
 from peel_tools.gateway_process import GatewayProcess
 from peel_tools.rig import Rig
 from peel_tools.simulation.attackers import ATTACKS

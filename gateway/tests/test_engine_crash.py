@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_gateway.recount import recount
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.recount import recount
 
 BATCH = 40
 KILLS = 6

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from peel_gateway import eprocess
+from peel_gateway.screening import eprocess
 
 ALPHA = 1e-6
 LIMIT = -np.log(ALPHA)

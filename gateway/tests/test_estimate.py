@@ -12,7 +12,7 @@ import pytest
 from peel_core import derive_keys, encode_many, open_many
 from peel_core.batch import Keyring
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.estimate import estimate, estimates, krr_frequencies, plain_means, ratio_means, wilson
+from peel_gateway.screening.estimate import estimate, estimates, krr_frequencies, plain_means, ratio_means, wilson
 
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from peel_core import derive_keys
-from peel_gateway.bundle import load_template, write_bundles
-from peel_gateway.registry import REVOKED, Fleet, FleetError, parse_device
+from peel_gateway.fleet.bundle import load_template, write_bundles
+from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, parse_device
 
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 

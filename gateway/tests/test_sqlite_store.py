@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_gateway.engine import Message
-from peel_gateway.estimate import estimates
-from peel_gateway.recount import recount
-from peel_gateway.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from peel_gateway.sqlite_store import SqliteStore
-from peel_gateway.store import (
+from peel_gateway.screening.engine import Message
+from peel_gateway.screening.estimate import estimates
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.recount import recount
+from peel_gateway.storage.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.storage.store import (
     ExposureFilter,
     StoreCorrupt,
     StoreError,
@@ -29,7 +30,6 @@ from peel_gateway.store import (
     StoreMismatch,
     StoreTooNew,
 )
-from peel_gateway.verdict import Verdict
 
 
 def test_every_commit_is_durable(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_reader_opens_the_file_while_another_process_writes(lab: Any) -> None:
 
 
 def test_an_exception_within_a_transaction_rolls_back(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from peel_gateway import sqlite_transaction
+    from peel_gateway.storage import sqlite_transaction
 
     messages = lab.messages(lab.frames(1, range(1, 11)))
     with monkeypatch.context() as patch:
@@ -495,7 +495,7 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Any) ->
 
 def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> None:
     from peel_core import Keyring
-    from peel_gateway.replay import replay
+    from peel_gateway.storage.replay import replay
 
     lab = make_lab()
     whole = lab.keyring
@@ -521,7 +521,7 @@ def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> 
 
 def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: Callable[..., Any], profiles: Any) -> None:
     from peel_core import Keyring
-    from peel_gateway.replay import replay
+    from peel_gateway.storage.replay import replay
 
     lab = make_lab(profiles[0](4), profiles[1](4), devices=2)
     both = lab.keyring
@@ -536,7 +536,7 @@ def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: Callable[...
 
 
 def test_replay_leaves_exposed_devices_alone(lab: Any) -> None:
-    from peel_gateway.replay import replay
+    from peel_gateway.storage.replay import replay
 
     lab.send(lab.frames(1, [1], rule=5))
     assert replay(lab.store, lab.engine).pieces == 0

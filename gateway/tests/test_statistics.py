@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from peel_core import index_many
-from peel_gateway.book import Book
-from peel_gateway.estimate import estimates
-from peel_gateway.recount import recount
-from peel_gateway.store import ExposureFilter
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening.book import Book
+from peel_gateway.screening.estimate import estimates
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.recount import recount
+from peel_gateway.storage.store import ExposureFilter
 
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
 STATISTICS = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from peel_gateway.registry import Fleet
+from peel_gateway.fleet.registry import Fleet
 from peel_tools.broker import Broker
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 from peel_tools.simulation.publisher import BrokerAddress

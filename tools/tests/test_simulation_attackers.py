@@ -10,7 +10,7 @@ import pytest
 
 from peel_core import CODE_NAMES, open_many
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.registry import Fleet, Snapshot
+from peel_gateway.fleet.registry import Fleet, Snapshot
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
 from peel_tools.simulation.piece import HONEST, digest_of

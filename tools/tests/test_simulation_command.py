@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import open_many
-from peel_gateway.registry import Fleet
+from peel_gateway.fleet.registry import Fleet
 from peel_tools.broker import Broker
 from peel_tools.cli import main
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError

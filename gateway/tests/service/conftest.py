@@ -17,10 +17,10 @@ import pytest
 
 from peel_core import derive_keys, encode_many
 from peel_core.projection import search_seed
-from peel_gateway.registry import Fleet, device_label
-from peel_gateway.sqlite_store import SqliteStore
-from peel_gateway.store import Counts
-from peel_gateway.verdict import Verdict
+from peel_gateway.fleet.registry import Fleet, device_label
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.storage.store import Counts
 from peel_tools.broker import Broker, BrokerError
 from peel_tools.gateway_process import GatewayProcess
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from peel_gateway.fleet_commands import fleet as fleet_group
+from peel_gateway.fleet.commands import fleet as fleet_group
 from peel_gateway.settings import settings_table
 
 

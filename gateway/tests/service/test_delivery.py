@@ -13,7 +13,7 @@ from typing import Any
 import paho.mqtt.client as paho
 import pytest
 
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening.verdict import Verdict
 
 
 def test_reports_are_stored_acknowledged_and_not_delivered_again(field: Any) -> None:

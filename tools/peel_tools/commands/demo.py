@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.registry import FleetError
+from peel_gateway.fleet.registry import FleetError
 from peel_tools.broker import BrokerError
 from peel_tools.commands.simulate import attack_option, stopping_on_signals
 from peel_tools.demonstration import DEFAULT_ATTACKS, Demonstration

@@ -1,6 +1,6 @@
 """``peel fleet``: the registry's commands, and provisioning, which needs a board at the end of a cable."""
 
-from peel_gateway.fleet_commands import fleet
+from peel_gateway.fleet.commands import fleet
 from peel_tools.flashing.commands import provision_device
 
 __all__ = ["fleet"]

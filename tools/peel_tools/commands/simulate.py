@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from peel_core import Secret
-from peel_gateway.registry import Fleet, FleetError
+from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
 from peel_tools.simulation.runner import Progress, Simulation

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening.verdict import Verdict
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.piece import HONEST, digest_of
 

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from peel_core import Keyring, Profile
-from peel_gateway.registry import ACTIVE, Device, Fleet, Snapshot
+from peel_gateway.fleet.registry import ACTIVE, Device, Fleet, Snapshot
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.publisher import BrokerAddress, Publisher
 from peel_tools.simulation.runner import Progress, Simulation

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from peel_gateway import gaps
-from peel_gateway.sqlite_transaction import REPORTS_SQL
-from peel_gateway.store import Difference
-from peel_gateway.verdict import LOGGED, Verdict
+from peel_gateway.screening import gaps
+from peel_gateway.screening.verdict import LOGGED, Verdict
+from peel_gateway.storage.sqlite_transaction import REPORTS_SQL
+from peel_gateway.storage.store import Difference
 
 __all__ = ["differences", "gap_differences"]
 

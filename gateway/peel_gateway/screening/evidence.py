@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import CODE_NAMES, Opened, Profile
-from peel_gateway import eprocess
-from peel_gateway.screen import Decoded
-from peel_gateway.store import Exposure
-from peel_gateway.verdict import BLAMED, NETWORK, Verdict
+from peel_gateway.screening import eprocess
+from peel_gateway.screening.screen import Decoded
+from peel_gateway.screening.verdict import BLAMED, NETWORK, Verdict
+from peel_gateway.storage.store import Exposure
 
 __all__ = ["Case", "device_exposure", "report_exposures"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from peel_core import Opened, Profile
 from peel_core.projection import reconstruct
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening.verdict import Verdict
 
 __all__ = ["OPEN", "Decoded", "authenticated", "decode", "judge_content", "judge_front", "object_to"]
 

@@ -11,8 +11,9 @@ from dataclasses import asdict, fields
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.clock import Moment
-from peel_gateway.store import (
+from peel_gateway.screening.clock import Moment
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.store import (
     EVIDENCE_COLUMNS,
     BatchWrite,
     DeviceTable,
@@ -24,7 +25,6 @@ from peel_gateway.store import (
     Transaction,
     Written,
 )
-from peel_gateway.verdict import Verdict
 
 __all__ = [
     "DEVICE_COLUMNS",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile
-from peel_gateway.store import EVIDENCE_COLUMNS, DeviceTable, EvidenceTable, TallyTable, Transaction
+from peel_gateway.storage.store import EVIDENCE_COLUMNS, DeviceTable, EvidenceTable, TallyTable, Transaction
 
 __all__ = ["STATE_COLUMNS", "Book", "Change", "slots_of"]
 

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from peel_core import Keyring, open_many
 from peel_core.projection import reconstruction
-from peel_gateway.book import Book
-from peel_gateway.clock import Moment, Reading, advance, read_clock
 from peel_gateway.logs import Log
-from peel_gateway.plan import ExposedDevice, Policy, plan_batch
-from peel_gateway.store import Store, Transaction
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening.book import Book
+from peel_gateway.screening.clock import Moment, Reading, advance, read_clock
+from peel_gateway.screening.plan import ExposedDevice, Policy, plan_batch
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.store import Store, Transaction
 
 __all__ = ["BatchReport", "Engine", "ExposedDevice", "Message", "Registry"]
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from peel_gateway.engine import Engine, Message
-from peel_gateway.store import ExposureFilter, Store
-from peel_gateway.verdict import NETWORK, Verdict
+from peel_gateway.screening.engine import Engine, Message
+from peel_gateway.screening.verdict import NETWORK, Verdict
+from peel_gateway.storage.store import ExposureFilter, Store
 
 __all__ = ["ReplayReport", "replay"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from peel_core import Profile, derive_keys
 from peel_gateway.files import write_atomically
-from peel_gateway.registry import Device, Fleet, FleetError
+from peel_gateway.fleet.registry import Device, Fleet, FleetError
 
 __all__ = ["TEMPLATE_KEYS", "load_template", "make_bundles", "profile_table", "write_bundles"]
 

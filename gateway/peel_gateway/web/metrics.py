@@ -9,8 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from peel_gateway.logs import Log
-from peel_gateway.store import Store, StoreError
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.store import Store, StoreError
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from peel_core import Profile
-from peel_gateway.bundle import profile_table
-from peel_gateway.estimate import Estimate, Estimates, Figure, estimates
-from peel_gateway.registry import ACTIVE, REVOKED, Snapshot, device_label
-from peel_gateway.store import Counts, DeviceTable, Exposure, ExposureFilter, Store
-from peel_gateway.verdict import Verdict
+from peel_gateway.fleet.bundle import profile_table
+from peel_gateway.fleet.registry import ACTIVE, REVOKED, Snapshot, device_label
+from peel_gateway.screening.estimate import Estimate, Estimates, Figure, estimates
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.store import Counts, DeviceTable, Exposure, ExposureFilter, Store
 
 __all__ = ["DeviceFilter", "QueryError", "Table", "Views", "moment", "parse_moment"]
 

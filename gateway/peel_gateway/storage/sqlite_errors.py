@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from peel_gateway.store import StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreLocked
+from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreLocked
 
 __all__ = ["translated"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Opened, Profile
-from peel_gateway.store import EVIDENCE_COLUMNS, EvidenceTable, TallyTable
+from peel_gateway.storage.store import EVIDENCE_COLUMNS, EvidenceTable, TallyTable
 
 __all__ = ["bodies", "evidence_table", "net_totals", "tallies"]
 

@@ -22,11 +22,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peel_core import Secret
 from peel_gateway.logs import Log
-from peel_gateway.metrics import CONTENT_TYPE, Metrics
-from peel_gateway.query import device_filter, estimate_query, exposure_page
 from peel_gateway.settings import Settings
-from peel_gateway.store import StoreError
-from peel_gateway.views import QueryError, Table, Views
+from peel_gateway.storage.store import StoreError
+from peel_gateway.web.metrics import CONTENT_TYPE, Metrics
+from peel_gateway.web.query import device_filter, estimate_query, exposure_page
+from peel_gateway.web.views import QueryError, Table, Views
 
 __all__ = ["HttpError", "HttpServer", "build_app"]
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.clock import Moment
-from peel_gateway.verdict import BLAMED, LOGGED, Verdict
+from peel_gateway.screening.clock import Moment
+from peel_gateway.screening.verdict import BLAMED, LOGGED, Verdict
 
 __all__ = [
     "EVIDENCE_COLUMNS",

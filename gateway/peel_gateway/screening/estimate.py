@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.store import Store, TallyTable
+from peel_gateway.storage.store import Store, TallyTable
 
 __all__ = [
     "Estimate",

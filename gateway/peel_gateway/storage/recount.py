@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from peel_core import index_many
-from peel_gateway import eprocess
-from peel_gateway.book import slots_of
-from peel_gateway.engine import Registry
-from peel_gateway.store import EVIDENCE_COLUMNS, Difference, ExposureFilter, Store
-from peel_gateway.verdict import Verdict
+from peel_gateway.screening import eprocess
+from peel_gateway.screening.book import slots_of
+from peel_gateway.screening.engine import Registry
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.store import EVIDENCE_COLUMNS, Difference, ExposureFilter, Store
 
 __all__ = ["RecountReport", "recount"]
 

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from peel_gateway.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from peel_gateway.sqlite_errors import translated
-from peel_gateway.sqlite_recount import differences, gap_differences
-from peel_gateway.sqlite_retention import prune
-from peel_gateway.sqlite_transaction import (
+from peel_gateway.screening.verdict import Verdict
+from peel_gateway.storage.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from peel_gateway.storage.sqlite_errors import translated
+from peel_gateway.storage.sqlite_recount import differences, gap_differences
+from peel_gateway.storage.sqlite_retention import prune
+from peel_gateway.storage.sqlite_transaction import (
     REPORTS_SQL,
     Limits,
     SqliteTransaction,
@@ -25,7 +26,7 @@ from peel_gateway.sqlite_transaction import (
     read_devices,
     read_evidence,
 )
-from peel_gateway.store import (
+from peel_gateway.storage.store import (
     Counts,
     DeviceTable,
     Difference,
@@ -40,7 +41,6 @@ from peel_gateway.store import (
     TallyTable,
     Transaction,
 )
-from peel_gateway.verdict import Verdict
 
 __all__ = ["DEFAULT_BUCKET_SECONDS", "SqliteStore"]
 

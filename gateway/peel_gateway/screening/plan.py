@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Opened, index_many
-from peel_gateway import effects, eprocess, freshness, gaps, screen
-from peel_gateway.book import Book, Change
-from peel_gateway.clock import Moment
-from peel_gateway.evidence import Case, device_exposure, report_exposures
-from peel_gateway.screen import OPEN
-from peel_gateway.store import BatchWrite, Exposure, GapTable, LogTable, Transaction
-from peel_gateway.verdict import BLAMED, LOGGED, Verdict
+from peel_gateway.screening import effects, eprocess, freshness, gaps, screen
+from peel_gateway.screening.book import Book, Change
+from peel_gateway.screening.clock import Moment
+from peel_gateway.screening.evidence import Case, device_exposure, report_exposures
+from peel_gateway.screening.screen import OPEN
+from peel_gateway.screening.verdict import BLAMED, LOGGED, Verdict
+from peel_gateway.storage.store import BatchWrite, Exposure, GapTable, LogTable, Transaction
 
 __all__ = ["ExposedDevice", "Letter", "Plan", "Policy", "plan_batch"]
 

@@ -1,0 +1,1 @@
+"""The fleet folder: keys, devices, profiles, bundles, and the commands that keep them."""

@@ -1,0 +1,1 @@
+"""From the broker to the engine: one connection, a bounded inbox, batches, acknowledgement after the commit."""

@@ -1,0 +1,1 @@
+"""What others may read over HTTP: JSON, server-sent events, metrics, health."""
