@@ -6,11 +6,10 @@ import time
 import esp32
 import machine
 
-from peel_device import tcp
+from peel_device import wifi as wifi_link
 from peel_device.clock import TickClock
 from peel_device.entropy import jitter
 from peel_device.errors import BoardError
-from peel_device.wifi import Station, set_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +29,11 @@ class Board:
         self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
         self._led = machine.Pin(LED_PIN, machine.Pin.OUT)
         self._watchdog: "machine.WDT | None" = None
-        self._station: "Station | None" = None
+        self._station: "wifi_link.Station | None" = None
 
     def sources(self) -> "list[Source]":
         """The hardware generator is true random only while the radio runs, so it is switched on first."""
-        Station().power_on()
+        wifi_link.Station().power_on()
         return [
             ("os.urandom", os.urandom, 64, 256),
             ("timing", lambda count: jitter(time.ticks_us, count), 64, 16),
@@ -91,14 +90,9 @@ class Board:
         """Join the network and connect to the broker."""
         if transport != "wifi":
             raise BoardError("transport: this board's link is wifi")
-        if wifi is None:
-            raise BoardError("wifi: is missing from the bundle")
         if self._station is None:
-            self._station = Station()
-        self._station.join(wifi, self)
-        if mqtt.tls:
-            set_clock(self)
-        return tcp.connect(mqtt, self)
+            self._station = wifi_link.Station()
+        return wifi_link.dial(self._station, mqtt, wifi, self)
 
     def hang_up(self) -> None:
         """Switch the radio off."""

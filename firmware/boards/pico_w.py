@@ -3,9 +3,7 @@
 import machine
 
 from boards import pico
-from peel_device import tcp
-from peel_device.errors import BoardError
-from peel_device.wifi import Station, set_clock
+from peel_device import wifi as wifi_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ class Board(pico.Board):
 
     def __init__(self) -> None:
         super().__init__()
-        self._station: "Station | None" = None
+        self._station: "wifi_link.Station | None" = None
 
     def _status_pin(self) -> "machine.Pin":
         return machine.Pin("LED", machine.Pin.OUT)  # behind the radio chip
@@ -29,14 +27,9 @@ class Board(pico.Board):
         """Join the network and connect to the broker, or open the UART."""
         if transport == "uart":
             return super().dial(transport, mqtt, wifi)
-        if wifi is None:
-            raise BoardError("wifi: is missing from the bundle")
         if self._station is None:
-            self._station = Station()
-        self._station.join(wifi, self)
-        if mqtt.tls:
-            set_clock(self)
-        return tcp.connect(mqtt, self)
+            self._station = wifi_link.Station()
+        return wifi_link.dial(self._station, mqtt, wifi, self)
 
     def hang_up(self) -> None:
         """Switch the radio off; an active radio would end light sleep at once."""

@@ -5,14 +5,15 @@ import time
 
 import network
 
-from peel_device.tcp import NAME_MS
+from peel_device import tcp
+from peel_device.errors import BoardError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from peel_device.config import Wifi
-    from peel_device.interfaces import Board
+    from peel_device.config import Mqtt, Wifi
+    from peel_device.interfaces import Board, Wire
 
 JOIN_MS = 20000
 NTP_MS = 2000  # ntptime waits one second for an answer
@@ -50,13 +51,23 @@ class Station:
         self._wlan.active(False)
 
 
-def set_clock(board: "Board") -> None:
+def dial(station: Station, mqtt: "Mqtt", wifi: "Wifi | None", board: "Board") -> "Wire":
+    """Join the network and connect to the broker."""
+    if wifi is None:
+        raise BoardError("wifi: is missing from the bundle")
+    station.join(wifi, board)
+    if mqtt.tls:
+        _set_clock(board)
+    return tcp.connect(mqtt, board)
+
+
+def _set_clock(board: "Board") -> None:
     """Set the clock from NTP if it was never set: TLS needs to know whether a certificate has expired."""
     if time.gmtime()[0] >= _EPOCH_YEAR:
         return
     import ntptime
 
-    board.feed_for(NAME_MS + NTP_MS)
+    board.feed_for(tcp.NAME_MS + NTP_MS)
     try:
         ntptime.settime()
     finally:
