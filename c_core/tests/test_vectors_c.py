@@ -52,6 +52,7 @@ def test_lines_cover_every_kind_of_vector(lines: list[Line]) -> None:
 
 
 READER_FAULTS = (
+    "device_profile",
     "device_unknown",
     "device_zero",
     "length",
