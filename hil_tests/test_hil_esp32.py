@@ -1,20 +1,23 @@
-"""The ESP32 as far as emulation goes: the core compiled for its processor, and its native module.
+"""The ESP32 as far as emulation goes: the core compiled for its processor, and its native module inside MicroPython.
 
-Debian's QEMU has no ESP32, and MicroPython's port needs Espressif's toolchain. So the vectors run on a core with the same instruction
-set in QEMU's user mode, and the native module is built and its header read, but not loaded.
+Debian's QEMU has no ESP32, and MicroPython's port needs Espressif's toolchain. So the vectors run on a processor with the same
+instruction set in QEMU's user mode: through the core by itself, and through the native module, loaded by an interpreter compiled from
+MicroPython's own sources.
 """
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.esp32_program import CPU, vector_driver
+from peel_tools.boards.esp32_program import CPU, micropython_core, vector_driver
 from peel_tools.boards.natmod import build_natmod
-from peel_tools.duts.vectors import VECTORS
+from peel_tools.duts.base import DutError
+from peel_tools.duts.esp32 import Esp32Dut
+from peel_tools.duts.vectors import VECTORS, run_vectors
 from peel_tools.vectors import driver_lines
 
 pytestmark = pytest.mark.esp32
@@ -22,6 +25,15 @@ pytestmark = pytest.mark.esp32
 Built = Callable[[Callable[[], Path]], Path]
 
 _XTENSAWIN = 10
+
+
+@pytest.fixture(scope="module")
+def esp32(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Esp32Dut]:
+    """MicroPython's core at its raw REPL."""
+    built(micropython_core)
+    with Esp32Dut(tmp_path_factory.mktemp("esp32")) as dut:
+        dut.start()
+        yield dut
 
 
 def test_vectors(built: Built) -> None:
@@ -41,3 +53,16 @@ def test_native_module_is_for_the_esp32(built: Built) -> None:
     header = built(lambda: build_natmod("xtensawin")).read_bytes()[:4]
     assert header[0:2] == b"M\x06"  # .mpy, version 6
     assert header[2] >> 2 == _XTENSAWIN
+
+
+def test_vectors_through_the_native_module(built: Built, esp32: Esp32Dut) -> None:
+    esp32.load("peelcore", built(lambda: build_natmod("xtensawin")))
+    problems, compared = run_vectors(esp32, ["peelcore"])
+    assert problems == []
+    assert compared > 2000
+
+
+def test_a_module_for_another_architecture_is_refused(built: Built, esp32: Esp32Dut) -> None:
+    esp32.put("foreign.mpy", built(lambda: build_natmod("x64")).read_bytes())
+    with pytest.raises(DutError, match=r"incompatible \.mpy arch"):
+        esp32.exec("import foreign")

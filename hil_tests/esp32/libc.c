@@ -72,17 +72,6 @@ long strtol(const char *text, char **end, int base) {
   return *text == '-' ? (long)(0 - strtoul(text + 1, end, base)) : (long)strtoul(text, end, base);
 }
 
-/* 64-bit multiplication: QEMU's generic cores lack the ESP32's MULUH, so the compiler is told to do without and calls this. volatile,
- * or it would see what this computes and call it from itself. */
-uint64_t __muldi3(uint64_t a, uint64_t b) {
-  uint32_t a0 = (uint32_t)a & 0xffff, a1 = (uint32_t)a >> 16, b0 = (uint32_t)b & 0xffff, b1 = (uint32_t)b >> 16;
-  volatile uint32_t middle = a0 * b1 + (a0 * b0 >> 16);
-  volatile uint32_t carry = (middle & 0xffff) + a1 * b0;
-  volatile uint32_t high = a1 * b1 + (middle >> 16) + (carry >> 16);
-  uint32_t crossed = (uint32_t)(a >> 32) * (uint32_t)b + (uint32_t)a * (uint32_t)(b >> 32);
-  return (uint64_t)(high + crossed) << 32 | (uint32_t)((uint32_t)a * (uint32_t)b);
-}
-
 /* ---- Files ---- */
 
 static char output[4096];

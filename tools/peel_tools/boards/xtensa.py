@@ -19,10 +19,7 @@ from peel_tools.boards.command import Word, require, run
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.sources import Sources
 
-__all__ = ["C_HEADERS", "assemble", "build_xtensawin", "compile_c", "normalise", "xtensa_inputs"]
-
-# Any freestanding C library's headers do: the module calls none of its functions.
-C_HEADERS = Path("/usr/lib/picolibc/riscv64-unknown-elf/include")
+__all__ = ["assemble", "build_xtensawin", "c_headers", "compile_c", "normalise", "xtensa_inputs"]
 
 _R_XTENSA_32 = 1
 _R_XTENSA_SLOT0_OP = 20
@@ -33,6 +30,14 @@ _RELA_BYTES = 12
 def xtensa_inputs() -> list[Path]:
     """This file decides what comes out, so it belongs to the key of the product."""
     return [Path(__file__)]
+
+
+def c_headers() -> Path:
+    """Any freestanding C library's headers do: the module calls none of its functions."""
+    folder = Path("/usr/lib/picolibc/riscv64-unknown-elf/include")
+    if not folder.is_dir():
+        raise BuildError("C headers are missing. On Debian: apt-get install picolibc-riscv64-unknown-elf")
+    return folder
 
 
 def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
@@ -63,8 +68,6 @@ def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
 def compile_c(source: Path, build: Path, flags: list[str], *, entry: str | None = None, attributes: str = "") -> Path:
     """Compile C to ESP32 assembly. With an entry point, everything that it does not reach is dropped."""
     require("clang-22", "llc-22", "opt-22")
-    if not C_HEADERS.is_dir():
-        raise BuildError("C headers are missing. On Debian: apt-get install picolibc-riscv64-unknown-elf")
     bitcode, assembly = build / f"{source.stem}.bc", build / f"{source.stem}.s"
     front = [
         "--target=xtensa",
@@ -77,7 +80,7 @@ def compile_c(source: Path, build: Path, flags: list[str], *, entry: str | None 
         "-fno-jump-tables",
     ]
     what = f"compiling {source.name} for xtensa"
-    run(["clang-22", *front, *flags, "-isystem", C_HEADERS, "-emit-llvm", "-c", source, "-o", bitcode], what=what)
+    run(["clang-22", *front, *flags, "-isystem", c_headers(), "-emit-llvm", "-c", source, "-o", bitcode], what=what)
     if entry:
         passes = f"--internalize-public-api-list={entry},memcpy,memset"
         run(["opt-22", "-passes=internalize,globaldce", passes, bitcode, "-o", bitcode], what=what)

@@ -1,0 +1,1 @@
+/* MicroPython wants this header; the program needs none of the clocks and pins that it could declare. */

@@ -1,0 +1,1 @@
+/* No names beyond those in the sources. */
