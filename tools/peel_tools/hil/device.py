@@ -25,6 +25,7 @@ BOARD_FILES = {"mps2": "qemu", "pico": "pico"}
 _MODULE = "peel_application"  # firmware/main.py under a name that no board starts by itself
 _FIRMWARE = REPOSITORY / "firmware"
 _START_SECONDS = 30.0
+_SEVERAL_PACKETS = 600  # bytes; a USB packet has 64
 _INTERRUPTS = 6
 
 _START = """
@@ -104,13 +105,15 @@ class Device:
     def interrupt(self) -> None:
         """Stop an application that the board started by itself, as a person at the console would, and go to the raw prompt.
 
-        Now and then the emulated USB console takes no input after Ctrl-C; a person would pull the plug and try again, and so does this.
+        Now and then the emulated USB console takes no input after Ctrl-C, or none of more than one packet; a person would pull the plug
+        and try again, and so does this.
         """
         for _ in range(_INTERRUPTS):
             self.dut.console.write(b"\x03")
             with suppress(ConsoleTimeoutError):
                 self.dut.expect(rb">>> ", 10)
                 self.dut.console.enter_raw(3.0)
+                self.dut.exec("#" * _SEVERAL_PACKETS)
                 return
             self.dut.reset()
             self.wait_until_up()
