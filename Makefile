@@ -8,8 +8,8 @@
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 	@echo "make check  formatting, lint, types, warnings"
-	@echo "make bench  sizes and speed of the core and of an emulated device"
-	@echo "make fuzz   the parser under a coverage-guided fuzzer, ten minutes (SECONDS=n for another time)"
+	@echo "make bench  sizes and speed of the core, of an emulated device and of the gateway"
+	@echo "make fuzz   the parsers under a coverage-guided fuzzer, ten minutes each (SECONDS=n for another time)"
 	@echo "make clean  removes what was built here"
 
 run:
@@ -28,6 +28,7 @@ bench:
 	@scripts/setup base test firmware
 	@.venv/bin/peel bench core
 	@.venv/bin/peel bench device
+	@.venv/bin/peel bench gateway
 
 SECONDS ?= 600
 fuzz:

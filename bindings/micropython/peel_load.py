@@ -18,7 +18,7 @@ def architecture() -> str:
     return _MODULES[number] if number < len(_MODULES) else ""
 
 
-def load(native: str = "peelcore", fallback: str = "peelcore_py"):  # type: ignore[no-untyped-def]
+def load(native: str = "peelcore", fallback: str = "peelcore_py"):  # type: ignore[no-untyped-def]  # a module
     """Import and return the native module, or the fallback when there is none."""
     try:
         return __import__(native)

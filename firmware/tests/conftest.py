@@ -24,7 +24,7 @@ for folder in (FIRMWARE, FIRMWARE / "tests", FIRMWARE.parent / "bindings" / "mic
 sys.modules.setdefault("ustruct", struct)
 sys.modules.setdefault("ubinascii", binascii)
 
-from inbox import Inbox  # noqa: E402
+from inbox import Inbox  # noqa: E402 - the path above is for it
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ Usage: micropython on_micropython.py FIRMWARE UMQTT, the two folders that hold t
 
 import sys
 
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1:3]  # before the imports below, which it is for
 
 import peel_load  # noqa: E402
 from peel_device import config, files, sampling, selftest  # noqa: E402

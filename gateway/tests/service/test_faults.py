@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-WARM_UP_IDS = 60_000
-NEW_IDS = 100_000
+WARM_UP_IDS = 200_000
+NEW_IDS = 400_000
 
 
 @pytest.fixture

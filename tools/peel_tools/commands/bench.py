@@ -35,3 +35,10 @@ def core(k: int, as_json: bool) -> None:
 def device(as_json: bool) -> None:
     """Cycles per report on an emulated RP2040, beside what AES and SHA-256 cost on it."""
     _print(import_module("peel_tools.bench_device").measure(), as_json)
+
+
+@bench.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+def gateway(as_json: bool) -> None:
+    """Reports per second through screening and SQLite; reports until a biased coin is exposed."""
+    _print(import_module("peel_tools.bench_gateway").measure(), as_json)

@@ -1,0 +1,91 @@
+"""What the gateway's engine manages on this machine, and how soon its statistics judge a biased coin."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
+from peel_gateway.screening import eprocess
+from peel_gateway.screening.engine import Engine, Message
+from peel_gateway.storage.sqlite_store import SqliteStore
+
+__all__ = ["measure"]
+
+DEVICES = 500
+BATCH = 2000
+REPORTS = 20_000
+COINS = 201
+NEVER = 4001
+"""Coins are tossed less often than this; one that is not exposed until then gets this number."""
+BIASES = {"always_plus": 1.0, "plus_95": 0.95, "plus_88": 0.88, "plus_82": 0.82}
+
+
+@dataclass(frozen=True)
+class _Registry:
+    keyring: Keyring
+    revoked: frozenset[int]
+    enrolled: dict[int, float]
+
+
+def _profile(k: int) -> Profile:
+    attributes = [{"name": f"a{i}", "low": 0, "high": 1} for i in range(k)]
+    table = {"name": "bench", "mechanism": "harmony", "epsilon": 1, "seed": 1, "quota": 100_000, "period": 1}
+    return make_profile({**table, "width": max(48, k), "attribute": attributes})
+
+
+def _reports_per_second(k: int) -> int:
+    """Wall time from messages of one frame each to committed transactions, database on this machine's disk included."""
+    profile = _profile(k)
+    ids = np.arange(1, DEVICES + 1, dtype=np.uint32)
+    seal, index = derive_keys(bytes(32), "bench", ids)
+    who = np.arange(REPORTS) % DEVICES
+    numbers, readings = 1 + np.arange(REPORTS) // DEVICES, np.zeros((REPORTS, k), np.int32)
+    frames = encode_many(profile, ids[who], seal[who], index[who], numbers, readings, entropy=os.urandom(64))
+    messages = [Message("peel/v1/bench/x/report", frame.tobytes(), time.time()) for frame in frames]
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "bench.sqlite")
+        engine = Engine(store)
+        engine.load(_Registry(Keyring([profile], ids, np.zeros(DEVICES), seal, index), frozenset(), {}))
+        started = time.perf_counter()
+        for first in range(0, REPORTS, BATCH):
+            engine.process(messages[first : first + BATCH])
+        seconds = time.perf_counter() - started
+        store.close()
+    return round(REPORTS / seconds)
+
+
+def _reports_until_exposed(plus: float, k: int = 4, alpha: float = 1e-6) -> npt.NDArray[np.int64]:
+    """For each of many coins that show plus with this chance: epsilon 1, judged after every report, no cohort to agree with."""
+    profile, chance = _profile(k), np.random.default_rng(1)
+    counts = np.zeros((COINS, k, 6), np.int64)
+    exposed = np.full(COINS, NEVER)
+    everyone = np.arange(COINS)
+    for report in range(1, NEVER):
+        attribute = chance.integers(k, size=COINS)
+        counts[everyone, attribute, np.where(chance.random(COINS) < plus, 0, 1)] += 1
+        counts[everyone, attribute, 4] += 1
+        exposed[eprocess.crossed(profile, counts, alpha) & (exposed == NEVER)] = report
+        if exposed.max() < NEVER:
+            break
+    return exposed
+
+
+def measure() -> dict[str, Any]:
+    """All of it, as `peel bench gateway --json` prints it."""
+    likeliest = (1 + _profile(4).rule / 2**31) / 2
+    return {
+        "reports_per_second": {f"k{k}": _reports_per_second(k) for k in (16, 252)},
+        "median_reports_until_exposed": {
+            name: int(np.median(_reports_until_exposed(plus))) for name, plus in BIASES.items()
+        },
+        "honest_extreme_coins_exposed": int(np.sum(_reports_until_exposed(likeliest) < NEVER)),
+        "honest_extreme_coins": COINS,
+    }

@@ -1,0 +1,16 @@
+"""What the statistics promise about coins; how fast the engine is, is a benchmark."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peel_tools import bench_gateway
+
+
+def test_figures() -> None:
+    figures = bench_gateway.measure()
+    waits = figures["median_reports_until_exposed"]
+    assert 50 <= waits["always_plus"] <= 65
+    assert waits["always_plus"] < waits["plus_95"] < waits["plus_88"] < waits["plus_82"] < bench_gateway.NEVER
+    assert figures["honest_extreme_coins_exposed"] == 0
+    assert all(np.array(list(figures["reports_per_second"].values())) > 0)
