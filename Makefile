@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # make run    broker, gateway and a simulated fleet on this machine; Ctrl-C stops all of it
 # make test   checks and all tests, emulated boards included
 # Each target sets up what it needs (scripts/setup).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Only what pyproject.toml cannot say: the cffi extension."""
 
 from setuptools import setup

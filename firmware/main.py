@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Entry point on the device: read the bundle, find the board, run. Ctrl-C leads to the prompt."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One fixture, `dut`: the firmware on an emulated board. `--board` chooses the boards, "all" by default.
 
 A board whose tools are missing is skipped with the reason; with CI=true that is a failure.

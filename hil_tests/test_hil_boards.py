@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The emulated boards themselves: what the other tests rely on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a report may cost on the RP2040: cycles are counted by the emulator, so they are the same in every run."""
 
 from __future__ import annotations

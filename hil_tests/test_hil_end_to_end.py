@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A device from boot to estimate: the board's own firmware, its link, a real broker, a real gateway."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ESP32 as far as emulation goes: the core compiled for its processor, and its native module inside MicroPython.
 
 Debian's QEMU has no ESP32, and MicroPython's port needs Espressif's toolchain. So the vectors run on a processor with the same

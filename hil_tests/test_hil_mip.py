@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Installing the module over the air's way: mip, from a folder that `peel firmware natmod` wrote, onto an emulated Pico."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The broker goes away: the outbox fills, drops its oldest frames and counts them, and drains in order when the broker is back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Power cuts at random moments: no number twice, no budget back, nothing lost that was in the outbox."""
 
 from __future__ import annotations

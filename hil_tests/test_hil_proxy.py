@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An attacker between board and broker: whatever was altered is exposed for the right cause, whatever was not arrives once."""
 
 from __future__ import annotations

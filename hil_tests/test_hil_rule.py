@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rule poisoning: a device that was given another epsilon says so itself, with its first report."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The specification's vectors on every emulated board: through the user C module, and through every native module the board loads."""
 
 from __future__ import annotations

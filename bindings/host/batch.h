@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batch loops over the Peel core for hosts: many reports per call, so that Python touches none of them one by one. */
 #ifndef PEEL_BATCH_H
 #define PEEL_BATCH_H

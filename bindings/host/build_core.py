@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds peel_core._core: cffi in API mode over c_core and the batch loops.
 
 The declarations come from the headers themselves, so there is one place where a signature is written.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The whole core as one translation unit: MicroPython's build systems look for sources below their own folders, and native modules
  * for the ESP32 can have no more than one.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Peel as a user C module for ports built with CMake: -DUSER_C_MODULES=<this repository>/bindings/micropython/micropython.cmake
 add_library(usermod_peelcore INTERFACE)
 target_sources(usermod_peelcore INTERFACE

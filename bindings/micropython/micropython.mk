@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Peel as a user C module for ports built with make: USER_C_MODULES=<this repository>/bindings
 PEEL_MICROPYTHON := $(USERMOD_DIR)
 

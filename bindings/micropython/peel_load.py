@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Find the core: the native module, or the pure-Python one where no native module can run.
 
     core = peel_load.load()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The core in Python: the functions of the native module peelcore, for firmware that can load none. Slow; same bytes.
 
 Runs on MicroPython and on CPython. spec/SPEC.md defines every step; section numbers refer to it. Encoders and generators are

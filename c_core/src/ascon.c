@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ascon-AEAD128 and Ascon-XOF128, from NIST SP 800-232. No tables and no branches on data, hence constant time. */
 #include <string.h>
 

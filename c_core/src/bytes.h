@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Little-endian loads and stores, byte by byte: no alignment, no host order, no struct casts. */
 #ifndef PEEL_BYTES_H
 #define PEEL_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The digits of a column for Cortex-M0 and M0+: 38 cycles a row, with every constant in a register. Follows `column_digits` in
  * projection.c line by line, except that a trit is made as (sign | 1) & nonzero, both masks. */
 #ifndef PEEL_DIGITS_ARMV6M_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The device's random generator: Ascon keystream, the key erased by every block (SPEC section 4). */
 #include <string.h>
 

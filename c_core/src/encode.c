@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Readings in, sealed frame out. */
 #include "peel.h"
 

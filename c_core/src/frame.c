@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frame v1: header, seal, open (SPEC section 9). Lengths are checked before anything is read. */
 #include <string.h>
 

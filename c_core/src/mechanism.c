@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The randomisers (SPEC section 6). A reading decides no branch, and no number of draws. */
 #include "bytes.h"
 #include "peel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Ascon permutation for Cortex-M0 and M0+: about 150 cycles a round, where compiled C takes 270.
  *
  * The ten halves of the state fill ten of the fourteen registers. One half of each word lies in r0 to r5, where Thumb can compute,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The balanced sparse ternary projection: one column, straight into packed trits (SPEC section 8). */
 #include "peel.h"
 

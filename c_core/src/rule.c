@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The rule: epsilon turned into a Q31 probability by integer arithmetic alone, never rounded up (SPEC section 5). */
 #include "peel.h"
 

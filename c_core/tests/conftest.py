@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds the core's C programs for the tests: natively, with sanitizers, and for a big-endian machine."""
 
 from __future__ import annotations

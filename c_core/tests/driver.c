@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs the core on lines of text, so that any machine with a C library can be held against the vectors:
  *
  *   seal KEY NONCE AD TEXT            -> CIPHERTEXT TAG

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds the fuzz targets and runs each from the vectors as seed corpus: ``python c_core/tests/fuzz.py --seconds 600``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Coverage-guided fuzzing of the core's parsers: headers, frames, packing. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Coverage-guided fuzzing of what stands at the gateway's door: payloads split into pieces and opened, as host batches do it. */
 #include <stdint.h>
 #include <stdlib.h>

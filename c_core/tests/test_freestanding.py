@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the header promises about the core as a whole: no state, no allocation, no libc but memcpy and memset, no 64-bit division."""
 
 from __future__ import annotations

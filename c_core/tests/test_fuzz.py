@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A short run of the fuzz targets; `make fuzz` runs them for longer."""
 
 from __future__ import annotations

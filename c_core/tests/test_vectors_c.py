@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every vector in C: as compiled for this machine, under sanitizers, and on a big-endian one."""
 
 from __future__ import annotations

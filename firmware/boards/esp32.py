@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ESP32 (and S2, S3, C3) with Wi-Fi."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Raspberry Pi Pico (RP2040): no network of its own; the link is UART1, GP4 out and GP5 in."""
 
 import os

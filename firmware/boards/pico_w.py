@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Raspberry Pi Pico W (RP2040 with a CYW43439 radio)."""
 
 import machine

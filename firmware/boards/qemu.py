@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """QEMU's mps2-an385 (Cortex-M3).
 
 Its link is UART1, which QEMU connects to a TCP port. There is no network and no sensor.

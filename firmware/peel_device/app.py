@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The device: boot, then sample, randomise, store, send, rest, for ever.
 
 The order is the promise. A number is reserved and its budget spent before the coin is tossed; a frame is on flash

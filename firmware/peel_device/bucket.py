@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The token bucket of SPEC section 10: at most `quota` report numbers per `period`, saved up to at most `quota`.
 
 Integers only: one token is `period` (in ms) units, and each millisecond brings `quota` units.

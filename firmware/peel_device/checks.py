@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks of single values in the bundle.
 
 Each returns the value in its final form or raises ConfigError naming the key.

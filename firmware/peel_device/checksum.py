@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CRC-32 (IEEE 802.3), to tell a finished write from a torn one."""
 
 import binascii

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Milliseconds since boot that never wrap and never go back."""
 
 TYPE_CHECKING = False

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The device bundle: JSON that provisioning writes and the device checks, key by key, before it does anything else.
 
 The rule (tau) is not in it: the device computes it from epsilon, so a bundle with another epsilon makes reports with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Entropy: every source of the board, conditioned by the core's generator. Without enough of it, no report.
 
 Each source is fed on its own, so that the core's health check (SPEC section 4) judges it on its own: one stuck source

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stops a device. Each error has a blink code, so that a device without a console can still say what is wrong."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files on the board's flash.
 
 LittleFS commits a file when it is closed; FAT does not promise that, so it is not supported.

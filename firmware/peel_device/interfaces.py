@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the modules expect of each other, for the type checker and the reader. Never imported on a device."""
 
 from typing import Callable, Protocol

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ledger: which report numbers are spent, and how much of the budget.
 
 Report numbers are the currency of privacy: a number is spent when it is reserved, sent or not. They are reserved in

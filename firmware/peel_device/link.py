@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The link: frames from the outbox to the broker at QoS 1, with birth, will, keep-alive and back-off.
 
 A frame leaves the outbox only after its acknowledgement. A retry sends the same stored bytes: it spends nothing, and

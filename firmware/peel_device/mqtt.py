@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """umqtt.simple, handed a transport instead of opening a socket itself.
 
 umqtt.simple finds its socket through the module-level name `socket`. That name is pointed at a dialler that returns the

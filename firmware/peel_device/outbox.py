@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The outbox: sealed frames on flash until the broker has acknowledged them.
 
 One small file per frame, named by its report number, so that putting and removing are single steps for the file

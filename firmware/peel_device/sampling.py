@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sampling:
 
 physical readings to the integers that the core takes (SPEC section 6). A failed sensor skips the report. What a working

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Self-test on the device: known answers of the core, the board's entropy, the flash.
 
 Flashing runs it; it leaves no trace. The known answers are the first Harmony and the first kRR report of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sensors: each is a function without arguments that returns a physical reading.
 
 It may raise OSError or return NaN when it fails.

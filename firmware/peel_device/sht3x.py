@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sensirion SHT3x humidity and temperature sensor on I2C: one measurement at a time, high repeatability."""
 
 TYPE_CHECKING = False

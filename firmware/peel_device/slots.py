@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small record that is replaced atomically, whatever the power does.
 
 Two files are written in turn: `<path>.0` and `<path>.1`. A cut tears the one being written and leaves the other

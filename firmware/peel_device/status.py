@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The status LED: on while a report waits to be delivered, a count of blinks for a fault."""
 
 TYPE_CHECKING = False

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TCP, with TLS where asked for, as a wire.
 
 The watchdog of an RP2040 bites after 8.3 s, so nothing here may block for long: connecting is polled and fed, and the

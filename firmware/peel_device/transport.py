@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The socket that umqtt.simple sees: exact reads, whole writes, and a deadline on each.
 
 umqtt.simple takes whatever `read` returns and indexes into it, and sets its socket to block for ever. Here a read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Joining a Wi-Fi network, for boards with `network.WLAN`."""
 
 import errno

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fixtures of the firmware's tests. The modules under test are the very files that are copied to a device."""
 
 from __future__ import annotations

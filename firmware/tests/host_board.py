@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The host as a board, and a bundle for it."""
 
 from __future__ import annotations

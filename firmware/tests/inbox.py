@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A subscriber that keeps what a device publishes."""
 
 from __future__ import annotations

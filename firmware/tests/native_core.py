@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The `peelcore` module's functions over the C core in this process: what the device runs, without a MicroPython around it."""
 
 from __future__ import annotations

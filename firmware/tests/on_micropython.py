@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs on MicroPython: the parts of the application that must behave there as they do under CPython. Prints one line per check.
 
 Usage: micropython on_micropython.py FIRMWARE UMQTT, the two folders that hold the modules.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A flash that loses power: every way a write can be left half done."""
 
 from __future__ import annotations

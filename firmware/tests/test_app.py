@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The whole application over the C core, a real broker and files that a test can look into."""
 
 from __future__ import annotations

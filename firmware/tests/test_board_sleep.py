@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Light sleep on the boards: until its time, whatever wakes the chip, and never for a negative time."""
 
 from __future__ import annotations

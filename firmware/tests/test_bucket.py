@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The token bucket never gives more than the quota allows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The portable CRC equals the usual one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The bundle is checked key by key, errors name the key, and no secret shows."""
 
 from __future__ import annotations

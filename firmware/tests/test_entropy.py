@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No entropy, no report; no seed twice."""
 
 from __future__ import annotations

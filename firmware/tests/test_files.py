@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files on a real file system: absent and unreadable are different things."""
 
 from __future__ import annotations

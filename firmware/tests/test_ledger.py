@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ledger: a power cut at every byte of every write never lowers it, never repeats a number, never corrupts it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The link against a real broker: QoS 1, birth, will, batches, back-off, and no frame lost or forgotten."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The application on a real MicroPython: the unix port with the core built in, against a real broker."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The outbox: bounded, in order, whole after a power cut at any byte."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A board that is erased and provisioned again: the registry's numbers and the device's ledger never use one twice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Readings to the core's integers, and what happens when a sensor fails."""
 
 from __future__ import annotations

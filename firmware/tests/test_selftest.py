@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The self-test passes on a sound device and names what is wrong with a broken one."""
 
 from __future__ import annotations

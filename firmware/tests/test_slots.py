@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two-slot records survive every torn write."""
 
 from __future__ import annotations

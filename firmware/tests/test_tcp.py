@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS to a real broker: the right CA gets through, a wrong one does not."""
 
 from __future__ import annotations

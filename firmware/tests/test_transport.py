@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The transport turns a bad wire into OSError, in bounded time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Connecting feeds the watchdog, whatever the peer does: the longest gap between two meals stays far below 8.3 s."""
 
 from __future__ import annotations

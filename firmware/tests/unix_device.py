@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs on MicroPython's unix port: the whole application, with this computer as its board and real files as its flash.
 
 Usage: micropython unix_device.py FIRMWARE UMQTT BUNDLE STATE. Runs until it is killed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel gateway`: run the service, ask its database, check it, screen again what was quarantined."""
 
 from __future__ import annotations

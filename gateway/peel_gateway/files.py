@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writing files so that a reader sees the old content or the new, never half of it."""
 
 from __future__ import annotations

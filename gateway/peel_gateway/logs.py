@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Structured logs: an event and its fields, as key=value lines or as JSON lines, on standard error."""
 
 from __future__ import annotations

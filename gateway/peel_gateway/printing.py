@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables for people, JSON for programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The gateway as a service: wires link, inbox, engine, store and HTTP; starts, reloads, stops."""
 
 from __future__ import annotations

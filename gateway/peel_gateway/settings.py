@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # ruff: noqa: RUF009 - _setting is dataclasses.field with metadata
 """The gateway's settings: one table that drives the file, the environment, `--help` and the documentation.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The settings table as text: the commented sample file, the rows of the guide, the epilogue of `--help`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fixtures: a small fleet whose devices speak through the real encoder, and a gateway engine on a real database."""
 
 from __future__ import annotations

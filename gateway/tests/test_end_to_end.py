@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The whole promise at once: a real broker, a real gateway process that is killed on the way, attackers of every kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The engine: one verdict per report, the right one, and nobody blamed without proof."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SIGKILL at any moment: what was committed is whole, what was not is absent, and a redelivery makes it exact."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The statistics layer: honest coins never, dishonest ones soon."""
 
 from __future__ import annotations

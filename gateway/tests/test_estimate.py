@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Estimates: unbiased, in units, and with intervals that cover."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Freshness: repeats, and the token bucket on numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The inbox: bounds, batches by size, bytes and time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Structured logs: both styles can be parsed, nothing forges a line, secrets stay out."""
 
 from __future__ import annotations

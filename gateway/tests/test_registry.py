@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The fleet folder and the bundles made from it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Many faults at once, under load, with attackers: afterwards every single report is where it belongs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Settings: order of sources, errors that name the key, secrets that stay hidden, generated texts that are current."""
 
 from __future__ import annotations

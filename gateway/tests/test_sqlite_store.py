@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The store: all or nothing, clear errors, bounded quarantine, retention."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The statistics layer in the engine: exposure, withdrawal, gaps, restarts."""
 
 from __future__ import annotations

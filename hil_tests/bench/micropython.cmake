@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The core's module and the benchmark's.
 include(${CMAKE_CURRENT_LIST_DIR}/../../bindings/micropython/micropython.cmake)
 add_library(usermod_rivals INTERFACE)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The module `rivals`, in a firmware for the benchmark only: one multiplication on the curve P-256, the unit in which signatures,
  * commitments and zero-knowledge proofs are paid for. MicroPython has no way to ask Mbed TLS for it. */
 #include "mbedtls/bignum.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The C library of the vector driver on the ESP32's instruction set: what it calls, and no more. */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "multiply.h"
 
 /* volatile, or the compiler would see what this computes and call __muldi3 for it, which calls this. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Multiplication on QEMU's generic cores, which lack the ESP32's MULUH. */
 #ifndef PEEL_ESP32_MULTIPLY_H
 #define PEEL_ESP32_MULTIPLY_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Start and system calls for a stand-alone program under qemu-xtensa (Linux user mode), windowed calls.
 # System calls take their number in a2 and arguments in a6, a3, a4; the result comes back in a2.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The host's end of the board's USB serial port.
 import { USBCDC } from 'rp2040js';
 

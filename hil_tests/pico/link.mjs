@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // UART1 as a TCP connection: dialled with the first byte the firmware sends, dialled again after a cut.
 import net from 'node:net';
 import { Line } from './uart.mjs';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An RP2040 with our own boot ROM and a flash that is a file.
 import fs from 'node:fs';
 import { RP2040, ConsoleLogger, LogLevel } from 'rp2040js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An emulated Raspberry Pi Pico: node main.mjs '{"rom": …, "flash": …}'. The console (USB serial) is standard input and output.
 //
 //   rom, flash     the boot ROM, and the flash image, which is written to as the firmware writes to its flash

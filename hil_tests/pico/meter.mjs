@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Counts the cycles and the stack of every call of given functions, by watching the program counter. Interrupts do not count.
 import fs from 'node:fs';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The transmitting half of a PL011. rp2040js keeps its interrupt asserted for ever, so that MicroPython's machine.UART never leaves the
 // handler; this gives an instance a FIFO that empties at the baud rate, on the emulated clock, and an interrupt that can be cleared.
 

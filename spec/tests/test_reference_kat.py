@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The reference against what others published, and against what SPEC.md states."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The committed vectors are what the reference produces, no more and no less."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the core costs: time per report on this machine, size and stack on a Cortex-M0+."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a report costs on the device: cycles and stack on an emulated RP2040, bytes of the native module, and what others would cost.
 
 The emulator watches the program counter, so the counts are the same in every run. It has no flash latency: read them as those of code

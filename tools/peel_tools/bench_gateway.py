@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the gateway's engine manages on this machine, and how soon its statistics judge a biased coin."""
 
 from __future__ import annotations

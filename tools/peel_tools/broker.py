@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A broker of our own on a free loopback port: mosquitto where it can be had, otherwise amqtt from PyPI.
 
     with Broker() as broker:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ``peel`` command. Each area brings its own group; they are imported when used, so that ``peel --help`` is quick."""
 
 from __future__ import annotations

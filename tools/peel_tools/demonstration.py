@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The whole system on one machine: broker, gateway process, simulated fleet with attackers, referee."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A gateway as a process of its own, as `peel gateway run` starts it: for the demonstration and for tests."""
 
 from __future__ import annotations

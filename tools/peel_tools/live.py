@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The demonstration on the screen: redrawn in place on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A whole system in one folder: fleet, broker, gateway process; sessions of simulated devices on it. For demonstration and tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The vectors of spec/vectors as lines for c_core/tests/driver.c: a command, and the answer it must give.
 
 Any machine that can run the driver, or speak its protocol, can be held against the specification this way.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An emulated board at the end of a pseudo-terminal, with LittleFS on its external RAM: what mpremote needs to work on it."""
 
 from __future__ import annotations

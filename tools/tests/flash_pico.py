@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The emulated Pico behind a pseudo-terminal, booted from a UF2 file as its boot ROM would load it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sizes that the core promises; its speed is a benchmark, not a test."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the statistics promise about coins; how fast the engine is, is a benchmark."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Build products are made once per content."""
 
 from __future__ import annotations

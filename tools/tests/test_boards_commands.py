@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel firmware build` and `peel firmware natmod`."""
 
 from __future__ import annotations

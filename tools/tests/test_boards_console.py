@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The console of a device under test, against the other end of a pseudo-terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The core in Python (bindings/micropython/peelcore_py.py) against the vectors, and its manners."""
 
 from __future__ import annotations

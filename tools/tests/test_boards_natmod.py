@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Native modules: sizes, and the folders that mip installs from. The boards that load them are in hil_tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Missing and failing tools are reported with what to do; sources are checked before they are used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The broker of our own: starts, keeps its port, keeps sessions when told to."""
 
 from __future__ import annotations

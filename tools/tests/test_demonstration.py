@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel demo` says no when what it shows is not as it must be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What docs/devices.md tells the owner of a Pico W to type works, up to the point where a board is needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """UF2 files and ESP32 images are checked before a byte is written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a UF2 file to reports at the broker, on the emulated RP2040: what an owner of a Pico does, with the same commands."""
 
 from __future__ import annotations

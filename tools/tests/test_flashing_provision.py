@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provisioning an emulated board over mpremote, and each way in which it can go wrong."""
 
 from __future__ import annotations

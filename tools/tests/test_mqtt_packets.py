@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The attacker's reading of MQTT: nothing lost and nothing invented, however the stream is chopped."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``peel profile`` as a person types it."""
 
 from __future__ import annotations

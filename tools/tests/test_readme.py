@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the README says can be typed."""
 
 from __future__ import annotations

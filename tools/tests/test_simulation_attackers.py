@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each attacker does what it says: seen with the keys and the reconstruction, apart from any gateway."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel simulate` against a real broker, as it is typed; and `peel demo`, bounded and interrupted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Numbers of simulated devices: never twice, never beyond the quota."""
 
 from __future__ import annotations

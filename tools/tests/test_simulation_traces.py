@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Simulated readings: plausible, repeatable, and refused with a reason when a file cannot be used."""
 
 from __future__ import annotations

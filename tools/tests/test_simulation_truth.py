@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The truth survives the death of the process that writes it, and the referee holds a gateway's database against it."""
 
 from __future__ import annotations

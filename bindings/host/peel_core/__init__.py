@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Peel core for hosts: the C core through cffi, in batches, with profiles, keys and projection matrices."""
 
 from peel_core.batch import Keyring, Opened, encode_many, index_many, open_many, project_many

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Many reports per call: numpy arrays in and out, C loops without the GIL in between."""
 
 from __future__ import annotations

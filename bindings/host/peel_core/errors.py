@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the core can refuse, by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keys, and a holder that keeps them out of sight."""
 
 from __future__ import annotations

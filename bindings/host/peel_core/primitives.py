@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The core's functions one call at a time: for vectors, self-tests and tools. Bulk work goes through :mod:`peel_core.batch`."""
 
 from __future__ import annotations

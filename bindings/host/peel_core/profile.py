@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The profile: what a fleet's devices and its gateway agree on (SPEC section 10)."""
 
 from __future__ import annotations

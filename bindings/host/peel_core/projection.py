@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The projection as matrices: Phi, its reconstruction Gamma, and the proof that a seed is sound."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Batches: what goes in comes out, faults stay where they are, tables are checked."""
 
 from __future__ import annotations

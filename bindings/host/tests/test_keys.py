@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A secret stays one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The LDP guarantee as a statement about integers, against e^epsilon to 60 digits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Profiles as people write them: defaults, exact decimals, and errors that name the key."""
 
 from __future__ import annotations

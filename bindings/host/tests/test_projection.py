@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Closed loops: every codeword of many k decodes to itself, and nothing near it does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The coin, the index and kRR against their exact distributions: chi-square with fixed seeds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every vector through cffi: the single calls, and what only a reader with tables can judge through open_many."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The provisioning bundle: all that one device needs to know, and nothing about any other."""
 
 from __future__ import annotations

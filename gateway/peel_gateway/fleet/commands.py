@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel fleet`: make a fleet, register devices, write their bundles, revoke them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The fleet folder: name, master key, devices, profiles; and the snapshot of it that the engine works with.
 
 fleet/

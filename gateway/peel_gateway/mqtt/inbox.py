@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Messages between the network and the store: bounded, taken in batches by size and time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From the inbox to the store: micro-batches, one transaction each, acknowledgement after the commit.
 
 What cannot be stored now is kept, unacknowledged, and tried again: the broker holds the rest back. What can never be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One MQTT connection: session, subscription, availability, deliveries in, acknowledgements out.
 
 A Link lives as long as its connection. Packet identifiers belong to a connection, so an acknowledgement goes to the

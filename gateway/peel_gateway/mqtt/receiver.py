@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The network side: keeps a link to the broker, fills the inbox, sends acknowledgements."""
 
 from __future__ import annotations

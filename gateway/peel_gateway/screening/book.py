@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The book: device states, evidence and cohort in memory, one entry per registered device.
 
 It is a cache of the store. A batch reads it, plans new states on copies, and the new states replace the old ones after the commit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The gateway's own time: how much has passed, whatever the wall clock says.
 
 While the machine runs, time is taken from a clock that nobody sets. The wall clock says only how long the machine was off; when it says

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The effects of a screened batch as sums and columns, ready to be written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The engine: a batch of messages in, one transaction out."""
 
 from __future__ import annotations

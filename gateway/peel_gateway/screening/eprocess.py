@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The statistics layer: wealth from counts.
 
 A coin tossed under the rule shows any given face with probability at most u, whatever the reading. Whoever bets a share of a unit

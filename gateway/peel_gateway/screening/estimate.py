@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Estimates from tallies: means and frequencies with 95% intervals, before and after withdrawal.
 
 Harmony (Nguyen et al. 2016): a report of attribute j is a sign with mean (R/2^31) x, so with c = 2^31/R ::

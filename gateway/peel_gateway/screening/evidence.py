@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evidence: what a layer saw when it objected, kept with the raw frame."""
 
 from __future__ import annotations

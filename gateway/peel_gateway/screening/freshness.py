@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Freshness: which numbers are new, which come again, and how far numbers may have advanced."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Gaps: numbers that never came.
 
 The attribute of a missing number is known to the gateway, and to the device. Honest loss does not know it, so the attributes of

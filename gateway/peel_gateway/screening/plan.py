@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plan of a batch: every report's verdict, and all effects that are to be written. Nothing is changed here.
 
 The layers are run in order on arrays with one entry per report; device states are copies with one entry per device heard ("heard devices").

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The layers as functions on arrays: each looks at the reports that no layer before it objected to.
 
 All arrays have one entry per report. A verdict of `OPEN` means that no layer has objected yet.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can be said about a report: one verdict each, that of the first layer that objects.
 
 The numbers are stored in the database and never change meaning.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recount: every published number once more from the log, and whether it differs from what is stored."""
 
 from __future__ import annotations

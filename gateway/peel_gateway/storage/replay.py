@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Replay: quarantined frames once more, after what was wrong has been put right (a forgotten device, a wrong profile)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The SQLite schema and how older files become newer ones.
 
 `MIGRATIONS[n]` takes a file from version n to n + 1; `PRAGMA user_version` says where a file is. A published migration never changes.

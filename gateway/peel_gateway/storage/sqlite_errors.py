@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SQLite's errors as the store's: what happened, to which file, and what to do."""
 
 from __future__ import annotations

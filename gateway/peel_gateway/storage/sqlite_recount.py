@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recount on SQLite: every cached number once more from the log, and what differs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Retention on SQLite: old log rows go, their sums stay, and a low-water mark per device remembers where the log begins."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The store on SQLite: one file, write-ahead log, every commit on disk before it returns.
 
 Writers take turns through SQLite's own lock (the service, `replay`, `recount` and retention may be different processes);

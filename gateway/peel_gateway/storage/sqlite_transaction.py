@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One write transaction on SQLite: the engine's lookups, and all effects of a batch."""
 
 from __future__ import annotations

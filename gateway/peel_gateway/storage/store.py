@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The store: what the gateway keeps, behind an interface with few methods.
 
 A batch is one transaction: either all its log rows, tallies, device states, exposures and counters are there, or none.

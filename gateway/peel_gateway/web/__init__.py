@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """What others may read over HTTP: JSON, server-sent events, metrics, health."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The HTTP side: JSON, server-sent events, Prometheus, health. Reading only."""
 
 from __future__ import annotations

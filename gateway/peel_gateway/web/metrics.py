@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Numbers for Prometheus. What the store counts is read from it at each scrape, so it survives restarts."""
 
 from __future__ import annotations

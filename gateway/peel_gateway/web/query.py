@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading the parameters of a question: each checked, each error naming the parameter."""
 
 from __future__ import annotations

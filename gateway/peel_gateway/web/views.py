@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the gateway knows, as plain tables: the commands print them, the API serves them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fixtures: a real broker, a fleet folder whose devices use the real encoder, and the gateway as its own process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The gateway's wall clock is wrong: at its start, and while it runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel gateway` and `peel fleet` as an operator types them."""
 
 from __future__ import annotations

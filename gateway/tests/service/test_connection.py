@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ways to a broker: TLS, passwords, MQTT 3.1.1, and brokers that refuse."""
 
 from __future__ import annotations

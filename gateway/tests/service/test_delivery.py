@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Nothing lost, nothing counted twice: the gateway against a real broker that comes and goes."""
 
 from __future__ import annotations

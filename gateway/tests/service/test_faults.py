@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Worse than bad input: full disk, locked and damaged database, closed doors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The API of a running gateway: what it says, to whom, and how it refuses."""
 
 from __future__ import annotations

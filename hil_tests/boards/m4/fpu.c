@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The QEMU port does not switch the floating-point unit on. uart_init is the first function it calls that can be wrapped. */
 #include <stdint.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The mps2 with a Cortex-M4F (FPGA image AN386): the architecture of the Pico 2's modules, hardware floating point in the calls.
 QEMU_ARCH = arm
 QEMU_MACHINE = mps2-an386

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ticks for the mps2-an385, from the FPGA's free-running counters: no interrupt and no state.
  *
  * COUNTER counts at 25 MHz and wraps after 171 seconds; CLK100HZ wraps after 497 days. Both start at reset, so the slow one gives the

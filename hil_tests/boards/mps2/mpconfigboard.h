@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The QEMU port's settings, plus the module `time` (clock.c has the ticks). */
 #include <mpconfigport.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # MicroPython's own MPS2_AN385 board, with a clock and LittleFS: what the firmware needs to run as it does on a real board.
 include boards/MPS2_AN385/mpconfigboard.mk
 

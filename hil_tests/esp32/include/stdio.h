@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* As much of stdio.h as the vector driver uses. printf is a macro over a function of fixed arguments, because LLVM's Xtensa back end
  * does not compile variadic functions correctly. */
 #ifndef PEEL_ESP32_STDIO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* As much of stdlib.h as the vector driver uses. */
 #ifndef PEEL_ESP32_STDLIB_H
 #define PEEL_ESP32_STDLIB_H

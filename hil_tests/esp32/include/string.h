@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* As much of string.h as the core and the vector driver use. */
 #ifndef PEEL_ESP32_STRING_H
 #define PEEL_ESP32_STRING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MicroPython's core as a program under qemu-xtensa: a raw REPL on standard input and output, and import from the current folder. It is
  * there to load the ESP32's native module the way the ESP32 does. */
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "missing_instructions.h"
 
 #include <stdint.h>

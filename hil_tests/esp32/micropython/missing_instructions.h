@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* QEMU's generic cores lack MULUH and MULSH, the upper halves of a product, which the ESP32 has and the native module uses. */
 #ifndef PEEL_ESP32_MISSING_INSTRUCTIONS_H
 #define PEEL_ESP32_MISSING_INSTRUCTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MicroPython's core for a program under qemu-xtensa: compiler, garbage collector, import of files, native code of the ESP32. */
 #include <stdint.h>
 

@@ -1,1 +1,2 @@
+/* SPDX-License-Identifier: MIT */
 /* No names beyond those in the sources. */

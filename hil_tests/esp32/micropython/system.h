@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls (../start.s, system.s) and the register windows (windows.s). */
 #ifndef PEEL_ESP32_SYSTEM_H
 #define PEEL_ESP32_SYSTEM_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The system calls of this program beyond those in ../start.s, which explains the registers.
 
 	.text

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Variadic functions, which LLVM's Xtensa back end does not compile correctly. Each lays its arguments out as a row of words - six came
 # in registers, the others lie on the caller's stack - and hands a pointer to the C function that does the work (see main.c).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Register windows: writing them all to the stack, and non-local jumps.
 #
 # A function called by call8 keeps its caller's registers in the window before its own. When windows run out, a caller's a0-a3 go to the

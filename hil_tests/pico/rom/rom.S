@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 @ A boot ROM for the emulated RP2040: what the pico-sdk expects of one, and no more.
 @
 @ The first words are the vector table; at 0x10 the SDK finds a magic number and the addresses of two tables and of the function that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The C half of the emulated RP2040's boot ROM: memory, flash and floating point (rom.S has the rest and the tables).
  *
  * Floating point is the compiler's own, in the order of the ROM's tables (RP2040 datasheet, section 2.8.3.2). Functions that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where build products are kept, and when they may be used again: a product is named by a digest of all that went into it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Running build tools: output kept for the error message, missing tools named with the package that brings them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stops a board build."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs for the ESP32's processor that qemu-xtensa runs: the core's vector driver (c_core/tests/driver.c), and MicroPython's core."""
 
 from __future__ import annotations

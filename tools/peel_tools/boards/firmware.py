@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Firmware images: MicroPython with the core as user C module and the application frozen in."""
 
 from __future__ import annotations

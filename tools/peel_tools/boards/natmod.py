@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Native modules: peelcore as .mpy files for stock MicroPython, one per architecture."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The emulated Pico, ready to run: its boot ROM built from source, its npm package installed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MicroPython 1.25.0 and the libraries its Pico port needs, from a checkout of the user's or from Debian's archive.
 
 Debian 13 ("trixie") carries the sources of MicroPython and Mbed TLS, and packages of the pico-sdk's and TinyUSB's. They are fetched

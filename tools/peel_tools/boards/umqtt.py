@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """umqtt.simple, MicroPython's MQTT client, from PyPI: an archive without a setup.py, which pip cannot fetch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A working folder per build, with copies of the repository's inputs in it.
 
 Builds run in the cache on copies, so that they never write into the repository and do not depend on where it lies; files that have not

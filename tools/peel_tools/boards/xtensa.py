@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ESP32's module without Espressif's toolchain: Debian's LLVM compiles it, MicroPython's own linker links it.
 
 LLVM's Xtensa back end is young, hence the detours: assembly through llvm-mc instead of objects from llc, no jump tables, and one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``peel bench``: figures that anyone can print again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel demo`: the main job on this machine, from simulated sensors to estimates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``peel firmware``: firmware images and native modules."""
 
 from __future__ import annotations

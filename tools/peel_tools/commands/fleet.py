@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``peel fleet``: the registry's commands, and provisioning, which needs a board at the end of a cable."""
 
 from peel_gateway.fleet.commands import fleet

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``peel profile``: make, check and show profiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel simulate`: a fleet that exists only here, against a broker that is real."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Devices under test: emulated boards behind one interface.
 
 with open_dut("pico", folder) as dut:

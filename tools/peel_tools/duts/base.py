@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every device under test can do, whatever it is made of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The serial console of a board: bytes out, patterns in, and MicroPython's raw REPL on top."""
 
 from __future__ import annotations

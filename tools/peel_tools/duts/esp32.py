@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ESP32 as far as emulation goes: MicroPython's core on a processor of the same instruction set, in QEMU's user mode."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Raspberry Pi Pico in rp2040js, with its flash in a file."""
 
 from __future__ import annotations

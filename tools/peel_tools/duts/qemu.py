@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Boards in QEMU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MicroPython's unix port: no board, but the same interpreter on the host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The specification's vectors, in the form in which a device checks them (device/vector_checks.py)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`peel fleet provision` and `peel firmware flash`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can go wrong between this computer and a board."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which bundle was put onto a board when: so that none starts a second ledger at the same numbers.
 
 Beside each bundle lies `<device>.provisioned`, written just before a board could begin to use it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MicroPython itself: a UF2 file copied to a Pico's boot volume, or an image written to an ESP32 by esptool."""
 
 from __future__ import annotations

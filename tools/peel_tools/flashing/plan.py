@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plan: which files go where, which of them are there already, and whether there is room."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a board is: its MicroPython, its architecture, its room; and whether that fits what is to go onto it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provisioning: make a board with MicroPython into one device of a fleet."""
 
 from __future__ import annotations

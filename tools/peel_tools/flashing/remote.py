@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A board at the end of a serial port, reached through mpremote.
 
 Files travel by path: nothing secret is ever an argument, where every user of this computer could read it.

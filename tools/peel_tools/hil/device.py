@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A provisioned device on an emulated board: its bundle and application on the board's own file system, and what it has written there.
 
 The flash is read back with code of its own, not the firmware's, so that a mistake there cannot hide here.

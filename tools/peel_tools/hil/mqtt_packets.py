@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MQTT 3.1.1 as somebody on the line sees it: whole packets cut from a stream, and the fields of PUBLISH and PUBACK."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A proxy between a device and its broker that reads MQTT and meddles with it.
 
 Whoever sits on the line can do what this does: it has no key. Each message with reports is handed to a `Meddler`, which delivers,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A site: a fleet, a real broker and a real gateway process in one folder, and what the gateway's database says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an attacker on the line does to reports, with a record of it: which bytes were sent, and which verdict they have earned.
 
 Frame layout: SPEC section 9. The attacker knows all of it, the profile included, and has no key.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A second listener on the broker: every frame and every status of a fleet, in the order in which the broker passes them on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Attackers by kind: one or more for each layer that is to expose them, and one that nothing can expose.
 
 Network attackers see payloads and hold no key: they alter a share of the honest devices' reports, or add to them. Device attackers hold the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The simulated fleet: devices with their keys and roles, and the payloads that they and the attackers around them make."""
 
 from __future__ import annotations

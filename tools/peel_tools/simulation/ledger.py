@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Report numbers of many simulated devices at once, taken as the firmware takes them: in blocks, within the quota, never twice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What goes into a payload: honest frames, and what attackers make of them."""
 
 from __future__ import annotations

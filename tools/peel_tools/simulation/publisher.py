@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MQTT for many simulated devices: a few connections, QoS 1, nothing forgotten until it is acknowledged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The referee: holds what a gateway has in its database against the truth of the simulation.
 
 It reads both files with SQL of its own and shares no code with the gateway's screening, so that a mistake there cannot hide here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run: the fleet reports at a rate, the publisher sends, the truth is kept."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A simulation put together: fleet folder, truth file and broker in, a run that can be started and stopped out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What simulated sensors read: built-in traces, or the columns of a CSV file.
 
 A reading is a function of seed, device and report number, so that a run can be repeated and continued. Number n of a device is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The truth about a run, in one SQLite file: what was published, by whom, and what the broker acknowledged.
 
 It doubles as the simulated devices' flash. Numbers are reserved in it before they are used; a message is in it before it is sent and

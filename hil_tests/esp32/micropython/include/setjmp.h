@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* setjmp for windowed calls, in windows.s. */
 #ifndef PEEL_ESP32_SETJMP_H
 #define PEEL_ESP32_SETJMP_H

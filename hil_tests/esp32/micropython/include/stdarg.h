@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Variable arguments as a row of words, all of them 32 bits wide. Calls of variadic functions are compiled correctly by LLVM's Xtensa
  * back end, their definitions are not: variadic.s has those that MicroPython needs, and va_start is never reached. */
 #ifndef PEEL_ESP32_STDARG_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # LittleFS in the mps2-an385's external RAM, which is a file of the host's: it outlives the emulator.
 import uctypes
 import vfs

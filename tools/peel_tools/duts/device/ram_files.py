@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Files in RAM, for boards without a file system of their own: enough to write a module and to import it.
 import io
 

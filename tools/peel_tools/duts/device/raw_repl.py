@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MicroPython's raw REPL for the unix port, which has none: code up to Ctrl-D, then OK, output, Ctrl-D, traceback, Ctrl-D, >."""
 
 import io

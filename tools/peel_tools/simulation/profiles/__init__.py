@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The demonstration's profiles, as files."""
