@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A broker of our own on a free loopback port: mosquitto where it can be had, otherwise amqtt from PyPI.
+"""A broker of our own on a free loopback port: mosquitto where it is installed, otherwise amqtt from PyPI.
 
     with Broker() as broker:
         publish(host=broker.host, port=broker.port)
@@ -25,11 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Broker", "BrokerError", "BrokerTls", "ensure_mosquitto", "find_mosquitto", "free_port"]
+__all__ = ["Broker", "BrokerError", "BrokerTls", "find_mosquitto", "free_port"]
 
 _START_SECONDS = 15.0
 _STOP_SECONDS = 10.0
-_INSTALL_SECONDS = 300.0
+_GET_MOSQUITTO = "On Debian, as root: apt-get install mosquitto"
 
 
 class BrokerError(Exception):
@@ -60,21 +60,6 @@ def find_mosquitto() -> Path | None:
     return Path(found) if found else None
 
 
-def ensure_mosquitto() -> Path | None:
-    """Find mosquitto, or install it where that needs nobody's password; None when neither works."""
-    found = find_mosquitto()
-    if found is None and shutil.which("apt-get") and os.geteuid() == 0:
-        # RUNLEVEL=1 keeps the package from starting a system-wide broker that nobody asked for.
-        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-        command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "mosquitto"]
-        try:
-            subprocess.run(command, env=env, capture_output=True, timeout=_INSTALL_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        found = find_mosquitto()
-    return found
-
-
 class Broker:
     """One broker process with its own folder.
 
@@ -84,7 +69,7 @@ class Broker:
     persistent: keep sessions and queued messages over `stop` and `start` (mosquitto only).
     tls: serve TLS instead of plain TCP.
     users: names and passwords; anonymous clients are refused when given.
-    embedded: None takes mosquitto where it can be had, True insists on amqtt, False on mosquitto.
+    embedded: None takes mosquitto where it is installed, True insists on amqtt, False on mosquitto.
     """
 
     def __init__(
@@ -97,30 +82,35 @@ class Broker:
         users: dict[str, str] | None = None,
         embedded: bool | None = None,
     ) -> None:
+        self._persistent = persistent
+        self._tls = tls
+        self._users = users or {}
+        self._mosquitto = None if embedded else find_mosquitto()
+        if self._mosquitto is None:
+            self._check_embedded(insisted_on_mosquitto=embedded is False)
         self.host = "127.0.0.1"
         self.port = port or free_port()
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="peel-broker-"))
-        self._persistent = persistent
-        self._tls = tls
-        self._users = users or {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._mosquitto = None if embedded else ensure_mosquitto()
-        if self._mosquitto is None:
-            self._check_embedded(insisted_on_mosquitto=embedded is False)
 
     def _check_embedded(self, *, insisted_on_mosquitto: bool) -> None:
         if insisted_on_mosquitto:
-            raise BrokerError("mosquitto is not installed and cannot be. On Debian, as root: apt-get install mosquitto")
-        if importlib.util.find_spec("amqtt") is None:
-            raise BrokerError("no broker: install mosquitto (Debian: apt-get install mosquitto), or amqtt from PyPI")
+            raise BrokerError(f"mosquitto is not installed. {_GET_MOSQUITTO}")
         if self._tls or self._users or self._persistent:
-            raise BrokerError("TLS, users and persistence need mosquitto. On Debian: apt-get install mosquitto")
+            raise BrokerError(f"TLS, users and persistence need mosquitto. {_GET_MOSQUITTO}")
+        if importlib.util.find_spec("amqtt") is None:
+            raise BrokerError(f"no broker is installed. {_GET_MOSQUITTO}. Or: pip install 'peel-telemetry[broker]'")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the one that comes with Python packages, for want of mosquitto or by choice."""
+        return self._mosquitto is None
 
     @property
     def name(self) -> str:
         """Which broker runs: "mosquitto" or "amqtt"."""
-        return "mosquitto" if self._mosquitto else "amqtt"
+        return "amqtt" if self.embedded else "mosquitto"
 
     @property
     def pid(self) -> int | None:
@@ -132,7 +122,7 @@ class Broker:
         if self.pid is not None:
             return
         self._check_port()
-        command = self._mosquitto_command() if self._mosquitto else self._amqtt_command()
+        command = self._amqtt_command() if self.embedded else self._mosquitto_command()
         with self._log_path().open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -40,8 +40,8 @@ class LiveSummary:
     def begin(self, demonstration: Demonstration, until: float | None) -> None:
         """Say where everything is."""
         self._demonstration, self._until = demonstration, until
-        url = demonstration.gateway.url
-        self.say(f"broker   {demonstration.broker.name} on {demonstration.broker.host}:{demonstration.broker.port}")
+        url, broker = demonstration.gateway.url, demonstration.broker
+        self.say(f"broker   {broker.name}{', embedded,' if broker.embedded else ''} on {broker.host}:{broker.port}")
         self.say(f"gateway  {url}/api/summary, /api/estimates, /api/exposures, /metrics")
         self.say(f"files    {demonstration.folder}")
         self.say("Ctrl-C stops everything.\n" if until is None else "")

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 
 import pytest
 
+import peel_tools.broker as broker_module
 from peel_tools.broker import Broker, BrokerError, find_mosquitto
 
 
@@ -47,3 +49,23 @@ def test_a_broker_that_cannot_start_says_why() -> None:
 def test_what_the_embedded_one_cannot_do_is_refused() -> None:
     with pytest.raises(BrokerError, match="need mosquitto"):
         Broker(embedded=True, persistent=True)
+
+
+@pytest.fixture
+def no_mosquitto(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_module, "find_mosquitto", lambda: None)
+
+
+@pytest.mark.usefixtures("no_mosquitto")
+def test_without_mosquitto_the_embedded_one_takes_its_place() -> None:
+    with Broker() as broker:
+        assert (broker.name, broker.embedded, reachable(broker)) == ("amqtt", True, True)
+    with pytest.raises(BrokerError, match=r"mosquitto is not installed. On Debian, as root: apt-get install mosquitto"):
+        Broker(embedded=False)
+
+
+@pytest.mark.usefixtures("no_mosquitto")
+def test_without_any_broker_both_ways_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [])
+    with pytest.raises(BrokerError, match=r"apt-get install mosquitto. Or: pip install 'peel-telemetry\[broker\]'"):
+        Broker()
