@@ -10,7 +10,7 @@ import pytest
 
 from peel_core import Secret
 from peel_gateway.settings import Settings, SettingsError, load_settings, settings_table
-from peel_gateway.settings_text import SAMPLE_NAME, help_text, markdown_table, sample_toml
+from peel_gateway.settings_text import SAMPLE_NAME, help_text, sample_toml
 
 GATEWAY = Path(__file__).parents[1]
 
@@ -120,12 +120,6 @@ def test_the_sample_is_current_and_holds_the_defaults(tmp_path: Path) -> None:
     relative = {"fleet_folder": tmp_path / "fleet", "store_path": tmp_path / "peel.sqlite"}
     for row in settings_table():
         assert getattr(settings, row.field) == relative.get(row.field, row.default), row.name
-
-
-def test_the_guide_has_the_current_table() -> None:
-    assert markdown_table() in (GATEWAY.parent / "docs" / "gateway.md").read_text(), (
-        "replace the table in docs/gateway.md with the output of: peel gateway settings --markdown"
-    )
 
 
 def test_the_help_names_every_setting() -> None:

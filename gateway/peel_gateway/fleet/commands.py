@@ -89,7 +89,7 @@ def init(folder: Path, name: str, profiles: Sequence[Path]) -> None:
 @json_option
 @template_option
 @click.option("--profile", help="What the devices report; may be left out when the fleet has one profile.")
-@click.option("--count", type=click.IntRange(1, 1_000_000), default=1, show_default=True)
+@click.option("--count", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How many.")
 @click.option("--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one.")
 @click.option("--note", default="", help="Up to 200 characters.")
 @click.option("--bundles/--no-bundles", default=True, show_default=True, help="Write the provisioning bundles.")

@@ -16,6 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -53,8 +54,8 @@ def build_app(
     stopping: threading.Event,
     token: Secret | None,
     streams: int,
-) -> ASGIApp:
-    """Make the application.
+) -> Starlette:
+    """Make the application. The docstrings of the routes are their entries in docs/gateway.md.
 
     Parameters
     ----------
@@ -67,27 +68,47 @@ def build_app(
     open_streams = asyncio.Semaphore(streams)
 
     def get_summary(_: Request) -> Response:
+        """Totals, broker, inbox, health."""
         return JSONResponse(summary())
 
     def get_estimates(request: Request) -> Response:
+        """Estimates per profile, or per profile and bucket.
+
+        Parameters: `profile`, `since`, `until`, `bucket` (seconds, a multiple of `store.bucket_seconds`).
+        """
         return JSONResponse({"items": views.estimates(**estimate_query(_parameters(request)))})
 
     def get_exposures(request: Request) -> Response:
+        """`{"items": [...], "next": id}`: what devices are blamed for, newest first.
+
+        Parameters: `verdict` (several with commas), `device`, `since`, `until`, `limit` (up to 1000), `before` (an id).
+        """
         return JSONResponse(views.exposures(**exposure_page(_parameters(request), blamed=True)))
 
     def get_quarantine(request: Request) -> Response:
+        """The same for pieces that nobody is blamed for.
+
+        Parameters: `verdict` (several with commas), `device`, `since`, `until`, `limit` (up to 1000), `before` (an id).
+        """
         return JSONResponse(views.exposures(**exposure_page(_parameters(request), blamed=False)))
 
     def get_devices(request: Request) -> Response:
+        """`{"items": [...], "next": device}`: the devices, by id.
+
+        Parameters: `profile`, `state`, `limit` (up to 1000), `after` (a device).
+        """
         return JSONResponse(views.devices(device_filter(_parameters(request))))
 
     def get_profiles(_: Request) -> Response:
+        """The profiles and how many devices have each."""
         return JSONResponse({"items": views.profiles()})
 
     def get_metrics(_: Request) -> Response:
+        """Metrics for Prometheus."""
         return Response(metrics.exposition(), media_type=CONTENT_TYPE)
 
     def get_health(request: Request) -> Response:
+        """200, or 503 when something fails; with the token also the causes."""
         causes = health()
         body: Table = {"status": "failing" if causes else "ok"}
         if request.scope["peel_trusted"]:
@@ -95,6 +116,7 @@ def build_app(
         return JSONResponse(body, status_code=503 if causes else 200)
 
     async def get_events(_: Request) -> Response:
+        """Server-sent events: `summary` at once, then at most one a second; `trouble` when the store cannot be read."""
         if open_streams.locked():
             raise HTTPException(503, f"{streams} event streams are open already; see http.streams")
         stream = _events(summary, generation, stopping, open_streams)
@@ -112,7 +134,7 @@ def build_app(
         Route("/healthz", get_health),
     ]
     handlers: Mapping[Any, Any] = {QueryError: _bad_query, StoreError: _store_failed, HTTPException: _refused}
-    return _Guard(Starlette(routes=routes, exception_handlers=handlers), token)
+    return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(_Guard, token=token)])
 
 
 async def _events(

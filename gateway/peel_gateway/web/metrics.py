@@ -42,6 +42,10 @@ class Metrics:
             "peel_store_failures", "Attempts to commit that failed.", ["kind"], registry=self.registry
         )
         self._reloads = Counter("peel_reloads", "Reloads of devices and profiles.", ["result"], registry=self.registry)
+        for error in StoreError.__subclasses__():
+            self._store_failures.labels(kind=error.__name__)  # from 0 on, so that the first failure shows as a rise
+        for result in ("ok", "refused"):
+            self._reloads.labels(result=result)
         self._connected_before = False
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:

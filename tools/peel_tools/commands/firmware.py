@@ -53,7 +53,8 @@ def build(board: str) -> None:
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=REPOSITORY / "build" / "mip",
-    help="Folder to write to; one folder per architecture.  [default: build/mip]",
+    show_default="build/mip",
+    help="Folder to write to; one folder per architecture.",
 )
 def natmod(arch: str, out: Path) -> None:
     """Build the native module for stock MicroPython on ARCH, as a folder that mip and mpremote can install from."""

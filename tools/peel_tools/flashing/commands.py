@@ -33,7 +33,7 @@ _PYTHON_CORE = Path(__file__).parents[3] / "bindings" / "micropython" / "peelcor
     help="The fleet folder.",
 )
 @click.option("--port", default="auto", show_default=True, help="Serial port of the board; auto takes the first one.")
-@click.option("--board", required=True, type=click.Choice(sorted(BOARDS)))
+@click.option("--board", required=True, type=click.Choice(sorted(BOARDS)), help="What it is.")
 @click.option(
     "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate (DER) for TLS."
 )
@@ -59,10 +59,14 @@ def provision_device(
 
 @click.command("flash")
 @click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--board", required=True, type=click.Choice(["pico", "pico_w", "esp32"]))
+@click.option("--board", required=True, type=click.Choice(["pico", "pico_w", "esp32"]), help="What it is.")
 @click.option("--port", help="Serial port of an ESP32.")
 @click.option(
-    "--chip", default="esp32", show_default=True, type=click.Choice(["esp32", "esp32s2", "esp32s3", "esp32c3"])
+    "--chip",
+    default="esp32",
+    show_default=True,
+    type=click.Choice(["esp32", "esp32s2", "esp32s3", "esp32c3"]),
+    help="Which ESP32.",
 )
 @click.option("--volume", type=click.Path(path_type=Path), help="Where the boot drive of a Pico is mounted.")
 @click.option("--dry-run", is_flag=True, help="Only check, and say what would be done.")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""What the gateway serves: its HTTP routes, as its application lists them, and its metrics, as a running one shows them."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.routing import Route
+
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.web.http import build_app
+from peel_gateway.web.metrics import Metrics
+from peel_gateway.web.views import Views
+from peel_tools.broker import free_port
+from peel_tools.gateway_process import GatewayError, GatewayProcess
+
+__all__ = ["endpoint_table", "metric_table"]
+
+_PATIENCE_SECONDS = 30.0
+
+
+def endpoint_table() -> str:
+    """Path, meaning and parameters of each route: the two paragraphs of its docstring."""
+    lines = ["| path | what | parameters |", "|---|---|---|"]
+    for route in _routes():
+        what, _, parameters = inspect.getdoc(route.endpoint).partition("\n\n")  # type: ignore[union-attr]
+        parameters = parameters.removeprefix("Parameters: ").removesuffix(".")
+        lines.append(
+            f"| `{route.path}` | {' '.join(what.split()).removesuffix('.')} | {' '.join(parameters.split())} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def metric_table() -> str:
+    """Name, labels, type and meaning of each metric."""
+    lines = ["| metric | labels | type | what |", "|---|---|---|---|"]
+    for family in sorted(_families(), key=lambda family: family.name):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = sorted({label for sample in family.samples for label in sample.labels} - {"le"})
+        shown = ", ".join(f"`{label}`" for label in labels)
+        lines.append(f"| `{name}` | {shown} | {family.type} | {family.documentation} |")
+    return "\n".join(lines) + "\n"
+
+
+def _routes() -> list[Route]:
+    """The routes of an application that is never asked anything, so that it needs no store behind it."""
+    app = build_app(
+        cast(Views, None),
+        Metrics(),
+        summary=dict,
+        health=list,
+        generation=int,
+        stopping=threading.Event(),
+        token=None,
+        streams=1,
+    )
+    return [route for route in app.routes if isinstance(route, Route)]
+
+
+def _families() -> Iterator[Metric]:
+    """What a gateway with a fleet and without a broker shows; times of creation, which Prometheus ignores, left out."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        Fleet.create(folder / "fleet", "docs")
+        gateway = GatewayProcess(fleet=folder / "fleet", folder=folder, broker_port=free_port())
+        gateway.start(wait=False)
+        try:
+            text = _answer(gateway, "/metrics")
+        finally:
+            gateway.stop()
+    for family in text_string_to_metric_families(text):
+        if not family.name.endswith("_created"):
+            yield family
+
+
+def _answer(gateway: GatewayProcess, path: str) -> str:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while gateway.pid is not None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(gateway.url + path, timeout=10) as answer:  # noqa: S310 - our own http URL
+                return str(answer.read(), "utf-8")
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    raise GatewayError(f"the gateway does not answer; end of its log:\n{gateway.log_tail()}")

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""What the generated blocks are made from: one function for each name that a block may give."""
+
+from __future__ import annotations
+
+from docs.generator.blocks import Source
+from docs.generator.command_text import command_reference, command_table
+from docs.generator.gateway_text import endpoint_table, metric_table
+from docs.generator.simulation_text import attack_table
+from peel_gateway.settings_text import markdown_table
+
+__all__ = ["SOURCES"]
+
+SOURCES: dict[str, Source] = {
+    "attacks": attack_table,
+    "commands": command_reference,
+    "commands-of": command_table,
+    "endpoints": endpoint_table,
+    "metrics": metric_table,
+    "settings": markdown_table,
+}

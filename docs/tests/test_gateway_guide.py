@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""What docs/gateway.md says that is not generated: parameters of the HTTP routes, exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.service import Exit
+from peel_tools.broker import free_port
+from peel_tools.gateway_process import GatewayProcess
+
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
+RECOUNT_DIFFERS = 1
+
+
+def rows(header: str) -> list[list[str]]:
+    """The cells of the table with this header."""
+    table = GUIDE.split(f"| {header} |\n")[1].split("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[1:]]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway that no broker has to be there for."""
+    folder = tmp_path_factory.mktemp("gateway")
+    Fleet.create(folder / "fleet", "docs")
+    process = GatewayProcess(fleet=folder / "fleet", folder=folder, broker_port=free_port())
+    process.start(wait=False)
+    deadline = time.monotonic() + 30
+    while process.ask("/api/summary") is None:
+        assert process.pid is not None and time.monotonic() < deadline, process.log_tail()
+        time.sleep(0.05)
+    yield process
+    process.stop()
+
+
+def known_parameters(gateway: GatewayProcess, path: str) -> list[str]:
+    """The parameters that a route lists when it refuses one that it does not know."""
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{gateway.url}{path}?nonsense=1", timeout=10)  # noqa: S310 - our own http URL
+    assert refused.value.code == 400
+    said = str(json.load(refused.value)["error"])
+    return said.removeprefix("nonsense: unknown parameter; there is: ").split(", ")
+
+
+def test_the_parameters_are_those_that_the_routes_take(gateway: GatewayProcess) -> None:
+    documented = {path.strip("`"): re.findall(r"`(\w+)`", text) for path, _, text in rows("path | what | parameters")}
+    assert documented["/api/estimates"]
+    for path, names in documented.items():
+        if names:
+            assert names == known_parameters(gateway, path), path
+
+
+def test_every_exit_code_is_explained() -> None:
+    documented = {int(code) for code, _ in rows("exit code | meaning")}
+    assert documented == {*Exit, RECOUNT_DIFFERS}
