@@ -7,9 +7,9 @@
 
 typedef struct {
   uint32_t id;
-  uint32_t k;
   uint32_t width;
   uint32_t mechanism;
+  uint32_t assignments; /* how many things a number can assign; 0 or 1 where it assigns nothing */
 } peel_batch_profile;
 
 /* Who may report what. devices is sorted; keys lie 16 bytes apart in the same order. */
@@ -37,7 +37,7 @@ typedef struct {
   int32_t *profile;
   int32_t *slot;
   uint32_t *rule;
-  uint32_t *index; /* the attribute that the number assigns; 0 for mechanisms that assign none */
+  uint32_t *index; /* what the number assigns; 0 where it assigns nothing */
   float *trits;    /* rows of stride floats, zero behind the profile's width - 1 */
   size_t stride;
 } peel_batch_rows;
@@ -57,8 +57,8 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
 /* Codewords of count symbols as width - 1 trits each. rows is a filled cache. Returns 0 or PEEL_E_WIDTH. */
 int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count);
 
-/* The attributes that count reports are to carry; devices, keys and numbers one per report. */
-void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t k, const uint32_t *devices, const uint8_t *index_keys,
+/* What the numbers of count reports assign, below limit; devices, keys and numbers one per report. */
+void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices, const uint8_t *index_keys,
                       const uint64_t *numbers, size_t count);
 
 /* Seal and index keys of count devices (SPEC section 3). fleet_len is at most 255. */

@@ -68,7 +68,8 @@ class Keyring:
         self._check()
         self._table = ffi.new("peel_batch_profile[]", max(1, len(self.profiles)))
         for row, profile in zip(self._table, self.profiles, strict=False):
-            row.id, row.k, row.width, row.mechanism = profile.id, profile.k, profile.width, profile.mechanism_id
+            row.id, row.width, row.mechanism = profile.id, profile.width, profile.mechanism_id
+            row.assignments = profile.assignments
 
     def _check(self) -> None:
         if len(self.device_ids) and self.device_ids[0] == 0:
@@ -182,7 +183,7 @@ def encode_many(
     seal_keys, index_keys : uint8, shape (N, 16)
     numbers : uint64, shape (N,)
     readings : int32
-        Q15, shape (N, k) for Harmony; categories, shape (N,), for kRR.
+        Q15, shape (N, k), for numeric profiles; categories, shape (N,), for categorical ones.
     entropy : bytes
         At least 32, seeds one generator for the whole batch.
     rule : int, optional
@@ -195,8 +196,7 @@ def encode_many(
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     count = len(devices)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
-    each = profile.k if profile.mechanism == "harmony" else 1
-    values = np.ascontiguousarray(readings, dtype=np.int32).reshape(count, each)
+    values = np.ascontiguousarray(readings, dtype=np.int32).reshape(count, profile.readings)
     if order.shape != (count,):
         raise ValueError(f"numbers has shape {order.shape}, expected {(count,)}")
     seals, indices = _keys(seal_keys, count, "seal_keys"), _keys(index_keys, count, "index_keys")
@@ -218,7 +218,7 @@ def encode_many(
         _pointer("uint8_t", indices),
         _pointer("uint64_t", order),
         _pointer("int32_t", values),
-        each,
+        profile.readings,
         count,
         Drbg(entropy).state,
     )
@@ -272,7 +272,7 @@ def index_many(
         _pointer("uint32_t", out),
         profile.mechanism_id,
         profile.id,
-        profile.k,
+        profile.assignments,
         _pointer("uint32_t", devices),
         _pointer("uint8_t", keys),
         _pointer("uint64_t", order),

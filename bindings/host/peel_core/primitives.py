@@ -10,7 +10,6 @@ from typing import Any
 from peel_core._core import ffi, lib
 from peel_core.errors import check
 
-MECHANISMS = {"harmony": int(lib.PEEL_HARMONY), "krr": int(lib.PEEL_KRR)}
 FLAG_UNSEALED = int(lib.PEEL_FLAG_UNSEALED)
 RULE_ONE = int(lib.PEEL_RULE_ONE)
 READING_ONE = int(lib.PEEL_READING_ONE)

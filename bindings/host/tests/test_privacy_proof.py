@@ -7,7 +7,8 @@ from decimal import Decimal, localcontext
 
 import pytest
 
-from peel_core.primitives import EPSILON_ONE, MECHANISMS, RULE_ONE, Drbg, perturb, rule
+from peel_core import MECHANISMS
+from peel_core.primitives import EPSILON_ONE, RULE_ONE, Drbg, perturb, rule
 
 #: 0.001 to 16: every power-of-two neighbourhood, an even grid, and a geometric one.
 GRID = sorted(
@@ -62,7 +63,7 @@ def dealt(*words: int) -> Drbg:
 
 
 def is_plus(reading: int, tau: int, coin: int) -> bool:
-    return perturb(MECHANISMS["harmony"], tau, 2, 0, [reading, 0], dealt(coin))[1] == 0
+    return perturb(MECHANISMS["harmony"].id, tau, 2, 0, [reading, 0], dealt(coin))[1] == 0
 
 
 def plus_coins(reading: int, tau: int) -> int:
@@ -107,10 +108,11 @@ def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
     for value in range(k):
         for replacement in range(k):
             kept = [
-                perturb(MECHANISMS["krr"], keep, k, 0, [value], dealt(coin, replacement)) for coin in (0, 2 * keep - 1)
+                perturb(MECHANISMS["krr"].id, keep, k, 0, [value], dealt(coin, replacement))
+                for coin in (0, 2 * keep - 1)
             ]
             left = [
-                perturb(MECHANISMS["krr"], keep, k, 0, [value], dealt(coin, replacement))
+                perturb(MECHANISMS["krr"].id, keep, k, 0, [value], dealt(coin, replacement))
                 for coin in (2 * keep, 2**32 - 1)
             ]
             assert kept == [(value, 0)] * 2
@@ -125,4 +127,4 @@ def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
 
 def test_krr_in_c_rejects_replacements_beyond_k() -> None:
     """A word that masks to k or more is passed over, so the replacement is uniform."""
-    assert perturb(MECHANISMS["krr"], 1, 5, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)
+    assert perturb(MECHANISMS["krr"].id, 1, 5, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)

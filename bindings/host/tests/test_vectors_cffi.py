@@ -144,7 +144,7 @@ def reader(case: dict[str, Any], payload: bytes) -> Opened:
     seal = np.frombuffer(b"".join(bytes.fromhex(d["seal_key"]) for d in known) or bytes(16), np.uint8).copy()
     table = ffi.new("peel_batch_profile[]", max(1, len(case["profiles"])))
     for row, profile in zip(table, case["profiles"], strict=False):
-        row.id, row.k, row.width, row.mechanism = (profile[f] for f in ("id", "k", "width", "mechanism"))
+        row.id, row.width, row.mechanism = (profile[f] for f in ("id", "width", "mechanism"))
     positions = {profile["id"]: i for i, profile in enumerate(case["profiles"])}
     profile_of = np.array([positions.get(d["profile"], -1) for d in known], np.int32)
     ring = ffi.new("peel_batch_keyring *")

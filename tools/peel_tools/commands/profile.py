@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from peel_core import Profile, ProfileError, load_profile, parse_profile, projection
-from peel_core.primitives import RULE_ONE
 
 _TEMPLATE = """\
 # A Peel profile: what a fleet's devices and its gateway agree on. Changing anything here makes another profile id.
@@ -125,15 +124,13 @@ def _verdict(path: Path, loaded: Profile, found: projection.Soundness) -> str:
 
 
 def _facts(loaded: Profile) -> dict[str, Any]:
-    keep = loaded.rule / RULE_ONE
-    likeliest = (1 + keep) / 2 if loaded.mechanism == "harmony" else keep + (1 - keep) / loaded.k
     return {
         "name": loaded.name,
         "id": f"{loaded.id:08x}",
         "mechanism": loaded.mechanism,
         "epsilon": loaded.epsilon,
         "rule (Q31)": loaded.rule,
-        "likeliest face": round(likeliest, 6),
+        "likeliest face": round(loaded.likeliest, 6),
         "symbols (k)": loaded.k,
         "width": loaded.width,
         "seed": loaded.seed,

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peel_core import Profile
+from peel_core import MECHANISMS, Profile
 from peel_core.primitives import EPSILON_ONE, READING_ONE, codeword
-from peel_core.primitives import rule as rule_of
 from peel_gateway.screening.verdict import Verdict
 from peel_tools.simulation.piece import Identity, Piece, noisy_codeword, sealed_frame, unsealed_frame
 
@@ -75,7 +74,7 @@ class Attack:
     """What its devices must be exposed by, one of these; empty for network attackers."""
     by_device: bool = False
     """Share of devices (True) or of reports (False)."""
-    mechanisms: frozenset[str] = frozenset({"harmony", "krr"})
+    mechanisms: frozenset[str] = frozenset(MECHANISMS)
     effort: float = 1.0
     """Reports per report of an honest device: who has to convince the statistics talks more."""
     reading: int | None = None
@@ -179,9 +178,8 @@ def _with_symbol(piece: Piece, shop: Workshop, index: int, sign: int) -> Piece:
 
 def _reuse(piece: Piece, shop: Workshop) -> list[Piece]:
     profile = shop.identities[piece.device].profile
-    harmony = profile.mechanism == "harmony"
-    index = piece.index if harmony else (piece.index + 1) % profile.k
-    other = _with_symbol(piece, shop, index, -piece.sign if harmony else 1)
+    index, sign = ((piece.index + 1) % profile.k, 1) if profile.categorical else (piece.index, -piece.sign)
+    other = _with_symbol(piece, shop, index, sign)
     return [piece, piece.turned("reuse", other.frame)]
 
 
@@ -199,9 +197,8 @@ def _budget(piece: Piece, shop: Workshop) -> list[Piece]:
     """Twice the epsilon, and honest about it in the frame: the estimate would be pulled outwards."""
     profile = shop.identities[piece.device].profile
     epsilon = min(2 * profile.epsilon_q20, 16 * EPSILON_ONE)
-    rule = rule_of(epsilon, 2 if profile.mechanism == "harmony" else profile.k)
     trits = codeword(profile.seed, profile.width, piece.index, int(piece.sign < 0))
-    return [piece.turned("budget", _resealed(piece, shop, trits, rule))]
+    return [piece.turned("budget", _resealed(piece, shop, trits, profile.rule_at(epsilon)))]
 
 
 def _target(piece: Piece, shop: Workshop) -> list[Piece]:

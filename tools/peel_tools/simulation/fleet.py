@@ -284,6 +284,6 @@ def _grouped(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 
 def _sums(profile: Profile, readings: npt.NDArray[np.int32]) -> bytes:
-    if profile.mechanism == "krr":
+    if profile.categorical:
         return bytes(np.bincount(readings, minlength=profile.k).astype(np.int64))
     return bytes(readings.sum(axis=0, dtype=np.int64))

@@ -35,7 +35,7 @@ class Piece:
     index: int
     sign: int
     value: int
-    """Reading behind the report, Q15 (kRR: the true category)."""
+    """Reading behind the report, Q15, or the true category."""
     frame: bytes
     row: int = -1
     """Position of its readings in the batch."""

@@ -43,19 +43,19 @@ class Traces(ABC):
         Returns
         -------
         int32
-            Q15, shape (N, k), for Harmony; categories, shape (N,), for kRR.
+            Q15, shape (N, k), for numeric profiles; categories, shape (N,), for categorical ones.
         """
-        if self.profile.mechanism == "krr":
+        if self.profile.categorical:
             return self.categories(devices, numbers).astype(np.int32)
         return to_q15(self.profile, self.physical(devices, numbers))
 
     @abstractmethod
     def physical(self, devices: Ints, numbers: Ints) -> Floats:
-        """Return readings in the attributes' units, float64[N, k] (Harmony)."""
+        """Return readings in the attributes' units, float64[N, k] (numeric profiles)."""
 
     @abstractmethod
     def categories(self, devices: Ints, numbers: Ints) -> Ints:
-        """Return categories, int64[N] (kRR)."""
+        """Return categories, int64[N] (categorical profiles)."""
 
 
 def to_q15(profile: Profile, physical: Floats) -> npt.NDArray[np.int32]:
@@ -141,7 +141,7 @@ class BuiltInTraces(Traces):
 
 
 class CsvTraces(Traces):
-    """Rows of a CSV file with one column per attribute, named like it (kRR: the attribute's name, holding categories).
+    """Rows of a CSV file with one column per attribute, named like it (categorical profiles: the attribute's name, holding categories).
 
     Each device starts at a row of its own and goes round.
     """
@@ -151,7 +151,7 @@ class CsvTraces(Traces):
         self._path = path
         self._seed = seed
         rows = _read(path)
-        if profile.mechanism == "krr":
+        if profile.categorical:
             self._table = np.array([[self._category(cell, line)] for line, cell in self._column(rows, profile.subject)])
         else:
             names = [attribute.name for attribute in profile.attributes]
