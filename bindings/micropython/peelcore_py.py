@@ -280,15 +280,13 @@ def _readings(values):
 
 def perturb(mechanism, rule, k, assigned, readings, drbg):
     values = _readings(readings)
-    if mechanism not in (1, 2):
+    if mechanism not in _MECHANISMS:
         _fail("mechanism")
     if not 2 <= k <= _MAX_WIDTH:
         _fail("width")
     if not 0 < rule < _ONE:
         _fail("rule")
-    if mechanism == 1:
-        return _harmony(rule, k, assigned, values, drbg)
-    return _krr(rule, k, values, drbg)
+    return _MECHANISMS[mechanism][0](rule, k, assigned, values, drbg)
 
 
 def _harmony(rule, k, assigned, values, drbg):
@@ -300,7 +298,7 @@ def _harmony(rule, k, assigned, values, drbg):
     return (assigned, 0 if _word(drbg) < threshold else 1)
 
 
-def _krr(rule, k, values, drbg):
+def _krr(rule, k, assigned, values, drbg):
     if len(values) != 1 or not 0 <= values[0] < k:
         _fail("reading")
     mask = 1
@@ -311,6 +309,9 @@ def _krr(rule, k, values, drbg):
     while w >= k:
         w = _word(drbg) & mask
     return (values[0] if u < 2 * rule else w, 0)
+
+
+_MECHANISMS = {1: (_harmony, True), 2: (_krr, False)}  # how to toss, and whether the number assigns an attribute
 
 
 def index(index_key, header, k):
@@ -411,7 +412,7 @@ def _check(fields):
     mechanism, flags, _, device, k, width, _, rule = fields
     if flags & ~1:
         _fail("flags")
-    if mechanism not in (1, 2):
+    if mechanism not in _MECHANISMS:
         _fail("mechanism")
     if not device:
         _fail("device")
@@ -440,7 +441,7 @@ def encode(out, encoder, drbg, number, readings):
         + device.to_bytes(4, "little")
         + number.to_bytes(6, "little")
     )
-    assigned = index(packed[48:], header, k) if mechanism == 1 else 0
+    assigned = index(packed[48:], header, k) if _MECHANISMS[mechanism][1] else 0
     symbol = perturb(mechanism, rule, k, assigned, readings, drbg)
     body = rule.to_bytes(4, "little") + codeword(seed, width, symbol[0], symbol[1])
     if not flags:

@@ -7,7 +7,6 @@ repeats a frame, and neither harms privacy or the estimate.
 """
 
 from peel_device import VERSION
-from peel_device.config import HARMONY
 from peel_device.entropy import Entropy
 from peel_device.ledger import Ledger, block_size
 from peel_device.link import Link
@@ -61,9 +60,9 @@ class App:
         self._with_room(lambda: self._entropy.start(config.seed.reveal(), self.ledger.next_number))
         # The rule is computed here and never read from anywhere, so what the frame says is what the coin was tossed
         # with.
-        rule = self._core.rule(profile.epsilon_q20, 2 if profile.mechanism == HARMONY else profile.k)
+        rule = self._core.rule(profile.epsilon_q20, profile.mechanism.faces(profile.k))
         self._encoder = self._core.encoder(
-            profile.mechanism, 0, profile.id, config.device, profile.k, profile.width, profile.seed, rule,
+            profile.mechanism.id, 0, profile.id, config.device, profile.k, profile.width, profile.seed, rule,
             config.seal_key.reveal(), config.index_key.reveal(), True,
         )  # fmt: skip
         self._board.start_watchdog(config.sleep)

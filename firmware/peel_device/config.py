@@ -9,13 +9,12 @@ import json
 
 from peel_device import checks, sensors
 from peel_device.errors import ConfigError
+from peel_device.mechanisms import MECHANISMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HARMONY = 1
-KRR = 2
 WIDTH_MAX = 1024
 BOARDS = ("pico", "pico_w", "esp32", "qemu")
 TRANSPORTS = ("wifi", "uart")
@@ -28,7 +27,7 @@ class Profile:
     def __init__(self, value: "Any") -> None:
         given = checks.fields("profile", value, _PROFILE, _PROFILE_OPTIONAL)
         self.name: str = given["name"]
-        self.mechanism = HARMONY if given["mechanism"] == "harmony" else KRR
+        self.mechanism = MECHANISMS[given["mechanism"]]
         self.id: int = given["id"]
         self.epsilon_q20: int = given["epsilon_q20"]
         self.k: int = given["k"]
@@ -38,35 +37,7 @@ class Profile:
         self.period: int = given["period"]
         if self.k > self.width:
             raise ConfigError("profile.k", "must not be above profile.width")
-        self.names: list[str] = []
-        self.ranges: list[tuple[float, float]] = []
-        self.categories: list[str] = []
-        if self.mechanism == HARMONY:
-            self._attributes(given)
-        else:
-            self._category(given)
-
-    def _attributes(self, given: "dict[str, Any]") -> None:
-        if given["categories"] is not None:
-            raise ConfigError("profile.categories", "does not go with harmony")
-        entries = checks.items("profile.attributes", given["attributes"], self.k, self.k)
-        for index, entry in enumerate(entries):
-            where = "profile.attributes[%d]" % index
-            attribute = checks.fields(where, entry, _ATTRIBUTE, {})
-            if not attribute["low"] < attribute["high"]:
-                raise ConfigError(where + ".low", "must be below high")
-            if attribute["name"] in self.names:
-                raise ConfigError(where + ".name", "is there twice")
-            self.names.append(attribute["name"])
-            self.ranges.append((attribute["low"], attribute["high"]))
-
-    def _category(self, given: "dict[str, Any]") -> None:
-        entries = checks.items("profile.attributes", given["attributes"], 1, 1)
-        self.names = [checks.fields("profile.attributes[0]", entries[0], {"name": checks.text(1, 32)}, {})["name"]]
-        names = checks.items("profile.categories", given["categories"], self.k, self.k)
-        self.categories = [
-            checks.text(1, 32)("profile.categories[%d]" % index, name) for index, name in enumerate(names)
-        ]
+        self.subject = self.mechanism.subject(given)
 
 
 class Mqtt:
@@ -125,11 +96,12 @@ class Config:
 
 
 def _sensors(value: "dict[str, Any]", profile: Profile) -> "dict[str, dict[str, Any]]":
-    for name in profile.names:
+    names = profile.subject.names
+    for name in names:
         if name not in value:
             raise ConfigError("sensors." + name, "is missing: each attribute needs a sensor")
     for name in value:
-        if name not in profile.names:
+        if name not in names:
             raise ConfigError("sensors." + name, "is no attribute of the profile")
         _sensor("sensors." + name, value[name], profile)
     return value
@@ -140,10 +112,10 @@ def _sensor(where: str, entry: "Any", profile: Profile) -> None:
     required, optional = sensors.KINDS[kind]
     needs = {key: _SENSOR[key] for key in ("kind",) + required}
     may = {key: (_SENSOR[key], None) for key in optional}
-    if profile.mechanism == KRR:
+    if profile.subject.categories:
         may["edges"] = (_SENSOR["edges"], None)
     checked = checks.fields(where, entry, needs, may)
-    if checked.get("edges") is not None and len(checked["edges"]) != profile.k - 1:
+    if checked.get("edges") is not None and len(checked["edges"]) != profile.subject.categories - 1:
         raise ConfigError(where + ".edges", "must have one entry less than there are categories")
 
 
@@ -168,7 +140,7 @@ def load(text: bytes) -> Config:
 
 _PROFILE: "dict[str, checks.Check]" = {
     "name": checks.text(1, 32),
-    "mechanism": checks.one_of(("harmony", "krr")),
+    "mechanism": checks.one_of(tuple(MECHANISMS)),
     "id": checks.identifier,
     "epsilon_q20": checks.integer(1, 16 << 20),
     "k": checks.integer(2, WIDTH_MAX),
@@ -176,15 +148,9 @@ _PROFILE: "dict[str, checks.Check]" = {
     "seed": checks.integer(0, (1 << 32) - 1),
     "quota": checks.integer(1, 1000000),
     "period": checks.integer(1, 100000000),
-    "attributes": lambda key, value: value,  # what they must be depends on the mechanism: Profile checks them
+    "attributes": lambda key, value: value,  # what they must be depends on the mechanism, which checks them
 }
 _PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {"categories": (lambda key, value: value, None)}
-_ATTRIBUTE: "dict[str, checks.Check]" = {
-    "name": checks.text(1, 32),
-    "unit": checks.text(0, 32),
-    "low": checks.number,
-    "high": checks.number,
-}
 _MQTT: "dict[str, checks.Check]" = {"host": checks.text(1, 255), "port": checks.integer(1, 65535)}
 _MQTT_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "user": (checks.text(0, 128), ""),

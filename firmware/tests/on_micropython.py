@@ -9,7 +9,7 @@ import sys
 sys.path[:0] = sys.argv[1:3]  # before the imports below, which it is for
 
 import peel_load  # noqa: E402
-from peel_device import config, files, sampling, selftest  # noqa: E402
+from peel_device import config, files, readings, selftest  # noqa: E402
 from peel_device.checksum import crc32, portable_crc32  # noqa: E402
 from peel_device.errors import ConfigError  # noqa: E402
 from peel_device.ledger import Ledger  # noqa: E402
@@ -117,8 +117,8 @@ def check_config():  # noqa: ANN201
             raise AssertionError(key)
 
 
-def check_sampling():  # noqa: ANN201
-    assert [sampling.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
+def check_readings():  # noqa: ANN201
+    assert [readings.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
         -32768,
         -32768,
         0,
@@ -127,7 +127,7 @@ def check_sampling():  # noqa: ANN201
         32768,
     ]
     try:
-        sampling.to_q15(float("nan"), 0, 1)
+        readings.to_q15(float("nan"), 0, 1)
     except ValueError:
         return
     raise AssertionError("NaN was taken for a reading")
@@ -142,6 +142,6 @@ def check_core():  # noqa: ANN201
     assert not problem, problem
 
 
-for check in (check_checksum, check_config, check_sampling, check_core, check_ledger, check_outbox):
+for check in (check_checksum, check_config, check_readings, check_core, check_ledger, check_outbox):
     check()
     print("ok", check.__name__)

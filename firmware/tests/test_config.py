@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from host_board import KRR_PROFILE, bundle, config
-from peel_device.config import HARMONY, KRR, load
+from peel_device.config import load
 from peel_device.errors import ConfigError
 
 EXAMPLE = Path(__file__).parent.parent / "config.example.json"
@@ -18,15 +18,15 @@ EXAMPLE = Path(__file__).parent.parent / "config.example.json"
 
 def test_the_example_is_valid() -> None:
     example = load(EXAMPLE.read_bytes())
-    assert example.profile.mechanism == HARMONY
+    assert example.profile.mechanism.name == "harmony"
     assert example.interval_ms == 900_000
     assert example.mqtt.tls
 
 
 def test_a_krr_bundle() -> None:
     made = config(profile=KRR_PROFILE, sensors={"mode": {"kind": "adc", "pin": 26, "edges": [0.3, 0.6]}})
-    assert made.profile.mechanism == KRR
-    assert made.profile.categories == ["off", "heat", "cool"]
+    assert made.profile.mechanism.name == "krr"
+    assert made.profile.subject.categories == 3
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host_board import KRR_PROFILE, HostBoard, config
-from peel_device.sampling import READING_ONE, Sampler, to_category, to_q15
+from peel_device.readings import READING_ONE, to_category, to_q15
+from peel_device.sampling import Sampler
 from peel_device.sht3x import Sht3x, crc8
 
 

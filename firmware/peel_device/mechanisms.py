@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""The mechanisms, one object each (SPEC section 6). Nothing else on the device asks which one a profile has.
+
+A mechanism knows its number in a frame, between how many faces its coin decides, and the subject of its reports:
+numeric attributes, or the categories of one attribute.
+"""
+
+from peel_device import checks
+from peel_device.errors import ConfigError
+from peel_device.readings import to_category, to_q15
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Given = dict[str, Any]
+
+
+class Attributes:
+    """Numeric attributes, each with a sensor of its own."""
+
+    categories = 0
+
+    def __init__(self, given: "Given") -> None:
+        if given["categories"] is not None:
+            raise ConfigError("profile.categories", "does not go with numeric attributes")
+        self.names: list[str] = []
+        self._ranges: list[tuple[float, float]] = []
+        entries = checks.items("profile.attributes", given["attributes"], given["k"], given["k"])
+        for index, entry in enumerate(entries):
+            self._add("profile.attributes[%d]" % index, entry)
+
+    def _add(self, where: str, entry: "Any") -> None:
+        attribute = checks.fields(where, entry, _ATTRIBUTE, {})
+        if not attribute["low"] < attribute["high"]:
+            raise ConfigError(where + ".low", "must be below high")
+        if attribute["name"] in self.names:
+            raise ConfigError(where + ".name", "is there twice")
+        self.names.append(attribute["name"])
+        self._ranges.append((attribute["low"], attribute["high"]))
+
+    def convert(self, index: int, value: "Any", edges: "list[float] | None") -> int:
+        """The integer for a reading of attribute `index`."""
+        low, high = self._ranges[index]
+        return to_q15(value, low, high)
+
+
+class Categories:
+    """The categories of one attribute."""
+
+    def __init__(self, given: "Given") -> None:
+        entries = checks.items("profile.attributes", given["attributes"], 1, 1)
+        self.names = [checks.fields("profile.attributes[0]", entries[0], {"name": checks.text(1, 32)}, {})["name"]]
+        named = checks.items("profile.categories", given["categories"], given["k"], given["k"])
+        self._labels = [checks.text(1, 32)("profile.categories[%d]" % index, name) for index, name in enumerate(named)]
+        self.categories = len(named)
+
+    def convert(self, index: int, value: "Any", edges: "list[float] | None") -> int:
+        """The index of the category that a reading means."""
+        return to_category(value, self._labels, edges)
+
+
+class Harmony:
+    """Means of numeric attributes."""
+
+    name = "harmony"
+    id = 1
+
+    def faces(self, k: int) -> int:
+        """A coin has two."""
+        return 2
+
+    def subject(self, given: "Given") -> Attributes:
+        """What the profile says of its attributes."""
+        return Attributes(given)
+
+
+class Krr:
+    """Frequencies of few categories."""
+
+    name = "krr"
+    id = 2
+
+    def faces(self, k: int) -> int:
+        """Any category can come up."""
+        return k
+
+    def subject(self, given: "Given") -> Categories:
+        """What the profile says of its categories."""
+        return Categories(given)
+
+
+MECHANISMS: "dict[str, Harmony | Krr]" = {each.name: each for each in (Harmony(), Krr())}
+
+_ATTRIBUTE: "dict[str, checks.Check]" = {
+    "name": checks.text(1, 32),
+    "unit": checks.text(0, 32),
+    "low": checks.number,
+    "high": checks.number,
+}

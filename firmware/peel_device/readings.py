@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""Physical readings to the integers that the core takes (SPEC section 6).
+
+What a working sensor says never decides whether there is a report: the count of skipped ones is published, and must not
+tell a reading. So every number, infinite ones too, is clamped to the range or to a declared category, and a name that is
+not declared counts as the last category.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+READING_ONE = 1 << 15
+
+
+def to_q15(value: float, low: float, high: float) -> int:
+    """Scale a reading in [low, high] to Q15, clamped. Raises ValueError for NaN."""
+    if value != value:
+        raise ValueError("the reading is not a number")
+    if value <= low:
+        return -READING_ONE
+    if value >= high:
+        return READING_ONE
+    return round(READING_ONE * (2 * value - low - high) / (high - low))
+
+
+def to_category(value: "Any", categories: list[str], edges: "list[float] | None") -> int:
+    """The index of a category given by name, by index, or by where a number lies between edges.
+
+    Anything else becomes the nearest index, or for an unknown name the last one. Raises ValueError for NaN.
+    """
+    last = len(categories) - 1
+    if isinstance(value, str):
+        return categories.index(value) if value in categories else last
+    if value != value:
+        raise ValueError("the reading is not a number")
+    if edges is not None:
+        return sum(1 for edge in edges if value >= edge)
+    nearest: int = round(min(max(value, 0), last))
+    return nearest
