@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 # make run    broker, gateway and a simulated fleet on this machine; Ctrl-C stops all of it
 # make test   checks and all tests, emulated boards included
+# make quick  what one runs while editing: lint, types, tests without boards, brokers and storms
 # Each target sets up what it needs (scripts/setup).
 
-.PHONY: run test check bench fuzz clean help
+.PHONY: run test quick check bench fuzz clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +21,10 @@ run:
 test:
 	@scripts/setup base broker test firmware
 	@scripts/test
+
+quick:
+	@scripts/setup base test
+	@scripts/quick
 
 check:
 	@scripts/setup base test

@@ -7,25 +7,18 @@ import binascii
 import struct
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from inbox import Inbox
 
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.broker import Broker
 
-FIRMWARE = Path(__file__).parent.parent
-
-for folder in (FIRMWARE, FIRMWARE / "tests", FIRMWARE.parent / "bindings" / "micropython", umqtt_folder()):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
+sys.path.append(str(umqtt_folder()))
 # umqtt.simple imports these by MicroPython's old names.
 sys.modules.setdefault("ustruct", struct)
 sys.modules.setdefault("ubinascii", binascii)
-
-from inbox import Inbox  # noqa: E402 - the path above is for it
 
 
 @pytest.fixture

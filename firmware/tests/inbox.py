@@ -24,7 +24,9 @@ class Inbox:
         self._messages: queue.Queue[tuple[str, bytes]] = queue.Queue()
         self._ready: queue.Queue[None] = queue.Queue()
         self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
-        self._client.on_message = lambda client, data, message: self._messages.put((message.topic, message.payload))
+        self._client.on_message = lambda client, data, message: self._messages.put(
+            (message.topic, bytes(message.payload))
+        )
         self._client.on_connect = lambda client, *rest: client.subscribe("peel/v1/lab/#", 1)
         self._client.on_subscribe = lambda *rest: self._ready.put(None)
 

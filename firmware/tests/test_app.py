@@ -23,7 +23,7 @@ WIDTH = 48
 
 def make_app(core: ModuleType, port: int, files: MemoryFiles, board: HostBoard | None = None, **changes: Any) -> App:
     settings = Config(bundle(mqtt__port=port, **changes))
-    app = App(settings, core, board or HostBoard(), files, "peel")  # type: ignore[arg-type]
+    app = App(settings, core, board or HostBoard(), files, "peel")
     app.start()
     return app
 

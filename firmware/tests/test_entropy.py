@@ -33,7 +33,7 @@ WEAK: Source = ("weak", os.urandom, 64, 16)
 
 
 def start(core: ModuleType, board: HostBoard, files: MemoryFiles, seed: bytes = b"", number: int = 1) -> Entropy:
-    entropy = Entropy(core, board, files, "seed")  # type: ignore[arg-type]
+    entropy = Entropy(core, board, files, "seed")
     entropy.start(seed, number)
     return entropy
 

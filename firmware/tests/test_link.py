@@ -12,6 +12,8 @@ from inbox import Inbox
 
 from host_board import HostBoard, config
 from peel_device import link as link_module
+from peel_device.config import Mqtt, Wifi
+from peel_device.interfaces import Wire
 from peel_device.link import Backoff, Link
 from peel_device.mqtt import PACKET_IDS
 from peel_device.outbox import Outbox
@@ -44,7 +46,8 @@ def test_frames_arrive_in_order_in_batches_after_the_birth(broker: Broker, inbox
     assert link.drain(outbox, BIRTH) == 20
     assert len(outbox) == 0
     assert inbox.status() == BIRTH
-    sizes, frames = [], []
+    sizes: list[int] = []
+    frames: list[bytes] = []
     while len(frames) < 20:
         kind, payload = inbox.next()
         assert kind == "report"
@@ -128,8 +131,8 @@ def test_a_hostile_broker_harms_nobody(answer: bytes, monkeypatch: pytest.Monkey
         server.setblocking(False)
 
         class AnsweringBoard(HostBoard):
-            def dial(self, *arguments: object) -> object:  # type: ignore[override]
-                wire = super().dial(*arguments)  # type: ignore[arg-type]
+            def dial(self, transport: str, mqtt: Mqtt, wifi: Wifi | None) -> Wire:
+                wire = super().dial(transport, mqtt, wifi)
                 server.setblocking(True)
                 connection, _ = server.accept()
                 connection.sendall(answer)

@@ -53,7 +53,12 @@ def test_room_comes_back_with_release_and_not_with_take(limits: dict[str, int]) 
 def test_it_lingers_for_company_and_not_longer() -> None:
     inbox = filled(1)
     started = time.monotonic()
-    threading.Timer(0.05, lambda: (inbox.put(delivery()), inbox.announce())).start()
+
+    def bring_company() -> None:
+        inbox.put(delivery())
+        inbox.announce()
+
+    threading.Timer(0.05, bring_company).start()
     assert len(inbox.take(10, 10_000, linger=0.3, patience=0)) == 2
     assert 0.25 < time.monotonic() - started < 2
 

@@ -38,9 +38,9 @@ def test_vectors(file: Path, core: ModuleType) -> None:
 
 
 def test_values_that_do_not_fit_are_refused(core: ModuleType) -> None:
-    for call in (lambda: core.rule(1 << 32, 2), lambda: core.rule(-1, 2), lambda: core.codeword(-1, 48, 0, 0)):
+    for function, arguments in ((core.rule, (1 << 32, 2)), (core.rule, (-1, 2)), (core.codeword, (-1, 48, 0, 0))):
         with pytest.raises(ValueError, match="peel: value"):
-            call()
+            function(*arguments)
     with pytest.raises(ValueError, match="peel: index"):
         core.codeword(1, 48, 48, 0)
     with pytest.raises(ValueError, match="peel: length"):

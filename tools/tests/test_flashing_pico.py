@@ -7,22 +7,18 @@ import json
 import os
 import queue
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import paho.mqtt.client as paho
 import pytest
 from click.testing import CliRunner
+from flash_pico import EmulatedPico
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.broker import Broker
 from peel_tools.flashing.commands import provision_device
-
-sys.path.insert(0, str(Path(__file__).parent))  # helpers stand beside the tests
-
-from flash_pico import EmulatedPico
 
 FRAME_BYTES = 38
 REPORTS = 5

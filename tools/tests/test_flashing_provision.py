@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from flash_board import EmulatedBoard
 
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.umqtt import umqtt_folder
@@ -25,10 +25,6 @@ from peel_tools.flashing.plan import Copy, application, check_room, outbox_block
 from peel_tools.flashing.probe import Facts, check_board, probe
 from peel_tools.flashing.provision import Sources, provision
 from peel_tools.flashing.remote import Remote
-
-sys.path.insert(0, str(Path(__file__).parent))  # helpers stand beside the tests
-
-from flash_board import EmulatedBoard
 
 PICO_W = Facts(
     platform="rp2", version=(1, 25, 0), machine="Pico W", mpy=6 | 4 << 10, network=True, core="", free=800 * 1024

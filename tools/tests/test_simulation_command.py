@@ -47,12 +47,15 @@ class Listener:
         self.payloads: list[tuple[str, bytes]] = []
         self._ready = threading.Event()
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2)
-        self._client.on_message = lambda client, data, message: self.payloads.append((message.topic, message.payload))
+        self._client.on_message = lambda client, data, message: self._keep(message)
         self._client.on_subscribe = lambda *_: self._ready.set()
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
         self._client.subscribe("peel/v1/+/+/report", qos=1)
         assert self._ready.wait(10)
+
+    def _keep(self, message: mqtt.MQTTMessage) -> None:
+        self.payloads.append((message.topic, bytes(message.payload)))
 
     def wait(self, count: int) -> list[tuple[str, bytes]]:
         deadline = time.monotonic() + 20

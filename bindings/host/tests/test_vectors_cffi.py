@@ -101,7 +101,8 @@ def test_mechanisms(mechanism: int, case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("index"))
 def test_index(case: dict[str, Any]) -> None:
-    assert primitives.index(*unhex(case, "index_key", "header"), case["k"]) == case["index"]
+    index_key, header = unhex(case, "index_key", "header")
+    assert primitives.index(index_key, header, case["k"]) == case["index"]
 
 
 @pytest.mark.parametrize("case", cases("projection"))

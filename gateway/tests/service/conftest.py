@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import derive_keys, encode_many
 from peel_core.projection import search_seed
@@ -98,7 +99,7 @@ class Publisher:
     """Publishes with QoS 1 and returns when the broker has acknowledged everything."""
 
     def __init__(self, port: int) -> None:
-        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
+        self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
         self._client.max_inflight_messages_set(500)
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_tools.broker import Broker, BrokerTls
 
@@ -33,9 +35,7 @@ def make_certificates(folder: Path) -> BrokerTls:
 
 
 def publish_through(field: Any, broker: Broker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:
-    import paho.mqtt.client as paho
-
-    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    client = paho.Client(CallbackAPIVersion.VERSION2)
     if "ca" in client_options:
         client.tls_set(ca_certs=str(client_options["ca"]))
     if "user" in client_options:

@@ -13,6 +13,7 @@ from typing import Any
 
 import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_gateway.screening.verdict import Verdict
 
@@ -300,8 +301,8 @@ def test_retention_drops_rows_and_keeps_their_sums(field: Any) -> None:
 
 def _retained(port: int, topic: str) -> bytes | None:
     found: list[bytes] = []
-    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
-    client.on_message = lambda _client, _data, message: found.append(message.payload)
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.on_message = lambda _client, _data, message: found.append(bytes(message.payload))
     client.on_connect = lambda connected, *_: connected.subscribe(topic, 1)
     client.connect("127.0.0.1", port)
     client.loop_start()

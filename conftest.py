@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""What all tests share: one kind for each, a seed that is printed, and no silent skip where everything must be here.
+
+pytest -m quick            what one runs while editing
+pytest -m "not board"      all but the emulated boards
+pytest --seed 7            the random choices of an earlier run (its header names the number; PEEL_SEED works too)
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import zlib
+from collections.abc import Generator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_tools.boards.errors import MissingToolError
+
+KINDS = {
+    "board": "firmware in an emulator, or what is built for one",
+    "storm": "many faults at once, under load, for a minute or so",
+    "broker": "a real broker, and mostly a gateway process",
+    "slow": "more than a few seconds on one core",
+    "quick": "everything else: no board, no broker, no storm",
+}
+"""Each test has one of these markers. A run begins with the first kind: in parallel, no worker is then left alone with a long one."""
+
+PLACES = {
+    "c_core/tests/test_fuzz.py": "slow",
+    "firmware/tests/test_app.py": "broker",
+    "firmware/tests/test_link.py": "broker",
+    "firmware/tests/test_micropython.py": "board",
+    "firmware/tests/test_tcp.py": "broker",
+    "firmware/tests/test_watchdog.py": "broker",
+    "gateway/tests/service": "broker",
+    "gateway/tests/test_end_to_end.py": "storm",
+    "gateway/tests/test_resilience_storm.py": "storm",
+    "hil_tests": "board",
+    "tools/tests/test_bench_gateway.py": "slow",
+    "tools/tests/test_boards_commands.py": "board",
+    "tools/tests/test_boards_natmod.py": "board",
+    "tools/tests/test_broker.py": "broker",
+    "tools/tests/test_demonstration.py": "broker",
+    "tools/tests/test_flashing_pico.py": "board",
+    "tools/tests/test_flashing_provision.py": "board",
+    "tools/tests/test_simulation_command.py": "broker",
+}
+"""Files and folders whose tests are not quick. A file's own `pytestmark` does as well."""
+
+ROOT = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, help="seed of all random choices in tests (default: PEEL_SEED, or a new one)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    for kind, meaning in KINDS.items():
+        config.addinivalue_line("markers", f"{kind}: {meaning}")
+    seed = config.getoption("--seed")
+    if seed is None:
+        seed = int(os.environ.get("PEEL_SEED") or secrets.randbelow(2**32))
+    os.environ["PEEL_SEED"] = str(seed)  # the same for the workers of a parallel run, which inherit it
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = seed
+
+
+def pytest_report_header() -> str:
+    return f"seed: {os.environ['PEEL_SEED']} (the same choices again: --seed {os.environ['PEEL_SEED']})"
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """The number that all random choices of this run follow from."""
+    return int(os.environ["PEEL_SEED"])
+
+
+@pytest.fixture
+def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
+    """A generator of the test's own: what other tests draw, and in which order they run, changes nothing."""
+    return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not any(item.get_closest_marker(kind) for kind in KINDS):
+            item.add_marker(_kind_of_place(item.path))
+    order = list(KINDS)
+    items.sort(key=lambda item: next(at for at, kind in enumerate(order) if item.get_closest_marker(kind)))
+
+
+def _kind_of_place(path: Path) -> str:
+    for place in (path, *path.parents):
+        kind = PLACES.get(place.relative_to(ROOT).as_posix()) if place.is_relative_to(ROOT) else None
+        if kind is not None:
+            return kind
+    return "quick"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A tool that is missing skips the test. With CI=true everything must be here, and a skip of any kind is a failure."""
+    report = yield
+    if call.excinfo is not None and call.excinfo.errisinstance(MissingToolError):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, f"Skipped: {call.excinfo.value}")
+    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, although CI=true: {_reason(report)}"
+    return report
+
+
+def _reason(report: pytest.TestReport) -> str:
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
