@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from peel_core import CORE_VERSION
 from peel_core._core import ffi, lib
 
-VERSION = "0.1.0"
+VERSION = CORE_VERSION
 
 
 def _checked(code: int) -> int:

@@ -58,11 +58,6 @@ def test_it_has_the_native_modules_functions(core: ModuleType) -> None:
     assert native <= set(dir(core))
 
 
-def test_the_version_is_the_cores(core: ModuleType) -> None:
-    header = (REPOSITORY / "c_core" / "include" / "peel.h").read_text()
-    assert f'#define PEEL_CORE_VERSION "{core.VERSION}"' in header
-
-
 def test_the_loader_prefers_the_native_module_and_falls_back() -> None:
     loader = _module(BINDINGS / "peel_load.py")
     assert loader.load("json", "array").__name__ == "json"

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 from peel_tools.boards.cache import REPOSITORY, cached, digest
@@ -74,15 +74,7 @@ def publish(arch: str, folder: Path) -> Path:
     except OSError as error:
         raise BuildError(f"the {arch} module cannot be written to {target}: {error.strerror}") from error
     # Relative addresses: mip resolves them against package.json's own.
-    package = {"version": _version(), "urls": [[name, name] for name in ("peelcore.mpy", "peel_load.py")], "deps": []}
+    urls = [[name, name] for name in ("peelcore.mpy", "peel_load.py")]
+    package = {"version": version("peel-telemetry"), "urls": urls, "deps": []}
     (target / "package.json").write_text(json.dumps(package, indent=2) + "\n")
     return target
-
-
-def _version() -> str:
-    found = re.search(
-        r'#define PEEL_CORE_VERSION "([^"]+)"', (REPOSITORY / "c_core" / "include" / "peel.h").read_text()
-    )
-    if not found:
-        raise BuildError("c_core/include/peel.h does not say its version")
-    return found[1]
