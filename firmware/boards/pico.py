@@ -176,9 +176,9 @@ def _oscillator_bits(count: int) -> bytes:
 
 
 def _adc_noise(count: int) -> bytes:
-    """The low bits of the converter, four conversions to a byte (read_u16 stretches 12 bits to 16:
+    """The low bits of the converter, four conversions to a byte.
 
-    bit 4 is the lowest one).
+    read_u16 stretches 12 bits to 16, so bit 4 is the lowest one that the converter gives.
     """
     channel = machine.ADC(TEMPERATURE_CHANNEL)
     out = bytearray(count)

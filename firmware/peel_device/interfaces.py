@@ -7,10 +7,7 @@ from peel_device.config import Mqtt, Wifi
 
 Collect = Callable[[int], bytes]
 Source = tuple[str, Collect, int, int]
-"""An entropy source:
-
-name, collect(n) -> n raw bytes, how many bytes to take, and how many bits of entropy they are trusted for.
-"""
+"""An entropy source: its name, collect(n) -> n raw bytes, how many bytes to take, and for how many bits they count."""
 
 
 class Files(Protocol):

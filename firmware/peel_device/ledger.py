@@ -33,10 +33,7 @@ _NUMBER_SIZE = 6
 
 
 def block_size(quota: int, deep_sleep: bool) -> int:
-    """Numbers per reservation:
-
-    few enough that a reboot skips at most an eighth of the quota; one if every report is a reboot.
-    """
+    """Numbers per reservation: a reboot skips at most an eighth of the quota; one where every report is a reboot."""
     if deep_sleep:
         return 1
     return min(BLOCK_MAX, max(1, quota // 8))

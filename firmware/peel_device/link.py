@@ -27,10 +27,7 @@ _FAULTS = (OSError, MQTTException, AssertionError)
 
 
 class Backoff:
-    """How long to wait before the next attempt:
-
-    doubling, with jitter so that a fleet does not come back all at once.
-    """
+    """How long to wait before the next attempt; doubles, with jitter so that a fleet does not come back all at once."""
 
     def __init__(self, random: "Callable[[int], bytes]") -> None:
         self._random = random

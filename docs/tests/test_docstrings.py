@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""Docstrings are whole: they end a sentence, and no sentence is broken off by a blank line."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDS = re.compile(r"[.:!?)`\"\]]$")
+#: A colon, a blank line, and on in lower case. A double colon is another thing: it announces a formula or a program.
+BROKEN = re.compile(r"[^:]:\n\s*\n\s*[a-z]")
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Every string that stands alone as a statement, with its place."""
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield f"{name}:{node.lineno}", node.value.value.strip()
+
+
+def test_every_docstring_begins_with_a_whole_paragraph() -> None:
+    cut = [place for place, text in docstrings() if not ENDS.search(text.split("\n\n")[0].rstrip())]
+    assert not cut, f"docstrings whose first paragraph does not end: {', '.join(cut)}"
+
+
+def test_no_sentence_is_broken_off() -> None:
+    broken = [place for place, text in docstrings() if BROKEN.search(text)]
+    assert not broken, f"docstrings with a sentence that a blank line breaks off: {', '.join(broken)}"
