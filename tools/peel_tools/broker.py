@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import getpass
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -46,12 +47,25 @@ class BrokerTls:
     require_client: bool = False
 
 
+_PORTS = range(15_000, 32_000)
+"""Below those that Linux and macOS give to outgoing connections, which could take the port of a broker that is away."""
+_PORTS_APART = 1000
+"""Processes that start one after the other, such as the workers of a test run, begin so far from each other."""
+_ports_given = itertools.count()
+
+
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port on loopback that nobody listens on right now; another one each time."""
+    for _ in _PORTS:
+        place = os.getpid() * _PORTS_APART + next(_ports_given)
+        port = _PORTS[place % len(_PORTS)]
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise BrokerError(f"every port from {_PORTS.start} to {_PORTS.stop - 1} is taken")
 
 
 def find_mosquitto() -> Path | None:

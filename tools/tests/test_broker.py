@@ -4,13 +4,19 @@
 from __future__ import annotations
 
 import os
+import queue
 import socket
 import sys
+import threading
+from pathlib import Path
 
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt import publish
+from paho.mqtt.enums import CallbackAPIVersion
 
 import peel_tools.broker as broker_module
-from peel_tools.broker import Broker, BrokerError, find_mosquitto
+from peel_tools.broker import Broker, BrokerError, find_mosquitto, free_port
 
 
 def reachable(broker: Broker) -> bool:
@@ -36,6 +42,57 @@ def test_start_stop_kill(embedded: bool) -> None:
         broker.kill()
         assert broker.pid is None
     assert not folder.exists()
+
+
+def test_a_port_is_given_once_and_no_outgoing_connection_can_take_it() -> None:
+    given = [free_port() for _ in range(500)]
+    assert len(set(given)) == 500
+    first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert max(given) < first_outgoing
+
+
+class Subscriber:
+    """One client with a session that outlives its connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.known: queue.Queue[bool] = queue.Queue()
+        """Whether the broker remembered the session, once per connection."""
+        self.heard: queue.Queue[bytes] = queue.Queue()
+        self._client = paho.Client(CallbackAPIVersion.VERSION2, client_id="subscriber", clean_session=False)
+        self._client.on_connect = lambda client, data, flags, *_: self.known.put(flags.session_present)
+        self._client.on_message = lambda client, data, message: self.heard.put(bytes(message.payload))
+
+    def connect(self) -> bool:
+        self._client.connect(self._broker.host, self._broker.port)
+        self._client.loop_start()
+        return self.known.get(timeout=10)
+
+    def subscribe(self, topic: str) -> None:
+        done = threading.Event()
+        self._client.on_subscribe = lambda *_: done.set()
+        self._client.subscribe(topic, qos=1)
+        assert done.wait(10)
+
+    def disconnect(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_sessions_outlive_a_restart_when_told_to(persistent: bool) -> None:
+    with Broker(embedded=False, persistent=persistent) as broker:
+        subscriber = Subscriber(broker)
+        assert not subscriber.connect()
+        subscriber.subscribe("topic")
+        subscriber.disconnect()
+        publish.single("topic", b"while away", qos=1, hostname=broker.host, port=broker.port)
+        broker.stop()
+        broker.start()
+        assert subscriber.connect() == persistent
+        if persistent:
+            assert subscriber.heard.get(timeout=10) == b"while away"
+        subscriber.disconnect()
 
 
 def test_a_broker_that_cannot_start_says_why() -> None:
