@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from peel_tools.boards.command import require
 
 CORE = Path(__file__).resolve().parents[1]
 #: What the compiler may call by itself on a Cortex-M0+: memory, 64-bit shifts and multiplication. No division of any size.
@@ -15,8 +16,8 @@ ALLOWED = {"memcpy", "memset", "__aeabi_lmul", "__aeabi_llsl", "__aeabi_llsr"}
 
 
 @pytest.fixture(scope="module")
-def objects(tmp_path_factory: pytest.TempPathFactory, need_tool: Callable[..., None]) -> list[Path]:
-    need_tool("arm-none-eabi-gcc")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    require("arm-none-eabi-gcc")
     folder = tmp_path_factory.mktemp("armv6m")
     for source in sorted((CORE / "src").glob("*.c")):
         flags = ["-mcpu=cortex-m0plus", "-mthumb", "-Os", "-ffreestanding", "-std=c99", f"-I{CORE / 'include'}"]
@@ -45,8 +46,8 @@ def test_public_names_have_the_prefix(objects: list[Path]) -> None:
     assert all(name.startswith("peel_") for name in symbols(objects, "T"))
 
 
-def test_header_compiles_alone_as_c_and_cpp(need_tool: Callable[..., None], tmp_path: Path) -> None:
-    need_tool("gcc", "g++")
+def test_header_compiles_alone_as_c_and_cpp(tmp_path: Path) -> None:
+    require("gcc", "g++")
     for compiler, suffix, standard in (("gcc", "c", "c99"), ("g++", "cpp", "c++11")):
         source = tmp_path / f"only.{suffix}"
         source.write_text('#include "peel.h"\nint main(void) { return (int)sizeof(peel_encoder) == 0; }\n')

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+
+from peel_tools.boards.command import require
 
 FUZZ = Path(__file__).with_name("fuzz.py")
 
 
-def test_fuzz_briefly(tmp_path: Path, need_tool: Callable[..., None]) -> None:
-    need_tool("clang-22")
+def test_fuzz_briefly(tmp_path: Path) -> None:
+    require("clang-22")
     run = subprocess.run(
         [sys.executable, str(FUZZ), "--seconds", "8", "--work", str(tmp_path)],
         capture_output=True,

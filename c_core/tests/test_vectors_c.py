@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from peel_tools.boards.command import require
 from peel_tools.vectors import Line, driver_lines
 
 VECTORS = Path(__file__).resolve().parents[2] / "spec" / "vectors"
@@ -35,9 +36,9 @@ def answers(command: list[str], lines: list[Line]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_vectors(name: str, build: Callable[..., Path], lines: list[Line], need_tool: Callable[..., None]) -> None:
+def test_vectors(name: str, build: Callable[..., Path], lines: list[Line]) -> None:
     compile_command, runner = BUILDS[name]
-    need_tool(*runner)
+    require(*runner)
     given = answers([*runner, str(build("driver", *compile_command))], lines)
     assert len(given) == len(lines)
     wrong = [(line, answer) for line, answer in zip(lines, given, strict=True) if line.answer != answer]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from host_board import HostBoard, config
 from peel_device.errors import BoardError
 from peel_device.link import Link
 from peel_device.outbox import Outbox
+from peel_tools.boards.command import require
 from peel_tools.broker import Broker, BrokerTls
 from power_cut import MemoryFiles
 
@@ -47,8 +47,7 @@ def make_ca(folder: Path, name: str) -> tuple[Path, Path, Path]:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed (Debian: openssl)")
+    require("openssl")
     folder = tmp_path_factory.mktemp("tls")
     key, pem, _ = make_ca(folder, "ca")
     make_ca(folder, "other")

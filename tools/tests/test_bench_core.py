@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
-import pytest
-
 from peel_tools import bench_core
+from peel_tools.boards.command import require
 
 
 def test_sizes_on_a_cortex_m0() -> None:
-    if shutil.which("arm-none-eabi-gcc") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("arm-none-eabi-gcc is not installed")
-        pytest.skip("arm-none-eabi-gcc is not installed (scripts/setup test)")
+    require("arm-none-eabi-gcc")
     figures = bench_core.measure(k=16)
     assert set(figures) == {
         "k",

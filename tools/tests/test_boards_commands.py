@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from peel_tools.boards.natmod import build_natmod
 from peel_tools.commands.firmware import firmware
 
 
 def test_natmod_writes_a_folder_per_architecture(tmp_path: Path) -> None:
+    build_natmod("x64")  # skips where its tools are missing; the command only says so
     result = CliRunner().invoke(firmware, ["natmod", "x64", "--out", str(tmp_path)])
-    if result.exit_code and os.environ.get("CI") != "true":
-        pytest.skip(result.output)
     assert result.exit_code == 0, result.output
     assert f"{tmp_path / 'x64' / 'package.json'}" in result.output
     assert sorted(path.name for path in (tmp_path / "x64").iterdir()) == [

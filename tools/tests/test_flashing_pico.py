@@ -6,16 +6,15 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 from pathlib import Path
 from typing import Any
 
 import paho.mqtt.client as paho
-import pytest
 from click.testing import CliRunner
 from flash_pico import EmulatedPico
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_tools.boards.command import require
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.broker import Broker
 from peel_tools.flashing.commands import provision_device
@@ -47,8 +46,8 @@ def write_bundle(folder: Path) -> None:
     (folder / "bundles" / "0000002a.json").write_text(json.dumps(made))
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="the emulated Pico needs Node.js")
 def test_a_pico_from_uf2_to_reports(tmp_path: Path) -> None:
+    require("node")
     write_bundle(tmp_path)
     messages: queue.Queue[paho.MQTTMessage] = queue.Queue()
     with Broker() as broker, EmulatedPico(build_firmware("pico").uf2, tmp_path, (broker.host, broker.port)) as pico:

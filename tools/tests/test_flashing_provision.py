@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from flash_board import EmulatedBoard
 
+from peel_tools.boards.command import require
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.flashing.commands import provision_device
@@ -32,8 +32,7 @@ PICO_W = Facts(
 
 
 def started() -> EmulatedBoard:
-    if shutil.which("qemu-system-arm") is None:
-        pytest.skip("qemu-system-arm is not installed (Debian: qemu-system-arm)")
+    require("qemu-system-arm")
     return EmulatedBoard(build_firmware("mps2").elf)
 
 

@@ -16,7 +16,7 @@ __all__ = ["DEBIAN_PACKAGES", "Word", "require", "run"]
 Word = str | Path
 """One word of a command line."""
 
-# Tool on the path -> Debian package that has it. scripts/packages/firmware.txt lists the same packages (a test compares them).
+# Tool on the path -> Debian package that has it. scripts/packages lists the same packages (a test compares them).
 DEBIAN_PACKAGES: Mapping[str, str] = {
     "make": "make",
     "gcc": "gcc",
@@ -33,6 +33,10 @@ DEBIAN_PACKAGES: Mapping[str, str] = {
     "qemu-system-riscv32": "qemu-system-misc",
     "qemu-xtensa": "qemu-user",
     "mosquitto": "mosquitto",
+    "node": "nodejs",
+    "openssl": "openssl",
+    "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu",
+    "qemu-s390x": "qemu-user",
 }
 
 _TAIL_LINES = 25
