@@ -17,14 +17,14 @@ from flash_board import EmulatedBoard
 
 from peel_tools.boards.command import require
 from peel_tools.boards.firmware import build_firmware
-from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.flashing.commands import provision_device
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
 from peel_tools.flashing.plan import Copy, application, check_room, outbox_blocks, outdated
 from peel_tools.flashing.probe import Facts, check_board, probe
-from peel_tools.flashing.provision import Sources, provision
+from peel_tools.flashing.provision import provision
 from peel_tools.flashing.remote import Remote
+from peel_tools.flashing.sources import Sources, find_sources
 
 PICO_W = Facts(
     platform="rp2", version=(1, 25, 0), machine="Pico W", mpy=6 | 4 << 10, network=True, core="", free=800 * 1024
@@ -68,7 +68,7 @@ def no_module(architecture: str) -> Path:
 
 
 def sources() -> Sources:
-    return Sources(umqtt=umqtt_folder(), native=no_module, python_core=Path("absent"))
+    return replace(find_sources(), native=no_module)
 
 
 @pytest.fixture
@@ -207,6 +207,22 @@ def test_the_command_explains_itself(bundle: Path) -> None:
     assert "is the board plugged in" in answer.output
 
 
+def test_a_dry_run_without_a_board_names_every_file_and_no_key(bundle: Path, tmp_path: Path) -> None:
+    module = tmp_path / "peelcore.mpy"
+    module.write_bytes(b"native code")
+    words = ["0000002a", "--fleet", str(bundle.parents[1]), "--board", "qemu", "--module", str(module), "--dry-run"]
+    answer = CliRunner().invoke(provision_device, words)
+    assert answer.exit_code == 0, answer.output
+    listed = {line.split()[0]: line.split()[1:] for line in answer.output.splitlines() if line.startswith("  ")}
+    for copy in application("qemu", sources(), core=[module], bundle=bundle, ca=None):
+        rest = ["holds", "keys"] if copy.secret else ["sha256", copy.digest]
+        assert listed.pop(copy.target) == [str(copy.size), "bytes", *rest]
+    assert not listed
+    assert answer.output.splitlines()[-1].startswith("dry run: no board was looked at")
+    assert not any(secret in answer.output for secret in ("00112233", "ffeeddcc"))
+    assert not bundle.with_suffix(".provisioned").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "board", "problem"),
     [
@@ -231,16 +247,16 @@ def test_check_board(changes: dict[str, Any], board: str, problem: str | None) -
 
 
 def test_the_module_follows_the_architecture(tmp_path: Path) -> None:
-    asked = Sources(umqtt=tmp_path, native=lambda arch: tmp_path / arch, python_core=tmp_path / "slow.py")
+    asked = Sources(root=tmp_path, umqtt=tmp_path, native=lambda arch: tmp_path / arch)
     assert asked.core(PICO_W) == [tmp_path / "armv6m"]
     assert asked.core(replace(PICO_W, mpy=6 | 7 << 10)) == [tmp_path / "armv7emsp"]
-    assert asked.core(replace(PICO_W, mpy=6)) == [tmp_path / "slow.py"]
+    assert asked.core(replace(PICO_W, mpy=6)) == [tmp_path / "bindings/micropython/peelcore_py.py"]
     assert asked.core(replace(PICO_W, core="built in")) == []
 
 
 @pytest.mark.parametrize("board", ["pico", "pico_w", "esp32", "qemu"])
 def test_the_application_is_whole_and_main_is_last(board: str, bundle: Path) -> None:
-    copies = application(board, core=[], umqtt=umqtt_folder(), bundle=bundle, ca=None)
+    copies = application(board, sources(), core=[], bundle=bundle, ca=None)
     targets = [copy.target for copy in copies]
     assert targets[-1] == "main.py"
     assert all(copy.source.is_file() for copy in copies)

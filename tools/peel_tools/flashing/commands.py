@@ -9,17 +9,14 @@ from pathlib import Path
 import click
 
 from peel_tools.boards.errors import BuildError
-from peel_tools.boards.natmod import build_natmod
-from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.image import flash_esp32, flash_pico
 from peel_tools.flashing.probe import BOARDS
-from peel_tools.flashing.provision import Sources, provision
+from peel_tools.flashing.provision import preview, provision
 from peel_tools.flashing.remote import Remote
+from peel_tools.flashing.sources import find_sources
 
 __all__ = ["flash", "provision_device"]
-
-_PYTHON_CORE = Path(__file__).parents[3] / "bindings" / "micropython" / "peelcore_py.py"
 
 
 @click.command("provision")
@@ -32,7 +29,7 @@ _PYTHON_CORE = Path(__file__).parents[3] / "bindings" / "micropython" / "peelcor
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The fleet folder.",
 )
-@click.option("--port", default="auto", show_default=True, help="Serial port of the board; auto takes the first one.")
+@click.option("--port", help="Serial port of the board; by default, and with auto, the first one.")
 @click.option("--board", required=True, type=click.Choice(sorted(BOARDS)), help="What it is.")
 @click.option(
     "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate (DER) for TLS."
@@ -40,19 +37,20 @@ _PYTHON_CORE = Path(__file__).parents[3] / "bindings" / "micropython" / "peelcor
 @click.option(
     "--module",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A peelcore.mpy, instead of building it.",
+    help="A peelcore.mpy to use instead of Peel's own.",
 )
-@click.option("--dry-run", is_flag=True, help="Only look at the board and say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done; looks at a board if --port names one.")
 def provision_device(
-    device: str, folder: Path, port: str, board: str, ca: Path | None, module: Path | None, dry_run: bool
+    device: str, folder: Path, port: str | None, board: str, ca: Path | None, module: Path | None, dry_run: bool
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
     bundle = folder / "bundles" / f"{device.lower()}.json"
     try:
-        sources = Sources(
-            umqtt=umqtt_folder(), native=lambda arch: module or build_natmod(arch), python_core=_PYTHON_CORE
-        )
-        provision(Remote(port), board, bundle, sources, click.echo, ca=ca, dry_run=dry_run)
+        sources = find_sources(module)
+        if dry_run and port is None:
+            preview(board, bundle, sources, click.echo, ca=ca)
+        else:
+            provision(Remote(port or "auto"), board, bundle, sources, click.echo, ca=ca, dry_run=dry_run)
     except (FlashError, BuildError) as error:
         raise click.ClickException(str(error)) from None
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing.sources import Sources
 
-__all__ = ["Copy", "application", "check_room", "folders", "outbox_blocks", "outdated"]
+__all__ = ["Copy", "application", "check_room", "folders", "outbox_blocks", "outdated", "room"]
 
 FLASH_BLOCK = 4096
 RESERVE_BLOCKS = 16
@@ -23,9 +24,6 @@ INLINE_BYTES = 128
 FRAME_REST = 28 + 4
 """A stored frame's bytes besides its signs: header, rule, tag and checksum."""
 
-_REPOSITORY = Path(__file__).parents[3]
-_FIRMWARE = _REPOSITORY / "firmware"
-_BINDINGS = _REPOSITORY / "bindings" / "micropython"
 _HOST_ONLY = ("interfaces.py",)
 _BOARD_NEEDS = {"pico": ("pico",), "pico_w": ("pico", "pico_w"), "esp32": ("esp32",), "qemu": ("qemu",)}
 _NETWORK_ONLY = ("tcp.py", "wifi.py")
@@ -50,23 +48,22 @@ class Copy:
         return hashlib.sha256(self.source.read_bytes()).hexdigest()
 
 
-def application(board: str, *, core: Sequence[Path], umqtt: Path, bundle: Path, ca: Path | None) -> list[Copy]:
+def application(board: str, sources: Sources, *, core: Sequence[Path], bundle: Path, ca: Path | None) -> list[Copy]:
     """All files of a device, in the order of copying: main.py is last, so that half a copy never starts."""
-    if not _FIRMWARE.is_dir():
-        raise FlashError("the firmware's files are not beside this program: run peel from a checkout of the repository")
+    firmware, bindings = sources.firmware, sources.bindings
     without = _HOST_ONLY if board in ("pico_w", "esp32") else _HOST_ONLY + _NETWORK_ONLY
-    modules = [path for path in sorted((_FIRMWARE / "peel_device").glob("*.py")) if path.name not in without]
+    modules = [path for path in sorted((firmware / "peel_device").glob("*.py")) if path.name not in without]
     copies = [Copy(source=path, target=path.name) for path in core]
-    copies += [Copy(source=_BINDINGS / "peel_load.py", target="peel_load.py")]
-    copies += [Copy(source=umqtt / "umqtt" / "simple.py", target="umqtt/simple.py")]
+    copies += [Copy(source=bindings / "peel_load.py", target="peel_load.py")]
+    copies += [Copy(source=sources.umqtt / "umqtt" / "simple.py", target="umqtt/simple.py")]
     copies += [Copy(source=path, target=f"peel_device/{path.name}") for path in modules]
     copies += [
-        Copy(source=_FIRMWARE / "boards" / f"{name}.py", target=f"boards/{name}.py") for name in _BOARD_NEEDS[board]
+        Copy(source=firmware / "boards" / f"{name}.py", target=f"boards/{name}.py") for name in _BOARD_NEEDS[board]
     ]
     if ca is not None:
         copies.append(Copy(source=ca, target=ca.name))
     copies.append(Copy(source=bundle, target="peel.json", secret=True))
-    copies.append(Copy(source=_FIRMWARE / "main.py", target="main.py"))
+    copies.append(Copy(source=firmware / "main.py", target="main.py"))
     return copies
 
 
@@ -89,10 +86,14 @@ def outbox_blocks(settings: Mapping[str, Any], present: int = 0) -> int:
     return math.ceil(frames * size / 350) + 2
 
 
+def room(copies: Sequence[Copy], outbox: int) -> int:
+    """Bytes of flash that the copies, an outbox of so many blocks and the device's own records need."""
+    return FLASH_BLOCK * (sum(-(-copy.size // FLASH_BLOCK) for copy in copies) + RESERVE_BLOCKS + outbox)
+
+
 def check_room(copies: Sequence[Copy], free: int, outbox: int) -> int:
     """Raise FlashError unless the copies, and an outbox of so many blocks, fit into `free` bytes; return what they need."""
-    blocks = sum(-(-copy.size // FLASH_BLOCK) for copy in copies) + RESERVE_BLOCKS + outbox
-    needed = blocks * FLASH_BLOCK
+    needed = room(copies, outbox)
     if needed > free:
         raise FlashError(
             f"the board's flash has {free // 1024} KiB free and {needed // 1024} KiB are needed, "

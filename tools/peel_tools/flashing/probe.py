@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.remote import Remote
 
-__all__ = ["BOARDS", "Facts", "check_board", "probe"]
+__all__ = ["BOARDS", "USUAL_MODULES", "Facts", "check_board", "probe"]
 
 OLDEST = (1, 25)
 NEWEST = (2, 0)
@@ -16,6 +16,9 @@ MPY_VERSION = 6
 
 BOARDS = {"pico": "rp2", "pico_w": "rp2", "esp32": "esp32", "qemu": "qemu"}
 """Board to MicroPython's platform."""
+
+USUAL_MODULES = {"pico": "armv6m", "pico_w": "armv6m", "esp32": "xtensawin", "qemu": "armv7m"}
+"""Board to the native module that it most likely loads. Only the board itself knows: an ESP32-C3 is an esp32, too."""
 
 # What sys.implementation._mpy >> 10 says, and the native module for it. An ARM core also runs what is made for a lesser one.
 _ARCHITECTURES = {

@@ -7,17 +7,17 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
-from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated
-from peel_tools.flashing.probe import Facts, check_board, probe
+from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated, room
+from peel_tools.flashing.probe import USUAL_MODULES, check_board, probe
 from peel_tools.flashing.remote import Remote
+from peel_tools.flashing.sources import Sources
 
-__all__ = ["Sources", "provision"]
+__all__ = ["preview", "provision"]
 
 _REBOOT_SECONDS = 20.0
 
@@ -75,21 +75,6 @@ selftest.run(peel_load.load(), board, files, main.ROOT, settings.seed.reveal())
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sources:
-    """Where the parts come from. `native` builds or finds the module for an architecture; it is called only if needed."""
-
-    umqtt: Path
-    native: Callable[[str], Path]
-    python_core: Path
-
-    def core(self, facts: Facts) -> list[Path]:
-        """What the board needs to have a core: nothing, a native module, or the slow pure-Python one."""
-        if facts.core == "built in":
-            return []
-        return [self.native(facts.module)] if facts.module else [self.python_core]
-
-
 def provision(
     remote: Remote,
     board: str,
@@ -105,15 +90,14 @@ def provision(
     facts = probe(remote)
     say(f"found {facts.machine or facts.platform}, MicroPython {facts.release}, native code: {facts.architecture}")
     check_board(facts, board)
-    copies = application(board, core=sources.core(facts), umqtt=sources.umqtt, bundle=bundle, ca=ca)
+    copies = application(board, sources, core=sources.core(facts), bundle=bundle, ca=ca)
     changed = outdated(copies, _present(remote, copies))
     has_ledger, frames = remote.ask(_STATE.format(home=f"peel/{settings['fleet']}-{settings['device']}"))
     check_history(bundle, has_ledger)
     needed = check_room(changed, facts.free, outbox_blocks(settings, frames))
     say(f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files, {len(changed)} to copy")
     say(f"room: {needed // 1024} KiB of {facts.free // 1024} KiB free")
-    for copy in changed:
-        say(f"  {copy.target} ({copy.size} bytes{', holds keys' if copy.secret else ''})")
+    _list(changed, say)
     if dry_run:
         say("dry run: nothing was changed")
         return
@@ -126,6 +110,24 @@ def provision(
     _selftest(remote, say)
     remote.reset()
     say("started")
+
+
+def preview(board: str, bundle: Path, sources: Sources, say: Callable[[str], None], *, ca: Path | None) -> None:
+    """Say what provisioning would put onto an empty board of this kind, without one."""
+    settings = _read_bundle(bundle, board, ca)
+    module = USUAL_MODULES[board]
+    copies = application(board, sources, core=[sources.native(module)], bundle=bundle, ca=ca)
+    say(
+        f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files for a {board} that loads {module}"
+    )
+    _list(copies, say)
+    say(f"room: {room(copies, outbox_blocks(settings)) // 1024} KiB")
+    say("dry run: no board was looked at (name its --port for that), nothing was changed")
+
+
+def _list(copies: Sequence[Copy], say: Callable[[str], None]) -> None:
+    for copy in copies:
+        say(f"  {copy.target:<26} {copy.size:>6} bytes  {'holds keys' if copy.secret else 'sha256 ' + copy.digest}")
 
 
 def _read_bundle(bundle: Path, board: str, ca: Path | None) -> dict[str, Any]:
