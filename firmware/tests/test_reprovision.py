@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from peel_device.ledger import BLOCK_MAX, Ledger, block_size
 from peel_gateway.fleet.registry import Issue
-from peel_gateway.screening.freshness import RATE_SLACK, last_allowed
+from peel_gateway.model.pace import RATE_SLACK
+from peel_gateway.screening.freshness import last_allowed
 from power_cut import ManualClock, MemoryFiles
 
 ENROLLED = datetime(2026, 1, 1, tzinfo=UTC)

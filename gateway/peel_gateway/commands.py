@@ -11,18 +11,19 @@ from typing import Any
 
 import click
 
+from peel_gateway.answers.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
+from peel_gateway.answers.views import QueryError, Table, Views
+from peel_gateway.engine.recount import recount as recount_store
+from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
 from peel_gateway.logs import configure_logs
+from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.service import Exit, open_engine, open_store, run_service
+from peel_gateway.service import Exit, open_engine, run_service
 from peel_gateway.settings import Settings, SettingsError, load_settings
 from peel_gateway.settings_text import help_text, markdown_table, sample_toml
-from peel_gateway.storage.recount import recount as recount_store
-from peel_gateway.storage.replay import replay as replay_store
-from peel_gateway.storage.sqlite_store import SqliteStore
-from peel_gateway.storage.store import ExposureFilter, StoreError
-from peel_gateway.web.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
-from peel_gateway.web.views import QueryError, Table, Views
+from peel_gateway.storage.choice import open_store, store_exists
+from peel_gateway.storage.store import Store, StoreError
 
 __all__ = ["gateway"]
 
@@ -57,11 +58,11 @@ def _settings(config: Path | None) -> Settings:
 
 
 @contextmanager
-def _opened(config: Path | None) -> Iterator[tuple[Settings, SqliteStore, Snapshot]]:
+def _opened(config: Path | None) -> Iterator[tuple[Settings, Store, Snapshot]]:
     """The database and the fleet that the settings name; the database must exist."""
     with _explained():
         settings = _settings(config)
-        if not settings.store_path.exists():
+        if not store_exists(settings):
             raise SettingsError(f"store.path: {settings.store_path}: no such file; has the gateway run yet?")
         snapshot = Fleet(settings.fleet_folder).snapshot()
         store = open_store(settings)

@@ -14,20 +14,20 @@ from types import FrameType
 import numpy as np
 from starlette.types import ASGIApp
 
+from peel_gateway.answers.views import Table, Views
+from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
 from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import FATAL, Ingest
 from peel_gateway.mqtt.receiver import Receiver
-from peel_gateway.screening.engine import Engine
 from peel_gateway.settings import Settings
-from peel_gateway.storage.sqlite_store import SqliteStore
-from peel_gateway.storage.store import StoreError
+from peel_gateway.storage.choice import open_store
+from peel_gateway.storage.store import Store, StoreError
 from peel_gateway.web.http import HttpError, HttpServer, build_app
-from peel_gateway.web.metrics import Metrics
-from peel_gateway.web.views import Table, Views
 
-__all__ = ["Exit", "Service", "open_engine", "open_store", "run_service"]
+__all__ = ["Exit", "Service", "open_engine", "run_service"]
 
 _DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
@@ -57,18 +57,7 @@ class Exit(enum.IntEnum):
     """An error in the gateway itself; the log has the traceback."""
 
 
-def open_store(settings: Settings) -> SqliteStore:
-    """The store that the settings name."""
-    return SqliteStore(
-        settings.store_path,
-        bucket_seconds=settings.store_bucket_seconds,
-        quarantine_limit=settings.quarantine_pieces,
-        quarantine_bytes=settings.quarantine_bytes,
-        timeout=settings.store_lock_seconds,
-    )
-
-
-def open_engine(settings: Settings, store: SqliteStore, snapshot: Snapshot) -> Engine:
+def open_engine(settings: Settings, store: Store, snapshot: Snapshot) -> Engine:
     """An engine on a store, loaded with a fleet; FleetError for a profile that cannot be decoded."""
     engine = Engine(
         store,
@@ -137,7 +126,7 @@ class Service:
             fleet=self._fleet.name,
             devices=len(self._snapshot.devices),
             profiles=len(self._snapshot.profiles),
-            store=settings.store_path,
+            store=self._store.place,
         )
 
     def stop(self) -> Exit:

@@ -15,9 +15,11 @@ import pytest
 from peel_core import Keyring, Profile, derive_keys, encode_many, index_many, make_profile
 from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
-from peel_gateway.screening.clock import Reading
-from peel_gateway.screening.engine import Engine, Message
-from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.engine.clock import Reading
+from peel_gateway.engine.engine import Engine
+from peel_gateway.estimation.estimate import Estimates, estimates
+from peel_gateway.model.message import Message
+from peel_gateway.storage.sqlite.store import SqliteStore
 
 WIDTH = 48
 START = 1_700_000_000.0
@@ -151,6 +153,10 @@ class Lab:
     def messages(self, frames: Sequence[bytes]) -> list[Message]:
         """One message per frame, received now."""
         return [Message("peel/v1/lab/x/report", frame, self.now) for frame in frames]
+
+    def estimates(self) -> list[Estimates]:
+        """What the first profile's reports say so far."""
+        return estimates(self.profiles[0], self.store.tallies(self.profiles[0].id))
 
     def send(self, frames: Sequence[bytes], **options: object) -> dict[str, int]:
         """Process frames as one batch; return reports by verdict."""

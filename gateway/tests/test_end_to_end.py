@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from peel_core import Profile
+from peel_gateway.engine.engine import Engine
+from peel_gateway.estimation.estimate import estimates
 from peel_gateway.fleet.registry import Fleet, Snapshot
-from peel_gateway.screening.engine import Engine, Message
-from peel_gateway.screening.estimate import estimates
-from peel_gateway.screening.verdict import BLAMED, NETWORK, Verdict
-from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.model.message import Message
+from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
+from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.gateway_process import GatewayProcess
 from peel_tools.rig import Rig
 from peel_tools.simulation.attackers import ATTACKS
@@ -176,7 +177,7 @@ def _covered(folder: Path, snapshot: Snapshot, seed: int) -> list[bool]:
     covered = []
     for profile in snapshot.profiles:
         means = true_means(truth, profile)
-        (found,) = estimates(store, profile)
+        (found,) = estimates(profile, store.tallies(profile.id))
         for row in found.estimates:
             assert row.published.low is not None
             assert row.published.high is not None

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from peel_core import Keyring, index_many
-from peel_gateway.screening.estimate import estimates
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.recount import recount
-from peel_gateway.storage.store import ExposureFilter
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.verdict import Verdict
 
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
 
@@ -171,7 +170,7 @@ def test_a_faulty_report_withdraws_its_device_in_the_same_transaction(lab: Any) 
     lab.send(lab.frames(1, range(1, 31)) + lab.frames(2, range(1, 31)))
     assert lab.send(lab.frames(1, [40], rule=5) + lab.frames(1, [41])) == {"rule": 1, "withdrawn": 1}
     assert lab.send(lab.frames(1, [42])) == {"withdrawn": 1}
-    (whole,) = estimates(lab.store, lab.profiles[0])
+    (whole,) = lab.estimates()
     assert (whole.n, whole.withdrawn) == (30, 30)
     assert agrees(lab)
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.recount import recount
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.verdict import Verdict
 
 BATCH = 40
 KILLS = 6

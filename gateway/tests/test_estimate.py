@@ -13,7 +13,10 @@ import pytest
 from peel_core import derive_keys, encode_many, open_many
 from peel_core.batch import Keyring
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.screening.estimate import estimate, estimates, krr_frequencies, plain_means, ratio_means, wilson
+from peel_gateway.estimation.estimate import estimate, estimates
+from peel_gateway.mechanisms.harmony import plain_means, ratio_means
+from peel_gateway.mechanisms.intervals import wilson
+from peel_gateway.mechanisms.krr import krr_frequencies
 
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
 
@@ -108,7 +111,7 @@ def test_estimates_by_bucket_add_up(lab: Any) -> None:
     for hour in range(3):
         lab.now = 1_700_000_400.0 + 3600 * hour
         lab.send(lab.frames(1, range(hour * 100 + 1, hour * 100 + 101), reading=0.5))
-    buckets = estimates(lab.store, lab.profiles[0], bucket_seconds=3600)
-    (whole,) = estimates(lab.store, lab.profiles[0])
+    buckets = estimates(lab.profiles[0], lab.store.tallies(lab.profiles[0].id, bucket_seconds=3600), 3600)
+    (whole,) = lab.estimates()
     assert sum(bucket.n for bucket in buckets) == whole.n == 300
     assert all(bucket.seconds == 3600 for bucket in buckets) and whole.start is None

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peel_core import Keyring
-from peel_gateway.screening.clock import DOUBT, Moment, Reading, advance
+from peel_gateway.engine.clock import Reading, advance
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.moment import DOUBT, Moment
 from peel_gateway.screening.freshness import Repeat, last_allowed, repeats
 from peel_gateway.screening.gaps import LIMIT, missing, settle_to
-from peel_gateway.storage.recount import recount
 
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
 DAY = 86_400

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from peel_gateway.model.message import Message
 from peel_gateway.mqtt.inbox import Delivery, Inbox
-from peel_gateway.screening.engine import Message
 
 
 def delivery(size: int = 10, identifier: int = 1) -> Delivery:

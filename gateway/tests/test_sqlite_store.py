@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_gateway.screening.engine import Message
-from peel_gateway.screening.estimate import estimates
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.recount import recount
-from peel_gateway.storage.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.message import Message
+from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import (
-    ExposureFilter,
     StoreCorrupt,
     StoreError,
     StoreFailed,
@@ -292,7 +291,7 @@ def test_a_reader_opens_the_file_while_another_process_writes(lab: Any) -> None:
 
 
 def test_an_exception_within_a_transaction_rolls_back(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from peel_gateway.storage import sqlite_transaction
+    from peel_gateway.storage.sqlite import transaction as sqlite_transaction
 
     messages = lab.messages(lab.frames(1, range(1, 11)))
     with monkeypatch.context() as patch:
@@ -380,10 +379,10 @@ def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Any) -> None:
     lab.send(old[:5] + old[10:])  # leaves gaps
     lab.now += 86400
     lab.send(lab.frames(1, range(101, 151)))
-    before = estimates(lab.store, lab.profiles[0])
+    before = lab.estimates()
     reports = lab.store.device_reports()
     assert lab.store.prune(lab.now - 3600) == 195
-    assert estimates(lab.store, lab.profiles[0]) == before
+    assert lab.estimates() == before
     assert lab.store.device_reports() == reports
     assert recount(lab.store, lab).agrees
     assert lab.send(old[:20]) == {"stale": 20}
@@ -422,7 +421,7 @@ def test_withdrawal_reaches_what_retention_has_dropped(lab: Any) -> None:
     lab.send(lab.frames(1, range(101, 111)))
     lab.send(lab.frames(1, [111], rule=5))
     assert lab.store.counts().withdrawn_past == 110
-    (whole,) = estimates(lab.store, lab.profiles[0])
+    (whole,) = lab.estimates()
     assert (whole.n, whole.withdrawn) == (0, 110)
     assert recount(lab.store, lab).agrees
 
@@ -496,7 +495,7 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Any) ->
 
 def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> None:
     from peel_core import Keyring
-    from peel_gateway.storage.replay import replay
+    from peel_gateway.engine.replay import replay
 
     lab = make_lab()
     whole = lab.keyring
@@ -522,7 +521,7 @@ def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> 
 
 def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: Callable[..., Any], profiles: Any) -> None:
     from peel_core import Keyring
-    from peel_gateway.storage.replay import replay
+    from peel_gateway.engine.replay import replay
 
     lab = make_lab(profiles[0](4), profiles[1](4), devices=2)
     both = lab.keyring
@@ -537,7 +536,7 @@ def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: Callable[...
 
 
 def test_replay_leaves_exposed_devices_alone(lab: Any) -> None:
-    from peel_gateway.storage.replay import replay
+    from peel_gateway.engine.replay import replay
 
     lab.send(lab.frames(1, [1], rule=5))
     assert replay(lab.store, lab.engine).pieces == 0

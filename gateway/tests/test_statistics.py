@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from peel_core import index_many
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.tables import Conduct, ExposureFilter
+from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.book import Book
-from peel_gateway.screening.estimate import estimates
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.recount import recount
-from peel_gateway.storage.store import ExposureFilter
+from peel_gateway.screening.roster import Roster
 
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
 STATISTICS = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))
@@ -38,7 +38,7 @@ def test_a_device_that_always_says_plus(lab: Any, restart: bool) -> None:
     totals = lab.store.counts()
     assert totals.withdrawn_past == counts["accepted"] - 90
     assert totals.withdrawn_devices == 1
-    (whole,) = estimates(lab.store, lab.profiles[0])
+    (whole,) = lab.estimates()
     assert (whole.n, whole.withdrawn) == (90, counts["accepted"] - 90)
     assert recount(lab.store, lab).agrees
 
@@ -52,12 +52,13 @@ def test_the_copy_in_memory_is_the_store(make_lab: Callable[..., Any], profiles:
         batch += [frame for device in (3, 4, 5, 6) for frame in lab.frames(device, numbers, reading=1)]
         lab.send(batch + lab.frames(5, [500], rule=7) * (number == 61))
         book = lab.engine._book
-        with lab.store.begin() as transaction:
-            again = Book.load(lab.keyring, {}, transaction)
+        store = lab.store
+        with store.begin() as transaction:
+            again = Book.open(Roster.of(lab), 0, transaction.devices(), transaction.conduct(), transaction.totals())
         assert {name: column.tolist() for name, column in book.states.items()} == {
             name: column.tolist() for name, column in again.states.items()
         }
-        for mine, theirs in zip(book.evidence + book.totals, again.evidence + again.totals, strict=True):
+        for mine, theirs in zip(book.conduct + book.totals, again.conduct + again.totals, strict=True):
             assert mine.tolist() == theirs.tolist()
     assert lab.store.counts().withdrawn_devices == 3
 
@@ -66,7 +67,7 @@ def test_withdrawal_changes_the_estimate_and_says_so(lab: Any) -> None:
     lab.send([frame for device in (2, 3, 4) for frame in lab.frames(device, range(1, 400), reading=-0.5)])
     for number in range(1, 81, 10):
         lab.send([lab.sealed(1, n) for n in range(number, number + 10)])
-    (whole,) = estimates(lab.store, lab.profiles[0])
+    (whole,) = lab.estimates()
     for figure in whole.estimates:
         assert figure.withdrawn > 0
         assert figure.before.value > figure.published.value  # type: ignore[operator]
@@ -145,9 +146,9 @@ def test_gaps_know_the_attribute_of_what_never_came(lab: Any) -> None:
     assert gaps.number.tolist() == list(range(11, 21))
     expected = index_many(lab.profiles[0], np.ones(10), np.repeat(lab.index[:1], 10, axis=0), np.arange(11, 21))
     assert gaps.index.tolist() == expected.tolist()
-    fresh = lab.store.evidence().counts[:, 4].sum()
+    fresh = lab.store.conduct().counts[:, Conduct.FRESH].sum()
     assert lab.send(lab.frames(1, [15])) == {"accepted": 1}  # late, and still welcome; its attribute is counted apart
-    assert lab.store.evidence().counts[:, 4].sum() == fresh
+    assert lab.store.conduct().counts[:, Conduct.FRESH].sum() == fresh
     assert recount(lab.store, lab).agrees
 
 

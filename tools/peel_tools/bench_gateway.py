@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
+from peel_gateway.engine.engine import Engine
+from peel_gateway.model.message import Message
 from peel_gateway.screening import eprocess
-from peel_gateway.screening.engine import Engine, Message
-from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.storage.sqlite.store import SqliteStore
 
 __all__ = ["measure"]
 

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import IO, Any
 
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.model.verdict import Verdict
 from peel_tools.demonstration import Demonstration, Outcome
 from peel_tools.gateway_process import GatewayError
 from peel_tools.simulation.runner import Progress

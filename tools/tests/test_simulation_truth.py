@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.registry import Fleet, Snapshot
-from peel_gateway.screening.engine import Engine, Message
-from peel_gateway.storage.sqlite_store import SqliteStore
+from peel_gateway.model.message import Message
+from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.session import true_means

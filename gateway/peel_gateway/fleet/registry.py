@@ -30,7 +30,7 @@ import numpy as np
 
 from peel_core import Keyring, Profile, ProfileError, Secret, check_fleet_name, derive_keys, load_profile
 from peel_gateway.files import write_atomically
-from peel_gateway.screening.freshness import RATE_SLACK
+from peel_gateway.model.pace import RATE_SLACK
 
 __all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "Snapshot", "device_label", "parse_device"]
 

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from peel_gateway.model.message import Message
 from peel_gateway.mqtt.link import Link
-from peel_gateway.screening.engine import Message
 
 __all__ = ["Delivery", "Inbox"]
 

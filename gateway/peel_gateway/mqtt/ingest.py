@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from peel_gateway.engine.engine import Engine
 from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.receiver import Receiver
-from peel_gateway.screening.engine import Engine
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreMismatch, StoreTooNew
-from peel_gateway.web.metrics import Metrics
 
 __all__ = ["FATAL", "Ingest"]
 

@@ -14,11 +14,11 @@ from contextlib import suppress
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
+from peel_gateway.model.message import Message
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.link import Link, LinkError, VersionError
-from peel_gateway.screening.engine import Message
 from peel_gateway.settings import Settings
-from peel_gateway.web.metrics import Metrics
 
 __all__ = ["Receiver"]
 

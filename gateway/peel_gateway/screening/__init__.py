@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""From opened frames to verdicts and estimates: pure functions on arrays, and the engine that runs them in one transaction."""
+"""From opened frames to verdicts and their effects: pure functions on arrays. No file, no clock, no SQL."""

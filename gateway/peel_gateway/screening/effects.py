@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Keyring, Opened, Profile
-from peel_gateway.storage.store import EVIDENCE_COLUMNS, EvidenceTable, TallyTable
+from peel_core import Keyring, Profile
+from peel_gateway.model.tables import Conduct, ConductTable, TallyTable
 
-__all__ = ["bodies", "evidence_table", "net_totals", "tallies"]
+__all__ = ["conduct_table", "net_totals", "tallies"]
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-_TAG_BYTES = 8
 
 
 def tallies(profiles: Sequence[Profile], position: Ints, bucket: Ints, index: Ints, sign: Ints) -> TallyTable:
@@ -41,9 +37,9 @@ def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
     return totals
 
 
-def evidence_table(keyring: Keyring, added: Sequence[tuple[Ints, Ints]]) -> EvidenceTable:
+def conduct_table(keyring: Keyring, added: Sequence[tuple[Ints, Ints]]) -> ConductTable:
     """Flatten what is added per profile, (rows, int64[rows, k, columns]), to one row per device and attribute with news."""
-    width = len(EVIDENCE_COLUMNS)
+    width = len(Conduct)
     keys = [np.zeros((3, 0), np.int64)]
     counts = [np.zeros((0, width), np.int64)]
     for position, (profile, (rows, news)) in enumerate(zip(keyring.profiles, added, strict=True)):
@@ -53,7 +49,7 @@ def evidence_table(keyring: Keyring, added: Sequence[tuple[Ints, Ints]]) -> Evid
         keys.append(np.stack([device, np.full(len(at), profile.id), index]))
         counts.append(news[at, index])
     device, profile_id, index = np.concatenate(keys, axis=1)
-    return EvidenceTable(device, profile_id, index, np.concatenate(counts))
+    return ConductTable(device, profile_id, index, np.concatenate(counts))
 
 
 def _unique_rows(*columns: Ints) -> tuple[Ints, Ints]:
@@ -64,20 +60,3 @@ def _unique_rows(*columns: Ints) -> tuple[Ints, Ints]:
         code = code * max(1, len(values)) + rank
     _, first, where = np.unique(code, return_index=True, return_inverse=True)
     return np.stack([column[first] for column in columns], axis=1), where
-
-
-def bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
-    """64 bits per report that tell it from any other with its number: the seal's tag, or a hash where there is none."""
-    data = np.frombuffer(b"".join(payloads), np.uint8)
-    starts = np.cumsum([0, *(len(payload) for payload in payloads)])[:-1]
-    result = np.zeros(len(opened), np.int64)
-    sealed = np.flatnonzero(wanted & ((opened.flags & 1) == 0))
-    if len(sealed):
-        ends = starts[opened.message[sealed]] + opened.offset[sealed] + opened.length[sealed]
-        tags = data[(ends - _TAG_BYTES)[:, None] + np.arange(_TAG_BYTES)]
-        result[sealed] = np.ascontiguousarray(tags).view("<i8").reshape(-1)
-    for row in np.flatnonzero(wanted & ((opened.flags & 1) != 0)).tolist():
-        start = int(opened.offset[row])
-        frame = payloads[opened.message[row]][start : start + int(opened.length[row])]
-        result[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=8).digest(), "little", signed=True)
-    return result

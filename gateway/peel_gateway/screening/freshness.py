@@ -8,13 +8,13 @@ import enum
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RATE_SLACK", "SAVED_PERIODS", "Repeat", "last_allowed", "rebased", "repeats"]
+from peel_gateway.model.pace import RATE_SLACK
+
+__all__ = ["SAVED_PERIODS", "Repeat", "last_allowed", "rebased", "repeats"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-RATE_SLACK = 1.1
-"""A device's clock may run this much fast (RC oscillators in deep sleep are off by several per cent)."""
 SAVED_PERIODS = 2
 """Quotas in hand: the device saves up to one, the other is taken while the first is on its way."""
 

@@ -1,53 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""The plan of a batch: every report's verdict, and all effects that are to be written. Nothing is changed here.
+"""The plan of a batch: every report's verdict, and all effects that are to be written. A pure function: nothing is read, nothing changed.
 
-The layers are run in order on arrays with one entry per report; device states are copies with one entry per device heard ("heard devices").
+The engine listens to a batch (`batch.listen`), asks the store what `questions` needs to know, and then plans ::
+
+    batch = listen(messages, opened, book, moment)
+    found = transaction.find(questions(batch, book, policy, moment))
+    plan(batch, book, found, policy, moment)
+
+The layers are stages in order; each takes the verdicts so far and returns a small result of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Opened, index_many
-from peel_gateway.screening import effects, eprocess, freshness, gaps, screen
-from peel_gateway.screening.book import Book, Change
-from peel_gateway.screening.clock import Moment
-from peel_gateway.screening.evidence import Case, device_exposure, report_exposures
-from peel_gateway.screening.screen import OPEN
-from peel_gateway.screening.verdict import BLAMED, LOGGED, Verdict
-from peel_gateway.storage.store import BatchWrite, Exposure, GapTable, LogTable, Transaction
+from peel_core import Keyring
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.moment import Moment
+from peel_gateway.model.tables import DeviceTable, Effects, Exposure, Found, LogTable, Questions, digest_of
+from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
+from peel_gateway.screening import effects, freshness, gaps, layers, statistics
+from peel_gateway.screening.batch import Batch
+from peel_gateway.screening.book import Book, Change, States
+from peel_gateway.screening.exposures import Case, report_exposures
+from peel_gateway.screening.layers import OPEN
+from peel_gateway.screening.policy import Policy
 
-__all__ = ["ExposedDevice", "Letter", "Plan", "Policy", "plan_batch"]
+__all__ = ["ExposedDevice", "Plan", "plan", "questions"]
 
 Ints = npt.NDArray[np.int64]
-
-
-class Letter(Protocol):
-    """What the plan needs of a message."""
-
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def payload(self) -> bytes: ...
-
-    @property
-    def received(self) -> float: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Policy:
-    """The engine's settings that decide verdicts."""
-
-    residual_limit: float
-    alpha: float
-    withdraw_faulty: bool
-    number_allowance: int
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -64,334 +50,320 @@ class ExposedDevice:
 class Plan:
     """All effects of a batch, for the store and for the book."""
 
-    write: BatchWrite
+    effects: Effects
     change: Change
     exposed_devices: list[ExposedDevice]
 
 
-def plan_batch(
-    messages: Sequence[Letter],
-    opened: Opened,
-    *,
-    book: Book,
-    gammas: Sequence[npt.NDArray[np.float32]],
-    revoked: Ints,
-    policy: Policy,
-    transaction: Transaction,
-    moment: Moment,
-    bucket_seconds: int,
-) -> Plan:
-    """Screen a batch against the book."""
-    batch = _Planner(messages, opened, book, policy, transaction, moment)
-    batch.front(revoked)
-    batch.freshness()
-    batch.content(gammas)
-    batch.blame()
-    batch.statistics()
-    return batch.finish(bucket_seconds)
+# ---- what must be known of the log ----
 
 
-class _Planner:
-    """The arrays of a batch while its layers are run; one method per stage, called in order."""
+def questions(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Questions:
+    """What the plan of this batch needs to know: little for honest reports, whose numbers were never seen and whose bytes are new."""
+    rows = _maybe_logged(batch)
+    due = _maybe_due(batch, book)
+    return Questions(
+        device=batch.opened.device[rows].astype(np.int64),
+        number=batch.number[rows],
+        span_device=book.roster.ids(batch.heard[due]),
+        span_above=_settled(batch.states)[due],
+        digests=_maybe_held(batch, book, policy, moment),
+    )
 
-    def __init__(
-        self,
-        messages: Sequence[Letter],
-        opened: Opened,
-        book: Book,
-        policy: Policy,
-        transaction: Transaction,
-        moment: Moment,
-    ) -> None:
-        self.messages, self.opened, self.book, self.policy = messages, opened, book, policy
-        self.transaction, self.moment = transaction, moment
-        self.number = opened.number.astype(np.int64)
-        received = np.array([max(0, round(message.received * 1000)) for message in messages], np.int64)
-        self.received: Ints = received[opened.message]
-        self.slot = opened.slot.astype(np.int64)
-        self.cohort = np.zeros(len(opened), np.int64)
-        self.late = np.zeros(len(opened), np.int64)
-        self.allowed = np.zeros(len(opened), np.int64)
-        self.reached = np.zeros(len(opened), np.int64)
-        self.exposed: list[tuple[int, Verdict]] = []
-        self.device_cases: list[Exposure] = []
 
-    # ---- who speaks: the layers that need no state ----
+def _maybe_logged(batch: Batch) -> Ints:
+    """Open reports whose number may be in the log; one above the largest was never logged."""
+    known = batch.number <= batch.states["last_number"][batch.at] if len(batch.heard) else False
+    return np.flatnonzero((batch.verdicts == OPEN) & ~_stale(batch) & known)
 
-    def front(self, revoked: Ints) -> None:
-        opened = self.opened
-        self.verdicts = screen.judge_front(opened, np.isin(opened.device.astype(np.int64), revoked))
-        sealed = screen.authenticated(opened, self.verdicts)
-        # Whoever has sealed once is not believed without a seal: a downgrade would be a forgery.
-        seals = self.book.states["sealed"].copy()
-        seals[self.slot[sealed]] = 1
-        unsealed = np.flatnonzero((self.verdicts == OPEN) & ~sealed)
-        self.verdicts[unsealed[seals[self.slot[unsealed]] != 0]] = Verdict.UNSEALED
-        self.body = effects.bodies([message.payload for message in self.messages], opened, self.verdicts == OPEN)
-        self._hear(seals)
 
-    def _hear(self, seals: Ints) -> None:
-        """Copy the states of the devices that speak in this batch, and begin those of new ones."""
-        speaking = self.verdicts == OPEN
-        self.heard = np.unique(self.slot[speaking])
-        self.before = self.book.gather(self.heard)
-        self.states = {name: column.copy() for name, column in self.before.items()}
-        self.at = np.where(speaking, np.searchsorted(self.heard, self.slot), 0)
-        self.states["sealed"] = seals[self.heard]
-        lowest = np.full(len(self.heard), np.iinfo(np.int64).max)
-        np.minimum.at(lowest, self.at[speaking], self.number[speaking])
-        new = self.states["first_number"] == 0
-        self.states["first_number"][new] = lowest[new]
-        self.states["first_tick"][new] = self.moment.tick
-        self.states["settled"][new] = lowest[new] - 1
-        if not self.moment.behind:  # else nobody knows for how long the old quota was in force
-            self._follow_quota()
+def _stale(batch: Batch) -> Bools:
+    if not len(batch.heard):
+        return np.zeros(len(batch.opened), np.bool_)
+    return np.asarray((batch.verdicts == OPEN) & (batch.number <= batch.states["low_water"][batch.at]))
 
-    def _follow_quota(self) -> None:
-        """Fill the buckets of devices whose profile has changed by the new quota, from now on."""
-        states, (quota, period) = self.states, self.book.profile_columns(self.heard)
-        differs = (states["quota"] != quota) | (states["period"] != period)
-        changed = np.flatnonzero(differs & (states["quota"] != 0))
-        states["first_number"][changed] = freshness.rebased(
-            states["first_number"][changed],
-            self.moment.tick - states["first_tick"][changed],
-            (states["quota"][changed], states["period"][changed]),
-            (quota[changed], period[changed]),
-        )
-        states["first_tick"][changed] = self.moment.tick
-        states["quota"], states["period"] = quota, period
 
-    # ---- freshness ----
+def _maybe_due(batch: Batch, book: Book) -> Ints:
+    """Heard devices whose gaps this batch may settle."""
+    last = batch.states["last_number"].copy()
+    speaking = batch.verdicts == OPEN
+    np.maximum.at(last, batch.at[speaking], batch.number[speaking])
+    settled = _settled(batch.states)
+    due = (gaps.settle_to(settled, last) > settled) & (batch.states["withdrawn"] == 0)
+    return np.flatnonzero(due & _assigning(book.roster.keyring, batch.heard))
 
-    def freshness(self) -> None:
-        rows = np.flatnonzero(self.verdicts == OPEN)
-        stale = self.number[rows] <= self.states["low_water"][self.at[rows]]
-        self.verdicts[rows[stale]] = Verdict.STALE
-        rows = rows[~stale]
-        device, number = self.opened.device[rows].astype(np.int64), self.number[rows]
-        logged, logged_body = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.int64)
-        maybe = number <= self.states["last_number"][self.at[rows]]  # a number above the largest was never logged
-        logged[maybe], logged_body[maybe] = self.transaction.bodies(device[maybe], number[maybe])
-        repeat = freshness.repeats(device, number, self.body[rows], logged, logged_body)
-        self.verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
-        self.verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
-        if not self.moment.behind:
-            self._judge_flood(rows)
 
-    def _judge_flood(self, rows: Ints) -> None:
-        """Object to devices that have come too far: with this number, or while nobody knew how far they might (clock behind)."""
-        self.allowed[rows] = self._last_allowed()[self.at[rows]]
-        self.reached[rows] = np.maximum(self.number[rows], self.states["last_number"][self.at[rows]])
-        screen.object_to(self.verdicts, self.reached > self.allowed, Verdict.FLOOD)
+def _maybe_held(batch: Batch, book: Book, policy: Policy, moment: Moment) -> list[bytes]:
+    """Digests of pieces that may be held already, under the verdicts that they may get before their content is judged."""
+    refused = np.flatnonzero(np.isin(batch.verdicts, _HELD))
+    digests = [digest_of(Verdict(int(batch.verdicts[row])), batch.raw(row)) for row in refused.tolist()]
+    ahead, _ = _ahead(batch, book, policy, moment)
+    for verdict, rows in (
+        (Verdict.STALE, np.flatnonzero(_stale(batch))),
+        (Verdict.REUSED, _maybe_reused(batch)),
+        (Verdict.FLOOD, np.flatnonzero(ahead)),
+    ):
+        digests += [digest_of(verdict, batch.raw(row)) for row in rows.tolist()]
+    return digests
 
-    def _last_allowed(self) -> Ints:
-        """The larger of two bounds: since first contact, and since enrolment at number 1.
 
-        A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch.
-        """
-        quota, period = self.states["quota"], self.states["period"]
-        allowance = self.policy.number_allowance
-        first, ones = self.states["first_number"], np.ones(len(self.heard), np.int64)
-        since_contact = freshness.last_allowed(
-            first, self.moment.tick - self.states["first_tick"], quota, period, allowance
-        )
-        enrolled = self.book.enrolled[self.heard]
-        since_enrolment = freshness.last_allowed(ones, self.moment.wall - enrolled, quota, period, allowance)
-        return np.maximum(since_contact, np.where(enrolled > 0, since_enrolment, 0))
+_HELD = [int(verdict) for verdict in Verdict if verdict.layer is not None and verdict not in LOGGED]
+"""Verdicts whose pieces are known by their bytes alone."""
 
-    # ---- rule, support, structure ----
 
-    def content(self, gammas: Sequence[npt.NDArray[np.float32]]) -> None:
-        profiles = self.book.keyring.profiles
-        self.decoded = screen.decode(self.opened, profiles, gammas)
-        screen.judge_content(self.verdicts, self.opened, self.decoded, profiles, self.policy.residual_limit)
+def _maybe_reused(batch: Batch) -> Ints:
+    """Open reports that may be the second under their number: it is in the log, or twice in the batch."""
+    rows = np.flatnonzero((batch.verdicts == OPEN) & ~_stale(batch))
+    pairs = np.stack([batch.at[rows], batch.number[rows]], axis=1)
+    _, where, times = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+    return np.union1d(_maybe_logged(batch), rows[times[where.reshape(-1)] > 1])
 
-    # ---- who is to blame ----
 
-    def blame(self) -> None:
-        """Expose the devices of faulty reports; what else a withdrawn device sends does not count."""
-        faulty = np.flatnonzero(np.isin(self.verdicts, [int(verdict) for verdict in BLAMED]))
-        devices, first = np.unique(self.at[faulty], return_index=True)
-        self._expose(devices, self.verdicts[faulty[first]], withdraw=self.policy.withdraw_faulty)
-        gone = self.states["withdrawn"][self.at] != 0 if len(self.heard) else np.zeros(len(self.opened), np.bool_)
-        screen.object_to(self.verdicts, gone, Verdict.WITHDRAWN)
+# ---- freshness ----
 
-    def _expose(self, devices: Ints, causes: Ints, *, withdraw: bool) -> None:
-        """Mark heard devices; the first cause stays."""
-        new = self.states["cause"][devices] == 0
-        self.states["cause"][devices[new]] = causes[new]
-        self.states["cause_time"][devices[new]] = self.moment.seen
-        news = new
-        if withdraw:
-            news = new | (self.states["withdrawn"][devices] == 0)
-            self.states["withdrawn"][devices] = 1
-        self.exposed += [
-            (int(device), Verdict(int(cause))) for device, cause in zip(devices[news], causes[news], strict=True)
-        ]
 
-    # ---- statistics ----
+@dataclass(frozen=True)
+class _Fresh:
+    verdicts: Ints
+    allowed: Ints
+    """Largest number that the device may have reached, 0 where that was not judged."""
+    reached: Ints
 
-    def statistics(self) -> None:
-        """Count the open reports and new gaps as evidence, and judge the devices that they are about."""
-        self._advance()
-        self.gaps = self._settle()
-        self.added: list[tuple[Ints, Ints]] = []
-        for position, profile in enumerate(self.book.keyring.profiles):
-            self._toss(position)
-            devices, added = self._evidence(position)
-            rows = self.book.row_of[self.heard[devices]]
-            counts = self.book.evidence[position][rows] + added
-            tipped = eprocess.crossed(profile, counts, self.policy.alpha) & (self.states["withdrawn"][devices] == 0)
-            self._convict(position, devices[tipped], counts[tipped])
-            self.added.append((rows, added))
-        self.verdicts[self.verdicts == OPEN] = Verdict.ACCEPTED
 
-    def _advance(self) -> None:
-        """Note the largest number that will be in the log."""
-        self.entering = np.isin(self.verdicts, [OPEN, *(int(verdict) for verdict in LOGGED)])
-        at, number, received = self.at[self.entering], self.number[self.entering], self.received[self.entering]
-        np.maximum.at(self.states["last_number"], at, number)
-        np.maximum.at(self.states["last_received"], at, received)
-        new = self.states["first_received"] == 0
-        self.states["first_received"][new] = self.states["last_received"][new]
+def _judge_freshness(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment) -> _Fresh:
+    verdicts = batch.verdicts.copy()
+    layers.object_to(verdicts, _stale(batch), Verdict.STALE)
+    rows = np.flatnonzero(verdicts == OPEN)
+    logged, logged_body = np.zeros(len(verdicts), np.bool_), np.zeros(len(verdicts), np.int64)
+    asked = _maybe_logged(batch)
+    logged[asked], logged_body[asked] = found.logged, found.body
+    device = batch.opened.device[rows].astype(np.int64)
+    repeat = freshness.repeats(device, batch.number[rows], batch.body[rows], logged[rows], logged_body[rows])
+    verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
+    verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
+    ahead, allowed = _ahead(batch, book, policy, moment)
+    layers.object_to(verdicts, ahead, Verdict.FLOOD)
+    reached = np.zeros(len(verdicts), np.int64)
+    if len(batch.heard):
+        reached[rows] = np.maximum(batch.number[rows], batch.states["last_number"][batch.at[rows]])
+    return _Fresh(verdicts, allowed, reached)
 
-    def _settle(self) -> GapTable:
-        """Settle numbers that are no longer expected, and find the attributes that the missing ones assign."""
-        keyring = self.book.keyring
-        harmony = np.array([profile.mechanism == "harmony" for profile in keyring.profiles], np.bool_)
-        settled = np.maximum(self.states["settled"], self.states["low_water"])  # below it the log is gone
-        upto = gaps.settle_to(settled, self.states["last_number"])
-        upto = np.where(self.states["withdrawn"] == 0, upto, settled)
-        mine = np.flatnonzero((upto > settled) & harmony[keyring.profile_of[self.heard]])
-        ids = keyring.device_ids[self.heard].astype(np.int64)
-        logged = self.transaction.numbers(ids[mine], np.maximum(settled, upto - gaps.LIMIT)[mine], upto[mine])
-        seen_device = np.concatenate([logged[0], ids[self.at[self.entering]]]) if len(mine) else logged[0]
-        seen_number = np.concatenate([logged[1], self.number[self.entering]]) if len(mine) else logged[1]
-        device, number = gaps.missing(ids[mine], settled[mine], upto[mine], seen_device, seen_number)
-        self.late[self.entering] = self.number[self.entering] <= settled[self.at[self.entering]]
-        self.states["settled"] = upto
-        slot = np.searchsorted(keyring.device_ids, device.astype(np.uint32))
-        position = keyring.profile_of[slot]
-        index = np.zeros(len(device), np.int64)
-        profile_id = np.zeros(len(device), np.int64)
-        for each in np.unique(position):
-            of = position == each
-            profile = keyring.profiles[each]
-            index[of] = index_many(profile, device[of], keyring.index_keys[slot[of]], number[of])
-            profile_id[of] = profile.id
-        return GapTable(device, number, profile_id, index)
 
-    def _toss(self, position: int) -> None:
-        """Note the cohort's sign before this batch beside each toss: the agreement bets are about it."""
-        if self.book.keyring.profiles[position].mechanism == "harmony":
-            rows = (self.verdicts == OPEN) & (self.opened.profile == position)
-            self.cohort[rows] = np.sign(self.book.totals[position])[self.decoded.index[rows]]
+def _ahead(batch: Batch, book: Book, policy: Policy, moment: Moment) -> tuple[Bools, Ints]:
+    """Devices that have come too far, with this number or while nobody knew how far they might (clock behind), and how far they may."""
+    judged = (batch.verdicts == OPEN) & ~_stale(batch)
+    if moment.behind or not len(batch.heard):
+        return np.zeros(len(judged), np.bool_), np.zeros(len(judged), np.int64)
+    allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
+    reached = np.maximum(batch.number, batch.states["last_number"][batch.at])
+    return judged & (reached > allowed), allowed
 
-    def _evidence(self, position: int) -> tuple[Ints, Ints]:
-        """Return the heard devices of a profile with news, and what to add to their counts, int64[R, k, 6]."""
-        keyring = self.book.keyring
-        profile = keyring.profiles[position]
-        rows = np.flatnonzero((self.verdicts == OPEN) & (self.opened.profile == position))
-        of = self.gaps.profile == profile.id
-        slots = np.searchsorted(keyring.device_ids, self.gaps.device[of].astype(np.uint32))
-        gap_at = np.searchsorted(self.heard, slots)
-        devices = np.unique(np.concatenate([self.at[rows], gap_at]))
-        added = np.zeros((len(devices), profile.k, 6), np.int64)
-        row, index = np.searchsorted(devices, self.at[rows]), self.decoded.index[rows]
-        sign, cohort = self.decoded.sign[rows], self.cohort[rows]
-        facts = (sign > 0, sign < 0, sign == cohort, sign == -cohort, self.late[rows] == 0)
-        for column, fact in enumerate(facts):
-            np.add.at(added[..., column], (row, index), fact)
-        np.add.at(added[..., 5], (np.searchsorted(devices, gap_at), self.gaps.index[of]), 1)
-        return devices, added
 
-    def _convict(self, position: int, devices: Ints, counts: Ints) -> None:
-        """Expose devices whose wealth has crossed the limit: the reports that tipped it do not count."""
-        profile = self.book.keyring.profiles[position]
-        for device, device_counts in zip(devices, counts, strict=True):
-            self.device_cases.append(
-                device_exposure(profile, self._id(int(device)), device_counts, self.policy.alpha, self.moment.seen)
-            )
-        mine = np.isin(self.at, devices) & (self.opened.profile == position)
-        screen.object_to(self.verdicts, mine, Verdict.STATISTICS)
-        self._expose(devices, np.full(len(devices), int(Verdict.STATISTICS)), withdraw=True)
+def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Ints:
+    """The larger of two bounds: since first contact, and since enrolment at number 1.
 
-    def _id(self, at: int) -> int:
-        return int(self.book.keyring.device_ids[self.heard[at]])
+    A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch.
+    """
+    states, allowance = batch.states, policy.number_allowance
+    quota, period = states["quota"], states["period"]
+    since_contact = freshness.last_allowed(
+        states["first_number"], moment.tick - states["first_tick"], quota, period, allowance
+    )
+    enrolled = book.roster.enrolled[batch.heard]
+    ones = np.ones(len(batch.heard), np.int64)
+    since_enrolment = freshness.last_allowed(ones, moment.wall - enrolled, quota, period, allowance)
+    return np.maximum(since_contact, np.where(enrolled > 0, since_enrolment, 0))
 
-    # ---- all effects ----
 
-    def finish(self, bucket_seconds: int) -> Plan:
-        keyring = self.book.keyring
-        exposures = self._exposures()
-        values, numbers = np.unique(self.verdicts, return_counts=True)
-        counted = self.verdicts == Verdict.ACCEPTED
-        tallies = effects.tallies(
-            keyring.profiles,
-            self.opened.profile[counted].astype(np.int64),
-            self.received[counted] // 1000 // bucket_seconds * bucket_seconds,
-            self.decoded.index[counted],
-            self.decoded.sign[counted],
-        )
-        newly = (self.states["withdrawn"] != 0) & (self.before["withdrawn"] == 0)
-        changed = np.zeros(len(self.heard), np.bool_)
-        for name, column in self.states.items():
-            changed |= column != self.before[name]
-        write = BatchWrite(
-            log=self._log(),
-            devices=self.book.table(
-                self.heard[changed], {name: column[changed] for name, column in self.states.items()}
-            ),
-            evidence=effects.evidence_table(keyring, self.added),
-            tallies=tallies,
-            gaps=self.gaps,
-            exposures=exposures,
-            withdrawn=keyring.device_ids[self.heard[newly]].tolist(),
-            counts={Verdict(int(value)): int(count) for value, count in zip(values, numbers, strict=True)},
-            moment=self.moment,
-        )
-        exposed = [ExposedDevice(self._id(at), cause, bool(self.states["withdrawn"][at])) for at, cause in self.exposed]
-        totals = effects.net_totals(keyring.profiles, tallies)
-        return Plan(write, Change(self.heard, self.states, self.added, totals), exposed)
+# ---- who is to blame ----
 
-    def _log(self) -> LogTable:
-        rows = np.flatnonzero(np.isin(self.verdicts, [int(verdict) for verdict in LOGGED]))
-        ids = np.array([profile.id for profile in self.book.keyring.profiles], np.int64)
-        sign = self.decoded.sign[rows]
-        return LogTable(
-            device=self.opened.device[rows].astype(np.int64),
-            number=self.number[rows],
-            profile=ids[self.opened.profile[rows]],
-            received=self.received[rows],
-            verdict=self.verdicts[rows],
-            index=self.decoded.index[rows],
-            sign=np.where(sign == 0, 1, sign),  # undecodable: one row all the same
-            cohort=self.cohort[rows],
-            late=self.late[rows],
-            body=self.body[rows],
-        )
 
-    def _exposures(self) -> list[Exposure]:
-        """Build exposures with their evidence; bytes that were exposed before are a redelivery."""
-        case = Case(
-            messages=self.messages,
-            opened=self.opened,
-            decoded=self.decoded,
-            verdicts=self.verdicts,
-            received=self.received,
-            allowed=self.allowed,
-            reached=self.reached,
-            profiles=self.book.keyring.profiles,
-        )
-        rows, exposures = report_exposures(case)
-        digests = [exposure.digest for exposure in exposures]
-        known = self.transaction.known_digests([digest for digest in digests if digest is not None])
-        fresh = []
-        for row, exposure, digest in zip(rows, exposures, digests, strict=True):
-            if digest is not None and digest in known:
-                self.verdicts[row] = Verdict.REDELIVERED
-                continue
-            if digest is not None:
-                known.add(digest)
-            fresh.append(exposure)
-        return fresh + self.device_cases
+@dataclass(frozen=True)
+class _Standing:
+    """Device states with their exposures, and which exposures are new."""
+
+    states: States
+    exposed: tuple[tuple[int, Verdict], ...] = ()
+    """Positions among the heard devices, with what exposed them."""
+
+
+def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool, moment: Moment) -> _Standing:
+    """Mark heard devices; the first cause stays."""
+    states = standing.states
+    cause, when, withdrawn = (states[name].copy() for name in ("cause", "cause_time", "withdrawn"))
+    new = cause[devices] == 0
+    cause[devices[new]] = causes[new]
+    when[devices[new]] = moment.seen
+    news = new
+    if withdraw:
+        news = new | (withdrawn[devices] == 0)
+        withdrawn[devices] = 1
+    exposed = [(int(at), Verdict(int(why))) for at, why in zip(devices[news], causes[news], strict=True)]
+    return _Standing(
+        states | {"cause": cause, "cause_time": when, "withdrawn": withdrawn}, (*standing.exposed, *exposed)
+    )
+
+
+def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: Moment) -> tuple[Ints, _Standing]:
+    """Expose the devices of faulty reports; what else a withdrawn device sends does not count."""
+    verdicts = verdicts.copy()
+    faulty = np.flatnonzero(np.isin(verdicts, [int(verdict) for verdict in BLAMED]))
+    devices, first = np.unique(batch.at[faulty], return_index=True)
+    causes = verdicts[faulty[first]]
+    standing = _expose(_Standing(batch.states), devices, causes, withdraw=policy.withdraw_faulty, moment=moment)
+    if len(batch.heard):
+        layers.object_to(verdicts, standing.states["withdrawn"][batch.at] != 0, Verdict.WITHDRAWN)
+    return verdicts, standing
+
+
+# ---- numbers ----
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Numbers that enter the log, and numbers that are no longer expected."""
+
+    states: States
+    gaps: statistics.Gaps
+    late: Ints
+
+
+def _settled(states: States) -> Ints:
+    """Up to where numbers have been settled; below the low-water mark the log is gone."""
+    return np.maximum(states["settled"], states["low_water"])
+
+
+def _assigning(keyring: Keyring, slots: Ints) -> Bools:
+    assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
+    return np.asarray(assigns[keyring.profile_of[slots]], dtype=np.bool_)
+
+
+def _settle(batch: Batch, book: Book, found: Found, verdicts: Ints, states: States) -> _Numbers:
+    """Note the largest numbers, settle those that are no longer expected, and find the attributes that the missing ones assign."""
+    roster = book.roster
+    entering = np.isin(verdicts, [OPEN, *(int(verdict) for verdict in LOGGED)])
+    at, number = batch.at[entering], batch.number[entering]
+    states = _advance(states, at, number, batch.received[entering])
+    settled = _settled(states)
+    upto = np.where(states["withdrawn"] == 0, gaps.settle_to(settled, states["last_number"]), settled)
+    mine = np.flatnonzero((upto > settled) & _assigning(roster.keyring, batch.heard))
+    ids = roster.ids(batch.heard)
+    device, missing = gaps.missing(
+        ids[mine],
+        settled[mine],
+        upto[mine],
+        np.concatenate([found.span_device, ids[at]]),
+        np.concatenate([found.span_number, number]),
+    )
+    late = np.zeros(len(verdicts), np.int64)
+    late[entering] = number <= settled[at]
+    return _Numbers(states | {"settled": upto}, statistics.find_gaps(roster, device, missing), late)
+
+
+def _advance(states: States, at: Ints, number: Ints, received: Ints) -> States:
+    """Note the largest number that will be in the log, and when devices were heard."""
+    last_number, last_received = states["last_number"].copy(), states["last_received"].copy()
+    np.maximum.at(last_number, at, number)
+    np.maximum.at(last_received, at, received)
+    first_received = np.where(states["first_received"] == 0, last_received, states["first_received"])
+    return states | {
+        "last_number": last_number,
+        "last_received": last_received,
+        "first_received": first_received,
+    }
+
+
+# ---- all effects ----
+
+
+def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment) -> Plan:
+    """Screen a batch against the book and what was found in the log."""
+    roster = book.roster
+    profiles = roster.keyring.profiles
+    fresh = _judge_freshness(batch, book, found, policy, moment)
+    verdicts = layers.judge_content(fresh.verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
+    verdicts, standing = _blame(batch, verdicts, policy, moment)
+    numbers = _settle(batch, book, found, verdicts, standing.states)
+    judged = statistics.judge(batch, book, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
+    standing = _expose(
+        _Standing(numbers.states, standing.exposed),
+        judged.convicted,
+        np.full(len(judged.convicted), int(Verdict.STATISTICS)),
+        withdraw=True,
+        moment=moment,
+    )
+    case = Case(batch=batch, verdicts=judged.verdicts, allowed=fresh.allowed, reached=fresh.reached, profiles=profiles)
+    verdicts, exposures = _exhibit(case, found)
+    counted = verdicts == Verdict.ACCEPTED
+    tallies = effects.tallies(
+        profiles,
+        batch.opened.profile[counted].astype(np.int64),
+        batch.received[counted] // 1000 // policy.bucket_seconds * policy.bucket_seconds,
+        batch.decoded.index[counted],
+        batch.decoded.sign[counted],
+    )
+    values, times = np.unique(verdicts, return_counts=True)
+    states = standing.states
+    newly = (states["withdrawn"] != 0) & (batch.before["withdrawn"] == 0)
+    written = Effects(
+        log=_log(batch, book, verdicts, judged.cohort, numbers.late),
+        devices=_changed_devices(batch, book, states),
+        conduct=effects.conduct_table(roster.keyring, judged.added),
+        tallies=tallies,
+        gaps=numbers.gaps.table,
+        exposures=[*exposures, *judged.cases],
+        withdrawn=roster.ids(batch.heard[newly]).tolist(),
+        counts={Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)},
+        moment=moment,
+    )
+    change = Change(batch.heard, states, judged.added, effects.net_totals(profiles, tallies))
+    return Plan(written, change, _exposed_devices(batch, book, standing))
+
+
+def _exposed_devices(batch: Batch, book: Book, standing: _Standing) -> list[ExposedDevice]:
+    ids = book.roster.ids(batch.heard)
+    withdrawn = standing.states["withdrawn"]
+    return [ExposedDevice(int(ids[at]), cause, bool(withdrawn[at])) for at, cause in standing.exposed]
+
+
+def _changed_devices(batch: Batch, book: Book, states: States) -> DeviceTable:
+    """New states of the devices that this batch changed."""
+    changed = np.zeros(len(batch.heard), np.bool_)
+    for name, column in states.items():
+        changed |= column != batch.before[name]
+    return DeviceTable(
+        device=book.roster.ids(batch.heard[changed]), **{name: column[changed] for name, column in states.items()}
+    )
+
+
+def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints) -> LogTable:
+    rows = np.flatnonzero(np.isin(verdicts, [int(verdict) for verdict in LOGGED]))
+    sign = batch.decoded.sign[rows]
+    return LogTable(
+        device=batch.opened.device[rows].astype(np.int64),
+        number=batch.number[rows],
+        profile=book.roster.profile_ids()[batch.opened.profile[rows]],
+        received=batch.received[rows],
+        verdict=verdicts[rows],
+        index=batch.decoded.index[rows],
+        sign=np.where(sign == 0, 1, sign),  # undecodable: one row all the same
+        cohort=cohort[rows],
+        late=late[rows],
+        body=batch.body[rows],
+    )
+
+
+def _exhibit(case: Case, found: Found) -> tuple[Ints, Sequence[Exposure]]:
+    """Build exposures of reports with what was seen; bytes that were exposed before are a redelivery."""
+    verdicts = case.verdicts.copy()
+    known = set(found.digests)
+    fresh = []
+    for row, exposure in report_exposures(case):
+        digest = exposure.digest
+        if digest is not None and digest in known:
+            verdicts[row] = Verdict.REDELIVERED
+            continue
+        if digest is not None:
+            known.add(digest)
+        fresh.append(exposure)
+    return verdicts, fresh

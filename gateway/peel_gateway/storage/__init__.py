@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway keeps: the store's interface, SQLite behind it, and checking and replaying what it holds."""
+"""What the gateway keeps: the store's interface, and the engines behind it."""

@@ -23,12 +23,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peel_core import Secret
+from peel_gateway.answers.query import device_filter, estimate_query, exposure_page
+from peel_gateway.answers.views import QueryError, Table, Views
 from peel_gateway.logs import Log
+from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
-from peel_gateway.web.metrics import CONTENT_TYPE, Metrics
-from peel_gateway.web.query import device_filter, estimate_query, exposure_page
-from peel_gateway.web.views import QueryError, Table, Views
 
 __all__ = ["HttpError", "HttpServer", "build_app"]
 

@@ -20,9 +20,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from peel_core import derive_keys, encode_many
 from peel_core.projection import search_seed
 from peel_gateway.fleet.registry import Fleet, device_label
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.sqlite_store import SqliteStore
-from peel_gateway.storage.store import Counts
+from peel_gateway.model.tables import Counts
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.broker import Broker, find_mosquitto
 from peel_tools.gateway_process import GatewayProcess
 

@@ -15,7 +15,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.model.verdict import Verdict
 
 
 def test_reports_are_stored_acknowledged_and_not_delivered_again(field: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from peel_core import Profile
 from peel_gateway.fleet.bundle import make_bundles
 from peel_gateway.fleet.registry import Fleet
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.model.verdict import Verdict
 from peel_tools.broker import Broker
 from peel_tools.duts import Endpoint
 from peel_tools.gateway_process import GatewayProcess

@@ -14,7 +14,7 @@ import numpy as np
 
 from peel_core import MECHANISMS, Profile
 from peel_core.primitives import EPSILON_ONE, READING_ONE, codeword
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.model.verdict import Verdict
 from peel_tools.simulation.piece import Identity, Piece, noisy_codeword, sealed_frame, unsealed_frame
 
 __all__ = ["ATTACKS", "Attack", "Workshop", "parse_attack"]

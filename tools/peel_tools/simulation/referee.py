@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.model.verdict import Verdict
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.piece import HONEST, digest_of
 

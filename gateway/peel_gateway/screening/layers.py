@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Opened, Profile
+from peel_core import CODE_NAMES, Opened, Profile
+from peel_core.frame import FLAG_UNSEALED
 from peel_core.projection import reconstruct
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.verdict import Verdict
 
 __all__ = ["OPEN", "Decoded", "authenticated", "decode", "judge_content", "judge_front", "object_to"]
 
@@ -24,9 +26,10 @@ Floats = npt.NDArray[np.float32]
 
 OPEN = -1
 
-E_DEVICE, E_PROFILE, E_UNSEALED, E_SEAL, E_TRITS = -6, -5, -8, -9, -10
-"""Codes of the core (peel.h) that mean more than `malformed`."""
-_FLAG_UNSEALED = 1
+_CODES = {name: code for code, name in CODE_NAMES.items()}
+_E_DEVICE, _E_PROFILE, _E_UNSEALED, _E_SEAL = (_CODES[name] for name in ("device", "profile", "unsealed", "seal"))
+_BEYOND_PARSING = (0, _E_DEVICE, _E_PROFILE, _E_UNSEALED, _E_SEAL, _CODES["trits"])
+"""Codes of the core that mean more than `malformed`."""
 
 
 def object_to(verdicts: Ints, reports: Bools, verdict: Verdict) -> None:
@@ -50,19 +53,19 @@ def judge_front(opened: Opened, revoked: Bools) -> Ints:
     """
     code = opened.code
     verdicts = np.full(len(opened), OPEN, np.int64)
-    later = np.isin(code, (0, E_DEVICE, E_PROFILE, E_UNSEALED, E_SEAL, E_TRITS))
-    object_to(verdicts, ~later | ((code == E_DEVICE) & (opened.device == 0)), Verdict.MALFORMED)
-    object_to(verdicts, (code == E_DEVICE) & ~revoked, Verdict.DEVICE)
-    object_to(verdicts, code == E_PROFILE, Verdict.PROFILE)
+    later = np.isin(code, _BEYOND_PARSING)
+    object_to(verdicts, ~later | ((code == _E_DEVICE) & (opened.device == 0)), Verdict.MALFORMED)
+    object_to(verdicts, (code == _E_DEVICE) & ~revoked, Verdict.DEVICE)
+    object_to(verdicts, code == _E_PROFILE, Verdict.PROFILE)
     object_to(verdicts, revoked, Verdict.REVOKED)
-    object_to(verdicts, code == E_UNSEALED, Verdict.UNSEALED)
-    object_to(verdicts, code == E_SEAL, Verdict.SEAL)
+    object_to(verdicts, code == _E_UNSEALED, Verdict.UNSEALED)
+    object_to(verdicts, code == _E_SEAL, Verdict.SEAL)
     return verdicts
 
 
 def authenticated(opened: Opened, verdicts: Ints) -> Bools:
     """Which open reports carry a seal that verified."""
-    return np.asarray((verdicts == OPEN) & ((opened.flags & _FLAG_UNSEALED) == 0))
+    return np.asarray((verdicts == OPEN) & ((opened.flags & FLAG_UNSEALED) == 0))
 
 
 @dataclass(frozen=True)
@@ -89,23 +92,21 @@ def decode(opened: Opened, profiles: Sequence[Profile], gammas: Sequence[Floats]
 
 def judge_content(
     verdicts: Ints, opened: Opened, decoded: Decoded, profiles: Sequence[Profile], residual_limit: float
-) -> None:
-    """Rule, support, structure, on the reports still open.
+) -> Ints:
+    """Rule, support, structure, on the reports still open; returns the new verdicts.
 
     Support judges codewords: what is no codeword at all has no attribute, and is left to structure.
     """
+    verdicts = verdicts.copy()
+    unpacked = opened.code == 0  # the core gives out nothing of a report whose trits no encoder packs
+    codeword = unpacked & (decoded.residual <= residual_limit)
     for position, profile in enumerate(profiles):
         mine = (verdicts == OPEN) & (opened.profile == position)
         if not mine.any():
             continue
-        unpacked = opened.code == 0  # the core gives out nothing of a report whose trits no encoder packs
-        codeword = unpacked & (decoded.residual <= residual_limit)
+        expected = opened.index.astype(np.int64)
+        supported = mechanism_of(profile).supported(profile, expected, decoded.index, decoded.sign)
         object_to(verdicts, mine & unpacked & (opened.rule != profile.rule), Verdict.RULE)
-        object_to(verdicts, mine & codeword & ~_supported(opened, decoded, profile), Verdict.SUPPORT)
+        object_to(verdicts, mine & codeword & ~supported, Verdict.SUPPORT)
         object_to(verdicts, mine & ~codeword, Verdict.STRUCTURE)
-
-
-def _supported(opened: Opened, decoded: Decoded, profile: Profile) -> Bools:
-    if profile.mechanism == "harmony":
-        return np.asarray(decoded.index == opened.index)
-    return np.asarray((decoded.index < profile.k) & (decoded.sign > 0))
+    return verdicts

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from peel_core import Profile
+from peel_gateway.estimation.estimate import Estimate, Estimates, Figure, estimates
 from peel_gateway.fleet.bundle import profile_table
 from peel_gateway.fleet.registry import ACTIVE, REVOKED, Snapshot, device_label
-from peel_gateway.screening.estimate import Estimate, Estimates, Figure, estimates
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.store import Counts, DeviceTable, Exposure, ExposureFilter, Store
+from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.store import Store
 
 __all__ = ["DeviceFilter", "QueryError", "Table", "Views", "moment", "parse_moment"]
 
@@ -79,7 +80,8 @@ class Views:
         found: list[Table] = []
         for each in self._profiles(profile):
             withdrawn_devices = self._store.withdrawn_devices(each.id)
-            rows = estimates(self._store, each, since=since, until=until, bucket_seconds=bucket_seconds)
+            tallies = self._store.tallies(each.id, since=since, until=until, bucket_seconds=bucket_seconds)
+            rows = estimates(each, tallies, bucket_seconds)
             found += [_estimates_table(row) | {"withdrawn_devices": withdrawn_devices} for row in rows]
         return found
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from peel_core import index_many
-from peel_gateway.screening import eprocess
-from peel_gateway.screening.book import slots_of
-from peel_gateway.screening.engine import Registry
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.store import EVIDENCE_COLUMNS, Difference, ExposureFilter, Store
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.tables import Conduct, Difference, ExposureFilter
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening import eprocess, gaps
+from peel_gateway.screening.roster import Registry, slots_of
+from peel_gateway.storage.store import Store
 
 __all__ = ["RecountReport", "recount"]
 
@@ -44,28 +45,28 @@ def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> Recount
         The engine's: who is past it must have been exposed.
     """
     store.check()
-    assigning = [profile.id for profile in registry.keyring.profiles if profile.mechanism == "harmony"]
-    found = [*store.recount_rows(assigning), *_convictions(store, registry, alpha), *_gaps(store, registry)]
+    assigning = [profile.id for profile in registry.keyring.profiles if mechanism_of(profile).assigns]
+    found = [*store.recount_rows(assigning, gaps.LIMIT), *_convictions(store, registry, alpha), *_gaps(store, registry)]
     reports, devices = store.log_size()
     return RecountReport(reports, devices, found)
 
 
 def _convictions(store: Store, registry: Registry, alpha: float) -> Iterator[Difference]:
     """Yield devices that the evidence convicts and that still count, and the other way round."""
-    devices, evidence = store.devices(), store.evidence()
+    devices, conduct = store.devices(), store.conduct()
     convicted = _convicted(store, alpha)
     counting = set(devices.device[devices.withdrawn == 0].tolist())
     past: set[int] = set()
     for profile in registry.keyring.profiles:
-        mine = evidence.profile == profile.id
-        ids, row = np.unique(evidence.device[mine], return_inverse=True)
-        counts = np.zeros((len(ids), profile.k, len(EVIDENCE_COLUMNS)), np.int64)
-        counts[row, evidence.index[mine]] = evidence.counts[mine]
+        mine = conduct.profile == profile.id
+        ids, row = np.unique(conduct.device[mine], return_inverse=True)
+        counts = np.zeros((len(ids), profile.k, len(Conduct)), np.int64)
+        counts[row, conduct.index[mine]] = conduct.counts[mine]
         past |= set(ids[eprocess.crossed(profile, counts, alpha)].tolist())
     for device in sorted(past & counting):
         yield Difference("device", f"{device:08x}", "counts", "its statistics withdraw it")
     profiles = {profile.id for profile in registry.keyring.profiles}
-    known = set(evidence.device[np.isin(evidence.profile, list(profiles))].tolist())
+    known = set(conduct.device[np.isin(conduct.profile, list(profiles))].tolist())
     for device in sorted((convicted & known) - past):
         yield Difference("device", f"{device:08x}", "exposed by statistics", "its statistics do not")
 
@@ -84,12 +85,12 @@ def _convicted(store: Store, alpha: float) -> set[int]:
 def _gaps(store: Store, registry: Registry) -> Iterator[Difference]:
     """Yield gaps whose attribute is not what their number assigns."""
     keyring = registry.keyring
-    gaps = store.gaps()
-    slots = slots_of(keyring, gaps.device)
+    held = store.gaps()
+    slots = slots_of(keyring, held.device)
     for profile in keyring.profiles:
-        mine = (slots >= 0) & (gaps.profile == profile.id)
-        index = index_many(profile, gaps.device[mine], keyring.index_keys[slots[mine]], gaps.number[mine])
-        wrong = np.flatnonzero(index != gaps.index[mine])
+        mine = (slots >= 0) & (held.profile == profile.id)
+        index = index_many(profile, held.device[mine], keyring.index_keys[slots[mine]], held.number[mine])
+        wrong = np.flatnonzero(index != held.index[mine])
         for row in wrong.tolist():
-            key = f"{gaps.device[mine][row]:08x}/{gaps.number[mine][row]}"
-            yield Difference("gap", key, int(gaps.index[mine][row]), int(index[row]))
+            key = f"{held.device[mine][row]:08x}/{held.number[mine][row]}"
+            yield Difference("gap", key, int(held.index[mine][row]), int(index[row]))

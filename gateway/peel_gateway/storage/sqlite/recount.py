@@ -6,10 +6,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from peel_gateway.screening import gaps
-from peel_gateway.screening.verdict import LOGGED, Verdict
-from peel_gateway.storage.sqlite_transaction import REPORTS_SQL
-from peel_gateway.storage.store import Difference
+from peel_gateway.model.tables import Difference
+from peel_gateway.model.verdict import LOGGED, Verdict
+from peel_gateway.storage.sqlite.rows import REPORTS_SQL
 
 __all__ = ["differences", "gap_differences"]
 
@@ -84,15 +83,15 @@ def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator
         )
 
 
-def gap_differences(connection: sqlite3.Connection, assigning: Sequence[int]) -> Iterator[Difference]:
+def gap_differences(connection: sqlite3.Connection, assigning: Sequence[int], examined: int) -> Iterator[Difference]:
     """Yield gaps whose number had come in time, and devices with settled numbers that are neither in the log nor gaps.
 
-    The latter is known of the last numbers settled (see `gaps.LIMIT`), for devices that only ever had `assigning` profiles.
+    The latter is known of the last `examined` numbers settled, for devices that only ever had `assigning` profiles.
     """
     for device, number in connection.execute(_GAPS_THAT_CAME):
         yield Difference("gap", f"{device:08x}/{number}", "missing", "in the log, in time")
     query = _UNSETTLED.format(profiles=", ".join(str(int(profile)) for profile in assigning))
-    for device, settled, accounted in connection.execute(query, {"limit": gaps.LIMIT}):
+    for device, settled, accounted in connection.execute(query, {"limit": examined}):
         yield Difference("gap", f"{device:08x}", f"{settled} numbers settled", f"{accounted} in the log or missing")
 
 

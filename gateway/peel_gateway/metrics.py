@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from peel_gateway.logs import Log
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Store, StoreError
 
 __all__ = ["CONTENT_TYPE", "Metrics"]

@@ -14,12 +14,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DOUBT", "STEP", "Moment", "Reading", "advance", "read_clock"]
+from peel_gateway.model.moment import STEP, Moment
 
-STEP = 3_600_000
-"""Milliseconds: a wall clock that is further ahead than this was set, or the machine was off."""
-DOUBT = 24 * STEP
-"""Milliseconds after such a step during which nothing is deleted because of its age."""
+__all__ = ["Reading", "advance", "read_clock"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the former counts while the machine sleeps
@@ -35,29 +32,6 @@ class Reading:
     """Which start of the machine; `steady` can be compared within one."""
     steady: int
     """Milliseconds since some moment of that start."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The gateway's time at its last transaction; all 0 in a new store."""
-
-    tick: int = 0
-    """Milliseconds of the gateway's life: never runs backwards."""
-    wall: int = 0
-    """Unix milliseconds that go with the tick: never below what the wall clock said before."""
-    seen: int = 0
-    """The last wall-clock time; while behind, the one before the machine went off, and what has passed since."""
-    boot: int = 0
-    steady: int = 0
-    behind: int = 0
-    """What the wall clock must reach before it is believed again; 0 while it is."""
-    stepped: int = 0
-    """`wall` after the last step ahead."""
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the wall clock is, or has lately been, of a kind that nothing should be deleted by."""
-        return bool(self.behind) or (self.stepped > 0 and self.wall - self.stepped < DOUBT)
 
 
 def advance(last: Moment, now: Reading) -> Moment:

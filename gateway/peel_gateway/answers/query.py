@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from peel_gateway.answers.views import DeviceFilter, QueryError, parse_moment
 from peel_gateway.fleet.registry import FleetError, parse_device
-from peel_gateway.screening.verdict import BLAMED, Verdict
-from peel_gateway.storage.store import ExposureFilter
-from peel_gateway.web.views import DeviceFilter, QueryError, parse_moment
+from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.verdict import BLAMED, Verdict
 
 __all__ = ["MOST_ITEMS", "device_filter", "estimate_query", "exposure_page", "parse_verdicts"]
 

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from peel_gateway.screening.engine import Engine, Message
-from peel_gateway.screening.verdict import NETWORK, Verdict
-from peel_gateway.storage.store import ExposureFilter, Store
+from peel_gateway.engine.engine import Engine
+from peel_gateway.model.message import Message
+from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.verdict import NETWORK, Verdict
+from peel_gateway.storage.store import Store
 
 __all__ = ["ReplayReport", "replay"]
 

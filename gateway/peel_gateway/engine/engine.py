@@ -6,50 +6,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from peel_core import Keyring, open_many
-from peel_core.projection import reconstruction
+from peel_core import open_many
+from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.logs import Log
+from peel_gateway.model.message import Message
+from peel_gateway.model.moment import Moment
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.batch import listen
 from peel_gateway.screening.book import Book
-from peel_gateway.screening.clock import Moment, Reading, advance, read_clock
-from peel_gateway.screening.plan import ExposedDevice, Policy, plan_batch
-from peel_gateway.screening.verdict import Verdict
+from peel_gateway.screening.plan import ExposedDevice, plan, questions
+from peel_gateway.screening.policy import Policy
+from peel_gateway.screening.roster import Registry, Roster
 from peel_gateway.storage.store import Store, Transaction
 
-__all__ = ["BatchReport", "Engine", "ExposedDevice", "Message", "Registry"]
+__all__ = ["BatchReport", "Engine"]
 
 _log = Log("engine")
-
-
-class Registry(Protocol):
-    """What the engine needs to know of a fleet at a time."""
-
-    @property
-    def keyring(self) -> Keyring:
-        """Profiles, devices and their keys."""
-
-    @property
-    def revoked(self) -> frozenset[int]:
-        """Devices whose reports are refused."""
-
-    @property
-    def enrolled(self) -> Mapping[int, float]:
-        """Unix seconds at which devices were given their keys, as far as known. A device then numbers its reports from 1, which
-        bounds its numbers whatever the network delivers first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One MQTT message."""
-
-    topic: str
-    payload: bytes
-    received: float
-    """Unix seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +86,12 @@ class Engine:
             alpha=alpha,
             withdraw_faulty=withdraw_faulty,
             number_allowance=number_allowance,
+            bucket_seconds=store.bucket_seconds,
         )
         self._accept_unsealed = accept_unsealed
         self._clock = clock
         self.moment = Moment()
-        self._keyring: Keyring | None = None
-        self._revoked: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        self._gammas: list[npt.NDArray[np.float32]] = []
-        self._enrolled: Mapping[int, float] = {}
+        self._roster: Roster | None = None
         self._book: Book | None = None
 
     def load(self, registry: Registry) -> None:
@@ -128,18 +99,7 @@ class Engine:
 
         Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted, and changes nothing then.
         """
-        known = {}
-        if self._keyring is not None:
-            pairs = zip(self._keyring.profiles, self._gammas, strict=True)
-            known = {(profile.seed, profile.width): gamma for profile, gamma in pairs}
-        gammas = [
-            known[key] if (key := (profile.seed, profile.width)) in known else reconstruction(*key)
-            for profile in registry.keyring.profiles
-        ]
-        self._gammas = gammas
-        self._keyring = registry.keyring
-        self._revoked = np.array(sorted(registry.revoked), np.int64)
-        self._enrolled = registry.enrolled
+        self._roster = Roster.of(registry, self._roster)
         self._book = None
 
     def process(self, messages: Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
@@ -156,38 +116,29 @@ class Engine:
             Nothing was applied: call again with the same messages, or give up without acknowledging them.
         """
         started = time.perf_counter()
-        if self._keyring is None:
+        if self._roster is None:
             raise RuntimeError("the engine has no devices yet; call load first")
-        opened = open_many(
-            self._keyring, [message.payload for message in messages], accept_unsealed=self._accept_unsealed
-        )
+        payloads = [message.payload for message in messages]
+        opened = open_many(self._roster.keyring, payloads, accept_unsealed=self._accept_unsealed)
         with self.store.begin() as transaction:
-            book = self._current_book(self._keyring, transaction)
+            book = self._current_book(self._roster, transaction)
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
-            plan = plan_batch(
-                messages,
-                opened,
-                book=book,
-                gammas=self._gammas,
-                revoked=self._revoked,
-                policy=self._policy,
-                transaction=transaction,
-                moment=moment,
-                bucket_seconds=self.store.bucket_seconds,
-            )
-            written = transaction.write(plan.write)
+            batch = listen(messages, opened, book, moment)
+            found = transaction.find(questions(batch, book, self._policy, moment))
+            planned = plan(batch, book, found, self._policy, moment)
+            written = transaction.write(planned.effects)
             generation = transaction.generation
         self._note_time(before, moment)
         self._book = book
-        book.apply(plan.change, written.left, generation)
+        book.apply(planned.change, written.left, generation)
         return BatchReport(
             messages=len(messages),
             reports=len(opened),
-            counts=plan.write.counts,
-            exposed_devices=plan.exposed_devices,
-            gaps=len(plan.write.gaps),
+            counts=planned.effects.counts,
+            exposed_devices=planned.exposed_devices,
+            gaps=len(planned.effects.gaps),
             dropped=written.dropped,
             generation=generation,
             seconds=time.perf_counter() - started,
@@ -217,8 +168,9 @@ class Engine:
                 seconds=(moment.tick - before.tick) / 1000,
             )
 
-    def _current_book(self, keyring: Keyring, transaction: Transaction) -> Book:
+    def _current_book(self, roster: Roster, transaction: Transaction) -> Book:
         """The book, read again when it is not there or when somebody else has written."""
-        if self._book is not None and self._book.generation == transaction.generation:
+        generation = transaction.generation
+        if self._book is not None and self._book.generation == generation:
             return self._book
-        return Book.load(keyring, self._enrolled, transaction)
+        return Book.open(roster, generation, transaction.devices(), transaction.conduct(), transaction.totals())

@@ -14,34 +14,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from peel_gateway.screening.verdict import Verdict
-from peel_gateway.storage.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from peel_gateway.storage.sqlite_errors import translated
-from peel_gateway.storage.sqlite_recount import differences, gap_differences
-from peel_gateway.storage.sqlite_retention import prune
-from peel_gateway.storage.sqlite_transaction import (
-    REPORTS_SQL,
-    Limits,
-    SqliteTransaction,
-    columns,
-    read_devices,
-    read_evidence,
-)
-from peel_gateway.storage.store import (
+from peel_gateway.model.tables import (
+    ConductTable,
     Counts,
     DeviceTable,
     Difference,
-    EvidenceTable,
     Exposure,
     ExposureFilter,
     GapTable,
-    Store,
-    StoreCorrupt,
-    StoreMismatch,
-    StoreTooNew,
+    LogTable,
     TallyTable,
-    Transaction,
 )
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite.errors import translated
+from peel_gateway.storage.sqlite.quarantine import Limits
+from peel_gateway.storage.sqlite.recount import differences, gap_differences
+from peel_gateway.storage.sqlite.retention import prune
+from peel_gateway.storage.sqlite.rows import REPORTS_SQL, columns, read_conduct, read_devices, read_log
+from peel_gateway.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from peel_gateway.storage.sqlite.transaction import SqliteTransaction
+from peel_gateway.storage.store import Store, StoreCorrupt, StoreMismatch, StoreTooNew, Transaction
 
 __all__ = ["DEFAULT_BUCKET_SECONDS", "SqliteStore"]
 
@@ -85,6 +77,10 @@ class SqliteStore(Store):
                 self._writer.close()
                 raise
 
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
     # ---- opening ----
 
     def _connect(self) -> sqlite3.Connection:
@@ -98,9 +94,7 @@ class SqliteStore(Store):
         try:
             self._refuse_strangers(connection)
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(
-                "CREATE TEMP TABLE asked (position INTEGER PRIMARY KEY, device INTEGER, low INTEGER, high INTEGER)"
-            )
+            connection.execute("CREATE TEMP TABLE asked (position INTEGER PRIMARY KEY, device INTEGER, number INTEGER)")
         except BaseException:
             connection.close()
             raise
@@ -237,9 +231,13 @@ class SqliteStore(Store):
         with self._read() as connection:
             return read_devices(connection)
 
-    def evidence(self) -> EvidenceTable:
+    def conduct(self) -> ConductTable:
         with self._read() as connection:
-            return read_evidence(connection)
+            return read_conduct(connection)
+
+    def log(self, device: int | None = None) -> LogTable:
+        with self._read() as connection:
+            return read_log(connection, device)
 
     def gaps(self) -> GapTable:
         with self._read() as connection:
@@ -278,9 +276,9 @@ class SqliteStore(Store):
             generation=generation,
         )
 
-    def recount_rows(self, assigning: Sequence[int]) -> list[Difference]:
+    def recount_rows(self, assigning: Sequence[int], examined: int) -> list[Difference]:
         with self._read() as connection:
-            return [*differences(connection, self.bucket_seconds), *gap_differences(connection, assigning)]
+            return [*differences(connection, self.bucket_seconds), *gap_differences(connection, assigning, examined)]
 
     def check(self) -> None:
         with self._read() as connection:

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""From tallies to published figures: pure functions on arrays."""

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""What the gateway knows about each mechanism, one object each: what it may send, what can be bet on it, what is estimated from it.
+
+`mechanism_of(profile)` finds it; a profile whose mechanism has no object here is refused by name.
+"""
+
+from __future__ import annotations
+
+from peel_core import Profile
+from peel_gateway.mechanisms.base import Mechanism
+from peel_gateway.mechanisms.harmony import HARMONY
+from peel_gateway.mechanisms.krr import KRR
+
+__all__ = ["MECHANISMS", "Mechanism", "mechanism_of"]
+
+MECHANISMS: dict[str, Mechanism] = {mechanism.name: mechanism for mechanism in (HARMONY, KRR)}
+
+
+def mechanism_of(profile: Profile) -> Mechanism:
+    """The mechanism of a profile; ``ValueError`` names the profile and the mechanisms there are."""
+    try:
+        return MECHANISMS[profile.mechanism]
+    except KeyError:
+        known = ", ".join(MECHANISMS)
+        raise ValueError(
+            f"profile {profile.name}: the gateway has no mechanism {profile.mechanism!r}; it has: {known}"
+        ) from None

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Harmony (Nguyen et al. 2016): the number assigns an attribute, the device tosses a sign with mean (R/2^31) x.
+
+Estimates, with c = 2^31/R ::
+
+    ratio    m_j = c (plus_j - minus_j) / n_j            n_j = plus_j + minus_j
+    plain    m_j = c k (plus_j - minus_j) / N            N = sum_j n_j     (Horvitz-Thompson)
+
+Both are unbiased; the ratio estimator is the published one, because it does not pay for the chance in how often an attribute was
+assigned: its variance is about k (c^2 - m^2)/N, that of the plain one (k c^2 - m^2)/N, larger by (k - 1) m^2/N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_gateway.mechanisms.base import Family, Figures, Mechanism, Process
+from peel_gateway.mechanisms.intervals import Z95, wilson
+from peel_gateway.mechanisms.shares import share_families
+from peel_gateway.model.tables import Conduct
+
+__all__ = ["HARMONY", "plain_means", "ratio_means"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_ONE = 2.0**31
+_LATE_SHARE = 1 / 8
+"""What the process of late reports has of alpha; late reports are few, and whoever chooses among them shows soon."""
+_ROUNDING = 2.0**-32
+"""J = floor(w k / 2^32) hits an attribute with probability at most 1/k + 2^-32."""
+
+
+def ratio_means(profile: Profile, plus: Ints, minus: Ints) -> Figures:
+    """Means on [-1, 1] and their interval, float64[k] each; the mean is not clipped (it is unbiased), the interval is."""
+    scale = _ONE / profile.rule
+    n = plus + minus
+    low, high = wilson(plus, n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = scale * (plus - minus) / n
+    return Figures(mean, np.clip(scale * (2 * low - 1), -1, 1), np.clip(scale * (2 * high - 1), -1, 1))
+
+
+def plain_means(profile: Profile, plus: Ints, minus: Ints) -> Figures:
+    """Horvitz-Thompson means on [-1, 1] and their normal interval, float64[k] each."""
+    weight = profile.k * _ONE / profile.rule
+    total = int((plus + minus).sum())
+    if total == 0:
+        none = np.full(profile.k, np.nan)
+        return Figures(none, none, none)
+    mean = weight * (plus - minus) / total
+    variance = np.maximum(weight**2 * (plus + minus) / total - mean**2, 0) / total
+    half = Z95 * np.sqrt(variance)
+    return Figures(mean, np.clip(mean - half, -1, 1), np.clip(mean + half, -1, 1))
+
+
+class _Harmony(Mechanism):
+    name = "harmony"
+    assigns = True
+
+    def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
+        return np.asarray(index == expected)
+
+    def processes(self, profile: Profile, counts: Ints) -> Iterator[Process]:
+        yield Process(1 - _LATE_SHARE, list(_punctual(profile, counts)))
+        late = counts[..., Conduct.PLUS] + counts[..., Conduct.MINUS] - counts[..., Conduct.FRESH]
+        yield Process(_LATE_SHARE, list(_attributes(profile, "late reports", late, 1 / 2)))
+
+    def labels(self, profile: Profile) -> list[tuple[str, str]]:
+        return [(attribute.name, attribute.unit) for attribute in profile.attributes]
+
+    def published(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
+        return _physical(profile, ratio_means(profile, plus, minus))
+
+    def plain(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
+        return _physical(profile, plain_means(profile, plus, minus))
+
+
+HARMONY = _Harmony()
+
+
+def _punctual(profile: Profile, counts: Ints) -> Iterator[Family]:
+    """Faces over all attributes: 1/2 of the capital; per attribute: 1/4; which attributes came, and which did not: 1/8 each."""
+    face = (2.0**31 + profile.rule) / 2.0**32
+    tosses = counts[..., Conduct.PLUS] + counts[..., Conduct.MINUS]
+    judged = counts[..., Conduct.AGREE] + counts[..., Conduct.DISAGREE]
+    for column, trials in (
+        (Conduct.PLUS, tosses),
+        (Conduct.MINUS, tosses),
+        (Conduct.AGREE, judged),
+        (Conduct.DISAGREE, judged),
+    ):
+        events = counts[..., column]
+        yield Family(column.label, events.sum(axis=1, keepdims=True), trials.sum(axis=1, keepdims=True), face, 1 / 8)
+        yield Family(f"{column.label} of one attribute", events, trials, face, 1 / 16)
+    for name, column in (("reports", Conduct.FRESH), ("gaps", Conduct.GAPS)):
+        yield from _attributes(profile, name, counts[..., column], 1 / 16)
+
+
+def _attributes(profile: Profile, name: str, events: Ints, weight: float) -> Iterator[Family]:
+    """An attribute is assigned with probability 1/k, unknown to the network."""
+    return share_families(name, events, 1 / profile.k + _ROUNDING, 1 - 1 / profile.k + _ROUNDING, weight)
+
+
+def _physical(profile: Profile, figures: Figures) -> Figures:
+    """From [-1, 1] to each attribute's own range."""
+    lows = np.array([attribute.low for attribute in profile.attributes])
+    highs = np.array([attribute.high for attribute in profile.attributes])
+    middle, half = (lows + highs) / 2, (highs - lows) / 2
+    return Figures(*(middle + half * each for each in figures))

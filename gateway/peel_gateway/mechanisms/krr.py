@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""kRR: the device says its own category with probability p, any other with probability q.
+
+With q = (2^31 - R)/(k 2^31) the share of category v is f_v = (n_v/N - q) 2^31/R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_gateway.mechanisms.base import Figures, Mechanism, Process
+from peel_gateway.mechanisms.intervals import wilson
+from peel_gateway.mechanisms.shares import share_families
+from peel_gateway.model.tables import Conduct
+
+__all__ = ["KRR", "krr_frequencies"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_ONE = 2.0**31
+
+
+def krr_frequencies(profile: Profile, counts: Ints) -> Figures:
+    """Frequencies and their interval, float64[k] each."""
+    wrong = (_ONE - profile.rule) / (profile.k * _ONE)
+    scale = _ONE / profile.rule
+    total = np.full(profile.k, counts.sum())
+    low, high = wilson(counts, total)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = counts / total
+    value = (share - wrong) * scale
+    return Figures(value, np.clip((low - wrong) * scale, 0, 1), np.clip((high - wrong) * scale, 0, 1))
+
+
+class _Krr(Mechanism):
+    name = "krr"
+    assigns = False
+
+    def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
+        return np.asarray((index < profile.k) & (sign > 0))
+
+    def processes(self, profile: Profile, counts: Ints) -> Iterator[Process]:
+        """A category comes with probability between q and p (section 6.2 of the specification)."""
+        least = (_ONE - profile.rule) / (profile.k * _ONE)
+        most = (_ONE + (profile.k - 1) * profile.rule) / (profile.k * _ONE)
+        yield Process(1.0, list(share_families("category", counts[..., Conduct.PLUS], most, 1 - least, 1 / 2)))
+
+    def labels(self, profile: Profile) -> list[tuple[str, str]]:
+        return [(category, "") for category in profile.categories]
+
+    def published(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
+        return krr_frequencies(profile, plus)
+
+    def plain(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
+        return krr_frequencies(profile, plus)
+
+
+KRR = _Krr()

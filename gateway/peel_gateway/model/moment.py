@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""The gateway's own time at a transaction; `engine.clock` says how it advances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DOUBT", "STEP", "Moment"]
+
+STEP = 3_600_000
+"""Milliseconds: a wall clock that is further ahead than this was set, or the machine was off."""
+DOUBT = 24 * STEP
+"""Milliseconds after such a step during which nothing is deleted because of its age."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The gateway's time at its last transaction; all 0 in a new store."""
+
+    tick: int = 0
+    """Milliseconds of the gateway's life: never runs backwards."""
+    wall: int = 0
+    """Unix milliseconds that go with the tick: never below what the wall clock said before."""
+    seen: int = 0
+    """The last wall-clock time; while behind, the one before the machine went off, and what has passed since."""
+    boot: int = 0
+    steady: int = 0
+    behind: int = 0
+    """What the wall clock must reach before it is believed again; 0 while it is."""
+    stepped: int = 0
+    """`wall` after the last step ahead."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the wall clock is, or has lately been, of a kind that nothing should be deleted by."""
+        return bool(self.behind) or (self.stepped > 0 and self.wall - self.stepped < DOUBT)

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: MIT
+"""The tables that the engine and the store exchange: columns as arrays, one entry per row.
+
+The fields of a table are its columns, named here and nowhere else; the stores take names and order from them.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.moment import Moment
+from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
+
+__all__ = [
+    "DEVICE_COLUMNS",
+    "STATE_COLUMNS",
+    "Conduct",
+    "ConductTable",
+    "Counts",
+    "DeviceTable",
+    "Difference",
+    "Effects",
+    "Exposure",
+    "ExposureFilter",
+    "Found",
+    "GapTable",
+    "LogTable",
+    "Questions",
+    "TallyTable",
+    "Written",
+    "digest_of",
+]
+
+Ints = npt.NDArray[np.int64]
+
+
+class Conduct(enum.IntEnum):
+    """What is counted per device and attribute for the statistics layer: columns of `ConductTable.counts`."""
+
+    PLUS = 0
+    MINUS = 1
+    AGREE = 2
+    """Tosses that showed the cohort's sign."""
+    DISAGREE = 3
+    FRESH = 4
+    """Reports whose number had not been settled as a gap."""
+    GAPS = 5
+    """Numbers that never came."""
+
+    @property
+    def label(self) -> str:
+        """The column's name in a store."""
+        return self.name.lower()
+
+
+@dataclass
+class LogTable:
+    """Log rows as columns: one row per authenticated report, keyed by device and number."""
+
+    device: Ints
+    number: Ints
+    profile: Ints
+    """Profile id."""
+    received: Ints
+    """Unix time in milliseconds."""
+    verdict: Ints
+    index: Ints
+    """Decoded attribute or category; -1 where nothing could be decoded."""
+    sign: Ints
+    cohort: Ints
+    """The cohort's sign for the attribute (Harmony) before this batch: -1, 0, +1."""
+    late: Ints
+    """1 when the number had already been settled as a gap."""
+    body: Ints
+    """64 bits that tell this frame from any other with the same number."""
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+@dataclass
+class DeviceTable:
+    """Device states as columns."""
+
+    device: Ints
+    first_number: Ints
+    """Reference of the token bucket: the first number seen, or what could be reached when the quota last changed."""
+    first_tick: Ints
+    """Gateway ticks (milliseconds that never run backwards) at that moment."""
+    last_number: Ints
+    """Largest number in the log."""
+    settled: Ints
+    """Numbers up to this one have been settled as present or missing."""
+    low_water: Ints
+    """Numbers up to this one have been pruned from the log."""
+    sealed: Ints
+    """1 once a sealed report has been verified."""
+    cause: Ints
+    """Verdict that exposed the device first, 0 while it is not exposed."""
+    cause_time: Ints
+    """Unix milliseconds of the exposure."""
+    withdrawn: Ints
+    """1 when its reports do not count (any more)."""
+    last_received: Ints
+    """Unix milliseconds of the last logged report."""
+    first_received: Ints
+    quota: Ints
+    """Numbers per period that the bucket has been filled by since; 0 where nobody noted it."""
+    period: Ints
+    """Seconds."""
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+DEVICE_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(DeviceTable))
+STATE_COLUMNS = DEVICE_COLUMNS[1:]
+"""What is known about a device, without its id."""
+
+
+@dataclass
+class ConductTable:
+    """Counts of the statistics layer, one row per device, profile and attribute (or category)."""
+
+    device: Ints
+    profile: Ints
+    index: Ints
+    counts: Ints
+    """int64[rows, len(Conduct)]."""
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+@dataclass
+class TallyTable:
+    """What estimates are made of, one row per profile, time bucket and attribute (or category)."""
+
+    profile: Ints
+    bucket: Ints
+    """Start of the bucket, Unix seconds."""
+    index: Ints
+    plus: Ints
+    minus: Ints
+    withdrawn_plus: Ints
+    withdrawn_minus: Ints
+
+    def __len__(self) -> int:
+        return len(self.profile)
+
+
+@dataclass
+class GapTable:
+    """Numbers that were never delivered, with the attribute that each of them assigns."""
+
+    device: Ints
+    number: Ints
+    profile: Ints
+    index: Ints
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """One exposed or quarantined piece, with its evidence."""
+
+    verdict: Verdict
+    device: int
+    number: int
+    profile: int
+    received: float
+    """Unix seconds."""
+    topic: str
+    raw: bytes
+    """The frame, or the faulty rest of a payload; empty for an exposure by statistics."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """What the layer saw: residual, expected and reconstructed attribute, rule, wealth, ..."""
+    id: int = 0
+    """Given by the store."""
+
+    @property
+    def blamed(self) -> bool:
+        """Whether the device itself must have caused it."""
+        return self.verdict in BLAMED
+
+    @property
+    def digest(self) -> bytes | None:
+        """Tells this verdict on these bytes from all others; None for reports that the log tells apart."""
+        return None if self.verdict in LOGGED else digest_of(self.verdict, self.raw)
+
+
+def digest_of(verdict: Verdict, raw: bytes) -> bytes:
+    """What tells a verdict on some bytes from all others."""
+    return hashlib.blake2b(bytes([verdict]) + raw, digest_size=16).digest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExposureFilter:
+    """Which exposures to list; unset fields match all."""
+
+    verdicts: frozenset[Verdict] = frozenset()
+    device: int | None = None
+    since: float | None = None
+    until: float | None = None
+    blamed: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What a plan must know of the log before it can be made."""
+
+    device: Ints
+    number: Ints
+    """Log rows, given by device and number, whose bodies are wanted."""
+    span_device: Ints
+    span_above: Ints
+    """Devices whose logged numbers above a number are wanted."""
+    digests: Sequence[bytes]
+    """Pieces that may be held as exposures already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The answers to `Questions`."""
+
+    logged: npt.NDArray[np.bool_]
+    body: Ints
+    """Per asked row: whether the log has it, and its body (0 where it has not)."""
+    span_device: Ints
+    span_number: Ints
+    """The log rows above the numbers that were named."""
+    digests: frozenset[bytes]
+    """Those that are held."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """All effects of one batch."""
+
+    log: LogTable
+    devices: DeviceTable
+    """New states of the devices that changed."""
+    conduct: ConductTable
+    """To be added."""
+    tallies: TallyTable
+    """To be added."""
+    gaps: GapTable
+    exposures: Sequence[Exposure]
+    withdrawn: Sequence[int]
+    """Devices whose counted rows leave the estimates with this batch."""
+    counts: Mapping[Verdict, int]
+    """To be added to the verdict counters."""
+    moment: Moment
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a batch did to the store beyond what it said."""
+
+    dropped: int
+    """Pieces that had to leave the quarantine."""
+    left: TallyTable
+    """What left the estimates, in the withdrawn columns."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Totals over the life of the database."""
+
+    verdicts: Mapping[Verdict, int]
+    """Reports by verdict, each counted once."""
+    withdrawn_past: int
+    """Accepted rows that left the estimates when their device was exposed."""
+    withdrawn_devices: int
+    quarantined: int
+    """Pieces held now."""
+    quarantined_bytes: int
+    dropped: Mapping[Verdict, int]
+    """Pieces that left the quarantine for want of room; their verdicts stay counted."""
+    gaps: int
+    generation: int
+    """Transactions so far."""
+
+    @property
+    def exposed(self) -> int:
+        """Reports that were refused because a layer objected to them, or to their device."""
+        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED)
+        return sum(count for verdict, count in self.verdicts.items() if verdict not in harmless)
+
+    @property
+    def poisoning_ratio(self) -> float:
+        """Share of all distinct reports that were refused or withdrawn; 0 when there are none."""
+        accepted = self.verdicts.get(Verdict.ACCEPTED, 0)
+        total = accepted + self.exposed
+        return (self.exposed + self.withdrawn_past) / total if total else 0.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A cached number that is not what the log says."""
+
+    table: str
+    key: str
+    stored: object
+    recounted: object
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.key}: stored {self.stored}, the log says {self.recounted}"

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""A batch as the layers find it: opened, decoded, and judged by the layers that need to know nothing of the log.
+
+Arrays have one entry per report, or one per device that speaks in the batch ("heard devices").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Opened
+from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
+from peel_gateway.model.message import Message
+from peel_gateway.model.moment import Moment
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening import freshness, layers
+from peel_gateway.screening.book import Book, States
+from peel_gateway.screening.layers import OPEN, Decoded
+from peel_gateway.screening.roster import Roster
+
+__all__ = ["Batch", "listen"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Messages, and what they say."""
+
+    messages: Sequence[Message]
+    opened: Opened
+    decoded: Decoded
+    received: Ints
+    """Unix milliseconds."""
+    number: Ints
+    body: Ints
+    """64 bits that tell a report from any other with its number; 0 for reports that say nothing about a device."""
+    verdicts: Ints
+    """After parse and seal; `OPEN` where nobody has objected."""
+    heard: Ints
+    """Slots of the devices that speak, int64[T]."""
+    at: Ints
+    """Each report's position among the heard devices; 0 where it says nothing about a device."""
+    before: States
+    """Of the heard devices, as they were."""
+    states: States
+    """The same with new devices begun, seals noted, and changed quotas followed."""
+
+    def raw(self, row: int) -> bytes:
+        """The bytes of one report, or of the faulty piece."""
+        start, length = int(self.opened.offset[row]), int(self.opened.length[row])
+        return self.messages[int(self.opened.message[row])].payload[start : start + length]
+
+
+def listen(messages: Sequence[Message], opened: Opened, book: Book, moment: Moment) -> Batch:
+    """Run the layers before freshness, and look up who speaks."""
+    roster = book.roster
+    number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
+    verdicts = layers.judge_front(opened, np.isin(opened.device.astype(np.int64), roster.revoked))
+    verdicts, seals = _judge_seals(opened, slot, verdicts, book.states["sealed"])
+    speaking = verdicts == OPEN
+    heard = np.unique(slot[speaking])
+    at = np.where(speaking, np.searchsorted(heard, slot), 0)
+    before = book.gather(heard)
+    states = _begin(before | {"sealed": seals[heard]}, at[speaking], number[speaking], moment)
+    if not moment.behind:  # else nobody knows for how long the old quota was in force
+        states = _follow_quota(states, roster, heard, moment)
+    received = np.array([max(0, round(message.received * 1000)) for message in messages], np.int64)
+    return Batch(
+        messages=messages,
+        opened=opened,
+        decoded=layers.decode(opened, roster.keyring.profiles, roster.gammas),
+        received=received[opened.message],
+        number=number,
+        body=_bodies([message.payload for message in messages], opened, speaking),
+        verdicts=verdicts,
+        heard=heard,
+        at=at,
+        before=before,
+        states=states,
+    )
+
+
+def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, sealed_before: Ints) -> tuple[Ints, Ints]:
+    """Whoever has sealed once is not believed without a seal: a downgrade would be a forgery."""
+    verdicts, seals = verdicts.copy(), sealed_before.copy()
+    sealed = layers.authenticated(opened, verdicts)
+    seals[slot[sealed]] = 1
+    unsealed = np.flatnonzero((verdicts == OPEN) & ~sealed)
+    verdicts[unsealed[seals[slot[unsealed]] != 0]] = Verdict.UNSEALED
+    return verdicts, seals
+
+
+def _begin(states: States, at: Ints, number: Ints, moment: Moment) -> States:
+    """Begin the states of devices that are heard for the first time, at their lowest number."""
+    lowest = np.full(len(states["first_number"]), np.iinfo(np.int64).max)
+    np.minimum.at(lowest, at, number)
+    new = states["first_number"] == 0
+    return states | {
+        "first_number": np.where(new, lowest, states["first_number"]),
+        "first_tick": np.where(new, moment.tick, states["first_tick"]),
+        "settled": np.where(new, lowest - 1, states["settled"]),
+    }
+
+
+def _follow_quota(states: States, roster: Roster, heard: Ints, moment: Moment) -> States:
+    """Fill the buckets of devices whose profile has changed by the new quota, from now on."""
+    quota, period = roster.quotas(heard)
+    differs = (states["quota"] != quota) | (states["period"] != period)
+    changed = np.flatnonzero(differs & (states["quota"] != 0))
+    first_number, first_tick = states["first_number"].copy(), states["first_tick"].copy()
+    first_number[changed] = freshness.rebased(
+        first_number[changed],
+        moment.tick - first_tick[changed],
+        (states["quota"][changed], states["period"][changed]),
+        (quota[changed], period[changed]),
+    )
+    first_tick[changed] = moment.tick
+    return states | {"first_number": first_number, "first_tick": first_tick, "quota": quota, "period": period}
+
+
+def _bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
+    """64 bits per report that tell it from any other with its number: the seal's tag, or a hash where there is none."""
+    data = np.frombuffer(b"".join(payloads), np.uint8)
+    starts = np.cumsum([0, *(len(payload) for payload in payloads)])[:-1]
+    result = np.zeros(len(opened), np.int64)
+    unsealed = (opened.flags & FLAG_UNSEALED) != 0
+    sealed = np.flatnonzero(wanted & ~unsealed)
+    if len(sealed):
+        ends = starts[opened.message[sealed]] + opened.offset[sealed] + opened.length[sealed]
+        tags = data[(ends - TAG_BYTES)[:, None] + np.arange(TAG_BYTES)]
+        result[sealed] = np.ascontiguousarray(tags).view("<i8").reshape(-1)
+    for row in np.flatnonzero(wanted & unsealed).tolist():
+        start = int(opened.offset[row])
+        frame = payloads[opened.message[row]][start : start + int(opened.length[row])]
+        result[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=8).digest(), "little", signed=True)
+    return result

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The store on SQLite: one file, for one machine."""

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Exposures and quarantined pieces on SQLite: a bounded number of them, oldest first out."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+
+from peel_gateway.model.tables import Exposure
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite.rows import CHUNK, add_counts, in_chunks
+
+__all__ = ["Limits", "Quarantine"]
+
+_MAY_LEAVE = f"""
+    (blamed = 0 OR verdict != {int(Verdict.STATISTICS)} AND EXISTS (
+        SELECT 1 FROM exposure AS earlier
+        WHERE earlier.blamed = 1 AND earlier.device = exposure.device AND earlier.id < exposure.id))
+"""  # noqa: S608
+
+
+class Limits:
+    """How much is held, for each of two classes: blamed on a device, and not."""
+
+    def __init__(self, *, rows: int, size: int) -> None:
+        self.rows = rows
+        self.size = size
+        self.device_rows = max(100, rows // 100)
+        """Exposures that are held of one device at a time, beside the one by statistics."""
+
+
+class Quarantine:
+    """The exposures of a store, within a write transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
+        self._connection = connection
+        self._limits = limits
+
+    def take(self, ids: Sequence[int]) -> Counter[int]:
+        """Remove exposures; return how many there were of each verdict."""
+        counted: Counter[int] = Counter()
+        for marks, chunk in in_chunks(ids):
+            query = f"SELECT id, verdict, blamed, LENGTH(raw) FROM exposure WHERE id IN ({marks})"  # noqa: S608
+            taken = self._connection.execute(query, chunk).fetchall()
+            self._release(taken)
+            counted.update(verdict for _, verdict, _, _ in taken)
+        return counted
+
+    def hold(self, exposures: Sequence[Exposure]) -> int:
+        """Hold exposures as far as there is room; return how many were dropped."""
+        held = self._within_device_limit(exposures)
+        held_ids = {id(each) for each in held}
+        surplus = Counter(int(each.verdict) for each in exposures if id(each) not in held_ids)
+        add_counts(self._connection, "dropped", surplus)
+        self._insert(held)
+        return surplus.total() + sum(self._evict(blamed) for blamed in (False, True))
+
+    def _within_device_limit(self, exposures: Sequence[Exposure]) -> list[Exposure]:
+        """Leave out what a device has too many of: one that misbehaves all day must not push out what others did."""
+        room: dict[int, int] = {}
+        within = []
+        for each in exposures:
+            if each.blamed and each.verdict != Verdict.STATISTICS:
+                if each.device not in room:
+                    room[each.device] = self._limits.device_rows - self._held_of(each.device)
+                room[each.device] -= 1
+                if room[each.device] < 0:
+                    continue
+            within.append(each)
+        return within
+
+    def _held_of(self, device: int) -> int:
+        query = "SELECT COUNT(*) FROM exposure WHERE blamed = 1 AND device = ?"
+        return int(self._connection.execute(query, (device,)).fetchone()[0])
+
+    def _insert(self, exposures: Sequence[Exposure]) -> None:
+        self._connection.executemany(
+            """INSERT INTO exposure (verdict, blamed, device, number, profile, received, topic, raw, digest, evidence)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            [
+                (
+                    int(each.verdict), int(each.blamed), each.device, each.number, each.profile,
+                    round(each.received * 1000), each.topic, each.raw, each.digest,
+                    json.dumps(dict(each.evidence), separators=(",", ":")),
+                )
+                for each in exposures
+            ],
+        )  # fmt: skip
+        for blamed in (False, True):
+            held = [each for each in exposures if each.blamed == blamed]
+            add_counts(self._connection, "held", {int(blamed): len(held)})
+            add_counts(self._connection, "held_bytes", {int(blamed): sum(len(each.raw) for each in held)})
+
+    def _evict(self, blamed: bool) -> int:
+        """Make room in one class, oldest first; what first exposed a device stays, and so does its exposure by statistics."""
+        dropped = 0
+        while True:
+            rows, size = self._counter("held", blamed), self._counter("held_bytes", blamed)
+            if rows <= self._limits.rows and size <= self._limits.size:
+                return dropped
+            oldest = self._connection.execute(
+                f"""SELECT id, verdict, blamed, LENGTH(raw) FROM exposure
+                    WHERE blamed = ? AND {_MAY_LEAVE} ORDER BY id LIMIT ?""",  # noqa: S608
+                (int(blamed), max(CHUNK, rows - self._limits.rows)),
+            ).fetchall()
+            if not oldest:
+                return dropped
+            leaving = []
+            for row in oldest:
+                if rows <= self._limits.rows and size <= self._limits.size:
+                    break
+                leaving.append(row)
+                rows, size = rows - 1, size - row[3]
+            self._release(leaving)
+            add_counts(self._connection, "dropped", Counter(row[1] for row in leaving))
+            dropped += len(leaving)
+
+    def _release(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
+        """Delete exposures given as (id, verdict, blamed, bytes) and keep the sums of what is held."""
+        self._connection.executemany("DELETE FROM exposure WHERE id = ?", [(row[0],) for row in rows])
+        held: Counter[int] = Counter()
+        size: Counter[int] = Counter()
+        for _, _, blamed, length in rows:
+            held[blamed] -= 1
+            size[blamed] -= length
+        add_counts(self._connection, "held", held)
+        add_counts(self._connection, "held_bytes", size)
+
+    def _counter(self, kind: str, key: int) -> int:
+        row = self._connection.execute(
+            "SELECT value FROM counter WHERE kind = ? AND key = ?", (kind, int(key))
+        ).fetchone()
+        return int(row[0]) if row else 0

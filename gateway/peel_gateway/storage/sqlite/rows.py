@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Rows and columns: what all SQL of this store is made of."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.tables import DEVICE_COLUMNS, Conduct, ConductTable, DeviceTable, LogTable, TallyTable
+
+__all__ = [
+    "CHUNK",
+    "LOG_COLUMNS",
+    "REPORTS_SQL",
+    "add_counts",
+    "add_tallies",
+    "as_rows",
+    "columns",
+    "in_chunks",
+    "read_conduct",
+    "read_devices",
+    "read_log",
+]
+
+Ints = npt.NDArray[np.int64]
+Value = TypeVar("Value")
+
+CHUNK = 500
+"""Values per statement: below SQLite's own limit on every system."""
+LOG_COLUMNS = ("device", "number", "profile", "received", "verdict", "idx", "sign", "cohort", "late", "body")
+"""Columns of the log in the order of `LogTable`; `index` is a keyword of SQL."""
+
+REPORTS_SQL = """
+    SELECT device, profile, received / 1000 / :bucket * :bucket AS bucket, idx, verdict,
+           sign > 0 AS plus, sign < 0 AS minus, sign = cohort AS agree, sign = -cohort AS disagree, late = 0 AS fresh
+    FROM log
+    UNION ALL
+    SELECT device, profile, bucket, idx, verdict, plus, minus, agree, disagree, fresh FROM pruned
+"""
+"""Every report ever logged, pruned ones as sums: what all cached numbers are functions of."""
+
+
+def columns(rows: Sequence[Sequence[int]], count: int) -> list[Ints]:
+    """Turn rows of integers into `count` arrays."""
+    if not rows:
+        return [np.zeros(0, np.int64) for _ in range(count)]
+    return [np.ascontiguousarray(column) for column in np.array(rows, dtype=np.int64).T]
+
+
+def as_rows(*arrays: Ints) -> Iterable[tuple[int, ...]]:
+    """Turn equally long arrays into rows of integers."""
+    return zip(*(array.tolist() for array in arrays), strict=True)
+
+
+def in_chunks(values: Sequence[Value]) -> Iterator[tuple[str, Sequence[Value]]]:
+    """Cut values into lists that one statement can take, each with its question marks."""
+    for start in range(0, len(values), CHUNK):
+        chunk = values[start : start + CHUNK]
+        yield ", ".join("?" * len(chunk)), chunk
+
+
+def read_devices(connection: sqlite3.Connection) -> DeviceTable:
+    """Read all device states."""
+    rows = connection.execute(f"SELECT {', '.join(DEVICE_COLUMNS)} FROM device ORDER BY device").fetchall()  # noqa: S608
+    return DeviceTable(**dict(zip(DEVICE_COLUMNS, columns(rows, len(DEVICE_COLUMNS)), strict=True)))
+
+
+def read_conduct(connection: sqlite3.Connection) -> ConductTable:
+    """Read all counts of the statistics layer."""
+    names = ", ".join(column.label for column in Conduct)
+    rows = connection.execute(f"SELECT device, profile, idx, {names} FROM evidence").fetchall()  # noqa: S608
+    device, profile, index, *counts = columns(rows, 3 + len(Conduct))
+    return ConductTable(device, profile, index, np.stack(counts, axis=1))
+
+
+def read_log(connection: sqlite3.Connection, device: int | None) -> LogTable:
+    """Read the log rows of a device, or of all."""
+    where = "" if device is None else "WHERE device = ?"
+    query = f"SELECT {', '.join(LOG_COLUMNS)} FROM log {where} ORDER BY device, number"  # noqa: S608
+    rows = connection.execute(query, () if device is None else (device,)).fetchall()
+    return LogTable(*columns(rows, len(LOG_COLUMNS)))
+
+
+def add_tallies(connection: sqlite3.Connection, tallies: TallyTable) -> None:
+    """Add to the tallies."""
+    connection.executemany(
+        """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+           plus = plus + excluded.plus, minus = minus + excluded.minus,
+           withdrawn_plus = withdrawn_plus + excluded.withdrawn_plus,
+           withdrawn_minus = withdrawn_minus + excluded.withdrawn_minus""",
+        as_rows(
+            tallies.profile, tallies.bucket, tallies.index,
+            tallies.plus, tallies.minus, tallies.withdrawn_plus, tallies.withdrawn_minus,
+        ),
+    )  # fmt: skip
+
+
+def add_counts(connection: sqlite3.Connection, kind: str, counts: Mapping[int, int]) -> None:
+    """Add to the counters of a kind."""
+    connection.executemany(
+        "INSERT INTO counter VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value",
+        [(kind, int(key), value) for key, value in counts.items() if value],
+    )

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""One write transaction on SQLite: the engine's lookups, and all effects of a batch."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.moment import Moment
+from peel_gateway.model.tables import (
+    DEVICE_COLUMNS,
+    Conduct,
+    ConductTable,
+    DeviceTable,
+    Effects,
+    Found,
+    GapTable,
+    LogTable,
+    Questions,
+    TallyTable,
+    Written,
+)
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite.quarantine import Limits, Quarantine
+from peel_gateway.storage.sqlite.rows import (
+    LOG_COLUMNS,
+    REPORTS_SQL,
+    add_counts,
+    add_tallies,
+    as_rows,
+    columns,
+    in_chunks,
+    read_conduct,
+    read_devices,
+)
+from peel_gateway.storage.store import Transaction
+
+__all__ = ["SqliteTransaction"]
+
+Ints = npt.NDArray[np.int64]
+
+_VERDICT_BITS = 8
+
+
+class SqliteTransaction(Transaction):
+    """See `Transaction`; the store begins, commits and rolls back."""
+
+    def __init__(self, connection: sqlite3.Connection, bucket_seconds: int, limits: Limits) -> None:
+        self._connection = connection
+        self._bucket = bucket_seconds
+        self._quarantine = Quarantine(connection, limits)
+        self._meta: dict[str, int] = dict(connection.execute("SELECT key, value FROM meta"))
+
+    @property
+    def generation(self) -> int:
+        return self._meta["generation"]
+
+    def clock(self) -> Moment:
+        return Moment(**{each.name: self._meta[each.name] for each in fields(Moment)})
+
+    def set_clock(self, moment: Moment) -> None:
+        self._set_meta(asdict(moment))
+
+    def devices(self) -> DeviceTable:
+        return read_devices(self._connection)
+
+    def conduct(self) -> ConductTable:
+        return read_conduct(self._connection)
+
+    def totals(self) -> TallyTable:
+        rows = self._connection.execute(
+            """SELECT profile, 0, idx, SUM(plus), SUM(minus), SUM(withdrawn_plus), SUM(withdrawn_minus)
+               FROM tally GROUP BY profile, idx"""
+        ).fetchall()
+        return TallyTable(*columns(rows, 7))
+
+    def _ask(self, devices: Ints, numbers: Ints) -> None:
+        self._connection.execute("DELETE FROM temp.asked")
+        positions = np.arange(len(devices))
+        self._connection.executemany("INSERT INTO temp.asked VALUES (?, ?, ?)", as_rows(positions, devices, numbers))
+
+    def find(self, questions: Questions) -> Found:
+        logged, body = self._bodies(questions.device, questions.number)
+        device, number = self._numbers(questions.span_device, questions.span_above)
+        return Found(
+            logged=logged,
+            body=body,
+            span_device=device,
+            span_number=number,
+            digests=self._known_digests(questions.digests),
+        )
+
+    def _bodies(self, devices: Ints, numbers: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
+        found = np.zeros(len(devices), np.bool_)
+        bodies = np.zeros(len(devices), np.int64)
+        if len(devices):
+            self._ask(devices, numbers)
+            rows = self._connection.execute(
+                """SELECT position, body FROM temp.asked AS asked CROSS JOIN log
+                   ON log.device = asked.device AND log.number = asked.number"""
+            ).fetchall()
+            position, body = columns(rows, 2)
+            found[position] = True
+            bodies[position] = body
+        return found, bodies
+
+    def _numbers(self, devices: Ints, above: Ints) -> tuple[Ints, Ints]:
+        if not len(devices):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._ask(devices, above)
+        rows = self._connection.execute(
+            """SELECT log.device, log.number FROM temp.asked AS asked CROSS JOIN log
+               ON log.device = asked.device AND log.number > asked.number"""
+        ).fetchall()
+        device, number = columns(rows, 2)
+        return device, number
+
+    def _known_digests(self, digests: Sequence[bytes]) -> frozenset[bytes]:
+        known: set[bytes] = set()
+        for marks, chunk in in_chunks(digests):
+            query = f"SELECT digest FROM exposure WHERE digest IN ({marks})"  # noqa: S608
+            known.update(row[0] for row in self._connection.execute(query, chunk))
+        return frozenset(known)
+
+    def take(self, ids: Sequence[int]) -> None:
+        counted = self._quarantine.take(ids)
+        add_counts(self._connection, "verdict", {verdict: -count for verdict, count in counted.items()})
+
+    def write(self, effects: Effects) -> Written:
+        self._insert_log(effects.log)
+        self._add_device_reports(effects.log)
+        self._insert_gaps(effects.gaps)
+        self._put_devices(effects.devices)
+        self._add_conduct(effects.conduct)
+        add_tallies(self._connection, effects.tallies)
+        left = self._withdraw(effects.withdrawn)
+        add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
+        dropped = self._quarantine.hold(effects.exposures)
+        self._set_meta({"generation": self.generation + 1} | asdict(effects.moment))
+        return Written(dropped, left)
+
+    def _set_meta(self, values: Mapping[str, int]) -> None:
+        self._meta |= values
+        self._connection.executemany(
+            "UPDATE meta SET value = ? WHERE key = ?", [(value, key) for key, value in values.items()]
+        )
+
+    def _insert_log(self, log: LogTable) -> None:
+        marks = ", ".join("?" * len(LOG_COLUMNS))
+        self._connection.executemany(
+            f"INSERT INTO log ({', '.join(LOG_COLUMNS)}) VALUES ({marks})",  # noqa: S608
+            as_rows(*(getattr(log, each.name) for each in fields(log))),
+        )
+
+    def _add_device_reports(self, log: LogTable) -> None:
+        """Count new log rows per device and verdict: a logged verdict is final, neither withdrawal nor retention changes it."""
+        keys, reports = np.unique(log.device << _VERDICT_BITS | log.verdict, return_counts=True)
+        self._connection.executemany(
+            "INSERT INTO device_report VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
+            as_rows(keys >> _VERDICT_BITS, keys & (1 << _VERDICT_BITS) - 1, reports),
+        )
+
+    def _insert_gaps(self, gaps: GapTable) -> None:
+        self._connection.executemany(
+            "INSERT INTO gap VALUES (?, ?, ?, ?)", as_rows(gaps.device, gaps.number, gaps.profile, gaps.index)
+        )
+
+    def _put_devices(self, devices: DeviceTable) -> None:
+        marks = ", ".join("?" * len(DEVICE_COLUMNS))
+        self._connection.executemany(
+            f"INSERT OR REPLACE INTO device ({', '.join(DEVICE_COLUMNS)}) VALUES ({marks})",  # noqa: S608
+            as_rows(*(getattr(devices, name) for name in DEVICE_COLUMNS)),
+        )
+
+    def _add_conduct(self, conduct: ConductTable) -> None:
+        names = [column.label for column in Conduct]
+        marks = ", ".join("?" * (3 + len(names)))
+        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
+        self._connection.executemany(
+            f"INSERT INTO evidence VALUES ({marks}) ON CONFLICT DO UPDATE SET {sums}",  # noqa: S608
+            as_rows(conduct.device, conduct.profile, conduct.index, *conduct.counts.T),
+        )
+
+    def _withdraw(self, devices: Sequence[int]) -> TallyTable:
+        """Move what these devices had counted to the withdrawn columns."""
+        rows: list[tuple[int, ...]] = []
+        for device in devices:
+            rows += self._connection.execute(
+                f"""SELECT profile, bucket, idx, 0, 0, SUM(plus), SUM(minus) FROM ({REPORTS_SQL})
+                    WHERE device = :device AND verdict = :accepted GROUP BY profile, bucket, idx""",  # noqa: S608
+                {"bucket": self._bucket, "device": device, "accepted": int(Verdict.ACCEPTED)},
+            ).fetchall()
+        left = TallyTable(*columns(rows, 7))
+        add_tallies(self._connection, left)
+        add_counts(self._connection, "withdrawn", {0: int(left.withdrawn_plus.sum() + left.withdrawn_minus.sum())})
+        return left

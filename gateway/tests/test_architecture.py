@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""The invariants of ARCHITECTURE.md about who may know whom, walked over the imports of every module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import peel_gateway
+
+PACKAGE = Path(peel_gateway.__file__).parent
+
+MAY_IMPORT = {
+    "model": set(),
+    "mechanisms": {"model"},
+    "screening": {"model", "mechanisms"},
+    "estimation": {"model", "mechanisms"},
+    "storage": {"model", "settings"},
+    "engine": {"model", "mechanisms", "screening", "storage", "logs"},
+    "fleet": {"model", "files", "printing", "exits"},
+    "answers": {"model", "estimation", "storage", "fleet"},
+    "mqtt": {"model", "engine", "storage", "settings", "logs", "metrics"},
+    "web": {"answers", "storage", "settings", "logs", "metrics"},
+}
+"""Per folder: the parts of the gateway that it may import; modules that stand alone are at the top and wire the rest."""
+
+PURE = ("model", "mechanisms", "screening", "estimation")
+DOES_IO = {"os", "io", "sqlite3", "socket", "time", "pathlib", "threading", "logging", "subprocess", "paho", "psycopg"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules that a file imports, within functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules(folder: str) -> list[Path]:
+    found = sorted((PACKAGE / folder).rglob("*.py"))
+    assert found
+    return found
+
+
+def test_every_folder_has_its_rule() -> None:
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_a_folder_imports_only_what_is_below_it(folder: str) -> None:
+    for path in modules(folder):
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] == "peel_gateway":
+                assert parts[1] in MAY_IMPORT[folder] | {folder}, f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+@pytest.mark.parametrize("folder", PURE)
+def test_screening_and_estimation_do_no_io(folder: str) -> None:
+    for path in modules(folder):
+        for name in imports(path):
+            assert name.split(".")[0] not in DOES_IO, f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+def test_only_the_store_behind_the_interface_knows_its_database() -> None:
+    engines = [PACKAGE / "storage" / "sqlite"]
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if any(engine in path.parents for engine in engines):
+            continue
+        for name in imports(path):
+            assert not name.startswith("sqlite3"), f"{path.relative_to(PACKAGE)} imports {name}"
+            chooses = path.relative_to(PACKAGE).as_posix() == "storage/choice.py"
+            assert chooses or not name.startswith("peel_gateway.storage.sqlite"), f"{path} imports {name}"
