@@ -17,10 +17,10 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
+from peel_gateway.answers.views import Views
 from peel_gateway.fleet.registry import Fleet
+from peel_gateway.metrics import Metrics
 from peel_gateway.web.http import build_app
-from peel_gateway.web.metrics import Metrics
-from peel_gateway.web.views import Views
 from peel_tools.broker import free_port
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet
-from peel_gateway.service import Exit
 from peel_tools.broker import free_port
 from peel_tools.gateway_process import GatewayProcess
 

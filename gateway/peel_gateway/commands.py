@@ -15,11 +15,12 @@ from peel_gateway.answers.query import MOST_ITEMS, device_filter, estimate_query
 from peel_gateway.answers.views import QueryError, Table, Views
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.service import Exit, open_engine, run_service
+from peel_gateway.service import open_engine, run_service
 from peel_gateway.settings import Settings, SettingsError, load_settings
 from peel_gateway.settings_text import help_text, markdown_table, sample_toml
 from peel_gateway.storage.choice import open_store, store_exists

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import enum
 import signal
 import threading
 import time
@@ -16,6 +15,7 @@ from starlette.types import ASGIApp
 
 from peel_gateway.answers.views import Table, Views
 from peel_gateway.engine.engine import Engine
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
@@ -27,7 +27,7 @@ from peel_gateway.storage.choice import open_store
 from peel_gateway.storage.store import Store, StoreError
 from peel_gateway.web.http import HttpError, HttpServer, build_app
 
-__all__ = ["Exit", "Service", "open_engine", "run_service"]
+__all__ = ["Service", "open_engine", "run_service"]
 
 _DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
@@ -36,25 +36,6 @@ _TICK_SECONDS = 0.5
 VERSION = version("peel-telemetry")
 
 _log = Log("service")
-
-
-class Exit(enum.IntEnum):
-    """Exit codes of `peel gateway run`."""
-
-    STOPPED = 0
-    """Stopped on request: everything received was stored and acknowledged."""
-    USAGE = 2
-    """A setting or an argument is wrong."""
-    FLEET = 3
-    """The fleet folder is refused: key, devices or profiles."""
-    STORE = 4
-    """The database is damaged, foreign, too new, or cannot be opened."""
-    HTTP = 5
-    """The address cannot be listened on, or the token is missing."""
-    UNSTORED = 6
-    """Stopped on request while the store was failing: the broker keeps what was not acknowledged."""
-    INTERNAL = 70
-    """An error in the gateway itself; the log has the traceback."""
 
 
 def open_engine(settings: Settings, store: Store, snapshot: Snapshot) -> Engine:

@@ -70,7 +70,7 @@ def test_withdrawal_changes_the_estimate_and_says_so(lab: Any) -> None:
     (whole,) = lab.estimates()
     for figure in whole.estimates:
         assert figure.withdrawn > 0
-        assert figure.before.value > figure.published.value  # type: ignore[operator]
+        assert figure.before.value > figure.published.value
 
 
 def test_a_device_that_keeps_back_what_does_not_suit_it(make_lab: Callable[..., Any], profiles: Makers) -> None:

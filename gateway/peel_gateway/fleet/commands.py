@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.bundle import load_template, write_bundles
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.service import Exit
 
 __all__ = ["fleet"]
 
