@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from peel_hil.duts import DUTS, Dut, Endpoint, open_dut
 from peel_tools.boards.errors import MissingToolError
-from peel_tools.duts import DUTS, Dut, Endpoint, open_dut
 
 OpenDut = Callable[..., Dut]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.bench_device import measure_reports
-from peel_tools.duts import Dut, DutError
+from peel_hil.bench_device import measure_reports
+from peel_hil.duts import Dut, DutError
 
 OpenDut = Callable[..., Dut]
 Built = Callable[[Callable[[], Path]], Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools import bench_device
+from peel_hil import bench_device
 from peel_tools.boards.natmod import build_natmod
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.duts import Dut
-from peel_tools.duts.pico import PicoDut
-from peel_tools.hil.device import Device
-from peel_tools.hil.site import Site
+from peel_hil.device import Device
+from peel_hil.duts import Dut
+from peel_hil.duts.pico import PicoDut
+from peel_hil.site import Site
 
 # With such a quota a device has tokens for 7 blocks of an eighth of it and then rests for an hour: the count of its reports is known.
 QUOTAS = {"mps2": 256, "pico": 96}

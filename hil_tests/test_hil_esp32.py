@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.esp32_program import CPU, micropython_core, vector_driver
+from peel_hil.duts.base import DutError
+from peel_hil.duts.esp32 import Esp32Dut
+from peel_hil.duts.vectors import VECTORS, run_vectors
+from peel_hil.emulators.esp32 import CPU, micropython_core, vector_driver
+from peel_hil.vectors import driver_lines
 from peel_tools.boards.natmod import build_natmod
-from peel_tools.duts.base import DutError
-from peel_tools.duts.esp32 import Esp32Dut
-from peel_tools.duts.vectors import VECTORS, run_vectors
-from peel_tools.vectors import driver_lines
 
 pytestmark = pytest.mark.esp32
 

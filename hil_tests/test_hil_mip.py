@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from peel_hil.duts import Dut
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.natmod import publish
-from peel_tools.duts import Dut
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

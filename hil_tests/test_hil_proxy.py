@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.duts import Dut
-from peel_tools.hil.device import Device
-from peel_tools.hil.proxy import Proxy
-from peel_tools.hil.site import Site
-from peel_tools.hil.tampering import TRICKS, Tamperer
+from peel_hil.device import Device
+from peel_hil.duts import Dut
+from peel_hil.proxy import Proxy
+from peel_hil.site import Site
+from peel_hil.tampering import TRICKS, Tamperer
 
 QUOTA = 256
 REPORTS = 7 * (QUOTA // 8)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.duts import Dut
-from peel_tools.hil.device import Device
-from peel_tools.hil.site import Site
+from peel_hil.device import Device
+from peel_hil.duts import Dut
+from peel_hil.site import Site
 
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 QUOTA = 64

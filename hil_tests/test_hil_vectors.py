@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from peel_hil.duts import Dut
+from peel_hil.duts.vectors import CHECKS_FILE, VECTORS, device_files, kind, run_vectors
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.natmod import build_natmod
-from peel_tools.duts import Dut
-from peel_tools.duts.vectors import CHECKS_FILE, VECTORS, device_files, kind, run_vectors
 
 BINDINGS = REPOSITORY / "bindings" / "micropython"
 

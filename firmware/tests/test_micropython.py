@@ -13,9 +13,9 @@ from types import ModuleType
 
 import pytest
 from inbox import Inbox
+from peel_hil.emulators.images import board_image
 
 from host_board import bundle
-from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.broker import Broker
 
@@ -27,7 +27,7 @@ SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
 def micropython(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter; built once, then cached."""
     program = tmp_path_factory.mktemp("unix") / "micropython"
-    shutil.copy(build_firmware("unix").elf, program)
+    shutil.copy(board_image("unix").elf, program)
     program.chmod(0o755)
     return program
 

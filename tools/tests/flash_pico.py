@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from peel_tools.boards.pico_emulator import FLASH_BYTES, pico_emulator
+from peel_hil.emulators.pico import FLASH_BYTES, pico_emulator
 from peel_tools.flashing.image import RP2040_FAMILY, read_uf2
 from peel_tools.flashing.remote import Remote
 

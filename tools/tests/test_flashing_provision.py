@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 from flash_board import EmulatedBoard
 
+from peel_hil.emulators.images import board_image
 from peel_tools.boards.command import require
-from peel_tools.boards.firmware import build_firmware
 from peel_tools.flashing.commands import provision_device
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
@@ -33,7 +33,7 @@ PICO_W = Facts(
 
 def started() -> EmulatedBoard:
     require("qemu-system-arm")
-    return EmulatedBoard(build_firmware("mps2").elf)
+    return EmulatedBoard(board_image("mps2").elf)
 
 
 @pytest.fixture

@@ -15,7 +15,19 @@ from peel_tools.boards.sources import Sources, micropython_sources
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.boards.workspace import copy_products, file_map, workspace
 
-__all__ = ["BOARDS", "Firmware", "build_firmware", "core_files", "mpy_cross"]
+__all__ = [
+    "BOARDS",
+    "RP2_MANIFEST",
+    "Firmware",
+    "Job",
+    "Recipe",
+    "build_firmware",
+    "build_image",
+    "core_files",
+    "make_port",
+    "make_rp2",
+    "mpy_cross",
+]
 
 _JOBS = f"-j{min(os.cpu_count() or 1, 4)}"
 
@@ -43,8 +55,8 @@ class Firmware:
 
 
 @dataclass(frozen=True)
-class _Job:
-    """Everything that a board's recipe needs."""
+class Job:
+    """Everything that a recipe's steps need."""
 
     sources: Sources
     inputs: Path
@@ -56,7 +68,19 @@ class _Job:
         return self.inputs / "manifest.py"
 
 
-Recipe = Callable[[_Job], dict[str, Path]]
+@dataclass(frozen=True)
+class Recipe:
+    """How an image is made, and of what."""
+
+    name: str
+    make: Callable[[Job], dict[str, Path]]
+    """Runs the build and returns its products by their published names."""
+    manifest: tuple[str, ...] = ()
+    """Lines of MicroPython's manifest."""
+    application: bool = False
+    """Whether the application is frozen in; only boards that run it have room for it and the modules it needs."""
+    files: tuple[Path, ...] = ()
+    """The repository's files that it is made of, besides the core's and the application's."""
 
 
 def core_files() -> list[Path]:
@@ -79,7 +103,8 @@ def mpy_cross(sources: Sources) -> Path:
     return cached("mpy-cross", sources.identity, build) / "build" / "mpy-cross"
 
 
-def _make(job: _Job, port: str, *settings: str) -> None:
+def make_port(job: Job, port: str, *settings: str) -> None:
+    """Build a port of MicroPython's that is built with make, with the core as user module."""
     command: list[Word] = [
         "make",
         _JOBS,
@@ -96,51 +121,8 @@ def _make(job: _Job, port: str, *settings: str) -> None:
     run(command, what=f"building the {port} port")
 
 
-def _qemu_mps2(job: _Job) -> dict[str, Path]:
-    require("arm-none-eabi-gcc")
-    _make(job, "qemu", "BOARD=MPS2_AN385", f"BOARD_DIR={job.inputs / 'hil_tests/boards/mps2'}")
-    return {"firmware.elf": job.build / "firmware.elf"}
-
-
-def _qemu_m4(job: _Job) -> dict[str, Path]:
-    require("arm-none-eabi-gcc")
-    _make(job, "qemu", "BOARD=MPS2_AN386", f"BOARD_DIR={job.inputs / 'hil_tests/boards/m4'}")
-    return {"firmware.elf": job.build / "firmware.elf"}
-
-
-def _qemu_microbit(job: _Job) -> dict[str, Path]:
-    require("arm-none-eabi-gcc")
-    # The stock micro:bit build refuses native modules; these are the RP2040's own settings.
-    emitters = {"THUMB": 1, "THUMB_ARMV7M": 0, "INLINE_THUMB": 1, "INLINE_THUMB_FLOAT": 0}
-    flags = " ".join(f"-DMICROPY_EMIT_{name}={value}" for name, value in emitters.items())
-    _make(job, "qemu", "BOARD=MICROBIT", f"CFLAGS_EXTRA={flags}")
-    return {"firmware.elf": job.build / "firmware.elf"}
-
-
-def _qemu_rv32(job: _Job) -> dict[str, Path]:
-    require("riscv64-unknown-elf-gcc")
-    # rv32imac_zicsr would make Debian's GCC 12 link the 64-bit libraries.
-    _make(job, "qemu", "BOARD=VIRT_RV32", "RV32_ARCH=rv32imac -misa-spec=2.2")
-    return {"firmware.elf": job.build / "firmware.elf"}
-
-
-def _unix(job: _Job) -> dict[str, Path]:
-    require("gcc")
-    off = ("MICROPY_PY_SSL", "MICROPY_SSL_MBEDTLS", "MICROPY_PY_FFI", "MICROPY_PY_BTREE", "MICROPY_PY_BLUETOOTH")
-    # Not called micropython: a folder of object files has that name.
-    _make(job, "unix", "VARIANT=standard", "PROG=firmware.elf", *(f"{name}=0" for name in off))
-    return {"firmware.elf": job.build / "firmware.elf"}
-
-
-def _pico(job: _Job) -> dict[str, Path]:
-    return _rp2(job, "bindings/micropython/micropython.cmake")
-
-
-def _pico_rivals(job: _Job) -> dict[str, Path]:
-    return _rp2(job, "hil_tests/bench/micropython.cmake")
-
-
-def _rp2(job: _Job, modules: str) -> dict[str, Path]:
+def make_rp2(job: Job, modules: str) -> dict[str, Path]:
+    """Build the Pico's port with the user modules that a CMake file of the inputs names."""
     require("cmake", "arm-none-eabi-gcc", "g++")
     port = job.sources.path / "ports" / "rp2"
     settings = {
@@ -166,31 +148,23 @@ def _rp2(job: _Job, modules: str) -> dict[str, Path]:
     return {"firmware.elf": job.build / "firmware.elf", "firmware.bin": binary, "firmware.uf2": uf2}
 
 
+RP2_MANIFEST = ('freeze("$(PORT_DIR)/modules")', 'include("$(MPY_DIR)/extmod/asyncio")')
+"""What the Pico's port freezes by itself."""
+
 BOARDS: Mapping[str, Recipe] = {
-    "mps2": _qemu_mps2,
-    "m4": _qemu_m4,
-    "microbit": _qemu_microbit,
-    "rv32": _qemu_rv32,
-    "pico": _pico,
-    "unix": _unix,
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            "pico",
+            lambda job: make_rp2(job, "bindings/micropython/micropython.cmake"),
+            manifest=RP2_MANIFEST,
+            application=True,
+        ),
+    )
 }
-
-# Images that are no board's firmware: for the benchmark.
-_RECIPES: Mapping[str, Recipe] = {**BOARDS, "pico-rivals": _pico_rivals}
-
-# Only boards that run the application carry it; on the others the space would be wasted and some modules are missing.
-_WITH_APPLICATION = ("mps2", "pico", "unix")
+"""Images for boards that one can buy."""
 
 _FOR_TYPE_CHECKERS = ("interfaces.py",)
-
-
-def _manifest(board: str) -> str:
-    lines = []
-    if board.startswith("pico"):
-        lines += ['freeze("$(PORT_DIR)/modules")', 'include("$(MPY_DIR)/extmod/asyncio")']
-    if board in _WITH_APPLICATION:
-        lines += ['freeze("frozen")']
-    return "\n".join(lines) + "\n"
 
 
 def _frozen_files() -> dict[str, Path]:
@@ -203,28 +177,31 @@ def _frozen_files() -> dict[str, Path]:
     return files
 
 
-def _inputs(board: str) -> dict[str, Path | str]:
-    inputs: dict[str, Path | str] = dict(file_map(core_files()))
-    inputs |= file_map(repository_files("hil_tests/boards", suffixes=(".c", ".h", ".mk", ".ld")))
-    if board == "pico-rivals":
-        inputs |= file_map(repository_files("hil_tests/bench", suffixes=(".c", ".cmake")))
-    inputs["manifest.py"] = _manifest(board)
-    if board in _WITH_APPLICATION:
+def _inputs(recipe: Recipe) -> dict[str, Path | str]:
+    inputs: dict[str, Path | str] = dict(file_map([*core_files(), *recipe.files]))
+    lines = [*recipe.manifest, *(['freeze("frozen")'] if recipe.application else [])]
+    inputs["manifest.py"] = "\n".join(lines) + "\n"
+    if recipe.application:
         inputs |= _frozen_files()
     return inputs
 
 
-def build_firmware(board: str) -> Firmware:
-    """Build the image of a board, or find it in the cache."""
+def build_image(recipe: Recipe) -> Firmware:
+    """Build an image by its recipe, or find it in the cache."""
     sources = micropython_sources()
-    inputs = _inputs(board)
+    inputs = _inputs(recipe)
     key = digest(
         [sources.identity, Path(__file__), *(part for name in sorted(inputs) for part in (name, inputs[name]))]
     )
 
     def build(folder: Path) -> None:
-        with workspace(board, sources.identity, inputs) as work:
-            job = _Job(sources, work / "inputs", work / "build", mpy_cross(sources))
-            copy_products(_RECIPES[board](job), folder)
+        with workspace(recipe.name, sources.identity, inputs) as work:
+            job = Job(sources, work / "inputs", work / "build", mpy_cross(sources))
+            copy_products(recipe.make(job), folder)
 
-    return Firmware(board, cached(f"firmware-{board}", key, build))
+    return Firmware(recipe.name, cached(f"firmware-{recipe.name}", key, build))
+
+
+def build_firmware(board: str) -> Firmware:
+    """Build the image of a board that one can buy, or find it in the cache."""
+    return build_image(BOARDS[board])

@@ -9,6 +9,11 @@ from typing import Any
 
 import click
 
+_NEEDS_CHECKOUT = (
+    "the emulated board is not part of the installed package. Clone the project's repository, run "
+    "`scripts/setup base test firmware` in it, then `.venv/bin/peel bench device`."
+)
+
 
 @click.group()
 def bench() -> None:
@@ -34,8 +39,14 @@ def core(k: int, as_json: bool) -> None:
 @bench.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
 def device(as_json: bool) -> None:
-    """Cycles per report on an emulated RP2040, beside what AES and SHA-256 cost on it."""
-    _print(import_module("peel_tools.bench_device").measure(), as_json)
+    """Cycles per report on an emulated RP2040, beside what AES and SHA-256 cost on it. Needs a checkout."""
+    try:
+        benchmark = import_module("peel_hil.bench_device")
+    except ModuleNotFoundError as error:
+        if error.name != "peel_hil":
+            raise
+        raise click.ClickException(_NEEDS_CHECKOUT) from None
+    _print(benchmark.measure(), as_json)
 
 
 @bench.command()

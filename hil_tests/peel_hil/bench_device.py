@@ -16,10 +16,10 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from peel_hil.duts.pico import PicoDut
+from peel_hil.emulators.images import board_image
 from peel_tools.boards.errors import BuildError
-from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.natmod import build_natmod
-from peel_tools.duts.pico import PicoDut
 
 __all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals"]
 
@@ -89,7 +89,7 @@ def _summary(calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 def measure_reports(folder: Path) -> dict[str, Any]:
     """Cycles and stack of peel_encode for each size, without and with the row cache. `cycles` is the dearest of the reports."""
-    functions = _addresses(build_firmware("pico").elf, ["peel_encode"])
+    functions = _addresses(board_image("pico").elf, ["peel_encode"])
     result: dict[str, Any] = {}
     with PicoDut(folder, functions=functions) as dut:
         dut.start()
@@ -107,7 +107,7 @@ def measure_reports(folder: Path) -> dict[str, Any]:
 
 def measure_rivals(folder: Path, own_cycles: int) -> dict[str, Any]:
     """Cycles of other primitives on the same core, and how many times a whole report of ours that is."""
-    functions = _addresses(build_firmware("pico-rivals").elf, [name for names in _RIVALS.values() for name in names])
+    functions = _addresses(board_image("pico-rivals").elf, [name for names in _RIVALS.values() for name in names])
     with PicoDut(folder, functions=functions, image="pico-rivals") as dut:
         dut.start()
         status = dut.exec(_RIVALS_CODE, timeout=300).strip()

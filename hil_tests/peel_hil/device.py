@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from peel_hil.duts import Dut, DutError
+from peel_hil.duts.console import ConsoleTimeoutError
 from peel_tools.boards.cache import REPOSITORY
-from peel_tools.duts import Dut, DutError
-from peel_tools.duts.console import ConsoleTimeoutError
 
 __all__ = ["BOARD_FILES", "Device", "Flash"]
 

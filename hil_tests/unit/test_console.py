@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from peel_tools.duts.console import Console, ConsoleError, ConsoleTimeoutError
+from peel_hil.duts.console import Console, ConsoleError, ConsoleTimeoutError
 
 
 @pytest.fixture

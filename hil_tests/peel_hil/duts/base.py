@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from peel_tools.duts.console import Console
+from peel_hil.duts.console import Console
 
 __all__ = ["DEVICE_CODE", "Dut", "DutError", "Endpoint"]
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from peel_tools.duts import Endpoint
-from peel_tools.hil.mqtt_packets import PUBACK, Publish, Splitter, acknowledged, kind
+from peel_hil.duts import Endpoint
+from peel_hil.mqtt_packets import PUBACK, Publish, Splitter, acknowledged, kind
 
 __all__ = ["Line", "LineCutError", "Meddler", "Proxy"]
 

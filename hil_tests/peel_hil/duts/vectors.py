@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from peel_hil.duts.base import DEVICE_CODE, Dut
 from peel_tools.boards.cache import REPOSITORY
-from peel_tools.duts.base import DEVICE_CODE, Dut
 
 __all__ = ["CHECKS_FILE", "VECTORS", "device_cases", "device_files", "kind", "run_vectors"]
 

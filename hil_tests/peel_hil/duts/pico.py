@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from peel_hil.duts.base import Dut, Endpoint
+from peel_hil.emulators.images import board_image
+from peel_hil.emulators.pico import flash_image, pico_emulator
 from peel_tools.boards.command import require
-from peel_tools.boards.firmware import build_firmware
-from peel_tools.boards.pico_emulator import flash_image, pico_emulator
-from peel_tools.duts.base import Dut, Endpoint
 
 __all__ = ["PicoDut"]
 
@@ -47,7 +47,7 @@ class PicoDut(Dut):
         require("node")
         emulator = pico_emulator()
         if not self.flash.exists():
-            self.flash.write_bytes(flash_image(build_firmware(self._image)))
+            self.flash.write_bytes(flash_image(board_image(self._image)))
         settings: dict[str, Any] = {"rom": str(emulator.rom), "flash": str(self.flash)}
         if self.link:
             settings["link"] = list(self.link)

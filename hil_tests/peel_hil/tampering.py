@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from peel_tools.hil.mqtt_packets import Publish
-from peel_tools.hil.proxy import Line
+from peel_hil.mqtt_packets import Publish
+from peel_hil.proxy import Line
 
 __all__ = ["TRICKS", "Tamperer"]
 

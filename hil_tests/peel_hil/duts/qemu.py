@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from peel_hil.duts.base import DEVICE_CODE, Dut
+from peel_hil.emulators.images import board_image
 from peel_tools.boards.command import require
-from peel_tools.boards.firmware import build_firmware
-from peel_tools.duts.base import DEVICE_CODE, Dut
 
 __all__ = ["M4Dut", "MicrobitDut", "Mps2Dut", "Rv32Dut"]
 
@@ -21,7 +21,7 @@ class _QemuDut(Dut):
     def command(self) -> list[str]:
         program = f"qemu-system-{self.system}"
         require(program)
-        image = build_firmware(self.name).elf
+        image = board_image(self.name).elf
         common = [
             program,
             "-machine",

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from peel_hil.duts.vectors import CHECKS_FILE, device_cases, device_files, kind
 from peel_tools.boards.cache import REPOSITORY
-from peel_tools.duts.vectors import CHECKS_FILE, device_cases, device_files, kind
 
 BINDINGS = REPOSITORY / "bindings" / "micropython"
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from peel_hil.duts.base import Dut
+from peel_hil.emulators.esp32 import CPU, micropython_core
 from peel_tools.boards.command import require
-from peel_tools.boards.esp32_program import CPU, micropython_core
-from peel_tools.duts.base import Dut
 
 __all__ = ["Esp32Dut"]
 

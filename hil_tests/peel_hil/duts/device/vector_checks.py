@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The specification's vectors against a core, in the part of Python that every board has.
 
-`failures(core, name, cases)` runs cases of spec/vectors/<name>.json, as peel_tools.duts.vectors prepares them for a device.
+`failures(core, name, cases)` runs cases of spec/vectors/<name>.json, as peel_hil.duts.vectors prepares them for a device.
 """
 
 from array import array

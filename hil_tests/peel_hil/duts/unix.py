@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from peel_tools.boards.firmware import build_firmware
-from peel_tools.duts.base import DEVICE_CODE, Dut
+from peel_hil.duts.base import DEVICE_CODE, Dut
+from peel_hil.emulators.images import board_image
 
 __all__ = ["UnixDut"]
 
@@ -16,7 +16,7 @@ class UnixDut(Dut):
     native_architectures = ("x64",)
 
     def command(self) -> list[str]:
-        return [str(build_firmware(self.name).elf), str(DEVICE_CODE / "raw_repl.py")]
+        return [str(board_image(self.name).elf), str(DEVICE_CODE / "raw_repl.py")]
 
     def boot(self) -> None:
         self.console.enter_raw(self.boot_timeout)

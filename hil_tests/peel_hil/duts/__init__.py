@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from peel_tools.duts.base import Dut, DutError, Endpoint
-from peel_tools.duts.pico import PicoDut
-from peel_tools.duts.qemu import M4Dut, MicrobitDut, Mps2Dut, Rv32Dut
-from peel_tools.duts.unix import UnixDut
+from peel_hil.duts.base import Dut, DutError, Endpoint
+from peel_hil.duts.pico import PicoDut
+from peel_hil.duts.qemu import M4Dut, MicrobitDut, Mps2Dut, Rv32Dut
+from peel_hil.duts.unix import UnixDut
 
 __all__ = ["DUTS", "Dut", "DutError", "Endpoint", "open_dut"]
 

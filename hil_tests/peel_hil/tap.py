@@ -10,7 +10,7 @@ from typing import Any, Self
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_tools.duts import Endpoint
+from peel_hil.duts import Endpoint
 
 __all__ = ["Tap"]
 

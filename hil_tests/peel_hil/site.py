@@ -16,8 +16,8 @@ from peel_core import Profile
 from peel_gateway.fleet.bundle import make_bundles
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.verdict import Verdict
+from peel_hil.duts import Endpoint
 from peel_tools.broker import Broker
-from peel_tools.duts import Endpoint
 from peel_tools.gateway_process import GatewayProcess
 
 __all__ = ["Exposed", "Site"]

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""What is installed at users' stays apart from what only developers run."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = [path for folder in ("bindings/host", "gateway", "tools") for path in (ROOT / folder).glob("peel_*/**/*.py")]
+DEVELOPERS = {"peel_hil", "hil_tests", "pytest", "hypothesis", "reference"}
+
+# `peel bench device` where only the published package is installed.
+AT_A_USERS = """
+import sys
+class NotInstalled:
+    def find_spec(name, *_):
+        if name == "peel_hil":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NotInstalled)
+from peel_tools.cli import main
+main(["bench", "device"])
+"""
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The top-level names that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in SHIPPED} == {"bindings", "gateway", "tools"}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_shipped_module_knows_nothing_of_the_tests(path: Path) -> None:
+    assert not DEVELOPERS & set(imports(path))
+    assert "hil_tests" not in path.read_text(encoding="utf-8")
+
+
+def test_only_one_command_asks_for_the_developers_package_and_by_name() -> None:
+    naming = {path.relative_to(ROOT / "tools").as_posix() for path in SHIPPED if "peel_hil" in path.read_text()}
+    assert naming == {"peel_tools/commands/bench.py"}
+
+
+def test_without_the_developers_package_the_command_says_what_it_needs() -> None:
+    done = subprocess.run([sys.executable, "-c", AT_A_USERS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "is not part of the installed package. Clone the project's repository" in done.stderr
+    assert "scripts/setup base test firmware" in done.stderr
