@@ -39,6 +39,7 @@ PLACES = {
     "gateway/tests/test_end_to_end.py": "storm",
     "gateway/tests/test_resilience_storm.py": "storm",
     "hil_tests": "board",
+    "hil_tests/unit": "quick",
     "tools/tests/test_bench_gateway.py": "slow",
     "tools/tests/test_boards_commands.py": "board",
     "tools/tests/test_boards_natmod.py": "board",

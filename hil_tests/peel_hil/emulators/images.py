@@ -58,8 +58,8 @@ def _pico_rivals(job: Job) -> dict[str, Path]:
 
 
 _RECIPES = (
-    Recipe("mps2", _mps2, application=True, files=_board_files("boards/mps2")),
-    Recipe("m4", _m4, files=_board_files("boards/m4")),
+    Recipe("mps2", _mps2, application=True, files=_board_files("boards")),
+    Recipe("m4", _m4, files=_board_files("boards")),
     Recipe("microbit", _microbit, files=(Path(__file__),)),
     Recipe("rv32", _rv32, files=(Path(__file__),)),
     Recipe("unix", _unix, application=True, files=(Path(__file__),)),
