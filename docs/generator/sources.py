@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from docs.generator.blocks import Source
 from docs.generator.command_text import command_reference, command_table
+from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.simulation_text import attack_table
 from peel_gateway.settings_text import markdown_table
@@ -17,5 +18,6 @@ SOURCES: dict[str, Source] = {
     "commands-of": command_table,
     "endpoints": endpoint_table,
     "metrics": metric_table,
+    "projection": projection_table,
     "settings": markdown_table,
 }

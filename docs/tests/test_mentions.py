@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""What documents, templates and workflows mention exists: paths, make targets, `peel` commands with their options."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from peel_tools.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = "bindings|c_core|docs|firmware|gateway|hil_tests|scripts|spec|tools"
+PATH = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./*-]*[\w*/])")
+MADE_ELSEWHERE = re.compile(r"^(gateway/status|firmware/(peel_device|boards)$)")
+COMMAND = re.compile(r"(?:(?<![\w/-])|\.venv/bin/)peel ((?:[a-z]+ ?)+[^`\n|]*)")
+MAKE = re.compile(r"`make (\w+)`|^make (\w+)", flags=re.M)
+
+
+def texts() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md", "*.yml", "*.yaml"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [ROOT / name for name in listed.splitlines()]
+
+
+def by_name(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+def code(text: str) -> Iterator[str]:
+    """What stands in backticks, in fenced or in indented blocks: there a `peel` is the command."""
+    yield from re.findall(r"^```\w*\n(.*?)^```", text, flags=re.M | re.S)
+    yield from re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
+    yield from re.findall(r"^(?: {4,}|.*run: )(?!\|)(.*)$", text, flags=re.M)
+
+
+def resolved(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that these words lead to, and the words that are left."""
+    command: click.Command = main
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(click.Context(command), words[0])
+        if found is None:
+            break
+        command, words = found, words[1:]
+    return command, words
+
+
+@pytest.mark.parametrize("document", texts(), ids=by_name)
+def test_paths_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    near = [ROOT, document.parent]
+    for path in PATH.findall(text):
+        if MADE_ELSEWHERE.match(path):
+            continue
+        assert any(list(base.glob(path)) for base in near), f"{by_name(document)} mentions {path}"
+
+
+@pytest.mark.parametrize("document", texts(), ids=by_name)
+def test_make_targets_exist(document: Path) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    for found in MAKE.findall(document.read_text(encoding="utf-8")):
+        assert set(found) & targets, f"{by_name(document)} mentions make {''.join(found)}"
+
+
+@pytest.mark.parametrize("document", texts(), ids=by_name)
+def test_peel_commands_and_options_exist(document: Path) -> None:
+    for line in COMMAND.findall("\n".join(code(document.read_text(encoding="utf-8")))):
+        words = re.split(r"[;#>]| {2,}", line)[0].split()
+        command, rest = resolved(words)
+        assert command is not main, f"{by_name(document)} mentions: peel {line}"
+        if isinstance(command, click.Group):
+            assert not rest or rest[0].startswith("-"), f"{by_name(document)} mentions: peel {line}"
+        known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help", "-h"}
+        for option in re.findall(r"(?<!\S)(--?[a-z][\w-]*)", " ".join(rest)):
+            assert option in known, f"{by_name(document)} mentions: peel {line}: no option {option}"
