@@ -164,8 +164,8 @@ int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const 
   return PEEL_OK;
 }
 
-void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices, const uint8_t *index_keys,
-                      const uint64_t *numbers, size_t count) {
+void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
+                      const uint8_t *index_keys, const uint64_t *numbers, size_t count) {
   for (size_t i = 0; i < count; i++) {
     uint8_t header[PEEL_HEADER_BYTES] = {0};
     peel_header fields = {0, mechanism, profile, devices[i], numbers[i]};

@@ -58,8 +58,8 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
 int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count);
 
 /* What the numbers of count reports assign, below limit; devices, keys and numbers one per report. */
-void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices, const uint8_t *index_keys,
-                      const uint64_t *numbers, size_t count);
+void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
+                      const uint8_t *index_keys, const uint64_t *numbers, size_t count);
 
 /* Seal and index keys of count devices (SPEC section 3). fleet_len is at most 255. */
 void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, const uint8_t master[32], const uint8_t *fleet, size_t fleet_len,
