@@ -8,6 +8,7 @@ from docs.generator.command_text import command_reference, command_table
 from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.simulation_text import attack_table
+from docs.generator.verdict_text import verdict_table
 from peel_gateway.settings_text import markdown_table
 
 __all__ = ["SOURCES"]
@@ -20,4 +21,5 @@ SOURCES: dict[str, Source] = {
     "metrics": metric_table,
     "projection": projection_table,
     "settings": markdown_table,
+    "verdicts": verdict_table,
 }

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""The gateway's table of verdicts, in the order of the layers."""
+
+from __future__ import annotations
+
+from peel_gateway.model.verdict import LAYERS, Blame, Verdict
+
+__all__ = ["verdict_table"]
+
+_BLAMED = {Blame.NOBODY: "", Blame.NETWORK: "nobody", Blame.DEVICE: "the device", Blame.EARLIER: "the device, earlier"}
+
+
+def verdict_table() -> str:
+    """One line per verdict: who gives it, what it means, whether the report is in the log, whom it blames."""
+    lines = ["| layer | verdict | meaning | in the log | blames |", "|---|---|---|---|---|"]
+    for layer in (*LAYERS, None):
+        for verdict in Verdict:
+            if verdict.layer is layer:
+                name = layer.label if layer else "none"
+                logged = "yes" if verdict.logged else "no"
+                cells = (name, f"`{verdict.label}`", verdict.sentence, logged, _BLAMED[verdict.blame])
+                lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

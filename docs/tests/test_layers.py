@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""The layers are the same, and as many, in the gateway's table, the README and the threat model."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from peel_gateway.model.verdict import LAYERS
+from peel_tools.simulation.attackers import ATTACKS
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def test_the_readme_counts_them() -> None:
+    (number,) = re.findall(r"in (\w+) layers", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert number == NUMBERS[len(LAYERS)]
+
+
+def test_the_threat_model_lists_them_in_order() -> None:
+    text = (ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8")
+    table = text.split("| layer | exposes | how |\n|---|---|---|\n")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+    assert [row[:2] for row in rows] == [[layer.label, layer.value] for layer in LAYERS]
+    assert all(how for _, _, how in rows)
+
+
+def test_each_layer_has_an_attacker_that_it_must_expose() -> None:
+    """Withdrawal exposes nobody by itself: it follows from the others."""
+    exposing = {layer.label for layer in LAYERS} - {"withdrawal"}
+    assert {attack.layer for attack in ATTACKS.values()} - {""} == exposing
