@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Builds the fuzz targets and runs each from the vectors as seed corpus: ``python c_core/tests/fuzz.py --seconds 600``."""
+"""Builds the fuzz targets and runs each from the vectors as seed corpus: ``python c_core/tests/fuzz.py --seconds 600``.
+
+With ``--runs`` and ``--seed`` a run is the same on every machine.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +48,25 @@ def write_corpus(name: str, folder: Path) -> Path:
     return folder
 
 
-def run(name: str, work: Path, seconds: int) -> int:
-    """Fuzz one target for a bounded time; the exit code is the fuzzer's."""
+def run(name: str, work: Path, *, seconds: int, runs: int, seed: int) -> int:
+    """Fuzz one target for a bounded time or number of inputs; the exit code is the fuzzer's."""
     corpus = write_corpus(name, work / f"{name}_corpus")
-    limits = [f"-max_total_time={seconds}", "-max_len=600", "-timeout=5", "-rss_limit_mb=1024"]
+    limits = [f"-max_total_time={seconds}", f"-runs={runs}", "-max_len=600", "-timeout=60", "-rss_limit_mb=1024"]
     target = build(name, work / name)
-    command = [str(target), str(corpus), *limits, f"-artifact_prefix={work}/{name}_", "-print_final_stats=1"]
-    return subprocess.run(command, timeout=seconds + 60).returncode
+    outputs = [f"-artifact_prefix={work}/{name}_", "-print_final_stats=1"]
+    return subprocess.run([str(target), str(corpus), f"-seed={seed}", *limits, *outputs]).returncode
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=600, help="for each target")
+    parser.add_argument("--seconds", type=int, default=600, help="for each target, at most (0: no limit)")
+    parser.add_argument("--runs", type=int, default=-1, help="inputs for each target, at most (-1: no limit)")
+    parser.add_argument("--seed", type=int, default=0, help="of the fuzzer's choices (0: another one each time)")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "fuzz", help="corpus and crashes are kept here")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    return max(run(name, arguments.work, arguments.seconds) for name in TARGETS)
+    limits = {"seconds": arguments.seconds, "runs": arguments.runs, "seed": arguments.seed}
+    return max(run(name, arguments.work, **limits) for name in TARGETS)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,14 @@ from peel_tools.boards.command import require
 FUZZ = Path(__file__).with_name("fuzz.py")
 
 
-def test_fuzz_briefly(tmp_path: Path) -> None:
+RUNS = 200_000
+
+
+def test_fuzz_briefly(tmp_path: Path, seed: int) -> None:
     require("clang-22")
+    limits = ["--seconds", "0", "--runs", str(RUNS), "--seed", str(max(1, seed))]
     run = subprocess.run(
-        [sys.executable, str(FUZZ), "--seconds", "8", "--work", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
+        [sys.executable, str(FUZZ), *limits, "--work", str(tmp_path)], capture_output=True, text=True, timeout=500
     )
     assert run.returncode == 0, run.stderr[-3000:]
-    assert run.stderr.count("stat::number_of_executed_units") == 2
+    assert re.findall(r"stat::number_of_executed_units: *(\d+)", run.stderr) == [str(RUNS)] * 2

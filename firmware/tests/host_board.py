@@ -12,7 +12,8 @@ from peel_device import tcp
 from peel_device.clock import TickClock
 from peel_device.config import Config, Mqtt, Wifi
 from peel_device.errors import BoardError
-from peel_device.interfaces import Bus, Source, Wire
+from peel_device.interfaces import Bus, Clock, Source, Wire
+from power_cut import ManualClock
 
 BUNDLE: dict[str, Any] = {
     "peel": 1,
@@ -84,7 +85,7 @@ class HostBoard:
     name = "host"
 
     def __init__(self) -> None:
-        self.clock = TickClock(lambda: time.monotonic_ns() // 1_000_000, lambda end, start: end - start, 1)
+        self.clock: Clock = TickClock(lambda: time.monotonic_ns() // 1_000_000, lambda end, start: end - start, 1)
         self.slept: list[tuple[str, int]] = []
         self.fed = 0
 
@@ -136,3 +137,15 @@ class HostBoard:
 
     def i2c(self, bus: int, sda: int, scl: int) -> Bus:
         raise BoardError("sensors: this board has no i2c")
+
+
+class PacedBoard(HostBoard):
+    """The host with a clock that counts the board's own pauses: nothing is late because this computer is busy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = self.paces = ManualClock()
+
+    def pause(self, milliseconds: int) -> None:
+        super().pause(milliseconds)
+        self.paces.at += milliseconds

@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
 
 import pytest
 from inbox import Inbox
 
-from host_board import HostBoard, config
+from host_board import HostBoard, PacedBoard, config
 from peel_device import link as link_module
 from peel_device.config import Mqtt, Wifi
 from peel_device.interfaces import Wire
 from peel_device.link import Backoff, Link
 from peel_device.mqtt import PACKET_IDS
 from peel_device.outbox import Outbox
+from peel_device.tcp import SocketWire
 from peel_tools.broker import Broker, free_port
 from power_cut import MemoryFiles
 
@@ -116,10 +118,9 @@ class UnreadableFiles(MemoryFiles):
 def test_a_broker_that_never_acknowledges_costs_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_module, "TIMEOUT_MS", 200)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        outbox = filled(1)
-        started = time.monotonic()
-        assert make_link(silent.getsockname()[1]).drain(outbox, BIRTH) == 0
-        assert time.monotonic() - started < 3
+        outbox, board = filled(1), PacedBoard()
+        assert make_link(silent.getsockname()[1], board).drain(outbox, BIRTH) == 0
+        assert board.paces.at == 200
         assert len(outbox) == 1
 
 
@@ -175,21 +176,36 @@ def test_packet_ids_start_over_before_they_run_out(broker: Broker, inbox: Inbox)
 
 
 def test_an_idle_session_is_kept_alive_and_a_dead_one_noticed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "KEEPALIVE_S", 1)
-    link = make_link(broker.port)
+    board = PacedBoard()
+    link = make_link(broker.port, board)
     link.drain(filled(1), BIRTH)
-    deadline = time.monotonic() + 2.5
-    while time.monotonic() < deadline:
-        link.tend()
-        time.sleep(0.02)
-    assert link.up
     assert link._client is not None
+    assert link._transport is not None
+    ping, wire = link._client.ping, link._transport._wire
+    assert isinstance(wire, SocketWire)
+    pings = 0
+
+    def ping_and_wait() -> None:
+        nonlocal pings
+        pings += 1
+        ping()
+        link._transport._flush()  # type: ignore[union-attr]
+        assert select.select([wire._sock], [], [], 10)[0], "no answer"
+
+    monkeypatch.setattr(link._client, "ping", ping_and_wait)
+    idle(link, board, 5 * link_module.KEEPALIVE_S)
+    assert link.up
+    assert pings == 9, "every 31 seconds"
     monkeypatch.setattr(link._client, "ping", lambda: None)
-    deadline = time.monotonic() + 5
-    while link.up and time.monotonic() < deadline:
-        link.tend()
-        time.sleep(0.02)
+    idle(link, board, link_module.KEEPALIVE_S + 1)
     assert not link.up
+
+
+def idle(link: Link, board: PacedBoard, seconds: int) -> None:
+    """So long by the device's clock, and no time at all by the broker's."""
+    for _ in range(seconds):
+        board.paces.at += 1000
+        link.tend()
 
 
 def test_back_off_doubles_up_to_its_ceiling_with_jitter() -> None:

@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import random
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
-from inbox import Inbox
+from inbox import FRAME_BYTES, Inbox
 from peel_hil.emulators.images import board_image
 
 from host_board import bundle
 from peel_tools.boards.umqtt import umqtt_folder
-from peel_tools.broker import Broker
+from peel_tools.broker import Broker, free_port
 
 TESTS = Path(__file__).parent
+STORED_BYTES = FRAME_BYTES + 4  # with its checksum
 SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
 
 
@@ -42,47 +45,66 @@ def test_the_same_checks_pass_there(micropython: Path) -> None:
     assert answer.stdout.count("ok ") == 6
 
 
-def start_device(micropython: Path, folder: Path, port: int) -> subprocess.Popen[str]:
-    made = bundle(mqtt__port=port, interval_s=0.005)
-    (folder / "peel.json").write_text(json.dumps(made))
-    line = command(micropython, "unix_device.py", folder / "peel.json", folder / "state")
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+class MortalDevice:
+    """A device on the unix port that is started and killed again and again, and what it has sent."""
+
+    def __init__(self, micropython: Path, folder: Path, inbox: Inbox) -> None:
+        self._bundle = folder / "peel.json"
+        self._command = command(micropython, "unix_device.py", self._bundle, folder / "state")
+        self._outbox = folder / "state" / "lab-0000002a" / "outbox"
+        self._inbox = inbox
+        self.frames: dict[int, set[bytes]] = {}
+        """What has arrived, by number."""
+        self.stored: set[int] = set()
+        """Numbers of all frames that were on flash when the plug was pulled."""
+
+    @contextlib.contextmanager
+    def alive(self, port: int) -> Iterator[None]:
+        """Running, with a broker at this port; at the end the plug is pulled."""
+        self._bundle.write_text(json.dumps(bundle(mqtt__port=port, interval_s=0.005)))
+        process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            yield
+        finally:
+            process.kill()
+            output = process.communicate(timeout=10)[0]
+        assert "Traceback" not in output, output
+        self.stored |= self.outbox()
+
+    def receive(self, count: int) -> None:
+        """Take so many frames from the broker."""
+        for frame in self._inbox.frames(count, timeout=60):
+            self.frames.setdefault(int.from_bytes(frame[10:16], "little"), set()).add(frame)
+
+    def outbox(self) -> set[int]:
+        """Numbers of the whole frames on flash: those have a name of twelve digits, and one that a cut tore is shorter."""
+        found = self._outbox.iterdir() if self._outbox.is_dir() else ()
+        return {int(path.name, 16) for path in found if len(path.name) == 12 and path.stat().st_size == STORED_BYTES}
+
+    def fill(self, frames: int) -> None:
+        """Wait until so many more are on flash."""
+        wanted, deadline = len(self.outbox()) + frames, time.monotonic() + 60
+        while len(self.outbox()) < wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
 
 
 def test_killed_at_any_moment_it_reuses_no_number_and_loses_no_stored_frame(
-    micropython: Path, broker: Broker, inbox: Inbox, core: ModuleType, tmp_path: Path
+    micropython: Path, broker: Broker, inbox: Inbox, core: ModuleType, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """Kill the device 30 times. Every frame opens; a number never comes with two different frames; numbers only rise."""
-    generator = random.Random(4)  # noqa: S311
-    seen: dict[int, bytes] = {}
-    ledger = tmp_path / "state" / "lab-0000002a"
-    for _ in range(30):
-        device = start_device(micropython, tmp_path, broker.port)
-        time.sleep(0.05 + generator.random() * 0.25)
-        device.kill()
-        output = device.communicate(timeout=10)[0]
-        assert "Traceback" not in output, output
-    survivor = start_device(micropython, tmp_path, broker.port)
-    time.sleep(1)
-    survivor.kill()
-    survivor.communicate(timeout=10)
-    collect(inbox, core, seen)
-    assert len(seen) > 300
-    assert not [
-        path for path in (ledger / "outbox").iterdir() if len(path.name) == 12 and int(path.name, 16) < max(seen)
-    ]
-
-
-def collect(inbox: Inbox, core: ModuleType, seen: dict[int, bytes]) -> None:
-    """Take all frames that have arrived. A repeated number must come with the very same bytes."""
-    quiet = False
-    while not quiet:
-        try:
-            frames = inbox.frames(1, timeout=1)
-        except Exception:
-            quiet = True
-            continue
-        for frame in frames:
-            core.frame_open(SEAL_KEY, 48, frame)
-            number = int.from_bytes(frame[10:16], "little")
-            assert seen.setdefault(number, frame) == frame
+    """Kill it 30 times: while it starts, while frames pile up, while it sends. What was on flash arrives, each number with one frame."""
+    device = MortalDevice(micropython, tmp_path, inbox)
+    for _ in range(10):
+        with device.alive(broker.port):
+            time.sleep(rng.uniform(0.0, 0.2))
+        with device.alive(free_port()):
+            device.fill(int(rng.integers(1, 15)))
+        with device.alive(broker.port):
+            device.receive(int(rng.integers(1, 40)))
+    with device.alive(broker.port):
+        while not device.stored <= set(device.frames):
+            device.receive(1)
+    assert len(device.stored) >= 10
+    assert all(len(frames) == 1 for frames in device.frames.values())
+    for frames in device.frames.values():
+        core.frame_open(SEAL_KEY, 48, *frames)

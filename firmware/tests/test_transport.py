@@ -7,9 +7,8 @@ import errno
 
 import pytest
 
-from host_board import HostBoard
+from host_board import PacedBoard
 from peel_device.transport import READ_MAX, Transport
-from power_cut import ManualClock
 
 
 class ScriptedWire:
@@ -38,19 +37,8 @@ class ScriptedWire:
         pass
 
 
-class PausingBoard(HostBoard):
-    """Time passes only while pausing."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__()
-        self.clock = clock  # type: ignore[assignment]
-
-    def pause(self, milliseconds: int) -> None:
-        self.clock.at += milliseconds  # type: ignore[attr-defined]
-
-
-def transport(wire: ScriptedWire, timeout_ms: int = 1000) -> tuple[Transport, PausingBoard]:
-    board = PausingBoard(ManualClock())
+def transport(wire: ScriptedWire, timeout_ms: int = 1000) -> tuple[Transport, PacedBoard]:
+    board = PacedBoard()
     return Transport(wire, board, board.clock, timeout_ms), board
 
 

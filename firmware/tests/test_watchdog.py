@@ -25,7 +25,10 @@ from peel_device.outbox import Outbox
 from peel_tools.broker import Broker
 from power_cut import MemoryFiles
 
-GAP_S = 0.35
+GAP_S = 1.5
+"""Between two meals. The firmware means to feed ten times a second; the rest is for a computer that has other things to do as well."""
+LONG_S = 3.0
+"""What each peer here takes its time for: whoever waits for it in one go is found out."""
 
 
 class HungryBoard(HostBoard):
@@ -76,16 +79,16 @@ def test_a_peer_that_never_shakes_hands(
     certificates: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(link_module, "TIMEOUT_MS", 1500)
+    monkeypatch.setattr(link_module, "TIMEOUT_MS", int(1000 * LONG_S))
     started = time.monotonic()
     sent, board = drain(silent, certificates / "ca.der")
     assert sent == 0
-    assert 1.4 < time.monotonic() - started < 4
+    assert time.monotonic() - started >= LONG_S
     assert board.longest < GAP_S
 
 
 def test_a_peer_that_never_takes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp, "CONNECT_MS", 1200)
+    monkeypatch.setattr(tcp, "CONNECT_MS", int(1000 * LONG_S))
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         waiting = [socket.socket() for _ in range(4)]
         for client in waiting:  # fill the backlog: the next one hears nothing
@@ -96,7 +99,7 @@ def test_a_peer_that_never_takes_the_connection(monkeypatch: pytest.MonkeyPatch)
         for client in waiting:
             client.close()
     assert sent == 0
-    assert 1.1 < time.monotonic() - started < 3
+    assert time.monotonic() - started >= LONG_S
     assert board.longest < GAP_S
 
 
@@ -108,12 +111,12 @@ def test_a_slow_handshake_gets_through_and_is_fed(
         started = time.monotonic()
         sent, board = drain(port, certificates / "ca.der")
     assert sent == 1
-    assert time.monotonic() - started > 1, "the proxy was slow indeed"
+    assert time.monotonic() - started >= LONG_S, "the proxy was slow indeed"
     assert board.longest < GAP_S
 
 
 class SlowProxy:
-    """Passes bytes on to a port, half a second late and in small pieces."""
+    """Passes bytes on to a port, in small pieces, the first of them late."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -131,13 +134,14 @@ class SlowProxy:
         near, _ = self._server.accept()
         far = socket.create_connection(("127.0.0.1", self._port))
         threading.Thread(target=self._pass, args=(near, far, 0.0), daemon=True).start()
-        self._pass(far, near, 0.5)
+        self._pass(far, near, LONG_S)
 
     def _pass(self, source: socket.socket, target: socket.socket, delay: float) -> None:
         try:
             while data := source.recv(700):
                 time.sleep(delay)
                 target.sendall(data)
+                delay = 0.0
             target.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # the other direction has ended it
@@ -147,7 +151,7 @@ def test_a_slow_name_server_is_waited_for_with_a_timer(silent: int, monkeypatch:
     look_up = socket.getaddrinfo
 
     def slowly(*words: Any) -> Any:
-        time.sleep(0.6)
+        time.sleep(LONG_S)
         return look_up(*words)
 
     monkeypatch.setattr(link_module, "TIMEOUT_MS", 100)
