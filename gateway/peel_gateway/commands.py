@@ -16,7 +16,8 @@ from peel_gateway.answers.views import QueryError, Table, Views
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
+from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
@@ -65,7 +66,7 @@ def _opened(config: Path | None) -> Iterator[tuple[Settings, Store, Snapshot]]:
         settings = _settings(config)
         if not store_exists(settings):
             raise SettingsError(f"store.path: {settings.store_path}: no such file; has the gateway run yet?")
-        snapshot = Fleet(settings.fleet_folder).snapshot()
+        snapshot = take_snapshot(Fleet(settings.fleet_folder))
         store = open_store(settings)
         try:
             yield settings, store, snapshot

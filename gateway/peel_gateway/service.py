@@ -16,7 +16,8 @@ from starlette.types import ASGIApp
 from peel_gateway.answers.views import Table, Views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import Fleet, FleetError, Snapshot
+from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Inbox
@@ -78,7 +79,7 @@ class Service:
         settings = self._settings
         self._fleet = Fleet(settings.fleet_folder)
         self._mark = self._fleet.fingerprint()
-        self._snapshot = self._fleet.snapshot()
+        self._snapshot = take_snapshot(self._fleet)
         self._http = HttpServer(settings) if settings.http_port else None
         with ExitStack() as undo:
             if self._http is not None:
@@ -207,7 +208,7 @@ class Service:
             fleet = Fleet(self._settings.fleet_folder)
             if fleet.name != self._fleet.name:
                 raise FleetError(f"the fleet is now called {fleet.name!r}; restart the gateway to follow")
-            snapshot = fleet.snapshot()
+            snapshot = take_snapshot(fleet)
         except FleetError as error:
             self._refuse(error)
             return

@@ -17,7 +17,8 @@ import pytest
 from peel_core import Profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.fleet.registry import Fleet, Snapshot
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
@@ -152,7 +153,7 @@ def _fixed_fleet(folder: Path, devices: int) -> Snapshot:
     (folder / "master.key").write_text("07" * 32)
     fleet.add("greenhouse", count=devices - devices // 5)
     fleet.add("vents", count=devices // 5)
-    return fleet.snapshot()
+    return take_snapshot(fleet)
 
 
 def _assert_all_exposed(found: Findings) -> None:

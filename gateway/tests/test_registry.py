@@ -15,6 +15,7 @@ import pytest
 from peel_core import derive_keys
 from peel_gateway.fleet.bundle import load_template, write_bundles
 from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, parse_device
+from peel_gateway.fleet.snapshot import take_snapshot
 
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 
@@ -81,7 +82,7 @@ def test_create_refuses_a_name_that_no_topic_may_have(tmp_path: Path) -> None:
 def test_a_key_that_others_can_read_is_refused(fleet: Fleet, wrong: int) -> None:
     (fleet.folder / "master.key").chmod(wrong)
     with pytest.raises(FleetError, match=r"others can read it .*chmod 600"):
-        fleet.snapshot()
+        take_snapshot(fleet)
 
 
 @pytest.mark.parametrize("content", ["", "ab", "zz" * 32, "00" * 31, "00" * 33, "00" * 100])
@@ -114,7 +115,7 @@ def test_snapshot_derives_the_keys_and_knows_the_revoked(fleet: Fleet) -> None:
     fleet.add("state", ids=[9])
     fleet.add("climate", ids=[5, 7])
     fleet.revoke([7])
-    snapshot = fleet.snapshot()
+    snapshot = take_snapshot(fleet)
     assert snapshot.revoked == {7}
     assert snapshot.keyring.device_ids.tolist() == [5, 7, 9]
     names = [snapshot.keyring.profiles[place].name for place in snapshot.keyring.profile_of]
@@ -125,7 +126,7 @@ def test_snapshot_derives_the_keys_and_knows_the_revoked(fleet: Fleet) -> None:
 
 
 def test_an_empty_fleet_is_a_fleet(fleet: Fleet) -> None:
-    assert len(fleet.snapshot().keyring.device_ids) == 0
+    assert len(take_snapshot(fleet).keyring.device_ids) == 0
 
 
 def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
@@ -168,14 +169,14 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
 def test_a_broken_list_is_refused(fleet: Fleet, text: str, said: str) -> None:
     (fleet.folder / "devices.json").write_text(text)
     with pytest.raises(FleetError) as caught:
-        fleet.snapshot()
+        take_snapshot(fleet)
     assert said in str(caught.value)
 
 
 def test_two_profiles_of_one_name_are_refused(fleet: Fleet) -> None:
     (fleet.folder / "profiles" / "copy.toml").write_text(PROFILE)
     with pytest.raises(FleetError, match="second profile named 'climate'"):
-        fleet.snapshot()
+        take_snapshot(fleet)
 
 
 def test_a_changed_profile_needs_a_new_name(fleet: Fleet, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from peel_core import CODE_NAMES, open_many
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.fleet.registry import Fleet, Snapshot
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
 from peel_tools.simulation.piece import HONEST, digest_of
@@ -25,7 +26,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
         fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
     fleet.add("greenhouse", count=8)
     fleet.add("vents", count=8)
-    return fleet.snapshot()
+    return take_snapshot(fleet)
 
 
 class Seen:

@@ -24,6 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import open_many
 from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import take_snapshot
 from peel_tools.broker import Broker
 from peel_tools.cli import main
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
@@ -93,7 +94,7 @@ def test_what_the_broker_delivers_is_what_the_truth_says(fleet: Fleet, broker: B
     said = _simulate(fleet, broker, "--reports", "400", "--rate", "4000", "--burst", "2", "--seed", "4")
     assert said["published"] == said["acknowledged"] == said["by_kind"]["honest"] >= 400
     received = listener.wait(said["published"] // 2)
-    opened = open_many(fleet.snapshot().keyring, [payload for _, payload in received])
+    opened = open_many(take_snapshot(fleet).keyring, [payload for _, payload in received])
     assert (opened.code == 0).all()
     truth = sqlite3.connect(said["truth"])
     rows = set(truth.execute("SELECT device, number FROM report").fetchall())

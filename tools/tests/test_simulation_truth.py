@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from peel_gateway.engine.engine import Engine
-from peel_gateway.fleet.registry import Fleet, Snapshot
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
@@ -28,7 +29,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
         fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
     fleet.add("greenhouse", count=30)
     fleet.add("vents", count=10)
-    return fleet.snapshot()
+    return take_snapshot(fleet)
 
 
 def _simulated(snapshot: Snapshot, truth: Truth, **shares: float) -> SimulatedFleet:

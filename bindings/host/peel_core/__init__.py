@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Peel core for hosts: the C core through cffi, in batches, with profiles, keys and projection matrices."""
 
-from peel_core.batch import Keyring, Opened, encode_many, index_many, open_many, project_many
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from peel_core.errors import CODE_NAMES, CORE_VERSION, PeelError
 from peel_core.fields import ProfileError
-from peel_core.keys import Secret, check_fleet_name, derive_keys
+from peel_core.keys import Secret, check_fleet_name
 from peel_core.mechanisms import MECHANISMS, Attribute, Content, Mechanism
 from peel_core.profile import Profile, load_profile, make_profile, parse_profile
+
+if TYPE_CHECKING:
+    from peel_core.batch import Keyring, Opened, derive_keys, encode_many, index_many, open_many, project_many
 
 __all__ = [
     "CODE_NAMES",
@@ -31,3 +36,10 @@ __all__ = [
     "parse_profile",
     "project_many",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What works on arrays comes with its first use: numpy takes longer to load than all the rest, and not every command needs it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("peel_core.batch"), name)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
 from peel_core.errors import PeelError, check
+from peel_core.keys import KEY_BYTES, MASTER_BYTES, check_fleet_name
 from peel_core.primitives import Drbg
 from peel_core.profile import Profile
 
@@ -279,3 +280,38 @@ def index_many(
         len(devices),
     )
     return out
+
+
+def derive_keys(
+    master: bytes, fleet: str, device_ids: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Seal and index keys of devices (SPEC section 3).
+
+    Parameters
+    ----------
+    master : bytes
+        The fleet's master key, 32 bytes.
+    fleet : str
+        The fleet's name.
+    device_ids : uint32 array, shape (D,)
+
+    Returns
+    -------
+    seal_keys, index_keys : uint8 arrays, shape (D, 16)
+    """
+    if len(master) != MASTER_BYTES:
+        raise ValueError(f"a master key has {MASTER_BYTES} bytes, this one {len(master)}")
+    check_fleet_name(fleet)
+    devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
+    seal_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
+    index_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
+    lib.peel_batch_derive(
+        _pointer("uint8_t", seal_keys),
+        _pointer("uint8_t", index_keys),
+        master,
+        fleet.encode(),
+        len(fleet),
+        _pointer("uint32_t", devices),
+        len(devices),
+    )
+    return seal_keys, index_keys

@@ -6,10 +6,7 @@ from __future__ import annotations
 import hmac
 import re
 
-import numpy as np
-from numpy.typing import NDArray
-
-from peel_core._core import ffi, lib
+from peel_core._core import lib
 
 KEY_BYTES: int = lib.PEEL_KEY_BYTES
 MASTER_BYTES = 32
@@ -45,41 +42,6 @@ class Secret:
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Secret cannot be pickled")
-
-
-def derive_keys(
-    master: bytes, fleet: str, device_ids: NDArray[np.uint32]
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Seal and index keys of devices (SPEC section 3).
-
-    Parameters
-    ----------
-    master : bytes
-        The fleet's master key, 32 bytes.
-    fleet : str
-        The fleet's name.
-    device_ids : uint32 array, shape (D,)
-
-    Returns
-    -------
-    seal_keys, index_keys : uint8 arrays, shape (D, 16)
-    """
-    if len(master) != MASTER_BYTES:
-        raise ValueError(f"a master key has {MASTER_BYTES} bytes, this one {len(master)}")
-    check_fleet_name(fleet)
-    devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
-    seal_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
-    index_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
-    lib.peel_batch_derive(
-        ffi.from_buffer("uint8_t[]", seal_keys),
-        ffi.from_buffer("uint8_t[]", index_keys),
-        master,
-        fleet.encode(),
-        len(fleet),
-        ffi.from_buffer("uint32_t[]", devices),
-        len(devices),
-    )
-    return seal_keys, index_keys
 
 
 def check_fleet_name(fleet: str) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 from peel_core import Profile
 from peel_gateway.estimation.estimate import Estimate, Estimates, Figure, estimates
 from peel_gateway.fleet.bundle import profile_table
-from peel_gateway.fleet.registry import ACTIVE, REVOKED, Snapshot, device_label
+from peel_gateway.fleet.registry import ACTIVE, REVOKED, device_label
+from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Store

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The fleet folder: name, master key, devices, profiles; and the snapshot of it that the engine works with.
+"""The fleet folder: name, master key, devices, profiles.
 
 fleet/
   fleet.toml        name = "greenhouse"
@@ -19,20 +19,18 @@ import os
 import secrets
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from peel_core import Keyring, Profile, ProfileError, Secret, check_fleet_name, derive_keys, load_profile
+from peel_core import Profile, ProfileError, Secret, check_fleet_name, load_profile
 from peel_gateway.files import write_atomically
 from peel_gateway.model.pace import RATE_SLACK
 
-__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "Snapshot", "device_label", "parse_device"]
+__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "parse_device"]
 
 ACTIVE = "active"
 REVOKED = "revoked"
@@ -99,19 +97,6 @@ class Device:
     @property
     def label(self) -> str:
         return device_label(self.id)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """A fleet folder at one moment, ready for the engine."""
-
-    fleet: str
-    profiles: tuple[Profile, ...]
-    devices: tuple[Device, ...]
-    keyring: Keyring
-    revoked: frozenset[int]
-    enrolled: Mapping[int, float]
-    """When each device was registered, Unix seconds."""
 
 
 class Fleet:
@@ -275,32 +260,6 @@ class Fleet:
         if len(key) != _MASTER_BYTES:
             raise FleetError(f"{path}: must hold {2 * _MASTER_BYTES} hexadecimal digits; restore it from your backup")
         return Secret(key)
-
-    def snapshot(self) -> Snapshot:
-        """Read everything and derive every key."""
-        profiles = self.profiles()
-        devices = self.devices()
-        places = {name: place for place, name in enumerate(profiles)}
-        for device in devices:
-            if device.profile not in places:
-                raise FleetError(
-                    f"device {device.label}: its profile {device.profile!r} is not in {self.folder / 'profiles'}"
-                )
-        ids = np.array([device.id for device in devices], dtype=np.uint32)
-        seal_keys, index_keys = derive_keys(self.master().reveal(), self.name, ids)
-        profile_of = np.array([places[device.profile] for device in devices], dtype=np.int32)
-        try:
-            keyring = Keyring(tuple(profiles.values()), ids, profile_of, seal_keys, index_keys)
-        except ValueError as error:
-            raise FleetError(f"{self.folder}: {error}") from None
-        return Snapshot(
-            fleet=self.name,
-            profiles=tuple(profiles.values()),
-            devices=tuple(devices),
-            keyring=keyring,
-            revoked=frozenset(device.id for device in devices if device.state == REVOKED),
-            enrolled={device.id: datetime.fromisoformat(device.created).timestamp() for device in devices},
-        )
 
     def fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
         """What changes when a file of the folder changes."""

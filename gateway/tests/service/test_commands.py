@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from peel_gateway.fleet.commands import fleet as fleet_group
 from peel_gateway.settings import settings_table
+from peel_tools.commands.fleet import fleet as fleet_group
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,28 @@
 # SPDX-License-Identifier: MIT
 """``peel fleet``: the registry's commands, and provisioning, which needs a board at the end of a cable."""
 
-from peel_gateway.fleet.commands import fleet
-from peel_tools.flashing.commands import provision_device
+from __future__ import annotations
+
+import click
+
+from peel_tools.lazy_group import LazyGroup
 
 __all__ = ["fleet"]
 
-fleet.add_command(provision_device)
+_COMMANDS = {
+    "init": ("peel_gateway.fleet.commands:init", "Make a fleet folder with a new master key."),
+    "add": ("peel_gateway.fleet.bundle_commands:add", "Register devices and write their provisioning bundles."),
+    "list": ("peel_gateway.fleet.commands:list_devices", "List the devices."),
+    "revoke": ("peel_gateway.fleet.commands:revoke", "Refuse devices' reports from now on."),
+    "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
+    "bundle": ("peel_gateway.fleet.bundle_commands:bundle", "Write devices' bundles again."),
+    "provision": (
+        "peel_tools.flashing.commands:provision_device",
+        "Put the application and DEVICE's bundle onto a board that runs MicroPython.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, table=_COMMANDS)
+def fleet() -> None:
+    """Register, provision and revoke devices."""

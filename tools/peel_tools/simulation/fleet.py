@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from peel_core import Keyring, Profile, encode_many, open_many
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.fleet.registry import Snapshot, device_label
+from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.snapshot import Snapshot
 from peel_tools.simulation.attackers import ATTACKS, Attack, Workshop
 from peel_tools.simulation.ledger import Ledger
 from peel_tools.simulation.piece import HONEST, Identity, Piece

@@ -14,7 +14,8 @@ from typing import Self
 import numpy as np
 
 from peel_core import Keyring, Profile
-from peel_gateway.fleet.registry import ACTIVE, Device, Fleet, Snapshot
+from peel_gateway.fleet.registry import ACTIVE, Device, Fleet
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.publisher import BrokerAddress, Publisher
 from peel_tools.simulation.runner import Progress, Simulation
@@ -58,7 +59,7 @@ class Session:
         *,
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
-        snapshot = _taking_part(fleet.snapshot(), plan.devices)
+        snapshot = _taking_part(take_snapshot(fleet), plan.devices)
         self.profiles = snapshot.profiles
         self.truth = Truth(truth)
         try:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""The commands of `peel fleet` that derive keys: register devices, write their bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from peel_gateway.fleet.bundle import load_template, write_bundles
+from peel_gateway.fleet.commands import explained, folder_argument, show_devices
+from peel_gateway.fleet.registry import Fleet, FleetError, parse_device
+from peel_gateway.printing import json_option
+
+__all__ = ["add", "bundle"]
+
+_TEMPLATE_NAME = "template.json"
+
+template_option = click.option(
+    "--template",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"JSON with what devices share (broker, Wi-Fi, sensors). Without it: {_TEMPLATE_NAME} in the folder, if any.",
+)
+
+
+def _template(fleet: Fleet, given: Path | None) -> dict[str, Any]:
+    default = fleet.folder / _TEMPLATE_NAME
+    path = given or (default if default.exists() else None)
+    if path is None:
+        click.echo(f"no template ({default}): the bundles name a broker on 127.0.0.1 and no sensors", err=True)
+        return {}
+    return load_template(path)
+
+
+@click.command()
+@folder_argument
+@json_option
+@template_option
+@click.option("--profile", help="What the devices report; may be left out when the fleet has one profile.")
+@click.option("--count", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How many.")
+@click.option("--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one.")
+@click.option("--note", default="", help="Up to 200 characters.")
+@click.option("--bundles/--no-bundles", default=True, show_default=True, help="Write the provisioning bundles.")
+def add(
+    folder: Path,
+    as_json: bool,
+    template: Path | None,
+    profile: str | None,
+    count: int,
+    ids: Sequence[str],
+    note: str,
+    bundles: bool,
+) -> None:
+    """Register devices and write their provisioning bundles."""
+    with explained():
+        opened = Fleet(folder)
+        shared = _template(opened, template) if bundles else {}
+        chosen = profile or _only_profile(opened)
+        added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note)
+        paths = write_bundles(opened, added, shared) if bundles else []
+    show_devices(added, as_json, paths)
+
+
+def _only_profile(opened: Fleet) -> str:
+    names = list(opened.profiles())
+    if len(names) != 1:
+        raise FleetError(f"--profile: name one of: {', '.join(names) or 'none; the fleet has no profile yet'}")
+    return names[0]
+
+
+@click.command()
+@folder_argument
+@click.argument("device", nargs=-1, required=True)
+@template_option
+@json_option
+@click.option(
+    "--first-number",
+    type=click.IntRange(1, 2**48 - 1),
+    help="First report number. Without it: above every number that the former bundle allowed, which is always right.",
+)
+def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: bool, first_number: int | None) -> None:
+    """Write devices' bundles again, for boards that were erased or replaced: no number is used twice.
+
+    Erase the old board first, or take it off the power: what it uses afterwards the new bundle does not know of.
+    """
+    with explained():
+        opened = Fleet(folder)
+        chosen = [opened.device(parse_device(text)) for text in device]
+        paths = write_bundles(opened, chosen, _template(opened, template), first_number=first_number)
+    show_devices(chosen, as_json, paths)

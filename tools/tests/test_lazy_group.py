@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""A command loads what it needs and no more, and the tables of commands say what the commands do."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from peel_gateway.fleet.registry import Fleet
+from peel_tools.cli import main
+from peel_tools.lazy_group import LazyGroup
+
+PROFILE = Path(__file__).resolve().parents[1] / "peel_tools" / "simulation" / "profiles" / "greenhouse.toml"
+
+# Runs a command in a process of its own and prints, last, which modules that took.
+WATCHED = """
+import json, sys
+from peel_tools.cli import main
+main(sys.argv[1:], standalone_mode=False)
+print(json.dumps(sorted(sys.modules)))
+"""
+SERVERS = {"uvicorn", "starlette", "paho", "amqtt", "prometheus_client", "asyncio", "sqlite3"}
+BUILDS = {"elftools", "serial", "peel_tools.boards", "peel_tools.flashing", "peel_hil"}
+
+
+def modules_of(*words: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", WATCHED, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    loaded: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return set(loaded)
+
+
+def test_listing_a_fleet_loads_no_server_no_build_and_no_arrays(tmp_path: Path) -> None:
+    Fleet.create(tmp_path / "fleet", "lab", [PROFILE]).add("greenhouse", count=3)
+    loaded = modules_of("fleet", "list", str(tmp_path / "fleet"))
+    assert "peel_gateway.fleet.registry" in loaded
+    assert not loaded & {*SERVERS, *BUILDS, "numpy"}
+
+
+@pytest.mark.parametrize(
+    ("words", "without"),
+    [
+        (("--help",), {*SERVERS, *BUILDS, "numpy", "peel_core"}),
+        (("fleet", "--help"), {*SERVERS, *BUILDS, "numpy", "peel_core"}),
+        (("fleet", "provision", "--help"), {*SERVERS, "elftools", "numpy"}),
+        (("firmware", "flash", "--help"), {*SERVERS, "elftools", "numpy"}),
+        (("bench", "core", "--help"), {*SERVERS, *BUILDS}),
+    ],
+    ids=" ".join,
+)
+def test_help_loads_little(words: tuple[str, ...], without: set[str]) -> None:
+    assert not modules_of(*words) & without
+
+
+def groups(command: click.Command) -> Iterator[LazyGroup]:
+    if isinstance(command, LazyGroup):
+        yield command
+        for name in command.table:
+            child = command.get_command(click.Context(command), name)
+            assert child is not None
+            yield from groups(child)
+
+
+def test_each_command_begins_its_help_with_what_its_table_says() -> None:
+    found = list(groups(main))
+    assert [group.name for group in found] == ["main", "fleet", "firmware"]
+    for group in found:
+        for name, (_, line) in group.table.items():
+            child = group.get_command(click.Context(group), name)
+            assert child is not None
+            assert child.name == name
+            first = " ".join(inspect.cleandoc(child.help or "").split())
+            assert first.startswith(line.rstrip(".")), f"{name}: {line!r} is not how {first!r} begins"
+
+
+def test_an_unknown_command_is_refused() -> None:
+    assert main.get_command(click.Context(main), "toaster") is None
