@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""ARCHITECTURE.md names what there is: every folder, every module, every test that it says holds an invariant."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+PACKAGES = {
+    "peel_core": ROOT / "bindings" / "host" / "peel_core",
+    "peel_gateway": ROOT / "gateway" / "peel_gateway",
+    "peel_tools": ROOT / "tools" / "peel_tools",
+    "peel_hil": ROOT / "hil_tests" / "peel_hil",
+}
+#: Which of the project's own packages each one may import.
+INWARD = {
+    "peel_core": {"peel_core"},
+    "peel_gateway": {"peel_core", "peel_gateway"},
+    "peel_tools": {"peel_core", "peel_gateway", "peel_tools"},
+    "peel_hil": {"peel_core", "peel_gateway", "peel_tools", "peel_hil"},
+}
+
+
+def section(title: str) -> str:
+    return TEXT.split(f"### {title}\n")[1].split("\n##")[0]
+
+
+def named(text: str) -> set[str]:
+    """What stands in backticks, folders without their slash."""
+    return {name.rstrip("/") for name in re.findall(r"`([\w./]+)`", text)}
+
+
+def contents(package: Path) -> set[str]:
+    """Modules and folders directly below a package."""
+    modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
+    return modules | {path.name for path in package.iterdir() if any(path.glob("*.py")) and path.name[0] != "_"}
+
+
+def tracked(pattern: str) -> list[str]:
+    listed = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return listed.splitlines()
+
+
+def test_the_map_has_every_folder() -> None:
+    table = TEXT.split("## Map\n")[1].split("\n\nDependencies")[0]
+    folders = {line.split("`")[1].split("/")[0] for line in table.splitlines() if line.startswith("| `")}
+    assert folders == {name.split("/")[0] for name in tracked("*/*") if not name.startswith(".")} - {"scripts"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_is_described_whole(package: str) -> None:
+    missing = contents(PACKAGES[package]) - named(section(package))
+    assert not missing, f"ARCHITECTURE.md says nothing about {', '.join(sorted(missing))} of {package}"
+
+
+def test_each_folder_of_the_gateway_has_exactly_the_modules_that_are_listed() -> None:
+    listed: dict[str, set[str]] = {}
+    for folder, modules in re.findall(r"^\| `?([\w/]*)`? ?\| (`.*?) \|", section("peel_gateway"), flags=re.M):
+        listed.setdefault(folder.rstrip("/"), set()).update(named(modules))
+    package = PACKAGES["peel_gateway"]
+    folders = {path.name for path in package.iterdir() if any(path.glob("*.py")) and path.name[0] != "_"}
+    for name in folders:
+        assert listed[name] == contents(package / name), name
+    assert listed[""] == contents(package) - folders
+
+
+def test_the_tests_that_hold_the_invariants_exist() -> None:
+    tests = {Path(name).name for name in tracked("*test_*.py")}
+    mentioned = set(re.findall(r"\b(test_\w+\.py)", TEXT))
+    assert mentioned
+    assert mentioned <= tests
+
+
+@pytest.mark.parametrize("package", INWARD)
+def test_dependencies_point_inward(package: str) -> None:
+    for path in PACKAGES[package].rglob("*.py"):
+        ours = {name for name in imported(path) if name.startswith("peel_")}
+        if not ours <= INWARD[package] | {"peel_device"}:
+            pytest.fail(f"{path.relative_to(ROOT)} imports {', '.join(sorted(ours - INWARD[package]))}")
+
+
+def test_the_reference_is_for_the_specification_alone() -> None:
+    readers = {name.split("/")[0] for name in tracked("*.py") if "reference" in imported(ROOT / name)}
+    assert readers == {"spec"}
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level names that a file imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
