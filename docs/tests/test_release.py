@@ -15,9 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    return subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True
-    ).stdout
+    return subprocess.run(["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def change(folder: Path, name: str, edit: Callable[[str], str]) -> None:
