@@ -43,7 +43,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def check(folder: Path) -> subprocess.CompletedProcess[str]:
-    script = [folder / "scripts" / "release", "--check"]
+    script = [str(folder / "scripts" / "release"), "--check"]
     return subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
 
 
