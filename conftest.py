@@ -29,7 +29,6 @@ KINDS = {
 """Each test has one of these markers. A run begins with the first kind: in parallel, no worker is then left alone with a long one."""
 
 PLACES = {
-    "c_core/tests/test_fuzz.py": "slow",
     "firmware/tests/test_app.py": "broker",
     "firmware/tests/test_link.py": "broker",
     "firmware/tests/test_micropython.py": "board",

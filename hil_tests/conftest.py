@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: MIT
 """One fixture, `dut`: the firmware on an emulated board. `--board` chooses the boards, "all" by default.
 
-A board whose tools are missing is skipped with the reason; with CI=true that is a failure.
+A board whose tools are missing is skipped with the reason; with CI=true that is a failure (see conftest.py of the repository).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from peel_hil.duts import DUTS, Dut, Endpoint, open_dut
-from peel_tools.boards.errors import MissingToolError
 
 OpenDut = Callable[..., Dut]
 
@@ -49,31 +47,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if "esp32" not in _chosen(config):
-        skip = pytest.mark.skip(reason="not chosen with --board")
-        for item in items:
-            if item.get_closest_marker("esp32"):
-                item.add_marker(skip)
-
-
-def missing(reason: str) -> None:
-    """A tool is not here: skip, or fail where everything has to be here."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def built() -> Callable[[Callable[[], Path]], Path]:
-    """Call a function that builds something; where a tool is missing, skip or fail."""
-
-    def build(function: Callable[[], Path]) -> Path:
-        try:
-            return function()
-        except MissingToolError as error:
-            missing(str(error))
-            raise  # not reached: missing() raises
-
-    return build
+        others = [item for item in items if item.get_closest_marker("esp32")]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +58,8 @@ def open_board(board: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     opened: list[Dut] = []
 
     def open_one(*, link: Endpoint | None = None, folder: Path | None = None) -> Dut:
-        try:
-            dut = open_dut(board, folder or tmp_path_factory.mktemp(board), link)
-        except MissingToolError as error:
-            missing(f"{board}: {error}")
-            raise  # not reached: missing() raises
-        opened.append(dut)
-        return dut
+        opened.append(open_dut(board, folder or tmp_path_factory.mktemp(board), link))
+        return opened[-1]
 
     yield open_one
     for dut in opened:

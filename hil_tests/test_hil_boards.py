@@ -6,15 +6,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from peel_hil.bench_device import measure_reports
 from peel_hil.duts import Dut, DutError
 
 OpenDut = Callable[..., Dut]
-Built = Callable[[Callable[[], Path]], Path]
 
 CONTENT = bytes(range(256)) * 3
 
@@ -117,18 +114,3 @@ def test_the_pico_resets_itself(dut: Dut) -> None:
     dut.console.write(b"import machine\nmachine.reset()\x04")
     dut.boot()
     assert dut.get("kept") == b"yes"
-
-
-@pytest.mark.boards("pico")
-def test_a_report_costs_what_was_promised(board: str, built: Built, tmp_path: Path) -> None:
-    def measure() -> Path:
-        costs.append(measure_reports(tmp_path / str(len(costs))))
-        return tmp_path
-
-    costs: list[dict[str, dict[str, int]]] = []
-    built(measure)
-    built(measure)
-    assert costs[0] == costs[1]  # to the cycle
-    assert costs[0]["k16"]["cycles"] <= 18_000
-    assert costs[0]["k252"]["cycles"] <= 35_000
-    assert costs[0]["k252"]["stack_bytes"] <= 512

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,13 @@ from peel_tools.boards.natmod import build_natmod
 
 
 @pytest.mark.boards("pico")
-def test_a_report_stays_within_its_budget(board: str, open_board: Callable[..., object], tmp_path: Path) -> None:
-    open_board()  # skips, or fails in CI, where the emulator cannot be had
-    costs = bench_device.measure_reports(tmp_path)
+def test_a_report_stays_within_its_budget(board: str, tmp_path: Path) -> None:
+    """The limits are those of docs/figures.md; the lower bounds are for a meter that has stopped counting."""
+    costs = bench_device.measure_reports(tmp_path / "one")
+    assert costs == bench_device.measure_reports(tmp_path / "two"), "to the cycle"
     assert 5_000 < costs["k16"]["cycles"] <= 18_000
     assert costs["k16"]["cycles"] < costs["k64"]["cycles"] < costs["k252"]["cycles"] <= 35_000
-    assert all(100 < costs[size]["stack_bytes"] <= 640 for size in ("k16", "k64", "k252"))
+    assert all(100 < costs[size]["stack_bytes"] <= 512 for size in ("k16", "k64", "k252"))
     assert costs["ram_bytes"]["encoder_k252"] + costs["ram_bytes"]["drbg"] <= 160
     assert costs["k252"]["cached"]["cycles"] < costs["k252"]["cycles"]
 

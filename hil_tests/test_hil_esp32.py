@@ -9,8 +9,7 @@ MicroPython's own sources.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,22 +22,21 @@ from peel_tools.boards.natmod import build_natmod
 
 pytestmark = pytest.mark.esp32
 
-Built = Callable[[Callable[[], Path]], Path]
 
 _XTENSAWIN = 10
 
 
 @pytest.fixture(scope="module")
-def esp32(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Esp32Dut]:
+def esp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Esp32Dut]:
     """MicroPython's core at its raw REPL."""
-    built(micropython_core)
+    micropython_core()
     with Esp32Dut(tmp_path_factory.mktemp("esp32")) as dut:
         dut.start()
         yield dut
 
 
-def test_vectors(built: Built) -> None:
-    program = built(vector_driver)
+def test_vectors() -> None:
+    program = vector_driver()
     lines = driver_lines(VECTORS)
     text = "".join(line.command + "\n" for line in lines)
     run = subprocess.run(
@@ -50,20 +48,20 @@ def test_vectors(built: Built) -> None:
     assert [line for line, answer in zip(lines, answers, strict=True) if line.answer != answer] == []
 
 
-def test_native_module_is_for_the_esp32(built: Built) -> None:
-    header = built(lambda: build_natmod("xtensawin")).read_bytes()[:4]
+def test_native_module_is_for_the_esp32() -> None:
+    header = build_natmod("xtensawin").read_bytes()[:4]
     assert header[0:2] == b"M\x06"  # .mpy, version 6
     assert header[2] >> 2 == _XTENSAWIN
 
 
-def test_vectors_through_the_native_module(built: Built, esp32: Esp32Dut) -> None:
-    esp32.load("peelcore", built(lambda: build_natmod("xtensawin")))
+def test_vectors_through_the_native_module(esp32: Esp32Dut) -> None:
+    esp32.load("peelcore", build_natmod("xtensawin"))
     problems, compared = run_vectors(esp32, ["peelcore"])
     assert problems == []
     assert compared > 2000
 
 
-def test_a_module_for_another_architecture_is_refused(built: Built, esp32: Esp32Dut) -> None:
-    esp32.put("foreign.mpy", built(lambda: build_natmod("x64")).read_bytes())
+def test_a_module_for_another_architecture_is_refused(esp32: Esp32Dut) -> None:
+    esp32.put("foreign.mpy", build_natmod("x64").read_bytes())
     with pytest.raises(DutError, match=r"incompatible \.mpy arch"):
         esp32.exec("import foreign")

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from peel_hil.device import Device, Flash
@@ -61,11 +61,11 @@ class Witness:
 class Cutter:
     """Starts a device and pulls the plug at a random moment: while it starts, while its frames pile up, or while it sends them."""
 
-    def __init__(self, site: Site, device: Device, tap: Tap) -> None:
+    def __init__(self, site: Site, device: Device, tap: Tap, chance: np.random.Generator) -> None:
         self._site = site
         self._device = device
         self._tap = tap
-        self._chance = random.Random(50)  # noqa: S311 - to be repeatable
+        self._chance = chance
         self._moments: Sequence[Callable[[], None]] = (self._starting, self._piling_up, self._sending, self._sending)
 
     def run(self, number: int, look: Callable[[Flash], None]) -> None:
@@ -87,13 +87,15 @@ class Cutter:
 
     def _sending(self) -> None:
         """After some frames, so that a slow host cuts no earlier than a fast one."""
-        wanted = len(self._tap.frames) + self._chance.randint(1, 12)
+        wanted = len(self._tap.frames) + int(self._chance.integers(1, 13))
         self._site.wait(lambda: len(self._tap.frames) >= wanted, "the reports of this run", 60)
         time.sleep(self._chance.uniform(0.0, 0.2))
 
 
 @pytest.mark.boards("mps2", "pico")
-def test_power_cuts(board: str, site: Site, open_board: Callable[..., Dut], tmp_path: Path) -> None:
+def test_power_cuts(
+    board: str, site: Site, open_board: Callable[..., Dut], tmp_path: Path, rng: np.random.Generator
+) -> None:
     cuts = CUTS[board]
     dut = open_board(folder=tmp_path / "board")
     device = Device(dut, site.enrol(TRACES, interval_s=0.02, outbox=5000))
@@ -101,7 +103,7 @@ def test_power_cuts(board: str, site: Site, open_board: Callable[..., Dut], tmp_
     dut.kill()
     witness = Witness(site.profile.epsilon_q20)
     with Tap(site.endpoint, site.profile.frame_bytes) as tap:
-        cutter = Cutter(site, device, tap)
+        cutter = Cutter(site, device, tap, rng)
         for number in range(cuts):
             cutter.run(number, witness.look)
         dut.link = site.endpoint

@@ -30,9 +30,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.mark.boards("mps2")
 def test_every_altered_report_is_exposed_and_every_other_counts_once(
-    site: Site, open_board: Callable[..., Dut], tmp_path: Path
+    site: Site, open_board: Callable[..., Dut], tmp_path: Path, seed: int
 ) -> None:
-    tamperer = Tamperer(frame_bytes=site.profile.frame_bytes, every=5, seed=11)
+    tamperer = Tamperer(frame_bytes=site.profile.frame_bytes, every=5, seed=seed)
     with Proxy(site.endpoint, tamperer) as proxy:
         dut = open_board(link=proxy.endpoint, folder=tmp_path / "board")
         device = Device(dut, site.enrol(TRACES, interval_s=0.01))
