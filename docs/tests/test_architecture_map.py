@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+from project_files import ROOT, name_of, tracked
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PACKAGES = {
     "peel_core": ROOT / "bindings" / "host" / "peel_core",
@@ -18,6 +17,7 @@ PACKAGES = {
     "peel_tools": ROOT / "tools" / "peel_tools",
     "peel_hil": ROOT / "hil_tests" / "peel_hil",
 }
+HIDDEN = {".ci", ".github", "scripts"}
 #: Which of the project's own packages each one may import.
 INWARD = {
     "peel_core": {"peel_core"},
@@ -42,15 +42,10 @@ def contents(package: Path) -> set[str]:
     return modules | {path.name for path in package.iterdir() if any(path.glob("*.py")) and path.name[0] != "_"}
 
 
-def tracked(pattern: str) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return listed.splitlines()
-
-
 def test_the_map_has_every_folder() -> None:
     table = TEXT.split("## Map\n")[1].split("\n\nDependencies")[0]
     folders = {line.split("`")[1].split("/")[0] for line in table.splitlines() if line.startswith("| `")}
-    assert folders == {name.split("/")[0] for name in tracked("*/*") if not name.startswith(".")} - {"scripts"}
+    assert folders == {name_of(path).split("/")[0] for path in tracked("*/*")} - HIDDEN
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -71,7 +66,7 @@ def test_each_folder_of_the_gateway_has_exactly_the_modules_that_are_listed() ->
 
 
 def test_the_tests_that_hold_the_invariants_exist() -> None:
-    tests = {Path(name).name for name in tracked("*test_*.py")}
+    tests = {path.name for path in tracked("*test_*.py")}
     mentioned = set(re.findall(r"\b(test_\w+\.py)", TEXT))
     assert mentioned
     assert mentioned <= tests
@@ -86,7 +81,7 @@ def test_dependencies_point_inward(package: str) -> None:
 
 
 def test_the_reference_is_for_the_specification_alone() -> None:
-    readers = {name.split("/")[0] for name in tracked("*.py") if "reference" in imported(ROOT / name)}
+    readers = {name_of(path).split("/")[0] for path in tracked("*.py") if "reference" in imported(path)}
     assert readers == {"spec"}
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from project_files import name_of, tracked
+
 ENDS = re.compile(r"[.:!?)`\"\]]$")
 #: A colon, a blank line, and on in lower case. A double colon is another thing: it announces a formula or a program.
 BROKEN = re.compile(r"[^:]:\n\s*\n\s*[a-z]")
@@ -17,15 +16,14 @@ BROKEN = re.compile(r"[^:]:\n\s*\n\s*[a-z]")
 
 def docstrings() -> Iterator[tuple[str, str]]:
     """Every string that stands alone as a statement, with its place."""
-    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in listed.splitlines():
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+    for path in tracked("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (
                 isinstance(node, ast.Expr)
                 and isinstance(node.value, ast.Constant)
                 and isinstance(node.value.value, str)
             ):
-                yield f"{name}:{node.lineno}", node.value.value.strip()
+                yield f"{name_of(path)}:{node.lineno}", node.value.value.strip()
 
 
 def test_every_docstring_begins_with_a_whole_paragraph() -> None:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+
+from project_files import ROOT
 
 from peel_gateway.model.verdict import LAYERS
 from peel_tools.simulation.attackers import ATTACKS
 
-ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+
+from project_files import ROOT
 
 from peel_gateway.fleet.bundle import TEMPLATE_KEYS
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def read(name: str) -> str:

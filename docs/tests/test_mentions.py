@@ -4,32 +4,21 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from project_files import ROOT, name_of, tracked
 
 from peel_tools.cli import main
 
-ROOT = Path(__file__).resolve().parents[2]
+TEXTS = tracked("*.md", "*.yml", "*.yaml")
 FOLDERS = "bindings|c_core|docs|firmware|gateway|hil_tests|scripts|spec|tools"
 PATH = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./*-]*[\w*/])")
 MADE_ELSEWHERE = re.compile(r"^(gateway/status|firmware/(peel_device|boards)$)")
 COMMAND = re.compile(r"(?:(?<![\w/-])|\.venv/bin/)peel ((?:[a-z]+ ?)+[^`\n|]*)")
 MAKE = re.compile(r"`make (\w+)`|^make (\w+)", flags=re.M)
-
-
-def texts() -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "*.md", "*.yml", "*.yaml"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    return [ROOT / name for name in listed.splitlines()]
-
-
-def by_name(document: Path) -> str:
-    return str(document.relative_to(ROOT))
 
 
 def code(text: str) -> Iterator[str]:
@@ -50,31 +39,31 @@ def resolved(words: list[str]) -> tuple[click.Command, list[str]]:
     return command, words
 
 
-@pytest.mark.parametrize("document", texts(), ids=by_name)
+@pytest.mark.parametrize("document", TEXTS, ids=name_of)
 def test_paths_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     near = [ROOT, document.parent]
     for path in PATH.findall(text):
         if MADE_ELSEWHERE.match(path):
             continue
-        assert any(list(base.glob(path)) for base in near), f"{by_name(document)} mentions {path}"
+        assert any(list(base.glob(path)) for base in near), f"{name_of(document)} mentions {path}"
 
 
-@pytest.mark.parametrize("document", texts(), ids=by_name)
+@pytest.mark.parametrize("document", TEXTS, ids=name_of)
 def test_make_targets_exist(document: Path) -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.M))
     for found in MAKE.findall(document.read_text(encoding="utf-8")):
-        assert set(found) & targets, f"{by_name(document)} mentions make {''.join(found)}"
+        assert set(found) & targets, f"{name_of(document)} mentions make {''.join(found)}"
 
 
-@pytest.mark.parametrize("document", texts(), ids=by_name)
+@pytest.mark.parametrize("document", TEXTS, ids=name_of)
 def test_peel_commands_and_options_exist(document: Path) -> None:
     for line in COMMAND.findall("\n".join(code(document.read_text(encoding="utf-8")))):
         words = re.split(r"[;#>]| {2,}", line)[0].split()
         command, rest = resolved(words)
-        assert command is not main, f"{by_name(document)} mentions: peel {line}"
+        assert command is not main, f"{name_of(document)} mentions: peel {line}"
         if isinstance(command, click.Group):
-            assert not rest or rest[0].startswith("-"), f"{by_name(document)} mentions: peel {line}"
+            assert not rest or rest[0].startswith("-"), f"{name_of(document)} mentions: peel {line}"
         known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help", "-h"}
         for option in re.findall(r"(?<!\S)(--?[a-z][\w-]*)", " ".join(rest)):
-            assert option in known, f"{by_name(document)} mentions: peel {line}: no option {option}"
+            assert option in known, f"{name_of(document)} mentions: peel {line}: no option {option}"

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from project_files import ROOT
 
 
 def git(folder: Path, *arguments: str) -> str:
