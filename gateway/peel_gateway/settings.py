@@ -140,8 +140,8 @@ class Settings:
         3e-3, "Largest relative residual of a codeword; honest ones stay below 1e-3.", minimum=1e-6, maximum=0.1
     )
     screen_number_allowance: int = _setting(
-        1024,
-        "Report numbers granted once per device beyond its quota: its outbox at first contact, skipped blocks.",
+        64,
+        "Report numbers granted once per device beyond its quota; 1024 more where nobody knows when its bundle was made.",
         minimum=0,
         maximum=1_000_000,
     )

@@ -26,7 +26,9 @@ START = 1_700_000_000.0
 
 
 @functools.cache
-def harmony_profile(k: int = 4, *, epsilon: float = 1.0, quota: int = 100_000, name: str = "field") -> Profile:
+def harmony_profile(
+    k: int = 4, *, epsilon: float = 1.0, quota: int = 100_000, period: int = 60, name: str = "field"
+) -> Profile:
     """A profile with a sound seed and attributes a0, a1, ... from 0 to 10."""
     seed, _ = search_seed(WIDTH, k)
     attributes = [{"name": f"a{i}", "unit": "C", "low": 0, "high": 10} for i in range(k)]
@@ -38,7 +40,7 @@ def harmony_profile(k: int = 4, *, epsilon: float = 1.0, quota: int = 100_000, n
             "width": WIDTH,
             "seed": seed,
             "quota": quota,
-            "period": 60,
+            "period": period,
         }
         | {"attribute": attributes}
     )
@@ -74,7 +76,8 @@ class Lab:
         self.seal, self.index = derive_keys(b"k" * 32, "lab", self.ids)
         self.keyring = Keyring(self.profiles, self.ids, self.profile_of, self.seal, self.index)
         self.revoked: frozenset[int] = frozenset()
-        self.enrolled: dict[int, float] = {}
+        self.enrolled: dict[int, float] = dict.fromkeys(self.ids.tolist(), START)
+        self.issued: dict[int, tuple[int, float]] = {}
         self.now = START
         self.skew = 0.0
         self.boot = 1

@@ -50,7 +50,7 @@ def test_a_fleet_without_devices_refuses_everything(lab: Any) -> None:
     none = np.zeros((0, 16), np.uint8)
     for profiles in ((), lab.profiles):
         lab.engine.load(
-            SimpleNamespace(keyring=Keyring(profiles, [], [], none, none), revoked=frozenset(), enrolled={})
+            SimpleNamespace(keyring=Keyring(profiles, [], [], none, none), revoked=frozenset(), enrolled={}, issued={})
         )
         assert "accepted" not in lab.send([*frames, b"junk"])
 

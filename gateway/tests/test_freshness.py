@@ -101,11 +101,28 @@ def test_a_long_jump_costs_bounded_work() -> None:
     assert settle_to(array(0, 0), array(31, 32)).tolist() == [0, 16]
 
 
-def test_a_flood_is_refused_and_exposes_the_device(make_lab: Callable[..., Any], profiles: Makers) -> None:
+@pytest.mark.parametrize(
+    ("enrolled", "last"), [(0.0, 1 + 64 + 20), (None, 1 + 1024 + 64 + 20), (DAY, 1 + 1024 + 64 + 20)]
+)
+def test_a_flood_is_refused_and_exposes_the_device(
+    make_lab: Callable[..., Any], profiles: Makers, enrolled: float | None, last: int
+) -> None:
+    """A device that was enrolled just now is granted little; one of which nobody knows, or that is enrolled tomorrow, more."""
     lab = make_lab(profiles[0](4, quota=10))
-    assert lab.send(lab.frames(1, [1, 1045])) == {"accepted": 2}
-    assert lab.send(lab.frames(1, [1046])) == {"flood": 1}
-    assert lab.store.exposures()[0].evidence["last_allowed"] == 1045
+    lab.enrolled = {} if enrolled is None else {1: lab.now + enrolled}
+    lab.engine.load(lab)
+    assert lab.send(lab.frames(1, [1, last])) == {"accepted": 2}
+    assert lab.send(lab.frames(1, [last + 1])) == {"flood": 1}
+    assert lab.store.exposures()[0].evidence["last_allowed"] == last
+
+
+def test_a_further_bundle_counts_from_its_own_first_number(make_lab: Callable[..., Any], profiles: Makers) -> None:
+    lab = make_lab(profiles[0](4, quota=10))
+    assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
+    lab.issued = {1: (5000, lab.now)}
+    lab.engine.load(lab)
+    assert lab.send(lab.frames(1, [5000, 5084])) == {"accepted": 2}
+    assert lab.send(lab.frames(1, [5085])) == {"flood": 1}
 
 
 def test_a_day_offline_may_be_delivered_at_once(make_lab: Callable[..., Any], profiles: Makers) -> None:

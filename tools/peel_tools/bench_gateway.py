@@ -35,6 +35,7 @@ class _Registry:
     keyring: Keyring
     revoked: frozenset[int]
     enrolled: dict[int, float]
+    issued: dict[int, tuple[int, float]]
 
 
 def _profile(k: int) -> Profile:
@@ -55,7 +56,7 @@ def _reports_per_second(k: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "bench.sqlite")
         engine = Engine(store)
-        engine.load(_Registry(Keyring([profile], ids, np.zeros(DEVICES), seal, index), frozenset(), {}))
+        engine.load(_Registry(Keyring([profile], ids, np.zeros(DEVICES), seal, index), frozenset(), {}, {}))
         started = time.perf_counter()
         for first in range(0, REPORTS, BATCH):
             engine.process(messages[first : first + BATCH])

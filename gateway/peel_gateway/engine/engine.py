@@ -62,7 +62,7 @@ class Engine:
         Whether a report that only the device itself can have made wrong (rule, support, structure, reused, flood) withdraws the device
         like the statistics do. If not, such a report is refused and the device only marked.
     number_allowance : int
-        Numbers granted once per device beyond its quota: what its outbox held at first contact, and skipped blocks.
+        Numbers granted once per device beyond its quota; more where nobody knows when it was enrolled.
     clock : callable
         The machine's clocks, for the token bucket.
 
@@ -77,7 +77,7 @@ class Engine:
         alpha: float = 1e-6,
         accept_unsealed: bool = False,
         withdraw_faulty: bool = True,
-        number_allowance: int = 1024,
+        number_allowance: int = 64,
         clock: Callable[[], Reading] = read_clock,
     ) -> None:
         self.store = store

@@ -74,7 +74,7 @@ class Issue:
         """The lowest number that a device with this bundle cannot have used.
 
         A new device may use its whole quota at once; one that begins above number 1 begins with one block of numbers. To that comes
-        what time has brought, on a clock as fast as the gateway believes in. So the gateway's own bound since enrolment is kept.
+        what time has brought, on a clock as fast as the gateway believes in. So the gateway's own bound since the bundle is kept.
         """
         elapsed = max(0.0, (now - datetime.fromisoformat(self.made)).total_seconds())
         at_once = self.quota if self.first_number == 1 else _BLOCK_MAX

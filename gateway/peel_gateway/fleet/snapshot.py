@@ -26,6 +26,8 @@ class Snapshot:
     revoked: frozenset[int]
     enrolled: Mapping[int, float]
     """When each device was registered, Unix seconds."""
+    issued: Mapping[int, tuple[int, float]]
+    """The first number of its last bundle, and when that was made; absent where there is none."""
 
 
 def take_snapshot(fleet: Fleet) -> Snapshot:
@@ -52,4 +54,9 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
         keyring=keyring,
         revoked=frozenset(device.id for device in devices if device.state == REVOKED),
         enrolled={device.id: datetime.fromisoformat(device.created).timestamp() for device in devices},
+        issued={
+            device.id: (device.bundle.first_number, datetime.fromisoformat(device.bundle.made).timestamp())
+            for device in devices
+            if device.bundle
+        },
     )

@@ -29,6 +29,7 @@ __all__ = [
     "Effects",
     "Exposure",
     "ExposureFilter",
+    "FiledTable",
     "Found",
     "GapTable",
     "LogTable",
@@ -80,6 +81,10 @@ class LogTable:
     """1 when the number had already been settled as a gap."""
     body: Ints
     """64 bits that tell this frame from any other with the same number."""
+    bucket: Ints
+    """Start of the time bucket that it is filed in, Unix seconds; 0 where none had room."""
+    arrival: Ints
+    """Which event of its device it is, from 1: reports and gaps are judged in this order."""
 
     def __len__(self) -> int:
         return len(self.device)
@@ -115,6 +120,12 @@ class DeviceTable:
     """Numbers per period that the bucket has been filled by since; 0 where nobody noted it."""
     period: Ints
     """Seconds."""
+    filed_bucket: Ints
+    """Newest time bucket that holds reports of the device, Unix seconds."""
+    filed_reports: Ints
+    """How many it holds."""
+    arrivals: Ints
+    """Events so far: reports and gaps that were logged."""
 
     def __len__(self) -> int:
         return len(self.device)
@@ -164,6 +175,20 @@ class GapTable:
     number: Ints
     profile: Ints
     index: Ints
+    arrival: Ints
+    """Which event of its device it is."""
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+@dataclass
+class FiledTable:
+    """Reports that count, one row per device and time bucket."""
+
+    device: Ints
+    bucket: Ints
+    reports: Ints
 
     def __len__(self) -> int:
         return len(self.device)
@@ -226,6 +251,9 @@ class Questions:
     """Devices whose logged numbers above a number are wanted."""
     digests: Sequence[bytes]
     """Pieces that may be held as exposures already."""
+    filed_device: Ints
+    filed_from: Ints
+    """Devices whose filed reports from a bucket on are wanted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,6 +268,7 @@ class Found:
     """The log rows above the numbers that were named."""
     digests: frozenset[bytes]
     """Those that are held."""
+    filed: FiledTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +281,8 @@ class Effects:
     conduct: ConductTable
     """To be added."""
     tallies: TallyTable
+    """To be added."""
+    filed: FiledTable
     """To be added."""
     gaps: GapTable
     exposures: Sequence[Exposure]

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile
-from peel_gateway.model.tables import Conduct, ConductTable, TallyTable
+from peel_gateway.model.tables import Conduct, ConductTable, GapTable, LogTable, TallyTable
+from peel_gateway.screening.book import States
 
-__all__ = ["conduct_table", "net_totals", "tallies"]
+__all__ = ["conduct_table", "in_order", "net_totals", "tallies"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -50,6 +52,24 @@ def conduct_table(keyring: Keyring, added: Sequence[tuple[Ints, Ints]]) -> Condu
         counts.append(news[at, index])
     device, profile_id, index = np.concatenate(keys, axis=1)
     return ConductTable(device, profile_id, index, np.concatenate(counts))
+
+
+def in_order(log: LogTable, gaps: GapTable, heard: Ints, states: States) -> tuple[LogTable, GapTable, States]:
+    """Number the events of a batch, device by device: reports by their numbers, then gaps. What the order decides is thus in the log."""
+    device = np.concatenate([log.device, gaps.device])
+    kind = np.repeat([0, 1], [len(log), len(gaps)])
+    order = np.lexsort((np.concatenate([log.number, gaps.number]), kind, device))
+    at = np.searchsorted(heard, device[order])
+    starts = np.flatnonzero(np.diff(at, prepend=-1))
+    place = np.arange(len(at)) - np.repeat(starts, np.diff(np.append(starts, len(at))))
+    arrival = np.empty(len(device), np.int64)
+    arrival[order] = states["arrivals"][at] + 1 + place
+    arrivals = states["arrivals"] + np.bincount(at, minlength=len(heard))
+    return (
+        replace(log, arrival=arrival[: len(log)]),
+        replace(gaps, arrival=arrival[len(log) :]),
+        states | {"arrivals": arrivals},
+    )
 
 
 def _unique_rows(*columns: Ints) -> tuple[Ints, Ints]:

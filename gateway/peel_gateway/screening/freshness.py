@@ -10,13 +10,16 @@ import numpy.typing as npt
 
 from peel_gateway.model.pace import RATE_SLACK
 
-__all__ = ["SAVED_PERIODS", "Repeat", "last_allowed", "rebased", "repeats"]
+__all__ = ["SAVED_PERIODS", "UNKNOWN_ALLOWANCE", "Repeat", "last_allowed", "rebased", "repeats"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 SAVED_PERIODS = 2
 """Quotas in hand: the device saves up to one, the other is taken while the first is on its way."""
+
+UNKNOWN_ALLOWANCE = 1024
+"""Numbers granted at first contact to a device of which nobody knows when it began: what its outbox may hold."""
 
 _NUMBER_MAX = 2**48 - 1
 
@@ -29,7 +32,7 @@ class Repeat(enum.IntEnum):
     OTHER = 2
 
 
-def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, allowance: int) -> Ints:
+def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, allowance: Ints | int) -> Ints:
     """The largest number that each device may have reached.
 
     ::
@@ -47,8 +50,8 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
         Milliseconds since that moment; negative counts as 0.
     quota, period : int64, shape (N,)
         Numbers per period, seconds.
-    allowance : int
-        Numbers granted once per device: what its outbox held at first contact, and blocks of numbers skipped by power cuts.
+    allowance : int or int64, shape (N,)
+        Numbers granted once per device beyond its quota.
     """
     earned = np.floor(RATE_SLACK * quota * np.maximum(elapsed, 0).astype(np.float64) / (1000.0 * period))
     earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)

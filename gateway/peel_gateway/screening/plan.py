@@ -23,7 +23,7 @@ from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import DeviceTable, Effects, Exposure, Found, LogTable, Questions, digest_of
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
-from peel_gateway.screening import effects, freshness, gaps, layers, statistics
+from peel_gateway.screening import effects, filing, freshness, gaps, layers, statistics
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, Change, States
 from peel_gateway.screening.exposures import Case, report_exposures
@@ -62,12 +62,15 @@ def questions(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Quest
     """What the plan of this batch needs to know: little for honest reports, whose numbers were never seen and whose bytes are new."""
     rows = _maybe_logged(batch)
     due = _maybe_due(batch, book)
+    crowded, filed_from = filing.asked(batch, book, policy.bucket_seconds)
     return Questions(
         device=batch.opened.device[rows].astype(np.int64),
         number=batch.number[rows],
         span_device=book.roster.ids(batch.heard[due]),
         span_above=_settled(batch.states)[due],
         digests=_maybe_held(batch, book, policy, moment),
+        filed_device=book.roster.ids(batch.heard[crowded]),
+        filed_from=filed_from,
     )
 
 
@@ -160,19 +163,20 @@ def _ahead(batch: Batch, book: Book, policy: Policy, moment: Moment) -> tuple[Bo
 
 
 def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Ints:
-    """The larger of two bounds: since first contact, and since enrolment at number 1.
+    """The larger of two bounds: since first contact, and since the device's bundle was made, at the bundle's first number.
 
-    A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch.
+    A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch. Where
+    nobody knows when that was, or the clocks say that it is yet to come, a device is granted more at first contact.
     """
-    states, allowance = batch.states, policy.number_allowance
+    states, roster = batch.states, book.roster
     quota, period = states["quota"], states["period"]
-    since_contact = freshness.last_allowed(
-        states["first_number"], moment.tick - states["first_tick"], quota, period, allowance
-    )
-    enrolled = book.roster.enrolled[batch.heard]
-    ones = np.ones(len(batch.heard), np.int64)
-    since_enrolment = freshness.last_allowed(ones, moment.wall - enrolled, quota, period, allowance)
-    return np.maximum(since_contact, np.where(enrolled > 0, since_enrolment, 0))
+    issued, first = roster.issued[batch.heard], roster.issued_number[batch.heard]
+    known = (issued > 0) & (issued <= moment.wall)
+    allowance = policy.number_allowance + np.where(known, 0, freshness.UNKNOWN_ALLOWANCE)
+    contact = moment.tick - states["first_tick"]
+    since_contact = freshness.last_allowed(states["first_number"], contact, quota, period, allowance)
+    since_issue = freshness.last_allowed(first, moment.wall - issued, quota, period, allowance)
+    return np.maximum(since_contact, np.where(known, since_issue, 0))
 
 
 # ---- who is to blame ----
@@ -295,22 +299,29 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
     case = Case(batch=batch, verdicts=judged.verdicts, allowed=fresh.allowed, reached=fresh.reached, profiles=profiles)
     verdicts, exposures = _exhibit(case, found)
     counted = verdicts == Verdict.ACCEPTED
+    filed = filing.file_reports(batch, book, found, counted, standing.states, policy.bucket_seconds)
     tallies = effects.tallies(
         profiles,
         batch.opened.profile[counted].astype(np.int64),
-        batch.received[counted] // 1000 // policy.bucket_seconds * policy.bucket_seconds,
+        filed.bucket[counted],
         batch.decoded.index[counted],
         batch.decoded.sign[counted],
     )
     values, times = np.unique(verdicts, return_counts=True)
-    states = standing.states
+    log, gap_table, states = effects.in_order(
+        _log(batch, book, verdicts, judged.cohort, numbers.late, filed.bucket),
+        numbers.gaps.table,
+        book.roster.ids(batch.heard),
+        filed.states,
+    )
     newly = (states["withdrawn"] != 0) & (batch.before["withdrawn"] == 0)
     written = Effects(
-        log=_log(batch, book, verdicts, judged.cohort, numbers.late),
+        log=log,
         devices=_changed_devices(batch, book, states),
         conduct=effects.conduct_table(roster.keyring, judged.added),
         tallies=tallies,
-        gaps=numbers.gaps.table,
+        filed=filed.table,
+        gaps=gap_table,
         exposures=[*exposures, *judged.cases],
         withdrawn=roster.ids(batch.heard[newly]).tolist(),
         counts={Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)},
@@ -336,7 +347,7 @@ def _changed_devices(batch: Batch, book: Book, states: States) -> DeviceTable:
     )
 
 
-def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints) -> LogTable:
+def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints, bucket: Ints) -> LogTable:
     rows = np.flatnonzero(np.isin(verdicts, [int(verdict) for verdict in LOGGED]))
     sign = batch.decoded.sign[rows]
     return LogTable(
@@ -350,6 +361,8 @@ def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints) -> 
         cohort=cohort[rows],
         late=late[rows],
         body=batch.body[rows],
+        bucket=bucket[rows],
+        arrival=np.zeros(len(rows), np.int64),
     )
 
 

@@ -31,8 +31,12 @@ class Registry(Protocol):
 
     @property
     def enrolled(self) -> Mapping[int, float]:
-        """Unix seconds at which devices were given their keys, as far as known. A device then numbers its reports from 1, which
-        bounds its numbers whatever the network delivers first."""
+        """Unix seconds at which devices were registered, as far as known: before that there are no reports of theirs."""
+
+    @property
+    def issued(self) -> Mapping[int, tuple[int, float]]:
+        """The first number of a device's present bundle, and the Unix seconds at which it was made, as far as known. That bounds a
+        device's numbers whatever the network delivers first."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Roster:
     revoked: Ints
     enrolled: Ints
     """When each device was enrolled, Unix milliseconds, 0 where nobody knows, int64[D]."""
+    issued: Ints
+    """When its present bundle was made, likewise."""
+    issued_number: Ints
+    """The number that the bundle begins with."""
 
     @classmethod
     def of(cls, registry: Registry, former: Roster | None = None) -> Roster:
@@ -55,12 +63,16 @@ class Roster:
         known = former.matrices if former else {}
         keyring = registry.keyring
         seeds = [(profile.seed, profile.width) for profile in keyring.profiles]
-        enrolled = (registry.enrolled.get(device, 0.0) for device in keyring.device_ids.tolist())
+        ids = keyring.device_ids.tolist()
+        enrolled = [registry.enrolled.get(device, 0.0) for device in ids]
+        issued = [registry.issued.get(device, (1, seconds)) for device, seconds in zip(ids, enrolled, strict=True)]
         return cls(
             keyring=keyring,
             gammas=[known[seed] if seed in known else reconstruction(*seed) for seed in seeds],
             revoked=np.array(sorted(registry.revoked), np.int64),
             enrolled=np.array([round(seconds * 1000) for seconds in enrolled], np.int64),
+            issued=np.array([round(seconds * 1000) for _, seconds in issued], np.int64),
+            issued_number=np.array([number for number, _ in issued], np.int64),
         )
 
     @property

@@ -62,7 +62,7 @@ def find_gaps(roster: Roster, device: Ints, number: Ints) -> Gaps:
         of = position == each
         index[of] = index_many(keyring.profiles[each], device[of], keyring.index_keys[slot[of]], number[of])
     profile = roster.profile_ids()[position] if len(device) else np.zeros(0, np.int64)
-    return Gaps(GapTable(device, number, profile, index), slot, position)
+    return Gaps(GapTable(device, number, profile, index, np.zeros(len(device), np.int64)), slot, position)
 
 
 def judge(

@@ -38,6 +38,10 @@ _COUNTERS = f"""
     ) GROUP BY verdict
 """  # noqa: S608
 
+_FILED = f"""
+    SELECT device, bucket, SUM(plus + minus) FROM ({REPORTS_SQL})
+    WHERE verdict = {_COUNTED} AND bucket > 0 GROUP BY device, bucket
+"""  # noqa: S608
 _DEVICE_REPORTS = f"SELECT device, verdict, SUM(plus + minus) FROM ({REPORTS_SQL}) GROUP BY device, verdict"  # noqa: S608
 
 _STORED_COUNTERS = "SELECT key, value FROM counter WHERE kind = 'verdict' AND key != 1"  # redeliveries leave no trace
@@ -59,12 +63,12 @@ _UNSETTLED = """
 """
 
 
-def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator[Difference]:
+def differences(connection: sqlite3.Connection) -> Iterator[Difference]:
     """Yield each tally, evidence count, device report count, counter and device mark that is not what the log says."""
-    values = {"bucket": bucket_seconds}
     compare = [
         ("tally", "SELECT * FROM tally", _TALLIES, 3),
         ("evidence", "SELECT * FROM evidence", _DEVICE_EVIDENCE, 3),
+        ("filed", "SELECT device, bucket, reports FROM filed", _FILED, 2),
         ("device_report", "SELECT * FROM device_report", _DEVICE_REPORTS, 2),
         ("counter", _STORED_COUNTERS, _COUNTERS, 1),
         ("withdrawn", "SELECT key, value FROM counter WHERE kind = 'withdrawn'", _WITHDRAWN, 1),
@@ -78,8 +82,8 @@ def differences(connection: sqlite3.Connection, bucket_seconds: int) -> Iterator
     for table, stored, recounted, keys in compare:
         yield from _compare(
             table,
-            _by_key(connection.execute(stored, values if ":bucket" in stored else {}), keys),
-            _by_key(connection.execute(recounted, values if ":bucket" in recounted else {}), keys),
+            _by_key(connection.execute(stored), keys),
+            _by_key(connection.execute(recounted), keys),
         )
 
 

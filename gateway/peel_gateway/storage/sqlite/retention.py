@@ -8,7 +8,7 @@ import sqlite3
 __all__ = ["prune"]
 
 
-def prune(connection: sqlite3.Connection, before: int, bucket_seconds: int) -> int:
+def prune(connection: sqlite3.Connection, before: int) -> int:
     """Drop log rows received before `before` (Unix milliseconds); return how many went.
 
     Per device a prefix of its numbers goes: all up to the first one that is still young. What arrives below that mark
@@ -21,7 +21,7 @@ def prune(connection: sqlite3.Connection, before: int, bucket_seconds: int) -> i
     ).fetchall()
     gone = 0
     for device, mark in marks:
-        values = {"device": device, "mark": mark, "bucket": bucket_seconds}
+        values = {"device": device, "mark": mark}
         connection.execute(_SUM_ROWS, values)
         connection.execute(_SUM_GAPS, values)
         gone += connection.execute("DELETE FROM log WHERE device = :device AND number <= :mark", values).rowcount
@@ -34,10 +34,10 @@ def prune(connection: sqlite3.Connection, before: int, bucket_seconds: int) -> i
 
 _SUM_ROWS = """
     INSERT INTO pruned
-    SELECT device, profile, received / 1000 / :bucket * :bucket AS start, idx, verdict,
+    SELECT device, profile, bucket, idx, verdict,
            SUM(sign > 0), SUM(sign < 0), SUM(sign = cohort), SUM(sign = -cohort), SUM(late = 0)
     FROM log WHERE device = :device AND number <= :mark
-    GROUP BY profile, start, idx, verdict
+    GROUP BY profile, bucket, idx, verdict
     ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus,
         agree = agree + excluded.agree, disagree = disagree + excluded.disagree, fresh = fresh + excluded.fresh
 """

@@ -31,11 +31,13 @@ Value = TypeVar("Value")
 
 CHUNK = 500
 """Values per statement: below SQLite's own limit on every system."""
-LOG_COLUMNS = ("device", "number", "profile", "received", "verdict", "idx", "sign", "cohort", "late", "body")
+LOG_COLUMNS = (
+    "device", "number", "profile", "received", "verdict", "idx", "sign", "cohort", "late", "body", "bucket", "arrival",
+)  # fmt: skip
 """Columns of the log in the order of `LogTable`; `index` is a keyword of SQL."""
 
 REPORTS_SQL = """
-    SELECT device, profile, received / 1000 / :bucket * :bucket AS bucket, idx, verdict,
+    SELECT device, profile, bucket, idx, verdict,
            sign > 0 AS plus, sign < 0 AS minus, sign = cohort AS agree, sign = -cohort AS disagree, late = 0 AS fresh
     FROM log
     UNION ALL

@@ -164,5 +164,47 @@ _VERSION_5 = """
 CREATE INDEX exposure_blame ON exposure (device, id) WHERE blamed = 1;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+_VERSION_6 = """
+-- Each report is filed in a time bucket in which its device has room, and judged in an order: both are decided once, and logged.
+ALTER TABLE log ADD COLUMN bucket INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE log ADD COLUMN arrival INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE gap ADD COLUMN arrival INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN filed_bucket INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN filed_reports INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN arrivals INTEGER NOT NULL DEFAULT 0;
+
+UPDATE log SET bucket = received / 1000 / size * size FROM (SELECT value AS size FROM meta WHERE key = 'bucket_seconds');
+
+-- Older files did not keep the order: that of the numbers, a gap before the report that came late.
+CREATE TEMP TABLE ordered AS
+SELECT device, number, missing, ROW_NUMBER() OVER (PARTITION BY device ORDER BY number, missing DESC) AS arrival FROM (
+    SELECT device, number, 0 AS missing FROM log UNION ALL SELECT device, number, 1 FROM gap
+);
+CREATE INDEX temp.ordered_key ON ordered (device, number, missing);
+UPDATE log SET arrival = ordered.arrival FROM temp.ordered AS ordered
+WHERE ordered.device = log.device AND ordered.number = log.number AND ordered.missing = 0;
+UPDATE gap SET arrival = ordered.arrival FROM temp.ordered AS ordered
+WHERE ordered.device = gap.device AND ordered.number = gap.number AND ordered.missing = 1;
+UPDATE device SET arrivals = COALESCE((SELECT MAX(arrival) FROM temp.ordered WHERE ordered.device = device.device), 0);
+DROP TABLE temp.ordered;
+
+-- Reports that count, per device and bucket: how much room is left.
+CREATE TABLE filed (
+    device  INTEGER NOT NULL,
+    bucket  INTEGER NOT NULL,
+    reports INTEGER NOT NULL,
+    PRIMARY KEY (device, bucket)
+) WITHOUT ROWID;
+INSERT INTO filed
+SELECT device, bucket, SUM(reports) FROM (
+    SELECT device, bucket, 1 AS reports FROM log WHERE verdict = 0
+    UNION ALL
+    SELECT device, bucket, plus + minus FROM pruned WHERE verdict = 0
+) GROUP BY device, bucket;
+UPDATE device SET filed_bucket = COALESCE((SELECT MAX(bucket) FROM filed WHERE filed.device = device.device), 0);
+UPDATE device SET filed_reports = COALESCE(
+    (SELECT reports FROM filed WHERE filed.device = device.device AND bucket = filed_bucket), 0);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)
 VERSION = len(MIGRATIONS)

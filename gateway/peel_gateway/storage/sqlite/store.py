@@ -160,7 +160,7 @@ class SqliteStore(Store):
 
     def prune(self, before: float) -> int:
         with self._write_lock, translated(self.path), self._write(self._writer):
-            return prune(self._writer, round(before * 1000), self.bucket_seconds)
+            return prune(self._writer, round(before * 1000))
 
     # ---- reading ----
 
@@ -182,6 +182,8 @@ class SqliteStore(Store):
             raise ValueError(f"a time bucket must be a multiple of {self.bucket_seconds} s, not {bucket_seconds}")
         bucket = "0" if bucket_seconds is None else "bucket / :size * :size"
         conditions = ["profile = :profile"]
+        if bucket_seconds is not None:
+            conditions.append("bucket > 0")  # what is filed under no time belongs to none
         if since is not None:
             conditions.append("bucket >= :since")
         if until is not None:
@@ -241,8 +243,8 @@ class SqliteStore(Store):
 
     def gaps(self) -> GapTable:
         with self._read() as connection:
-            rows = connection.execute("SELECT device, number, profile, idx FROM gap").fetchall()
-        return GapTable(*columns(rows, 4))
+            rows = connection.execute("SELECT device, number, profile, idx, arrival FROM gap").fetchall()
+        return GapTable(*columns(rows, 5))
 
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
         reports: dict[int, dict[Verdict, int]] = {}
@@ -254,7 +256,7 @@ class SqliteStore(Store):
     def log_size(self) -> tuple[int, int]:
         query = f"SELECT COALESCE(SUM(plus + minus), 0), COUNT(DISTINCT device) FROM ({REPORTS_SQL})"  # noqa: S608
         with self._read() as connection:
-            reports, devices = connection.execute(query, {"bucket": self.bucket_seconds}).fetchone()
+            reports, devices = connection.execute(query).fetchone()
         return reports, devices
 
     def counts(self) -> Counts:
@@ -278,7 +280,7 @@ class SqliteStore(Store):
 
     def recount_rows(self, assigning: Sequence[int], examined: int) -> list[Difference]:
         with self._read() as connection:
-            return [*differences(connection, self.bucket_seconds), *gap_differences(connection, assigning, examined)]
+            return [*differences(connection), *gap_differences(connection, assigning, examined)]
 
     def check(self) -> None:
         with self._read() as connection:

@@ -17,6 +17,7 @@ from peel_gateway.model.tables import (
     ConductTable,
     DeviceTable,
     Effects,
+    FiledTable,
     Found,
     GapTable,
     LogTable,
@@ -92,6 +93,7 @@ class SqliteTransaction(Transaction):
             span_device=device,
             span_number=number,
             digests=self._known_digests(questions.digests),
+            filed=self._filed(questions.filed_device, questions.filed_from),
         )
 
     def _bodies(self, devices: Ints, numbers: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
@@ -119,6 +121,14 @@ class SqliteTransaction(Transaction):
         device, number = columns(rows, 2)
         return device, number
 
+    def _filed(self, devices: Ints, begins: Ints) -> FiledTable:
+        self._ask(devices, begins)
+        rows = self._connection.execute(
+            """SELECT filed.device, filed.bucket, filed.reports FROM temp.asked AS asked CROSS JOIN filed
+               ON filed.device = asked.device AND filed.bucket >= asked.number"""
+        ).fetchall()
+        return FiledTable(*columns(rows, 3))
+
     def _known_digests(self, digests: Sequence[bytes]) -> frozenset[bytes]:
         known: set[bytes] = set()
         for marks, chunk in in_chunks(digests):
@@ -137,6 +147,7 @@ class SqliteTransaction(Transaction):
         self._put_devices(effects.devices)
         self._add_conduct(effects.conduct)
         add_tallies(self._connection, effects.tallies)
+        self._add_filed(effects.filed)
         left = self._withdraw(effects.withdrawn)
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
         dropped = self._quarantine.hold(effects.exposures)
@@ -166,7 +177,14 @@ class SqliteTransaction(Transaction):
 
     def _insert_gaps(self, gaps: GapTable) -> None:
         self._connection.executemany(
-            "INSERT INTO gap VALUES (?, ?, ?, ?)", as_rows(gaps.device, gaps.number, gaps.profile, gaps.index)
+            "INSERT INTO gap (device, number, profile, idx, arrival) VALUES (?, ?, ?, ?, ?)",
+            as_rows(gaps.device, gaps.number, gaps.profile, gaps.index, gaps.arrival),
+        )
+
+    def _add_filed(self, filed: FiledTable) -> None:
+        self._connection.executemany(
+            "INSERT INTO filed VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
+            as_rows(filed.device, filed.bucket, filed.reports),
         )
 
     def _put_devices(self, devices: DeviceTable) -> None:
@@ -192,7 +210,7 @@ class SqliteTransaction(Transaction):
             rows += self._connection.execute(
                 f"""SELECT profile, bucket, idx, 0, 0, SUM(plus), SUM(minus) FROM ({REPORTS_SQL})
                     WHERE device = :device AND verdict = :accepted GROUP BY profile, bucket, idx""",  # noqa: S608
-                {"bucket": self._bucket, "device": device, "accepted": int(Verdict.ACCEPTED)},
+                {"device": device, "accepted": int(Verdict.ACCEPTED)},
             ).fetchall()
         left = TallyTable(*columns(rows, 7))
         add_tallies(self._connection, left)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""Room in a bucket: a device's part of any time bucket is bounded by its quota, however its reports are delivered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peel_core import Profile
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.filing import UNFILED, room
+
+BUCKET = 300
+QUOTA, PERIOD = 60, 3600
+FAIR = QUOTA * BUCKET / PERIOD
+"""Reports per bucket of a device that uses all of its quota."""
+DAY = 86_400
+
+MakeLab = Callable[..., Any]
+Makers = tuple[Callable[..., Profile], Callable[..., Profile]]
+
+
+@pytest.fixture
+def fleet(make_lab: MakeLab, profiles: Makers) -> Callable[[int], Any]:
+    """Return a maker of labs whose devices were enrolled a week ago and have a small quota."""
+
+    def make(devices: int) -> Any:
+        lab = make_lab(profiles[0](4, quota=QUOTA, period=PERIOD), devices=devices)
+        lab.enrolled = dict.fromkeys(lab.ids.tolist(), lab.now - 7 * DAY)
+        lab.engine = lab.make_engine()
+        return lab
+
+    return make
+
+
+def held(lab: Any, device: int | None = None) -> Counter[tuple[int, int]]:
+    """Reports that count by device and bucket, from the log."""
+    log = lab.store.log(device)
+    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
+    return Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
+
+
+def this_bucket(lab: Any) -> int:
+    return int(lab.now // BUCKET * BUCKET)
+
+
+@pytest.mark.parametrize("delivery", ["at once", "ascending, one by one", "descending, one by one"])
+def test_a_hoard_cannot_own_a_bucket(fleet: Callable[[int], Any], delivery: str) -> None:
+    """One of 31 devices saves its numbers for days and sends them all in one bucket; the others send as ever."""
+    lab = fleet(31)
+    insider, hoard = 31, 400
+    lab.now = this_bucket(lab) + 1.0
+    lab.send([frame for device in range(1, 31) for frame in lab.frames(device, range(1, int(FAIR) + 1), 0.0)])
+    frames = lab.frames(insider, range(1, hoard + 1), 1.0)
+    if delivery == "at once":
+        lab.send(frames)
+    else:
+        for frame in frames if delivery.startswith("ascending") else reversed(frames):
+            lab.send([frame])
+    counts = held(lab)
+    assert sum(count for (device, _), count in counts.items() if device == insider) == hoard, "nobody is refused"
+    largest = max(count for (device, _), count in counts.items() if device == insider)
+    assert largest <= int(room(np.array([QUOTA]), np.array([PERIOD]), BUCKET)[0]) == 6
+    here = {device: counts[device, this_bucket(lab)] for device in range(1, 32)}
+    assert here[insider] / here[1] <= 1.5
+    assert recount(lab.store, lab).agrees
+
+
+def test_without_a_bound_the_hoard_owns_the_bucket(
+    fleet: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the bound is for: the same attack against filing by receipt."""
+    monkeypatch.setattr("peel_gateway.screening.filing.room", lambda quota, period, seconds: quota * 10**6)
+    lab = fleet(2)
+    lab.send(lab.frames(1, range(1, 6)) + lab.frames(2, range(1, 401), 1.0))
+    assert held(lab)[2, this_bucket(lab)] == 400
+
+
+def test_a_backlog_fills_the_buckets_of_the_outage(fleet: Callable[[int], Any]) -> None:
+    lab = fleet(1)
+    lab.now = this_bucket(lab) + 1.0
+    before = this_bucket(lab)
+    lab.send(lab.frames(1, range(1, 6)))
+    lab.now += 6 * BUCKET
+    verdicts = lab.send(lab.frames(1, range(6, 36)))  # thirty reports of half an hour, at full quota
+    assert verdicts == {"accepted": 30}
+    counts = {bucket: count for (_, bucket), count in held(lab).items()}
+    assert counts[before] == 5
+    outage = [counts[before + step * BUCKET] for step in range(1, 7) if before + step * BUCKET in counts]
+    assert sum(outage) == 30
+    assert max(outage) <= 6
+    assert recount(lab.store, lab).agrees
+
+
+def test_newer_numbers_take_the_newer_buckets(fleet: Callable[[int], Any]) -> None:
+    lab = fleet(1)
+    lab.send(lab.frames(1, range(1, 40)))
+    log = lab.store.log()
+    order = np.argsort(log.number)
+    assert (np.diff(log.bucket[order]) >= 0).all()
+    assert len(np.unique(log.bucket)) > 5
+
+
+def test_before_its_enrolment_a_device_has_no_room(fleet: Callable[[int], Any]) -> None:
+    """A new device may use its whole quota at once. That counts, under no time."""
+    lab = fleet(1)
+    lab.enrolled = {1: lab.now - BUCKET}
+    lab.engine = lab.make_engine()
+    assert lab.send(lab.frames(1, range(1, QUOTA + 1))) == {"accepted": QUOTA}
+    log = lab.store.log()
+    begin = (lab.now - BUCKET) // BUCKET * BUCKET
+    assert set(log.bucket.tolist()) == {UNFILED, begin, begin + BUCKET}
+    (whole,) = lab.estimates()
+    assert whole.n == QUOTA
+    timed = lab.store.tallies(lab.profiles[0].id, bucket_seconds=BUCKET)
+    assert int((timed.plus + timed.minus).sum()) == 12
+    assert UNFILED not in timed.bucket
+    assert recount(lab.store, lab).agrees
+
+
+@pytest.mark.parametrize("skew", [-3 * DAY, 3 * DAY])
+def test_a_clock_that_is_set_moves_nobody_beyond_the_bound(fleet: Callable[[int], Any], skew: float) -> None:
+    lab = fleet(1)
+    lab.send(lab.frames(1, range(1, 6)))
+    received = lab.now + skew
+    messages = [
+        message.__class__(message.topic, message.payload, received)
+        for message in lab.messages(lab.frames(1, range(6, 40)))
+    ]
+    lab.skew = skew
+    report = lab.engine.process(messages)
+    assert set(report.counts) == {Verdict.ACCEPTED}
+    assert max(held(lab).values()) <= 6
+    assert recount(lab.store, lab).agrees
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_in_any_order_of_delivery(fleet: Callable[[int], Any], seed: int) -> None:
+    """Whatever is delivered when, no bucket holds more than there is room for, none is later than the receipt, and nothing is lost."""
+    rng = np.random.default_rng(seed)
+    lab = fleet(2)
+    lab.enrolled = dict.fromkeys((1, 2), lab.now - int(rng.integers(0, 2 * DAY)))
+    lab.engine = lab.make_engine()
+    numbers = rng.permutation(np.arange(1, 61)).tolist()
+    receipts: dict[tuple[int, int], int] = {}
+    while numbers:
+        lab.now += int(rng.integers(0, 2 * BUCKET))
+        size = int(rng.integers(1, 30))
+        taken, numbers = numbers[:size], numbers[size:]
+        receipts |= {(device, number): this_bucket(lab) for device in (1, 2) for number in taken}
+        lab.send([frame for device in (1, 2) for frame in lab.frames(device, taken)])
+    assert max(held(lab).values(), default=0) <= 6
+    log = lab.store.log()
+    assert len(log) == 120
+    for device, number, bucket in zip(log.device.tolist(), log.number.tolist(), log.bucket.tolist(), strict=True):
+        assert bucket <= receipts[device, number]
+    assert recount(lab.store, lab).agrees
