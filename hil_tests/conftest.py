@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_hil.duts import DUTS, Dut, Endpoint, open_dut
+from peel_hil.duts import ALL_DUTS, DUTS, Dut, Endpoint, open_dut
 
 OpenDut = Callable[..., Dut]
 
@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--board",
         action="append",
-        choices=[*DUTS, "esp32", "all"],
+        choices=[*ALL_DUTS, "all"],
         help="run the hardware-in-the-loop tests on this emulated board (may be given more than once)",
     )
 
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _chosen(config: pytest.Config) -> set[str]:
     chosen = config.getoption("--board") or ["all"]
-    return {*DUTS, "esp32"} if "all" in chosen else set(chosen)
+    return set(ALL_DUTS) if "all" in chosen else set(chosen)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

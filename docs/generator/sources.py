@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from docs.generator.blocks import Source
+from docs.generator.board_text import architecture_table, board_table
 from docs.generator.command_text import command_reference, command_table
 from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
@@ -14,7 +15,9 @@ from peel_gateway.settings_text import markdown_table
 __all__ = ["SOURCES"]
 
 SOURCES: dict[str, Source] = {
+    "architectures": architecture_table,
     "attacks": attack_table,
+    "boards": board_table,
     "commands": command_reference,
     "commands-of": command_table,
     "endpoints": endpoint_table,

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from peel_hil.emulators.pico import FLASH_BYTES, pico_emulator
-from peel_tools.flashing.image import RP2040_FAMILY, read_uf2
+from peel_tools.boards.table import find_board
+from peel_tools.flashing.image import read_uf2
 from peel_tools.flashing.remote import Remote
 
 _FLASH_START = 0x10000000
@@ -23,7 +24,7 @@ _FLASH_START = 0x10000000
 def flash_from_uf2(image: Path) -> bytes:
     """The flash of a new Pico after this file was copied to its boot drive."""
     uf2 = read_uf2(image)
-    assert uf2.family == RP2040_FAMILY
+    assert uf2.family == find_board("pico").boot_drives[0].family
     flash = bytearray(b"\xff" * FLASH_BYTES)
     for address, data in uf2.blocks.items():
         flash[address - _FLASH_START : address - _FLASH_START + len(data)] = data

@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from peel_tools.boards.table import find_board
 from peel_tools.flashing.commands import flash
 from peel_tools.flashing.errors import FlashError
-from peel_tools.flashing.image import RP2040_FAMILY, RP2350_FAMILY, find_volume, flash_esp32, flash_pico, read_uf2
+from peel_tools.flashing.image import find_volume, flash_esp32, flash_pico, read_uf2
+
+RP2040_FAMILY, RP2350_FAMILY = (drive.family for drive in find_board("pico").boot_drives)
+ESP32 = find_board("esp32").serial_loaders[0]
 
 
 def uf2(path: Path, blocks: int = 3, family: int = RP2040_FAMILY, **wrong: int) -> Path:
@@ -46,7 +50,7 @@ def test_a_sound_uf2(tmp_path: Path) -> None:
         ({"size": 477}, "block 1 is damaged"),
         ({"index": 2}, "block 1 says it is 2 of 3"),
         ({"total": 9}, "block 1 says it is 1 of 9"),
-        ({"family": 7}, "is not for an RP2040"),
+        ({"family": 7}, "is for no chip of RPI-RP2, RP2350"),
     ],
 )
 def test_a_bad_uf2(tmp_path: Path, wrong: dict[str, int], problem: str) -> None:
@@ -89,7 +93,7 @@ def test_another_chip_in_boot_mode(tmp_path: Path) -> None:
 def test_an_image_for_something_else(tmp_path: Path) -> None:
     (tmp_path / "f.bin").write_bytes(b"\x7fELF")
     with pytest.raises(FlashError, match="is not an ESP32 image"):
-        flash_esp32(tmp_path / "f.bin", "/dev/absent", "esp32", print, dry_run=False)
+        flash_esp32(tmp_path / "f.bin", "/dev/absent", ESP32, print, dry_run=False)
 
 
 def test_an_unplugged_esp32(tmp_path: Path) -> None:
@@ -97,7 +101,7 @@ def test_an_unplugged_esp32(tmp_path: Path) -> None:
     pytest.importorskip("esptool")
     (tmp_path / "f.bin").write_bytes(b"\xe9" + bytes(100))
     with pytest.raises(FlashError, match=r"/dev/absent cannot be opened"):
-        flash_esp32(tmp_path / "f.bin", "/dev/absent", "esp32", print, dry_run=False)
+        flash_esp32(tmp_path / "f.bin", "/dev/absent", ESP32, print, dry_run=False)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from flash_board import EmulatedBoard
 
 from peel_hil.emulators.images import board_image
 from peel_tools.boards.command import require
+from peel_tools.boards.table import BOARDS, Board, find_board
 from peel_tools.flashing.commands import provision_device
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
@@ -80,12 +81,12 @@ def board() -> Iterator[EmulatedBoard]:
 
 def test_a_board_is_provisioned_verified_tested_and_started(board: EmulatedBoard, bundle: Path) -> None:
     said: list[str] = []
-    provision(board.remote, "qemu", bundle, sources(), said.append, ca=None, dry_run=True)
+    provision(board.remote, find_board("qemu"), bundle, sources(), said.append, ca=None, dry_run=True)
     assert said[-1] == "dry run: nothing was changed"
     assert board.remote.ask("import os, json\nprint(json.dumps(os.listdir('/')))") == []
 
     said.clear()
-    provision(board.remote, "qemu", bundle, sources(), said.append, ca=None, dry_run=False)
+    provision(board.remote, find_board("qemu"), bundle, sources(), said.append, ca=None, dry_run=False)
     assert "copied and verified by reading back" in said
     assert said[-2:] == ["peel: selftest passed", "started"]
     assert bundle.with_suffix(".provisioned").exists()
@@ -103,7 +104,7 @@ def small_board() -> Iterator[EmulatedBoard]:
 
 def refused(remote: Remote, board: str, bundle: Path) -> str:
     with pytest.raises(FlashError) as caught:
-        provision(remote, board, bundle, sources(), lambda line: None, ca=None, dry_run=False)
+        provision(remote, find_board(board), bundle, sources(), lambda line: None, ca=None, dry_run=False)
     return str(caught.value)
 
 
@@ -121,7 +122,7 @@ def test_a_bundle_is_not_put_onto_a_second_empty_board(board: EmulatedBoard, bun
     board.remote.execute(
         "import os\nos.mkdir('peel')\nos.mkdir('peel/lab-0000002a')\nopen('peel/lab-0000002a/ledger.1', 'w').close()"
     )
-    provision(board.remote, "qemu", bundle, sources(), lambda line: None, ca=None, dry_run=True)
+    provision(board.remote, find_board("qemu"), bundle, sources(), lambda line: None, ca=None, dry_run=True)
 
 
 def test_the_history_of_a_bundle(bundle: Path) -> None:
@@ -197,7 +198,7 @@ def test_facts_of_the_emulated_board(small_board: EmulatedBoard) -> None:
 
 def test_an_unplugged_board(bundle: Path) -> None:
     with pytest.raises(FlashError, match=r"/dev/absent cannot be opened: is the board plugged in"):
-        provision(Remote("/dev/absent"), "qemu", bundle, sources(), print, ca=None, dry_run=False)
+        provision(Remote("/dev/absent"), find_board("qemu"), bundle, sources(), print, ca=None, dry_run=False)
 
 
 def test_the_command_explains_itself(bundle: Path) -> None:
@@ -214,7 +215,7 @@ def test_a_dry_run_without_a_board_names_every_file_and_no_key(bundle: Path, tmp
     answer = CliRunner().invoke(provision_device, words)
     assert answer.exit_code == 0, answer.output
     listed = {line.split()[0]: line.split()[1:] for line in answer.output.splitlines() if line.startswith("  ")}
-    for copy in application("qemu", sources(), core=[module], bundle=bundle, ca=None):
+    for copy in application(find_board("qemu"), sources(), core=[module], bundle=bundle, ca=None):
         rest = ["holds", "keys"] if copy.secret else ["sha256", copy.digest]
         assert listed.pop(copy.target) == [str(copy.size), "bytes", *rest]
     assert not listed
@@ -229,7 +230,7 @@ def test_a_dry_run_without_a_board_names_every_file_and_no_key(bundle: Path, tmp
         ({}, "pico_w", None),
         ({"version": (1, 29, 1)}, "pico_w", None),
         ({"network": False}, "pico", None),
-        ({"network": False}, "pico_w", "Pico without Wi-Fi"),
+        ({"network": False}, "pico_w", "this is no Raspberry Pi Pico W.* or use --board pico$"),
         ({"version": (1, 24, 1)}, "pico_w", "MicroPython 1.24.1 is on the board, and Peel needs 1.25"),
         ({"version": (2, 0, 0)}, "pico_w", "below 2.0"),
         ({"mpy": 7 | 4 << 10}, "pico_w", "native modules of version 7"),
@@ -240,10 +241,10 @@ def test_a_dry_run_without_a_board_names_every_file_and_no_key(bundle: Path, tmp
 def test_check_board(changes: dict[str, Any], board: str, problem: str | None) -> None:
     facts = replace(PICO_W, **changes)
     if problem is None:
-        check_board(facts, board)
+        check_board(facts, find_board(board))
     else:
         with pytest.raises(FlashError, match=problem):
-            check_board(facts, board)
+            check_board(facts, find_board(board))
 
 
 def test_the_module_follows_the_architecture(tmp_path: Path) -> None:
@@ -254,13 +255,13 @@ def test_the_module_follows_the_architecture(tmp_path: Path) -> None:
     assert asked.core(replace(PICO_W, core="built in")) == []
 
 
-@pytest.mark.parametrize("board", ["pico", "pico_w", "esp32", "qemu"])
-def test_the_application_is_whole_and_main_is_last(board: str, bundle: Path) -> None:
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+def test_the_application_is_whole_and_main_is_last(board: Board, bundle: Path) -> None:
     copies = application(board, sources(), core=[], bundle=bundle, ca=None)
     targets = [copy.target for copy in copies]
     assert targets[-1] == "main.py"
     assert all(copy.source.is_file() for copy in copies)
-    assert ("peel_device/wifi.py" in targets) == (board in ("pico_w", "esp32"))
+    assert ("peel_device/wifi.py" in targets) == board.network
     assert "peel_device/interfaces.py" not in targets
     assert [copy.target for copy in copies if copy.secret] == ["peel.json"]
 

@@ -7,24 +7,22 @@ with open_dut("pico", folder) as dut:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from peel_hil.duts.base import Dut, DutError, Endpoint
+from peel_hil.duts.esp32 import Esp32Dut
 from peel_hil.duts.pico import PicoDut
 from peel_hil.duts.qemu import M4Dut, MicrobitDut, Mps2Dut, Rv32Dut
 from peel_hil.duts.unix import UnixDut
 
-__all__ = ["DUTS", "Dut", "DutError", "Endpoint", "open_dut"]
+__all__ = ["ALL_DUTS", "DUTS", "Dut", "DutError", "Endpoint", "open_dut"]
 
-DUTS: Mapping[str, Callable[..., Dut]] = {
-    "mps2": Mps2Dut,
-    "m4": M4Dut,
-    "microbit": MicrobitDut,
-    "rv32": Rv32Dut,
-    "pico": PicoDut,
-    "unix": UnixDut,
-}
+DUTS: Mapping[str, type[Dut]] = {dut.name: dut for dut in (Mps2Dut, M4Dut, MicrobitDut, Rv32Dut, PicoDut, UnixDut)}
+"""By name: boards that run the firmware's image."""
+
+ALL_DUTS: Mapping[str, type[Dut]] = {**DUTS, Esp32Dut.name: Esp32Dut}
+"""And the one that only loads native modules: it has no user C module, no timers, no network."""
 
 
 def open_dut(board: str, folder: Path, link: Endpoint | None = None) -> Dut:

@@ -34,6 +34,8 @@ class Dut(ABC):
 
     name: str
     """As given to --board."""
+    processor: str
+    """What runs the code, for people."""
     native_architectures: tuple[str, ...] = ()
     """Architectures of native modules that this board loads."""
     boot_timeout = 20.0

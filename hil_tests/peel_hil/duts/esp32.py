@@ -6,18 +6,17 @@ from __future__ import annotations
 from peel_hil.duts.base import Dut
 from peel_hil.emulators.esp32 import CPU, micropython_core
 from peel_tools.boards.command import require
+from peel_tools.boards.table import find_board
 
 __all__ = ["Esp32Dut"]
 
 
 class Esp32Dut(Dut):
-    """An interpreter that loads native modules, with a raw REPL; its files are those of the folder, and only import reads them.
-
-    No member of DUTS: it has no user C module, no timers, no network.
-    """
+    """An interpreter that loads native modules, with a raw REPL; its files are those of the folder, and only import reads them."""
 
     name = "esp32"
-    native_architectures = ("xtensawin",)
+    processor = "Xtensa core of the ESP32's kind"
+    native_architectures = (find_board("esp32").usual_module,)
 
     def command(self) -> list[str]:
         require("qemu-xtensa")

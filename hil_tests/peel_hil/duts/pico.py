@@ -12,6 +12,7 @@ from peel_hil.duts.base import Dut, Endpoint
 from peel_hil.emulators.images import board_image
 from peel_hil.emulators.pico import flash_image, pico_emulator
 from peel_tools.boards.command import require
+from peel_tools.boards.table import find_board
 
 __all__ = ["PicoDut"]
 
@@ -24,7 +25,8 @@ class PicoDut(Dut):
     """
 
     name = "pico"
-    native_architectures = ("armv6m",)
+    processor = "RP2040"
+    native_architectures = (find_board("pico").usual_module,)
     boot_timeout = 30.0
 
     def __init__(

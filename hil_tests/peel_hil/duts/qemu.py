@@ -46,6 +46,7 @@ class Mps2Dut(_QemuDut):
     QEMU leaves exactly what had been written. Its second UART is a TCP connection."""
 
     name = "mps2"
+    processor = "Cortex-M3"
     system = "arm"
     machine = "mps2-an385,memory-backend=disk"
     native_architectures = ("armv6m", "armv7m")
@@ -65,6 +66,7 @@ class M4Dut(_QemuDut):
     """mps2-an386, a Cortex-M4F."""
 
     name = "m4"
+    processor = "Cortex-M4F"
     system = "arm"
     machine = "mps2-an386"
     native_architectures = ("armv7emsp",)
@@ -74,6 +76,7 @@ class MicrobitDut(_QemuDut):
     """micro:bit, a Cortex-M0, with the flash and RAM that MicroPython's QEMU port asks for."""
 
     name = "microbit"
+    processor = "Cortex-M0"
     system = "arm"
     machine = "microbit"
     extra = ("-global", "nrf51-soc.flash-size=1048576", "-global", "nrf51-soc.sram-size=262144")
@@ -84,6 +87,7 @@ class Rv32Dut(_QemuDut):
     """RISC-V virt, 32 bits."""
 
     name = "rv32"
+    processor = "32-bit RISC-V"
     system = "riscv32"
     machine = "virt"
     extra = ("-bios", "none")

@@ -13,6 +13,7 @@ class UnixDut(Dut):
     """The unix port with a raw REPL of our own; its files are those of the folder."""
 
     name = "unix"
+    processor = "this machine"
     native_architectures = ("x64",)
 
     def command(self) -> list[str]:

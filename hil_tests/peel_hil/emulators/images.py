@@ -66,7 +66,7 @@ _RECIPES = (
     Recipe("pico-rivals", _pico_rivals, manifest=firmware.RP2_MANIFEST, files=_board_files("bench")),
 )
 
-IMAGES: Mapping[str, Recipe] = {**firmware.BOARDS, **{recipe.name: recipe for recipe in _RECIPES}}
+IMAGES: Mapping[str, Recipe] = {**firmware.RECIPES, **{recipe.name: recipe for recipe in _RECIPES}}
 """By name; "pico-rivals" is the Pico with other people's ciphers in it, for the benchmark."""
 
 

@@ -12,8 +12,9 @@ import click
 
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.errors import BuildError
-from peel_tools.boards.firmware import BOARDS, build_firmware
-from peel_tools.boards.natmod import ARCHITECTURES, publish
+from peel_tools.boards.firmware import RECIPES, build_firmware
+from peel_tools.boards.natmod import publish
+from peel_tools.boards.table import ARCHITECTURES
 
 __all__ = ["build", "natmod"]
 
@@ -31,14 +32,14 @@ def _each(chosen: str, names: Iterable[str], build: Callable[[str], _Product]) -
 
 
 @click.command()
-@click.argument("board", type=click.Choice([*BOARDS, "all"]))
+@click.argument("board", type=click.Choice([*RECIPES, "all"]))
 def build(board: str) -> None:
     """Build MicroPython with the core and the application in it, for BOARD.
 
     What has not changed is not built again. MICROPYTHON_DIR names a MicroPython 1.25.0 source tree to use instead of Debian's;
     PEEL_CACHE a folder for the builds instead of ~/.cache/peel.
     """
-    for name, image, seconds in _each(board, BOARDS, build_firmware):
+    for name, image, seconds in _each(board, RECIPES, build_firmware):
         main = image.uf2 if image.uf2.exists() else image.elf
         click.echo(f"{name:>9}  {main}  ({main.stat().st_size} bytes, {seconds:.0f} s)")
 
@@ -56,4 +57,6 @@ def natmod(arch: str, out: Path) -> None:
     """Build the native module for stock MicroPython on ARCH, as a folder that mip and mpremote can install from."""
     for name, folder, seconds in _each(arch, ARCHITECTURES, lambda one: publish(one, out)):
         size = (folder / "peelcore.mpy").stat().st_size
-        click.echo(f"{name:>9}  {folder / 'package.json'}  ({size} bytes, {seconds:.0f} s; {ARCHITECTURES[name][1]})")
+        click.echo(
+            f"{name:>9}  {folder / 'package.json'}  ({size} bytes, {seconds:.0f} s; {ARCHITECTURES[name].processors})"
+        )

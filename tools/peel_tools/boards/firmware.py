@@ -16,7 +16,7 @@ from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.boards.workspace import copy_products, file_map, workspace
 
 __all__ = [
-    "BOARDS",
+    "RECIPES",
     "RP2_MANIFEST",
     "Firmware",
     "Job",
@@ -151,7 +151,7 @@ def make_rp2(job: Job, modules: str) -> dict[str, Path]:
 RP2_MANIFEST = ('freeze("$(PORT_DIR)/modules")', 'include("$(MPY_DIR)/extmod/asyncio")')
 """What the Pico's port freezes by itself."""
 
-BOARDS: Mapping[str, Recipe] = {
+RECIPES: Mapping[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         Recipe(
@@ -162,7 +162,7 @@ BOARDS: Mapping[str, Recipe] = {
         ),
     )
 }
-"""Images for boards that one can buy."""
+"""For boards of the table that have an image of their own; any other runs stock MicroPython."""
 
 _FOR_TYPE_CHECKERS = ("interfaces.py",)
 
@@ -204,4 +204,4 @@ def build_image(recipe: Recipe) -> Firmware:
 
 def build_firmware(board: str) -> Firmware:
     """Build the image of a board that one can buy, or find it in the cache."""
-    return build_image(BOARDS[board])
+    return build_image(RECIPES[board])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,20 +13,11 @@ from peel_tools.boards.command import require, run
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.firmware import core_files
 from peel_tools.boards.sources import micropython_sources
+from peel_tools.boards.table import find_architecture
 from peel_tools.boards.workspace import copy_products, file_map, workspace
 from peel_tools.boards.xtensa import build_xtensawin, xtensa_inputs
 
-__all__ = ["ARCHITECTURES", "build_natmod", "publish"]
-
-# Architecture -> the compiler it needs, and the boards it is for.
-ARCHITECTURES: Mapping[str, tuple[str, str]] = {
-    "armv6m": ("arm-none-eabi-gcc", "Raspberry Pi Pico and Pico W (RP2040), any Cortex-M0 to M4"),
-    "armv7m": ("arm-none-eabi-gcc", "Cortex-M3"),
-    "armv7emsp": ("arm-none-eabi-gcc", "Raspberry Pi Pico 2 (RP2350), Cortex-M4F and M33"),
-    "rv32imc": ("riscv64-unknown-elf-gcc", "ESP32-C3 and other 32-bit RISC-V"),
-    "xtensawin": ("clang-22", "ESP32"),
-    "x64": ("gcc", "the unix port on x86-64"),
-}
+__all__ = ["build_natmod", "publish"]
 
 _BINDINGS = "bindings/micropython"
 
@@ -41,7 +31,7 @@ def build_natmod(arch: str) -> Path:
     )
 
     def build(folder: Path) -> None:
-        require(ARCHITECTURES[arch][0])
+        require(find_architecture(arch).compiler)
         with workspace(f"natmod-{arch}", sources.identity, inputs) as work:
             bindings = work / "inputs" / _BINDINGS
             if arch == "xtensawin":

@@ -9,14 +9,17 @@ from pathlib import Path
 import click
 
 from peel_tools.boards.errors import BuildError
+from peel_tools.boards.table import BOARDS, find_board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.image import flash_esp32, flash_pico
-from peel_tools.flashing.probe import BOARDS
 from peel_tools.flashing.provision import preview, provision
 from peel_tools.flashing.remote import Remote
 from peel_tools.flashing.sources import find_sources
 
 __all__ = ["flash", "provision_device"]
+
+_FLASHABLE = [board.name for board in BOARDS.values() if board.boot_drives or board.serial_loaders]
+_CHIPS = [loader.chip for board in BOARDS.values() for loader in board.serial_loaders]
 
 
 @click.command("provision")
@@ -30,7 +33,7 @@ __all__ = ["flash", "provision_device"]
     help="The fleet folder.",
 )
 @click.option("--port", help="Serial port of the board; by default, and with auto, the first one.")
-@click.option("--board", required=True, type=click.Choice(sorted(BOARDS)), help="What it is.")
+@click.option("--board", required=True, type=click.Choice(list(BOARDS)), help="What it is.")
 @click.option(
     "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate (DER) for TLS."
 )
@@ -48,33 +51,35 @@ def provision_device(
     try:
         sources = find_sources(module)
         if dry_run and port is None:
-            preview(board, bundle, sources, click.echo, ca=ca)
+            preview(find_board(board), bundle, sources, click.echo, ca=ca)
         else:
-            provision(Remote(port or "auto"), board, bundle, sources, click.echo, ca=ca, dry_run=dry_run)
+            provision(Remote(port or "auto"), find_board(board), bundle, sources, click.echo, ca=ca, dry_run=dry_run)
     except (FlashError, BuildError) as error:
         raise click.ClickException(str(error)) from None
 
 
 @click.command("flash")
 @click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--board", required=True, type=click.Choice(["pico", "pico_w", "esp32"]), help="What it is.")
+@click.option("--board", required=True, type=click.Choice(_FLASHABLE), help="What it is.")
 @click.option("--port", help="Serial port of an ESP32.")
 @click.option(
     "--chip",
-    default="esp32",
-    show_default=True,
-    type=click.Choice(["esp32", "esp32s2", "esp32s3", "esp32c3"]),
+    type=click.Choice(_CHIPS),
     help="Which ESP32.",
+    show_default="esp32",
 )
 @click.option("--volume", type=click.Path(path_type=Path), help="Where the boot drive of a Pico is mounted.")
 @click.option("--dry-run", is_flag=True, help="Only check, and say what would be done.")
-def flash(image: Path, board: str, port: str | None, chip: str, volume: Path | None, dry_run: bool) -> None:
+def flash(image: Path, board: str, port: str | None, chip: str | None, volume: Path | None, dry_run: bool) -> None:
     """Write IMAGE, a MicroPython for the board, to it: a .uf2 to a Pico held in BOOTSEL mode, a .bin to an ESP32."""
     try:
-        if board == "esp32":
+        if loaders := {loader.chip: loader for loader in find_board(board).serial_loaders}:
             if port is None:
                 raise FlashError("an ESP32 is flashed over its serial port: name it with --port")
-            flash_esp32(image, port, chip, click.echo, dry_run=dry_run)
+            chosen = chip or next(iter(loaders))
+            if chosen not in loaders:
+                raise FlashError(f"{chosen} is on no {board}: it may have {', '.join(loaders)}")
+            flash_esp32(image, port, loaders[chosen], click.echo, dry_run=dry_run)
         else:
             user = getpass.getuser()
             usual = [Path("/media") / user, Path("/run/media") / user, Path("/Volumes"), Path("/media")]

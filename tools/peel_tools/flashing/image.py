@@ -10,18 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from peel_tools.boards.table import BOARDS, SerialLoader
 from peel_tools.flashing.errors import FlashError
 
 __all__ = ["Uf2", "esptool_command", "find_volume", "flash_esp32", "flash_pico", "read_uf2"]
 
-RP2040_FAMILY = 0xE48BFF56
-RP2350_FAMILY = 0xE48BFF59
-_FAMILIES = {RP2040_FAMILY: "RPI-RP2", RP2350_FAMILY: "RP2350"}
+_DRIVES = {drive.family: drive.board_id for board in BOARDS.values() for drive in board.boot_drives}
 _BLOCK = struct.Struct("<8I476sI")
 _MAGIC = (0x0A324655, 0x9E5D5157, 0x0AB16F30)
 _FAMILY_FLAG = 0x2000
 _INFO = "INFO_UF2.TXT"
-_ESP32_OFFSETS = {"esp32": "0x1000", "esp32s2": "0x1000", "esp32s3": "0x0", "esp32c3": "0x0"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +50,8 @@ def read_uf2(path: Path) -> Uf2:
             raise FlashError(f"{path}: block {number} says it is {index} of {total}: the file is cut short or mixed up")
         blocks[address] = payload[:count]
         families.add(family if flags & _FAMILY_FLAG else 0)
-    if len(families) != 1 or not families <= set(_FAMILIES):
-        raise FlashError(f"{path}: is not for an RP2040 or RP2350: get the MicroPython for your board")
+    if len(families) != 1 or not families <= set(_DRIVES):
+        raise FlashError(f"{path}: is for no chip of {', '.join(_DRIVES.values())}: get the MicroPython for your board")
     return Uf2(family=families.pop(), blocks=blocks)
 
 
@@ -66,16 +64,16 @@ def find_volume(roots: list[Path], family: int) -> Path:
             "no board in boot mode: hold BOOTSEL while plugging it in, wait for its drive, or name it with --volume"
         )
     for volume in found:
-        if f"Board-ID: {_FAMILIES[family]}" in (volume / _INFO).read_text(errors="replace"):
+        if f"Board-ID: {_DRIVES[family]}" in (volume / _INFO).read_text(errors="replace"):
             return volume
-    raise FlashError(f"the board at {found[0]} is not the chip that this UF2 is for ({_FAMILIES[family]})")
+    raise FlashError(f"the board at {found[0]} is not the chip that this UF2 is for ({_DRIVES[family]})")
 
 
 def flash_pico(image: Path, roots: list[Path], say: Callable[[str], None], *, dry_run: bool) -> None:
     """Copy a UF2 to the board's boot volume; the board then boots into it by itself."""
     uf2 = read_uf2(image)
     volume = find_volume(roots, uf2.family)
-    say(f"{image.name}: {uf2.size // 1024} KiB for {_FAMILIES[uf2.family]}, to {volume}")
+    say(f"{image.name}: {uf2.size // 1024} KiB for {_DRIVES[uf2.family]}, to {volume}")
     if dry_run:
         say("dry run: nothing was changed")
         return
@@ -86,26 +84,26 @@ def flash_pico(image: Path, roots: list[Path], say: Callable[[str], None], *, dr
     say("written; the board boots into it now")
 
 
-def esptool_command(image: Path, port: str, chip: str) -> list[str]:
+def esptool_command(image: Path, port: str, loader: SerialLoader) -> list[str]:
     """The esptool command that writes an image."""
     return [
-        sys.executable, "-m", "esptool", "--chip", chip, "--port", port, "--baud", "460800",
-        "write-flash", "--erase-all", _ESP32_OFFSETS[chip], str(image),
+        sys.executable, "-m", "esptool", "--chip", loader.chip, "--port", port, "--baud", "460800",
+        "write-flash", "--erase-all", hex(loader.offset), str(image),
     ]  # fmt: skip
 
 
-def flash_esp32(image: Path, port: str, chip: str, say: Callable[[str], None], *, dry_run: bool) -> None:
+def flash_esp32(image: Path, port: str, loader: SerialLoader, say: Callable[[str], None], *, dry_run: bool) -> None:
     """Erase an ESP32 and write an image to it. esptool verifies what it wrote."""
     if image.read_bytes()[:1] != b"\xe9":
         raise FlashError(f"{image}: is not an ESP32 image (it does not start with 0xe9): get the .bin for your board")
-    command = esptool_command(image, port, chip)
+    command = esptool_command(image, port, loader)
     say(" ".join(command[2:]))
     if dry_run:
         say("dry run: nothing was changed")
         return
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise FlashError(_explain_esptool(done.stdout + done.stderr, port, chip))
+        raise FlashError(_explain_esptool(done.stdout + done.stderr, port, loader.chip))
     say("written and verified by esptool")
 
 

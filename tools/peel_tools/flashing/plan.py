@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peel_tools.boards.table import Board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.sources import Sources
 
@@ -25,7 +26,6 @@ FRAME_REST = 28 + 4
 """A stored frame's bytes besides its signs: header, rule, tag and checksum."""
 
 _HOST_ONLY = ("interfaces.py",)
-_BOARD_NEEDS = {"pico": ("pico",), "pico_w": ("pico", "pico_w"), "esp32": ("esp32",), "qemu": ("qemu",)}
 _NETWORK_ONLY = ("tcp.py", "wifi.py")
 
 
@@ -48,18 +48,16 @@ class Copy:
         return hashlib.sha256(self.source.read_bytes()).hexdigest()
 
 
-def application(board: str, sources: Sources, *, core: Sequence[Path], bundle: Path, ca: Path | None) -> list[Copy]:
+def application(board: Board, sources: Sources, *, core: Sequence[Path], bundle: Path, ca: Path | None) -> list[Copy]:
     """All files of a device, in the order of copying: main.py is last, so that half a copy never starts."""
     firmware, bindings = sources.firmware, sources.bindings
-    without = _HOST_ONLY if board in ("pico_w", "esp32") else _HOST_ONLY + _NETWORK_ONLY
+    without = _HOST_ONLY if board.network else _HOST_ONLY + _NETWORK_ONLY
     modules = [path for path in sorted((firmware / "peel_device").glob("*.py")) if path.name not in without]
     copies = [Copy(source=path, target=path.name) for path in core]
     copies += [Copy(source=bindings / "peel_load.py", target="peel_load.py")]
     copies += [Copy(source=sources.umqtt / "umqtt" / "simple.py", target="umqtt/simple.py")]
     copies += [Copy(source=path, target=f"peel_device/{path.name}") for path in modules]
-    copies += [
-        Copy(source=firmware / "boards" / f"{name}.py", target=f"boards/{name}.py") for name in _BOARD_NEEDS[board]
-    ]
+    copies += [Copy(source=firmware / "boards" / f"{name}.py", target=f"boards/{name}.py") for name in board.files]
     if ca is not None:
         copies.append(Copy(source=ca, target=ca.name))
     copies.append(Copy(source=bundle, target="peel.json", secret=True))

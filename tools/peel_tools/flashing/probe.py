@@ -5,32 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from peel_tools.boards.table import BOARDS, Board, architecture_of
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.remote import Remote
 
-__all__ = ["BOARDS", "USUAL_MODULES", "Facts", "check_board", "probe"]
+__all__ = ["Facts", "check_board", "probe"]
 
 OLDEST = (1, 25)
 NEWEST = (2, 0)
 MPY_VERSION = 6
-
-BOARDS = {"pico": "rp2", "pico_w": "rp2", "esp32": "esp32", "qemu": "qemu"}
-"""Board to MicroPython's platform."""
-
-USUAL_MODULES = {"pico": "armv6m", "pico_w": "armv6m", "esp32": "xtensawin", "qemu": "armv7m"}
-"""Board to the native module that it most likely loads. Only the board itself knows: an ESP32-C3 is an esp32, too."""
-
-# What sys.implementation._mpy >> 10 says, and the native module for it. An ARM core also runs what is made for a lesser one.
-_ARCHITECTURES = {
-    2: ("x64", "x64"),
-    4: ("armv6m", "armv6m"),
-    5: ("armv7m", "armv7m"),
-    6: ("armv7em", "armv7m"),
-    7: ("armv7emsp", "armv7emsp"),
-    8: ("armv7emdp", "armv7emsp"),
-    10: ("xtensawin", "xtensawin"),
-    11: ("rv32imc", "rv32imc"),
-}
 
 _PROBE = """
 import sys, os, json
@@ -72,12 +55,14 @@ class Facts:
     @property
     def architecture(self) -> str:
         """The architecture of native code on this board, or "none"."""
-        return _ARCHITECTURES.get(self.mpy >> 10, ("none", ""))[0]
+        found = architecture_of(self.mpy)
+        return found.cores[self.mpy >> 10] if found else "none"
 
     @property
     def module(self) -> str:
         """Which native module it loads, or "" for none: the pure-Python core is to run then."""
-        return _ARCHITECTURES.get(self.mpy >> 10, ("", ""))[1]
+        found = architecture_of(self.mpy)
+        return found.name if found else ""
 
 
 def probe(remote: Remote) -> Facts:
@@ -86,13 +71,14 @@ def probe(remote: Remote) -> Facts:
     return Facts(**{**answer, "version": tuple(answer["version"])})
 
 
-def check_board(facts: Facts, board: str) -> None:
+def check_board(facts: Facts, board: Board) -> None:
     """Raise FlashError unless the board is the one that was named and runs a MicroPython that will do."""
-    if facts.platform != BOARDS[board]:
-        raise FlashError(f"this is not a {board}: MicroPython's platform is {facts.platform!r} ({facts.machine})")
-    if board == "pico_w" and not facts.network:
+    if facts.platform != board.platform:
+        raise FlashError(f"this is not a {board.name}: MicroPython's platform is {facts.platform!r} ({facts.machine})")
+    if board.network and not facts.network:
         raise FlashError(
-            "this is a Pico without Wi-Fi, or has a Pico's firmware: use --board pico, or flash the Pico W's"
+            f"its MicroPython knows no network: this is no {board.title}, or it runs another board's firmware. Flash the {board.title}'s"
+            + "".join(f", or use --board {other.name}" for other in _without_network(board))
         )
     if not OLDEST <= facts.version[:2] < NEWEST:
         raise FlashError(
@@ -105,3 +91,8 @@ def check_board(facts: Facts, board: str) -> None:
         )
     if facts.free < 0:
         raise FlashError("the board has no file system mounted: erase its flash, boot it and try again")
+
+
+def _without_network(board: Board) -> list[Board]:
+    """Boards that are like this one but for the network."""
+    return [other for other in BOARDS.values() if other.platform == board.platform and not other.network]

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from peel_tools.boards.table import Board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
 from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated, room
-from peel_tools.flashing.probe import USUAL_MODULES, check_board, probe
+from peel_tools.flashing.probe import check_board, probe
 from peel_tools.flashing.remote import Remote
 from peel_tools.flashing.sources import Sources
 
@@ -77,7 +78,7 @@ selftest.run(peel_load.load(), board, files, main.ROOT, settings.seed.reveal())
 
 def provision(
     remote: Remote,
-    board: str,
+    board: Board,
     bundle: Path,
     sources: Sources,
     say: Callable[[str], None],
@@ -112,13 +113,13 @@ def provision(
     say("started")
 
 
-def preview(board: str, bundle: Path, sources: Sources, say: Callable[[str], None], *, ca: Path | None) -> None:
+def preview(board: Board, bundle: Path, sources: Sources, say: Callable[[str], None], *, ca: Path | None) -> None:
     """Say what provisioning would put onto an empty board of this kind, without one."""
     settings = _read_bundle(bundle, board, ca)
-    module = USUAL_MODULES[board]
+    module = board.usual_module
     copies = application(board, sources, core=[sources.native(module)], bundle=bundle, ca=ca)
     say(
-        f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files for a {board} that loads {module}"
+        f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files for a {board.title} that loads {module}"
     )
     _list(copies, say)
     say(f"room: {room(copies, outbox_blocks(settings)) // 1024} KiB")
@@ -130,16 +131,16 @@ def _list(copies: Sequence[Copy], say: Callable[[str], None]) -> None:
         say(f"  {copy.target:<26} {copy.size:>6} bytes  {'holds keys' if copy.secret else 'sha256 ' + copy.digest}")
 
 
-def _read_bundle(bundle: Path, board: str, ca: Path | None) -> dict[str, Any]:
+def _read_bundle(bundle: Path, board: Board, ca: Path | None) -> dict[str, Any]:
     try:
         settings: dict[str, Any] = json.loads(bundle.read_bytes())
     except OSError as error:
         raise FlashError(f"{bundle}: {error.strerror}: make the bundle first (peel fleet bundle)") from None
     except ValueError:
         raise FlashError(f"{bundle}: is not JSON: make the bundle again (peel fleet bundle)") from None
-    named = settings.get("board", board)
-    if named != board:
-        raise FlashError(f"{bundle}: was made for board {named!r}, not {board!r}")
+    named = settings.get("board", board.name)
+    if named != board.name:
+        raise FlashError(f"{bundle}: was made for board {named!r}, not {board.name!r}")
     wanted = settings.get("mqtt", {}).get("ca", "")
     if wanted and (ca is None or ca.name != wanted):
         raise FlashError(f"{bundle}: mqtt.ca names {wanted}: give that file with --ca, in DER form")
