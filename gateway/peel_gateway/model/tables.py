@@ -25,6 +25,7 @@ __all__ = [
     "ConductTable",
     "Counts",
     "DeviceTable",
+    "DeviceTallyTable",
     "Difference",
     "Effects",
     "Exposure",
@@ -165,6 +166,23 @@ class TallyTable:
 
     def __len__(self) -> int:
         return len(self.profile)
+
+
+@dataclass
+class DeviceTallyTable:
+    """The accepted reports of each device, one row per time bucket, device and attribute (or category), in this order."""
+
+    bucket: Ints
+    """Start of the bucket, Unix seconds."""
+    device: Ints
+    index: Ints
+    plus: Ints
+    minus: Ints
+    withdrawn: Ints
+    """1 where the device's reports do not count (any more)."""
+
+    def __len__(self) -> int:
+        return len(self.device)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from peel_gateway.model.tables import (
     ConductTable,
     Counts,
     DeviceTable,
+    DeviceTallyTable,
     Difference,
     Exposure,
     ExposureFilter,
@@ -32,6 +33,7 @@ from peel_gateway.storage.sqlite.recount import differences, gap_differences
 from peel_gateway.storage.sqlite.retention import prune
 from peel_gateway.storage.sqlite.rows import REPORTS_SQL, columns, read_conduct, read_devices, read_log
 from peel_gateway.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from peel_gateway.storage.sqlite.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.sqlite.transaction import SqliteTransaction
 from peel_gateway.storage.store import Store, StoreCorrupt, StoreMismatch, StoreTooNew, Transaction
 
@@ -175,25 +177,34 @@ class SqliteStore(Store):
                 if self._reader.in_transaction:
                     self._reader.execute("ROLLBACK")
 
+    @contextmanager
+    def _read_long(self) -> Iterator[sqlite3.Connection]:
+        """The same on a connection of its own: a question that takes long keeps no short one waiting."""
+        with translated(self.path):
+            connection = self._connect()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                connection.close()
+
     def tallies(
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> TallyTable:
+        with self._read() as connection:
+            return read_tallies(connection, profile, self._span(since, until, bucket_seconds))
+
+    def device_tallies(
+        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
+    ) -> DeviceTallyTable:
+        span = self._span(since, until, bucket_seconds)
+        with self._read_long() as connection:
+            return read_device_tallies(connection, profile, span, self.bucket_seconds)
+
+    def _span(self, since: float | None, until: float | None, bucket_seconds: int | None) -> Span:
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self.bucket_seconds):
             raise ValueError(f"a time bucket must be a multiple of {self.bucket_seconds} s, not {bucket_seconds}")
-        bucket = "0" if bucket_seconds is None else "bucket / :size * :size"
-        conditions = ["profile = :profile"]
-        if bucket_seconds is not None:
-            conditions.append("bucket > 0")  # what is filed under no time belongs to none
-        if since is not None:
-            conditions.append("bucket >= :since")
-        if until is not None:
-            conditions.append("bucket < :until")
-        query = f"""SELECT profile, {bucket} AS start, idx,
-                           SUM(plus), SUM(minus), SUM(withdrawn_plus), SUM(withdrawn_minus)
-                    FROM tally WHERE {" AND ".join(conditions)} GROUP BY start, idx ORDER BY start, idx"""  # noqa: S608
-        values = {"profile": profile, "size": bucket_seconds, "since": since, "until": until}
-        with self._read() as connection:
-            return TallyTable(*columns(connection.execute(query, values).fetchall(), 7))
+        return Span(since, until, bucket_seconds)
 
     def withdrawn_devices(self, profile: int) -> int:
         query = """SELECT COUNT(DISTINCT device.device) FROM device JOIN evidence USING (device)
