@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -68,8 +67,9 @@ def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
 class Lab:
     """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says, and the wall clock is off by `skew`."""
 
-    def __init__(self, path: Path, profiles: Sequence[Profile], devices: int) -> None:
+    def __init__(self, path: Path, profiles: Sequence[Profile], devices: int, chance: np.random.Generator) -> None:
         self.path = path
+        self._chance = chance
         self.profiles = tuple(profiles)
         self.ids = np.arange(1, devices + 1, dtype=np.uint32)
         self.profile_of = np.arange(devices) % len(profiles)
@@ -125,7 +125,7 @@ class Lab:
             self.index[who],
             numbers,
             readings,
-            entropy=os.urandom(64),
+            entropy=self._chance.bytes(64),
             **options,  # type: ignore[arg-type]
         )
         return [frame.tobytes() for frame in frames]
@@ -168,12 +168,12 @@ class Lab:
 
 
 @pytest.fixture
-def make_lab(tmp_path: Path) -> Iterator[Callable[..., Lab]]:
+def make_lab(tmp_path: Path, rng: np.random.Generator) -> Iterator[Callable[..., Lab]]:
     """Return a maker of labs: profiles, number of devices."""
     labs: list[Lab] = []
 
     def make(*profiles: Profile, devices: int = 4) -> Lab:
-        lab = Lab(tmp_path / f"lab{len(labs)}.sqlite", profiles or (harmony_profile(),), devices)
+        lab = Lab(tmp_path / f"lab{len(labs)}.sqlite", profiles or (harmony_profile(),), devices, rng)
         labs.append(lab)
         return lab
 

@@ -48,17 +48,18 @@ def test_several_frames_in_one_payload(lab: Any) -> None:
 def test_a_fleet_without_devices_refuses_everything(lab: Any) -> None:
     frames = lab.frames(1, [1])
     none = np.zeros((0, 16), np.uint8)
-    for profiles in ((), lab.profiles):
+    for profiles, verdict in (((), "profile"), (lab.profiles, "device")):
         lab.engine.load(
             SimpleNamespace(keyring=Keyring(profiles, [], [], none, none), revoked=frozenset(), enrolled={}, issued={})
         )
-        assert "accepted" not in lab.send([*frames, b"junk"])
+        assert lab.send([*frames, b"junk about " + verdict.encode()]) == {verdict: 1, "malformed": 1}
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 19, 37, 38, 39, 76, 500])
 def test_garbage_of_any_length_is_quarantined_and_blames_nobody(lab: Any, length: int) -> None:
     rng = np.random.default_rng(length)
     counts = lab.send([rng.bytes(length) for _ in range(20)])
+    assert sum(counts.values()) == 20
     assert set(counts) <= {"malformed", "profile", "redelivered"}
     assert len(lab.store.devices()) == 0
     assert agrees(lab)
@@ -101,8 +102,7 @@ def test_tampering_is_seen_and_never_held_against_the_device(lab: Any) -> None:
     frame = lab.frames(1, [6])[0]
     altered = [frame[:i] + bytes([frame[i] ^ 1]) + frame[i + 1 :] for i in range(10, len(frame))]
     counts = lab.send(altered)
-    assert sum(counts.values()) == len(altered)
-    assert set(counts) <= {"seal"}
+    assert counts == {"seal": len(altered)}
     assert state(lab, 1) is None
     assert lab.send([frame]) == {"accepted": 1}
     assert state(lab, 1)["cause"] == 0  # type: ignore[index]
@@ -241,11 +241,14 @@ def test_a_device_that_leaves_and_returns_is_remembered(lab: Any) -> None:
     assert lab.send(frames) == {"device": 20}
     lab.keyring = whole
     lab.engine.load(lab)
-    assert lab.send([*frames, lab.sealed(1, 3, minus=0), lab.sealed(1, 3, minus=1)])["reused"] >= 1
+    # One of the two is what the device sent, the other is not.
+    sent = [*frames, lab.sealed(1, 3, minus=0), lab.sealed(1, 3, minus=1)]
+    assert lab.send(sent) == {"redelivered": 21, "reused": 1}
     assert agrees(lab)
 
 
-def test_a_million_unknown_devices_leave_no_state(lab: Any) -> None:
+def test_unknown_devices_leave_no_state(lab: Any) -> None:
+    """Two thousand here; a million, and the memory they do not take, in service/test_faults.py."""
     frame = lab.frames(1, [1])[0]
     for batch in range(5):
         unknown = [frame[:6] + (1000 + batch * 400 + i).to_bytes(4, "little") + frame[10:] for i in range(400)]

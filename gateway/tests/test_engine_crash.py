@@ -20,12 +20,11 @@ KILLS = 6
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to be killed while it writes")
-def test_killed_at_any_moment_under_load(lab: Any) -> None:
+def test_killed_at_any_moment_under_load(lab: Any, rng: np.random.Generator) -> None:
     """A child commits batches and tells of each; the parent kills it, starts it again, and resends what it was not told of."""
-    chance = np.random.default_rng()
     frames = [frame for device in (1, 2, 3) for frame in lab.frames(device, range(1, 1301))]
     frames += [b"junk %d" % i for i in range(100)]
-    chance.shuffle(frames)
+    rng.shuffle(frames)
     acknowledged = runs = 0
     lab.store.close()
     while acknowledged < len(frames):
@@ -35,8 +34,8 @@ def test_killed_at_any_moment_under_load(lab: Any) -> None:
             os.close(reading)
             _work(lab, frames[acknowledged:], writing)
         os.close(writing)
-        patience = int(chance.integers(0, 5)) if runs < KILLS else len(frames)
-        told = _listen(reading, patience, float(chance.uniform(0, 0.02)), child)
+        patience = int(rng.integers(0, 5)) if runs < KILLS else len(frames)
+        told = _listen(reading, patience, float(rng.uniform(0, 0.02)), child)
         acknowledged = min(len(frames), acknowledged + BATCH * told)
         runs += 1
     lab.reopen()

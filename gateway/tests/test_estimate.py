@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -74,14 +73,14 @@ def test_frequencies_are_unbiased_and_their_intervals_cover(profiles: Makers) ->
     assert (np.mean(covered, axis=0) > 0.935).all()
 
 
-def test_the_real_encoder_is_estimated_without_bias(profiles: Makers) -> None:
+def test_the_real_encoder_is_estimated_without_bias(profiles: Makers, rng: np.random.Generator) -> None:
     """Reports through C: 40,000 of them, and the mean in its own unit."""
     profile = profiles[0](4)
     ids = np.ones(40_000, np.uint32)
     seal, index = derive_keys(b"k" * 32, "lab", ids[:1])
     keys = np.repeat(seal, len(ids), axis=0), np.repeat(index, len(ids), axis=0)
     readings = np.tile(np.array([-16384, 0, 8192, 32768], np.int32), (len(ids), 1))
-    frames = encode_many(profile, ids, *keys, np.arange(1, len(ids) + 1), readings, entropy=os.urandom(64))
+    frames = encode_many(profile, ids, *keys, np.arange(1, len(ids) + 1), readings, entropy=rng.bytes(64))
     opened = open_many(Keyring([profile], [1], [0], seal, index), [frames.tobytes()])
     decoded, sign, _ = reconstruct(reconstruction(profile.seed, profile.width), opened.trits)
     plus = np.bincount(decoded[sign > 0], minlength=4)

@@ -169,9 +169,9 @@ def test_a_clock_set_back_takes_no_tokens_and_grants_none_twice(make_lab: Callab
     assert lab.send(lab.frames(1, [601])) == {"accepted": 1}
     lab.now += 3600
     assert lab.send(lab.frames(1, [1200])) == {"accepted": 1}
-    for skew in (0, -DAY, 0, -DAY, 0):
+    for number, skew in enumerate((0, -DAY, 0, -DAY, 0), start=1):
         lab.skew = skew
-        assert lab.send(lab.frames(2, [1])).keys() <= {"accepted", "redelivered", "reused"}
+        assert lab.send(lab.frames(2, [number])) == {"accepted": 1}
     assert lab.send(lab.frames(1, [1400])) == {"flood": 1}
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import subprocess
 import time
 import urllib.error
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from privileges import as_root
 
 WARM_UP_IDS = 200_000
 NEW_IDS = 400_000
@@ -24,20 +24,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if not _as_root("mount", "-t", "tmpfs", "-o", f"size=1m,uid={os.getuid()}", "tmpfs", str(folder)):
+    if not as_root("mount", "-t", "tmpfs", "-o", f"size=1m,uid={os.getuid()}", "tmpfs", str(folder)):
         pytest.skip("cannot mount a small file system here (needs root, or sudo without a password)")
     yield folder
-    assert _as_root("umount", "-l", str(folder))
-
-
-def _as_root(*command: str) -> bool:
-    """Run a command, through sudo if we are not root; whether it went well."""
-    sudo = ["sudo", "-n"] if os.getuid() and shutil.which("sudo") else []
-    return subprocess.run([*sudo, *command], check=False, capture_output=True).returncode == 0
+    assert as_root("umount", "-l", str(folder))
 
 
 def _enlarge(folder: Path) -> None:
-    assert _as_root("mount", "-o", "remount,size=64m", str(folder))
+    assert as_root("mount", "-o", "remount,size=64m", str(folder))
 
 
 def _fill(folder: Path) -> Path:
