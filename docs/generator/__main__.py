@@ -1,43 +1,54 @@
 # SPDX-License-Identifier: MIT
-"""`scripts/docs [--check] [FILE ...]`: write the generated blocks again, or say which differ."""
+"""`scripts/docs [--check] [FILE ...]`: write the generated blocks and files again, or say which differ."""
 
 from __future__ import annotations
 
 import argparse
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generator.blocks import BlockError, filled
-from docs.generator.sources import SOURCES
+from docs.generator.sources import FILES, SOURCES
 
 
 def main() -> int:
-    """Exit code 1 when a block differs (with --check) or cannot be made."""
+    """Exit code 1 when something differs (with --check) or cannot be made."""
     parser = argparse.ArgumentParser(prog="scripts/docs", description="Fill the generated blocks of Markdown files.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 when a block differs")
-    parser.add_argument("files", nargs="*", type=Path, help="Markdown files; all of the project's by default")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 when something differs")
+    parser.add_argument("files", nargs="*", type=Path, help="by default all that the project has")
     given = parser.parse_args()
     stale = 0
-    for path in given.files or _tracked():
-        text = path.read_text(encoding="utf-8")
-        try:
-            made = filled(text, SOURCES)
-        except BlockError as error:
-            print(f"{path}: {error}", file=sys.stderr)
-            return 1
-        if made == text:
-            continue
-        stale += 1
-        if given.check:
-            print(f"{path}: a generated block differs from the code; run scripts/docs", file=sys.stderr)
-        else:
-            path.write_text(made, encoding="utf-8")
-            print(f"{path}: written")
+    try:
+        for path, made in _made(given.files or [*_documents(), *map(Path, FILES)]):
+            if made == path.read_text(encoding="utf-8"):
+                continue
+            stale += 1
+            if given.check:
+                print(f"{path}: differs from what the code says; run scripts/docs", file=sys.stderr)
+            else:
+                path.write_text(made, encoding="utf-8")
+                print(f"{path}: written")
+    except BlockError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 1 if given.check and stale else 0
 
 
-def _tracked() -> list[Path]:
+def _made(paths: list[Path]) -> Iterator[tuple[Path, str]]:
+    """Each file with the text that it should have."""
+    for path in paths:
+        if str(path) in FILES:
+            yield path, FILES[str(path)]()
+            continue
+        try:
+            yield path, filled(path.read_text(encoding="utf-8"), SOURCES)
+        except BlockError as error:
+            raise BlockError(f"{path}: {error}") from None
+
+
+def _documents() -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "*.md"], capture_output=True, text=True, check=True).stdout
     return [Path(name) for name in listed.splitlines()]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the generated blocks are made from: one function for each name that a block may give."""
+"""What is generated: one function for each name that a block may give, and one for each file that is made whole."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.simulation_text import attack_table
 from docs.generator.verdict_text import verdict_table
-from peel_gateway.settings_text import markdown_table
+from peel_gateway.settings_text import markdown_table, sample_toml
 
-__all__ = ["SOURCES"]
+__all__ = ["FILES", "SOURCES"]
 
 SOURCES: dict[str, Source] = {
     "architectures": architecture_table,
@@ -26,3 +26,5 @@ SOURCES: dict[str, Source] = {
     "settings": markdown_table,
     "verdicts": verdict_table,
 }
+
+FILES: dict[str, Source] = {"gateway/gateway.sample.toml": sample_toml}

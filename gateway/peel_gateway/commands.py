@@ -23,7 +23,7 @@ from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.service import open_engine, run_service
 from peel_gateway.settings import Settings, SettingsError, load_settings
-from peel_gateway.settings_text import help_text, markdown_table, sample_toml
+from peel_gateway.settings_text import help_text, sample_toml
 from peel_gateway.storage.choice import open_store, store_exists
 from peel_gateway.storage.store import Store, StoreError
 
@@ -254,12 +254,10 @@ def replay(config: Path | None, as_json: bool, **given: object) -> None:
 
 @gateway.command()
 @config_option
-@click.option("--sample", "style", flag_value="sample", help="Print the commented sample file.")
-@click.option("--markdown", "style", flag_value="markdown", help="Print the table of the guide.")
-def settings(config: Path | None, style: str | None) -> None:
+@click.option("--sample", is_flag=True, help="Print the commented sample file.")
+def settings(config: Path | None, sample: bool) -> None:
     """List the settings; with --config, check that file."""
     with _explained():
         if config is not None:
             load_settings(config)
-    texts = {"sample": sample_toml, "markdown": markdown_table}
-    click.echo(texts.get(style or "", help_text)(), nl=not style)
+    click.echo(sample_toml() if sample else help_text(), nl=not sample)

@@ -113,7 +113,7 @@ def test_secret_files(tmp_path: Path) -> None:
 
 def test_the_sample_is_current_and_holds_the_defaults(tmp_path: Path) -> None:
     committed = (GATEWAY / SAMPLE_NAME).read_text()
-    assert committed == sample_toml(), f"run: peel gateway settings --sample > gateway/{SAMPLE_NAME}"
+    assert committed == sample_toml(), "run scripts/docs"
     keys = "|".join(row.key for row in settings_table())
     uncommented = re.sub(rf"^# ((?:{keys}) = )", r"\1", committed, flags=re.MULTILINE)
     settings = load_settings(write(tmp_path / "g.toml", uncommented), {})
