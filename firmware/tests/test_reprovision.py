@@ -40,8 +40,8 @@ def lifetime(first: int, quota: int, period: int, seconds: int, fast: float) -> 
 def allowed(issue: Issue, now: datetime) -> int:
     """The last number that the gateway takes from a device with this bundle."""
     elapsed = round((now - datetime.fromisoformat(issue.made)).total_seconds() * 1000)
-    first, *rate = (np.array([each], np.int64) for each in (issue.first_number, issue.quota, issue.period))
-    return int(last_allowed(first, np.array([elapsed], np.int64), *rate, ALLOWANCE)[0])
+    first, quota, period = (np.array([each], np.int64) for each in (issue.first_number, issue.quota, issue.period))
+    return int(last_allowed(first, np.array([elapsed], np.int64), quota, period, ALLOWANCE)[0])
 
 
 @settings(max_examples=100, deadline=None)

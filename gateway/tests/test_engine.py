@@ -3,49 +3,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
+from lab import Lab, MakeLab, Makers
 
 from peel_core import Keyring, index_many
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
 
-Makers = tuple[Callable[..., Any], Callable[..., Any]]
 
-
-def state(lab: Any, device: int) -> dict[str, int] | None:
+def state(lab: Lab, device: int) -> dict[str, int] | None:
     table = lab.store.devices()
     rows = np.flatnonzero(table.device == device)
     return {name: int(getattr(table, name)[rows[0]]) for name in vars(table)} if len(rows) else None
 
 
-def agrees(lab: Any) -> bool:
+def agrees(lab: Lab) -> bool:
     return recount(lab.store, lab).agrees
 
 
-def test_honest_reports_are_accepted_and_tallied(lab: Any) -> None:
+def test_honest_reports_are_accepted_and_tallied(lab: Lab) -> None:
     assert lab.send(lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 51))) == {"accepted": 150}
     tallies = lab.store.tallies(lab.profiles[0].id)
     assert int((tallies.plus + tallies.minus).sum()) == 150
     assert agrees(lab)
 
 
-def test_nothing_at_all_is_fine(lab: Any) -> None:
+def test_nothing_at_all_is_fine(lab: Lab) -> None:
     assert lab.send([]) == {}
     assert lab.send([b""]) == {"malformed": 1}
 
 
-def test_several_frames_in_one_payload(lab: Any) -> None:
+def test_several_frames_in_one_payload(lab: Lab) -> None:
     frames = lab.frames(1, range(1, 6))
     assert lab.send([b"".join(frames) + frames[0][:20]]) == {"accepted": 5, "malformed": 1}
 
 
-def test_a_fleet_without_devices_refuses_everything(lab: Any) -> None:
+def test_a_fleet_without_devices_refuses_everything(lab: Lab) -> None:
     frames = lab.frames(1, [1])
     none = np.zeros((0, 16), np.uint8)
     for profiles, verdict in (((), "profile"), (lab.profiles, "device")):
@@ -56,7 +53,7 @@ def test_a_fleet_without_devices_refuses_everything(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 19, 37, 38, 39, 76, 500])
-def test_garbage_of_any_length_is_quarantined_and_blames_nobody(lab: Any, length: int) -> None:
+def test_garbage_of_any_length_is_quarantined_and_blames_nobody(lab: Lab, length: int) -> None:
     rng = np.random.default_rng(length)
     counts = lab.send([rng.bytes(length) for _ in range(20)])
     assert sum(counts.values()) == 20
@@ -65,7 +62,7 @@ def test_garbage_of_any_length_is_quarantined_and_blames_nobody(lab: Any, length
     assert agrees(lab)
 
 
-def test_a_redelivery_counts_once_across_batches_and_restarts(lab: Any) -> None:
+def test_a_redelivery_counts_once_across_batches_and_restarts(lab: Lab) -> None:
     frames = lab.frames(1, range(1, 21))
     assert lab.send(frames + frames[:5]) == {"accepted": 20, "redelivered": 5}
     assert lab.send(frames) == {"redelivered": 20}
@@ -75,7 +72,7 @@ def test_a_redelivery_counts_once_across_batches_and_restarts(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_numbers_may_arrive_in_any_order(lab: Any) -> None:
+def test_numbers_may_arrive_in_any_order(lab: Lab) -> None:
     frames = lab.frames(1, range(1, 201))
     order = np.random.default_rng(5).permutation(200)
     for start in range(0, 200, 20):
@@ -83,7 +80,7 @@ def test_numbers_may_arrive_in_any_order(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_another_body_under_a_used_number_exposes_the_device(lab: Any) -> None:
+def test_another_body_under_a_used_number_exposes_the_device(lab: Lab) -> None:
     first, second = lab.sealed(1, 7, minus=0), lab.sealed(1, 7, minus=1)
     assert lab.send([first]) == {"accepted": 1}
     assert lab.send([second]) == {"reused": 1}
@@ -93,12 +90,12 @@ def test_another_body_under_a_used_number_exposes_the_device(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_two_bodies_under_one_number_in_one_batch(lab: Any) -> None:
+def test_two_bodies_under_one_number_in_one_batch(lab: Lab) -> None:
     counts = lab.send([lab.sealed(1, 7, minus=0), lab.sealed(1, 7, minus=1)])
     assert counts == {"withdrawn": 1, "reused": 1}
 
 
-def test_tampering_is_seen_and_never_held_against_the_device(lab: Any) -> None:
+def test_tampering_is_seen_and_never_held_against_the_device(lab: Lab) -> None:
     frame = lab.frames(1, [6])[0]
     altered = [frame[:i] + bytes([frame[i] ^ 1]) + frame[i + 1 :] for i in range(10, len(frame))]
     counts = lab.send(altered)
@@ -108,7 +105,7 @@ def test_tampering_is_seen_and_never_held_against_the_device(lab: Any) -> None:
     assert state(lab, 1)["cause"] == 0  # type: ignore[index]
 
 
-def test_strangers_and_wrong_profiles(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_strangers_and_wrong_profiles(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4), profiles[0](4, name="other"), devices=4)
     frame = lab.frames(1, [1])[0]
     stranger = frame[:6] + (999).to_bytes(4, "little") + frame[10:]
@@ -120,7 +117,7 @@ def test_strangers_and_wrong_profiles(make_lab: Callable[..., Any], profiles: Ma
     assert len(lab.store.devices()) == 0
 
 
-def test_revocation_by_reload(lab: Any) -> None:
+def test_revocation_by_reload(lab: Lab) -> None:
     assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
     lab.revoked = frozenset({1})
     lab.engine.load(lab)
@@ -130,7 +127,7 @@ def test_revocation_by_reload(lab: Any) -> None:
     assert lab.send(lab.frames(1, [3])) == {"accepted": 1}
 
 
-def test_unsealed_reports_need_permission_and_are_no_way_round_a_seal(lab: Any) -> None:
+def test_unsealed_reports_need_permission_and_are_no_way_round_a_seal(lab: Lab) -> None:
     unsealed = lab.frames(1, [1], flags=1)
     assert lab.send(unsealed) == {"unsealed": 1}
     lab.engine = lab.make_engine(accept_unsealed=True)
@@ -141,14 +138,14 @@ def test_unsealed_reports_need_permission_and_are_no_way_round_a_seal(lab: Any) 
     assert lab.send(lab.frames(2, [1]) + lab.frames(2, [2], flags=1)) == {"accepted": 1, "unsealed": 1}
 
 
-def test_another_budget_is_a_rule_fault(lab: Any) -> None:
+def test_another_budget_is_a_rule_fault(lab: Lab) -> None:
     assert lab.send(lab.frames(1, [1], rule=lab.profiles[0].rule + 1)) == {"rule": 1}
     (exposure,) = lab.store.exposures()
     assert exposure.evidence["rule"] == exposure.evidence["rule_expected"] + 1
     assert exposure.raw and exposure.device == 1 and exposure.blamed
 
 
-def test_a_chosen_attribute_is_a_support_fault(lab: Any) -> None:
+def test_a_chosen_attribute_is_a_support_fault(lab: Lab) -> None:
     assigned = int(index_many(lab.profiles[0], [1], lab.index[:1], [5])[0])
     assert lab.send([lab.sealed(1, 5, (assigned + 1) % 4)]) == {"support": 1}
     evidence = lab.store.exposures()[0].evidence
@@ -156,7 +153,7 @@ def test_a_chosen_attribute_is_a_support_fault(lab: Any) -> None:
     assert lab.send([lab.sealed(2, 5, 40)]) == {"support": 1}  # a column of the projection that is no attribute
 
 
-def test_anything_but_a_codeword_is_a_structure_fault(lab: Any) -> None:
+def test_anything_but_a_codeword_is_a_structure_fault(lab: Lab) -> None:
     rng = np.random.default_rng(1)
     noise = bytes(rng.integers(0, 243, 9, dtype=np.uint8)) + bytes([4])
     assert lab.send([lab.sealed(1, 5, trits=noise)]) == {"structure": 1}
@@ -166,7 +163,7 @@ def test_anything_but_a_codeword_is_a_structure_fault(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_a_faulty_report_withdraws_its_device_in_the_same_transaction(lab: Any) -> None:
+def test_a_faulty_report_withdraws_its_device_in_the_same_transaction(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 31)) + lab.frames(2, range(1, 31)))
     assert lab.send(lab.frames(1, [40], rule=5) + lab.frames(1, [41])) == {"rule": 1, "withdrawn": 1}
     assert lab.send(lab.frames(1, [42])) == {"withdrawn": 1}
@@ -175,7 +172,7 @@ def test_a_faulty_report_withdraws_its_device_in_the_same_transaction(lab: Any) 
     assert agrees(lab)
 
 
-def test_faults_only_mark_the_device_when_told_so(lab: Any) -> None:
+def test_faults_only_mark_the_device_when_told_so(lab: Lab) -> None:
     lab.engine = lab.make_engine(withdraw_faulty=False)
     assert lab.send(lab.frames(1, [1, 2])) == {"accepted": 2}
     assert lab.send(lab.frames(1, [3], rule=5) + lab.frames(1, [4])) == {"rule": 1, "accepted": 1}
@@ -184,7 +181,7 @@ def test_faults_only_mark_the_device_when_told_so(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_krr_reports_and_their_faults(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_krr_reports_and_their_faults(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[1](4))
     assert lab.send(lab.frames(1, range(1, 101), reading=2)) == {"accepted": 100}
     assert lab.send([lab.sealed(2, 1, 2, minus=1)]) == {"support": 1}
@@ -192,13 +189,13 @@ def test_krr_reports_and_their_faults(make_lab: Callable[..., Any], profiles: Ma
     assert agrees(lab)
 
 
-def test_identical_junk_is_one_exposure(lab: Any) -> None:
+def test_identical_junk_is_one_exposure(lab: Lab) -> None:
     assert lab.send([b"junk", b"junk"]) == {"malformed": 1, "redelivered": 1}
     assert lab.send([b"junk"]) == {"redelivered": 1}
     assert len(lab.store.exposures()) == 1
 
 
-def test_state_survives_a_restart_exactly(lab: Any) -> None:
+def test_state_survives_a_restart_exactly(lab: Lab) -> None:
     rng = np.random.default_rng(3)
     frames = [frame for device in (1, 2, 3) for frame in lab.frames(device, range(1, 200), reading=0.5)]
     order = rng.permutation(len(frames))
@@ -210,7 +207,7 @@ def test_state_survives_a_restart_exactly(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_two_engines_on_one_file_do_not_overwrite_each_other(lab: Any) -> None:
+def test_two_engines_on_one_file_do_not_overwrite_each_other(lab: Lab) -> None:
     other = lab.make_engine()
     frames = lab.frames(1, range(1, 101))
     for start in range(0, 100, 10):
@@ -220,7 +217,7 @@ def test_two_engines_on_one_file_do_not_overwrite_each_other(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_a_device_may_change_its_profile_and_come_back(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_a_device_may_change_its_profile_and_come_back(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4), profiles[1](3), devices=2)
     assert lab.send(lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 41))) == {"accepted": 140}
     for number in (101, 201, 301):
@@ -232,7 +229,7 @@ def test_a_device_may_change_its_profile_and_come_back(make_lab: Callable[..., A
     assert agrees(lab)
 
 
-def test_a_device_that_leaves_and_returns_is_remembered(lab: Any) -> None:
+def test_a_device_that_leaves_and_returns_is_remembered(lab: Lab) -> None:
     frames = lab.frames(1, range(1, 21))
     lab.send(frames)
     whole = lab.keyring
@@ -247,17 +244,17 @@ def test_a_device_that_leaves_and_returns_is_remembered(lab: Any) -> None:
     assert agrees(lab)
 
 
-def test_unknown_devices_leave_no_state(lab: Any) -> None:
+def test_unknown_devices_leave_no_state(lab: Lab) -> None:
     """Two thousand here; a million, and the memory they do not take, in service/test_faults.py."""
     frame = lab.frames(1, [1])[0]
     for batch in range(5):
         unknown = [frame[:6] + (1000 + batch * 400 + i).to_bytes(4, "little") + frame[10:] for i in range(400)]
         assert lab.send(unknown) == {"device": 400}
     assert len(lab.store.devices()) == 0
-    assert lab.engine._book.states["cause"].shape == (4,)
+    assert lab.book.states["cause"].shape == (4,)
 
 
-def test_exposures_can_be_filtered(lab: Any) -> None:
+def test_exposures_can_be_filtered(lab: Lab) -> None:
     lab.send([b"junk", *lab.frames(1, [1], rule=5)])
     lab.now += 100
     lab.send([b"more junk"])

@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 import time
-from typing import Any
 
 import numpy as np
 import pytest
+from lab import Lab
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
@@ -20,7 +20,7 @@ KILLS = 6
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to be killed while it writes")
-def test_killed_at_any_moment_under_load(lab: Any, rng: np.random.Generator) -> None:
+def test_killed_at_any_moment_under_load(lab: Lab, rng: np.random.Generator) -> None:
     """A child commits batches and tells of each; the parent kills it, starts it again, and resends what it was not told of."""
     frames = [frame for device in (1, 2, 3) for frame in lab.frames(device, range(1, 1301))]
     frames += [b"junk %d" % i for i in range(100)]
@@ -45,7 +45,7 @@ def test_killed_at_any_moment_under_load(lab: Any, rng: np.random.Generator) -> 
     assert recount(lab.store, lab).agrees
 
 
-def _work(lab: Any, frames: list[bytes], writing: int) -> None:
+def _work(lab: Lab, frames: list[bytes], writing: int) -> None:
     """Runs in the child: a new engine on the file, one byte to the parent after each commit."""
     try:
         lab.reopen()

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from lab import Makers
 
 from peel_gateway.screening import eprocess
 
 ALPHA = 1e-6
 LIMIT = -np.log(ALPHA)
-Makers = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 def running_counts(

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from lab import Lab, Makers
 
 from peel_core import derive_keys, encode_many, open_many
 from peel_core.batch import Keyring
@@ -16,8 +16,6 @@ from peel_gateway.estimation.estimate import estimate, estimates
 from peel_gateway.mechanisms.harmony import plain_means, ratio_means
 from peel_gateway.mechanisms.intervals import wilson
 from peel_gateway.mechanisms.krr import krr_frequencies
-
-Makers = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 def harmony_counts(profile: Any, readings: Any, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -106,7 +104,7 @@ def test_wilson_against_published_values() -> None:
     assert high == pytest.approx([0.3662, 0.1605, 0.1611, 0.1718], abs=6e-5)
 
 
-def test_estimates_by_bucket_add_up(lab: Any) -> None:
+def test_estimates_by_bucket_add_up(lab: Lab) -> None:
     for hour in range(3):
         lab.now = 1_700_000_400.0 + 3600 * hour
         lab.send(lab.frames(1, range(hour * 100 + 1, hour * 100 + 101), reading=0.5))

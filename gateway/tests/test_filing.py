@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lab import Lab, Makers
 
-from peel_core import Profile
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.filing import UNFILED, room
@@ -22,7 +22,6 @@ FAIR = QUOTA * BUCKET / PERIOD
 DAY = 86_400
 
 MakeLab = Callable[..., Any]
-Makers = tuple[Callable[..., Profile], Callable[..., Profile]]
 
 
 @pytest.fixture
@@ -38,14 +37,14 @@ def fleet(make_lab: MakeLab, profiles: Makers) -> Callable[[int], Any]:
     return make
 
 
-def held(lab: Any, device: int | None = None) -> Counter[tuple[int, int]]:
+def held(lab: Lab, device: int | None = None) -> Counter[tuple[int, int]]:
     """Reports that count by device and bucket, from the log."""
     log = lab.store.log(device)
     counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
     return Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
 
 
-def this_bucket(lab: Any) -> int:
+def this_bucket(lab: Lab) -> int:
     return int(lab.now // BUCKET * BUCKET)
 
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab import MakeLab, Makers
 
 from peel_core import Keyring
 from peel_gateway.engine.clock import Reading, advance
@@ -18,7 +18,6 @@ from peel_gateway.model.moment import DOUBT, Moment
 from peel_gateway.screening.freshness import Repeat, last_allowed, repeats
 from peel_gateway.screening.gaps import LIMIT, missing, settle_to
 
-Makers = tuple[Callable[..., Any], Callable[..., Any]]
 DAY = 86_400
 
 
@@ -105,7 +104,7 @@ def test_a_long_jump_costs_bounded_work() -> None:
     ("enrolled", "last"), [(0.0, 1 + 64 + 20), (None, 1 + 1024 + 64 + 20), (DAY, 1 + 1024 + 64 + 20)]
 )
 def test_a_flood_is_refused_and_exposes_the_device(
-    make_lab: Callable[..., Any], profiles: Makers, enrolled: float | None, last: int
+    make_lab: MakeLab, profiles: Makers, enrolled: float | None, last: int
 ) -> None:
     """A device that was enrolled just now is granted little; one of which nobody knows, or that is enrolled tomorrow, more."""
     lab = make_lab(profiles[0](4, quota=10))
@@ -116,7 +115,7 @@ def test_a_flood_is_refused_and_exposes_the_device(
     assert lab.store.exposures()[0].evidence["last_allowed"] == last
 
 
-def test_a_further_bundle_counts_from_its_own_first_number(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_a_further_bundle_counts_from_its_own_first_number(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4, quota=10))
     assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
     lab.issued = {1: (5000, lab.now)}
@@ -125,7 +124,7 @@ def test_a_further_bundle_counts_from_its_own_first_number(make_lab: Callable[..
     assert lab.send(lab.frames(1, [5085])) == {"flood": 1}
 
 
-def test_a_day_offline_may_be_delivered_at_once(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_a_day_offline_may_be_delivered_at_once(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4, quota=10))
     lab.engine = lab.make_engine(number_allowance=0)
     assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
@@ -134,9 +133,7 @@ def test_a_day_offline_may_be_delivered_at_once(make_lab: Callable[..., Any], pr
     assert lab.send(backlog) == {"accepted": 14_400}
 
 
-def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(
-    make_lab: Callable[..., Any], profiles: Makers
-) -> None:
+def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(make_lab: MakeLab, profiles: Makers) -> None:
     """Numbers as the device's own bucket gives them: quota per period of its clock (5% fast), saved up to the quota, skips included."""
     rng = np.random.default_rng(8)
     lab = make_lab(profiles[0](4, quota=16))
@@ -159,7 +156,7 @@ def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(
     assert recount(lab.store, lab).agrees
 
 
-def test_a_clock_set_back_takes_no_tokens_and_grants_none_twice(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_a_clock_set_back_takes_no_tokens_and_grants_none_twice(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4, quota=10))
     lab.engine = lab.make_engine(number_allowance=0)
     lab.send(lab.frames(1, [1]))
@@ -175,9 +172,7 @@ def test_a_clock_set_back_takes_no_tokens_and_grants_none_twice(make_lab: Callab
     assert lab.send(lab.frames(1, [1400])) == {"flood": 1}
 
 
-def test_a_gateway_that_wakes_up_in_1970_blames_nobody_and_loses_nothing(
-    make_lab: Callable[..., Any], profiles: Makers
-) -> None:
+def test_a_gateway_that_wakes_up_in_1970_blames_nobody_and_loses_nothing(make_lab: MakeLab, profiles: Makers) -> None:
     """Ten days off without a clock: honest backlogs count at once; who took more than its due is seen when the clock is set."""
     lab = make_lab(profiles[0](4, quota=10))
     lab.engine = lab.make_engine(number_allowance=0)
@@ -202,7 +197,7 @@ def test_a_gateway_that_wakes_up_in_1970_blames_nobody_and_loses_nothing(
     assert recount(lab.store, lab).agrees
 
 
-def test_a_restart_of_the_gateway_alone_needs_no_wall_clock(make_lab: Callable[..., Any], profiles: Makers) -> None:
+def test_a_restart_of_the_gateway_alone_needs_no_wall_clock(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4, quota=10))
     lab.engine = lab.make_engine(number_allowance=0)
     assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
@@ -213,9 +208,7 @@ def test_a_restart_of_the_gateway_alone_needs_no_wall_clock(make_lab: Callable[.
     assert lab.send(lab.frames(1, [2 * DAY // 6])) == {"flood": 1}
 
 
-def test_an_enrolment_is_not_forgotten_when_the_clock_is_set_back(
-    make_lab: Callable[..., Any], profiles: Makers
-) -> None:
+def test_an_enrolment_is_not_forgotten_when_the_clock_is_set_back(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4, quota=10))
     lab.enrolled = {1: lab.now - 365 * DAY}
     lab.engine.load(lab)
@@ -225,9 +218,7 @@ def test_an_enrolment_is_not_forgotten_when_the_clock_is_set_back(
 
 
 @pytest.mark.parametrize(("old", "new"), [(600, 6), (6, 600)])
-def test_a_changed_quota_holds_from_the_change_on(
-    make_lab: Callable[..., Any], profiles: Makers, old: int, new: int
-) -> None:
+def test_a_changed_quota_holds_from_the_change_on(make_lab: MakeLab, profiles: Makers, old: int, new: int) -> None:
     """What a device took under its old profile is not judged by the new one, in either direction; from then on the new quota holds."""
     lab = make_lab(profiles[0](4, quota=old, name="old"), profiles[0](4, quota=new, name="new"), devices=1)
     lab.engine = lab.make_engine(number_allowance=0)
@@ -251,9 +242,7 @@ def test_a_changed_quota_holds_from_the_change_on(
     assert recount(lab.store, lab).agrees
 
 
-def test_an_old_report_delivered_first_does_not_make_its_device_look_fast(
-    make_lab: Callable[..., Any], profiles: Makers
-) -> None:
+def test_an_old_report_delivered_first_does_not_make_its_device_look_fast(make_lab: MakeLab, profiles: Makers) -> None:
     """A network that replays an old report to a new gateway must not get the device exposed."""
     lab = make_lab(profiles[0](4, quota=10))
     lab.enrolled = {1: lab.now - 86400 * 365}

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from lab import Lab, MakeLab, Makers
 
-def lines_run(lab: Any, numbers: range) -> int:
+
+def lines_run(lab: Lab, numbers: range) -> int:
     """Lines of Python, the project's and all others, that a message with these reports of each device takes."""
     payload = b"".join(frame for device in (1, 2, 3, 4) for frame in lab.frames(device, numbers))
     messages = lab.messages([payload])
@@ -30,9 +31,7 @@ def lines_run(lab: Any, numbers: range) -> int:
     return lines
 
 
-def test_lines_of_python_do_not_grow_with_the_reports(
-    make_lab: Callable[..., Any], profiles: tuple[Callable[..., Any], ...]
-) -> None:
+def test_lines_of_python_do_not_grow_with_the_reports(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(*(make_profile() for make_profile in profiles))
     lines_run(lab, range(1, 101))  # the first batch reads the book and fills caches
     few = lines_run(lab, range(101, 201))

@@ -10,10 +10,10 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from lab import Lab, MakeLab, Makers
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.message import Message
@@ -66,7 +66,7 @@ def test_published_migrations_have_not_changed() -> None:
 
 
 @pytest.fixture
-def version_1(lab: Any) -> Path:
+def version_1(lab: Lab) -> Path:
     """A file made by the version 1 script, with the rows that an engine leaves: accepted, faulty, withdrawn, pruned, gaps."""
     lab.send(
         lab.frames(1, [*range(1, 50), *range(60, 101)]) + lab.frames(2, range(1, 101)) + lab.frames(3, range(1, 31))
@@ -114,7 +114,7 @@ class WatchedStore(SqliteStore):
         return connection
 
 
-def test_a_version_1_file_is_migrated_and_adds_up(lab: Any, version_1: Path) -> None:
+def test_a_version_1_file_is_migrated_and_adds_up(lab: Lab, version_1: Path) -> None:
     expected = lab.store.device_reports()
     assert expected == {
         1: {Verdict.ACCEPTED: 140},
@@ -160,7 +160,7 @@ def test_a_migration_is_one_transaction(version_1: Path) -> None:
 @pytest.mark.parametrize(
     "last", ["CREATE TABLE device_report", "INSERT INTO device_report", "PRAGMA user_version =", "COMMIT"]
 )
-def test_killed_in_the_middle_of_migrating(lab: Any, version_1: Path, last: str) -> None:
+def test_killed_in_the_middle_of_migrating(lab: Lab, version_1: Path, last: str) -> None:
     before = contents(version_1)
 
     def kill_at_last(statement: str) -> None:
@@ -182,7 +182,7 @@ def test_killed_in_the_middle_of_migrating(lab: Any, version_1: Path, last: str)
     store.close()
 
 
-def test_a_full_disk_leaves_version_1_as_it_was(lab: Any, version_1: Path) -> None:
+def test_a_full_disk_leaves_version_1_as_it_was(lab: Lab, version_1: Path) -> None:
     before = contents(version_1)
     with pytest.raises(StoreFull, match="disk is full"):
         WatchedStore(version_1, lambda _: None, pages=1)  # SQLite takes the least it can: what the file has
@@ -192,7 +192,7 @@ def test_a_full_disk_leaves_version_1_as_it_was(lab: Any, version_1: Path) -> No
     store.close()
 
 
-def test_a_file_that_a_newer_gateway_migrates_meanwhile_is_not_written(lab: Any) -> None:
+def test_a_file_that_a_newer_gateway_migrates_meanwhile_is_not_written(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 11)))
     with sqlite3.connect(lab.path) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
@@ -232,7 +232,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         SqliteStore(tmp_path / "no" / "a.sqlite")
 
 
-def test_damage_in_the_middle_is_reported(lab: Any) -> None:
+def test_damage_in_the_middle_is_reported(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 3000)))
     lab.store.close()
     content = bytearray(lab.path.read_bytes())
@@ -256,7 +256,7 @@ def test_another_bucket_than_the_files(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_full_disk_applies_nothing_and_the_batch_can_be_retried(lab: Any) -> None:
+def test_a_full_disk_applies_nothing_and_the_batch_can_be_retried(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 11)))
     (pages,) = lab.store._writer.execute("PRAGMA page_count").fetchone()
     lab.store._writer.execute(f"PRAGMA max_page_count = {pages}")
@@ -271,7 +271,7 @@ def test_a_full_disk_applies_nothing_and_the_batch_can_be_retried(lab: Any) -> N
     assert recount(lab.store, lab).agrees
 
 
-def test_a_locked_database_applies_nothing_and_the_batch_can_be_retried(lab: Any) -> None:
+def test_a_locked_database_applies_nothing_and_the_batch_can_be_retried(lab: Lab) -> None:
     lab.store._writer.execute("PRAGMA busy_timeout = 50")
     intruder = sqlite3.connect(lab.path, isolation_level=None)
     intruder.execute("BEGIN IMMEDIATE")
@@ -283,7 +283,7 @@ def test_a_locked_database_applies_nothing_and_the_batch_can_be_retried(lab: Any
     assert lab.engine.process(messages).counts == {Verdict.ACCEPTED: 10}
 
 
-def test_a_reader_opens_the_file_while_another_process_writes(lab: Any) -> None:
+def test_a_reader_opens_the_file_while_another_process_writes(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 11)))
     with lab.store.begin():
         other = SqliteStore(lab.path, timeout=0.05)
@@ -291,7 +291,7 @@ def test_a_reader_opens_the_file_while_another_process_writes(lab: Any) -> None:
         other.close()
 
 
-def test_an_exception_within_a_transaction_rolls_back(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_within_a_transaction_rolls_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     from peel_gateway.storage.sqlite import transaction as sqlite_transaction
 
     messages = lab.messages(lab.frames(1, range(1, 11)))
@@ -303,7 +303,7 @@ def test_an_exception_within_a_transaction_rolls_back(lab: Any, monkeypatch: pyt
     assert recount(lab.store, lab).agrees
 
 
-def test_readers_do_not_wait_for_a_writer(lab: Any) -> None:
+def test_readers_do_not_wait_for_a_writer(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 11)))
     seen = []
     with lab.store.begin():
@@ -313,7 +313,7 @@ def test_readers_do_not_wait_for_a_writer(lab: Any) -> None:
     assert seen == [10]
 
 
-def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Any) -> None:
+def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Lab) -> None:
     lab.store.close()
     lab.store = SqliteStore(lab.path, quarantine_limit=50)
     lab.engine = lab.make_engine()
@@ -329,7 +329,7 @@ def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Any) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def test_no_device_pushes_out_what_exposed_another(lab: Any) -> None:
+def test_no_device_pushes_out_what_exposed_another(lab: Lab) -> None:
     """One fault, one conviction by statistics; then two devices misbehave as often as they can."""
     lab.store.close()
     lab.store = SqliteStore(lab.path, quarantine_limit=120)
@@ -352,7 +352,7 @@ def test_no_device_pushes_out_what_exposed_another(lab: Any) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def test_what_must_stay_may_exceed_the_quarantine(lab: Any) -> None:
+def test_what_must_stay_may_exceed_the_quarantine(lab: Lab) -> None:
     lab.store.close()
     lab.store = SqliteStore(lab.path, quarantine_limit=2)
     lab.engine = lab.make_engine()
@@ -362,7 +362,7 @@ def test_what_must_stay_may_exceed_the_quarantine(lab: Any) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def test_the_quarantine_is_bounded_in_bytes(lab: Any) -> None:
+def test_the_quarantine_is_bounded_in_bytes(lab: Lab) -> None:
     lab.store.close()
     lab.store = SqliteStore(lab.path, quarantine_bytes=10_000)
     lab.engine = lab.make_engine()
@@ -375,7 +375,7 @@ def test_the_quarantine_is_bounded_in_bytes(lab: Any) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Any) -> None:
+def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Lab) -> None:
     old = lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 101))
     lab.send(old[:5] + old[10:])  # leaves gaps
     lab.now += 86400
@@ -394,7 +394,7 @@ def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["set", "at boot", "behind"])
-def test_a_wrong_clock_deletes_nothing(lab: Any, how: str) -> None:
+def test_a_wrong_clock_deletes_nothing(lab: Lab, how: str) -> None:
     lab.send(lab.frames(1, range(1, 101)))
     assert lab.engine.prune(30 * 86400) == 0
     lab.now += 3600
@@ -415,7 +415,7 @@ def test_a_wrong_clock_deletes_nothing(lab: Any, how: str) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def test_withdrawal_reaches_what_retention_has_dropped(lab: Any) -> None:
+def test_withdrawal_reaches_what_retention_has_dropped(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 101)))
     lab.now += 86400
     lab.store.prune(lab.now)
@@ -427,7 +427,7 @@ def test_withdrawal_reaches_what_retention_has_dropped(lab: Any) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def test_tallies_by_time(lab: Any) -> None:
+def test_tallies_by_time(lab: Lab) -> None:
     for minute in range(0, 60, 5):
         lab.now = 1_700_000_400.0 + 60 * minute
         lab.send(lab.frames(1, range(minute * 10 + 1, minute * 10 + 11)))
@@ -461,7 +461,7 @@ def test_tallies_by_time(lab: Any) -> None:
         ("gap", "UPDATE device SET settled = settled + 17 WHERE device = 1"),
     ],
 )
-def test_recount_notices_any_change(lab: Any, table: str, statement: str) -> None:
+def test_recount_notices_any_change(lab: Lab, table: str, statement: str) -> None:
     lab.send(lab.frames(1, [*range(1, 10), *range(15, 60)]) + lab.frames(2, range(1, 50)) + [b"junk"])
     lab.send(lab.frames(1, [14]))
     assert recount(lab.store, lab).agrees
@@ -471,7 +471,7 @@ def test_recount_notices_any_change(lab: Any, table: str, statement: str) -> Non
     assert table in {difference.table for difference in recount(lab.store, lab).differences}
 
 
-def test_recount_of_a_long_jump_with_losses(lab: Any) -> None:
+def test_recount_of_a_long_jump_with_losses(lab: Lab) -> None:
     """Of a long jump only the last numbers are settled one by one: no difference, and still none after more loss and retention."""
     lab.send(lab.frames(1, range(1, 40)))
     lab.send(lab.frames(1, [n for n in range(60, 4000) if n % 7]))
@@ -484,7 +484,7 @@ def test_recount_of_a_long_jump_with_losses(lab: Any) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Any) -> None:
+def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Lab) -> None:
     for number in range(1, 81, 10):
         lab.send([lab.sealed(1, n) for n in range(number, number + 10)])
     assert recount(lab.store, lab).agrees
@@ -494,7 +494,7 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Any) ->
     assert any(difference.table == "device" for difference in recount(lab.store, lab).differences)
 
 
-def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> None:
+def test_replay_counts_a_forgotten_device_once(make_lab: MakeLab) -> None:
     from peel_core import Keyring
     from peel_gateway.engine.replay import replay
 
@@ -520,7 +520,7 @@ def test_replay_counts_a_forgotten_device_once(make_lab: Callable[..., Any]) -> 
     assert recount(lab.store, lab).agrees
 
 
-def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: Callable[..., Any], profiles: Any) -> None:
+def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: MakeLab, profiles: Makers) -> None:
     from peel_core import Keyring
     from peel_gateway.engine.replay import replay
 
@@ -536,7 +536,7 @@ def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: Callable[...
     assert recount(lab.store, lab).agrees
 
 
-def test_replay_leaves_exposed_devices_alone(lab: Any) -> None:
+def test_replay_leaves_exposed_devices_alone(lab: Lab) -> None:
     from peel_gateway.engine.replay import replay
 
     lab.send(lab.frames(1, [1], rule=5))
@@ -546,12 +546,12 @@ def test_replay_leaves_exposed_devices_alone(lab: Any) -> None:
     assert len(lab.store.exposures()) == 1
 
 
-def test_messages_from_before_1970_do_not_break_the_buckets(lab: Any) -> None:
+def test_messages_from_before_1970_do_not_break_the_buckets(lab: Lab) -> None:
     lab.engine.process([Message("t", frame, -5.0) for frame in lab.frames(1, [1])])
     assert recount(lab.store, lab).agrees
 
 
-def test_device_tallies_are_the_tallies_of_each_device(make_lab: Callable[..., Any], profiles: Any) -> None:
+def test_device_tallies_are_the_tallies_of_each_device(make_lab: MakeLab, profiles: Makers) -> None:
     """Over buckets, spans, two profiles, a withdrawn device and pruned rows: summed over devices they are the tallies."""
     lab = make_lab(profiles[0](4), profiles[1](4), devices=6)
     for hour in range(4):
@@ -590,7 +590,7 @@ def test_device_tallies_are_the_tallies_of_each_device(make_lab: Callable[..., A
         lab.store.device_tallies(lab.profiles[0].id, bucket_seconds=7)
 
 
-def test_a_long_question_keeps_no_short_one_waiting(lab: Any) -> None:
+def test_a_long_question_keeps_no_short_one_waiting(lab: Lab) -> None:
     """While somebody reads the device tallies, others read and write."""
     lab.send(lab.frames(1, range(1, 101)))
     with lab.store._read_long() as connection:
