@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from peel_core.frame import NUMBER
 from peel_hil.device import Device
 from peel_hil.duts import Dut
 from peel_hil.site import Site
@@ -38,10 +39,10 @@ def test_outbox_fills_drops_and_drains_in_order(site: Site, open_board: Callable
     for _ in range(3):
         dut.expect("link fault", 30)
     site.broker.start()
-    with Tap(site.endpoint, site.profile.frame_bytes) as tap:
+    with Tap(site.endpoint, site.profile.width) as tap:
         site.wait(lambda: len(tap.frames) >= 5 * OUTBOX, "the drained outbox", 60)
         statuses = [json.loads(payload) for payload in tap.statuses(device.label)]
-    numbers = [int.from_bytes(frame[10:16], "little") for frame in tap.frames]
+    numbers = [NUMBER.of(frame) for frame in tap.frames]
     dut.reset()
     flash = device.flash()
     site.wait(lambda: set(numbers) <= set(site.accepted(device.label)), "the last report")

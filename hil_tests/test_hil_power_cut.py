@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from peel_core.frame import NUMBER
 from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
 from peel_hil.site import Site
@@ -47,7 +48,7 @@ class Witness:
         assert flash.spent_q20 == self._epsilon * max(0, flash.next_number - 1)  # every number was paid for
         assert 0 <= flash.dropped - self._last.dropped <= 1  # the frame whose writing a cut tore, and no other
         for number, frame in flash.frames.items():
-            assert int.from_bytes(frame[10:16], "little") == number
+            assert NUMBER.of(frame) == number
             assert number < flash.next_number  # spent before it was used
             if number in self.stored:
                 assert self.stored[number] == frame
@@ -102,7 +103,7 @@ def test_power_cuts(
     device.provision()
     dut.kill()
     witness = Witness(site.profile.epsilon_q20)
-    with Tap(site.endpoint, site.profile.frame_bytes) as tap:
+    with Tap(site.endpoint, site.profile.width) as tap:
         cutter = Cutter(site, device, tap, rng)
         for number in range(cuts):
             cutter.run(number, witness.look)
@@ -120,7 +121,7 @@ def test_power_cuts(
     # On the wire, too, a number always came with the same bytes, the ones that were on flash.
     sent: dict[int, bytes] = {}
     for frame in tap.frames:
-        assert sent.setdefault(int.from_bytes(frame[10:16], "little"), frame) == frame
+        assert sent.setdefault(NUMBER.of(frame), frame) == frame
     assert all(sent.get(number, frame) == frame for number, frame in witness.stored.items())
     assert set(site.verdicts()) <= {"accepted", "redelivered"}
     assert site.device_cause(device.label) is None

@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def test_every_altered_report_is_exposed_and_every_other_counts_once(
     site: Site, open_board: Callable[..., Dut], tmp_path: Path, seed: int
 ) -> None:
-    tamperer = Tamperer(frame_bytes=site.profile.frame_bytes, every=5, seed=seed)
+    tamperer = Tamperer(width=site.profile.width, every=5, seed=seed)
     with Proxy(site.endpoint, tamperer) as proxy:
         dut = open_board(link=proxy.endpoint, folder=tmp_path / "board")
         device = Device(dut, site.enrol(TRACES, interval_s=0.01))

@@ -28,6 +28,9 @@ extern "C" {
 #define PEEL_MAX_WIDTH 1024
 #define PEEL_KEY_BYTES 16
 #define PEEL_HEADER_BYTES 16
+#define PEEL_PROFILE_AT 2 /* in the header: version and flags at 0, mechanism at 1, then these fields */
+#define PEEL_DEVICE_AT 6
+#define PEEL_NUMBER_AT 10
 #define PEEL_RULE_BYTES 4
 #define PEEL_TAG_BYTES 8
 #define PEEL_EPSILON_ONE 1048576u /* epsilon is in units of 2^-20 */

@@ -15,11 +15,11 @@ int peel_header_write(uint8_t out[16], const peel_header *header) {
   if (header->number == 0 || header->number > PEEL_NUMBER_MAX) return PEEL_E_NUMBER;
   out[0] = (uint8_t)(PEEL_WIRE_VERSION << 4 | header->flags);
   out[1] = header->mechanism;
-  store32(out + 2, header->profile);
-  store32(out + 6, header->device);
-  store32(out + 10, (uint32_t)header->number);
-  out[14] = (uint8_t)(header->number >> 32);
-  out[15] = (uint8_t)(header->number >> 40);
+  store32(out + PEEL_PROFILE_AT, header->profile);
+  store32(out + PEEL_DEVICE_AT, header->device);
+  store32(out + PEEL_NUMBER_AT, (uint32_t)header->number);
+  out[PEEL_NUMBER_AT + 4] = (uint8_t)(header->number >> 32);
+  out[PEEL_NUMBER_AT + 5] = (uint8_t)(header->number >> 40);
   return PEEL_OK;
 }
 
@@ -29,9 +29,10 @@ int peel_header_read(peel_header *header, const uint8_t *data, size_t len) {
   if (data[0] & 0x0f & ~PEEL_FLAG_UNSEALED) return PEEL_E_FLAGS;
   header->flags = data[0] & 0x0f;
   header->mechanism = data[1];
-  header->profile = load32(data + 2);
-  header->device = load32(data + 6);
-  header->number = (uint64_t)load32(data + 10) | (uint64_t)data[14] << 32 | (uint64_t)data[15] << 40;
+  header->profile = load32(data + PEEL_PROFILE_AT);
+  header->device = load32(data + PEEL_DEVICE_AT);
+  const uint8_t *number = data + PEEL_NUMBER_AT;
+  header->number = (uint64_t)load32(number) | (uint64_t)number[4] << 32 | (uint64_t)number[5] << 40;
   return PEEL_OK;
 }
 

@@ -11,9 +11,11 @@ from typing import Any, Self
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_core.frame import frame_bytes, split
 from peel_tools.broker import Broker
 
-FRAME_BYTES = 38  # at width 48
+WIDTH = 48  # of the profile in host_board.bundle
+FRAME_BYTES = frame_bytes(WIDTH)
 
 
 class Inbox:
@@ -61,5 +63,5 @@ class Inbox:
         while len(found) < count:
             kind, payload = self.next(timeout)
             if kind == "report":
-                found += [payload[at : at + FRAME_BYTES] for at in range(0, len(payload), FRAME_BYTES)]
+                found += split(payload, WIDTH)
         return found

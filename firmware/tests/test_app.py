@@ -11,6 +11,7 @@ import pytest
 from inbox import Inbox
 
 from host_board import HostBoard, PacedBoard, bundle
+from peel_core.frame import NUMBER
 from peel_device.app import App
 from peel_device.config import Config
 from peel_tools.broker import Broker, free_port
@@ -28,7 +29,7 @@ def make_app(core: ModuleType, port: int, files: MemoryFiles, board: HostBoard |
 
 
 def numbers(frames: list[bytes]) -> list[int]:
-    return [int.from_bytes(frame[10:16], "little") for frame in frames]
+    return [NUMBER.of(frame) for frame in frames]
 
 
 def test_reports_arrive_sealed_with_the_right_rule(core: ModuleType, broker: Broker, inbox: Inbox) -> None:

@@ -18,6 +18,7 @@ from inbox import FRAME_BYTES, Inbox
 from peel_hil.emulators.images import board_image
 
 from host_board import bundle
+from peel_core.frame import NUMBER
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.broker import Broker, free_port
 
@@ -74,7 +75,7 @@ class MortalDevice:
     def receive(self, count: int) -> None:
         """Take so many frames from the broker."""
         for frame in self._inbox.frames(count, timeout=60):
-            self.frames.setdefault(int.from_bytes(frame[10:16], "little"), set()).add(frame)
+            self.frames.setdefault(NUMBER.of(frame), set()).add(frame)
 
     def outbox(self) -> set[int]:
         """Numbers of the whole frames on flash: those have a name of twelve digits, and one that a cut tore is shorter."""

@@ -10,6 +10,7 @@ import pytest
 from lab import Lab, MakeLab, Makers
 
 from peel_core import Keyring, index_many
+from peel_core.frame import DEVICE, NUMBER, PROFILE
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
@@ -97,7 +98,7 @@ def test_two_bodies_under_one_number_in_one_batch(lab: Lab) -> None:
 
 def test_tampering_is_seen_and_never_held_against_the_device(lab: Lab) -> None:
     frame = lab.frames(1, [6])[0]
-    altered = [frame[:i] + bytes([frame[i] ^ 1]) + frame[i + 1 :] for i in range(10, len(frame))]
+    altered = [frame[:i] + bytes([frame[i] ^ 1]) + frame[i + 1 :] for i in range(NUMBER.start, len(frame))]
     counts = lab.send(altered)
     assert counts == {"seal": len(altered)}
     assert state(lab, 1) is None
@@ -108,9 +109,9 @@ def test_tampering_is_seen_and_never_held_against_the_device(lab: Lab) -> None:
 def test_strangers_and_wrong_profiles(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4), profiles[0](4, name="other"), devices=4)
     frame = lab.frames(1, [1])[0]
-    stranger = frame[:6] + (999).to_bytes(4, "little") + frame[10:]
-    crossed = frame[:6] + (2).to_bytes(4, "little") + frame[10:]
-    nowhere = frame[:2] + b"\1\2\3\4" + frame[6:]
+    stranger = DEVICE.put(frame, 999)
+    crossed = DEVICE.put(frame, 2)
+    nowhere = PROFILE.put(frame, 0x04030201)
     assert lab.send([stranger]) == {"device": 1}
     assert lab.send([crossed]) == {"profile": 1}
     assert lab.send([nowhere]) == {"profile": 1}
@@ -248,7 +249,7 @@ def test_unknown_devices_leave_no_state(lab: Lab) -> None:
     """Two thousand here; a million, and the memory they do not take, in service/test_faults.py."""
     frame = lab.frames(1, [1])[0]
     for batch in range(5):
-        unknown = [frame[:6] + (1000 + batch * 400 + i).to_bytes(4, "little") + frame[10:] for i in range(400)]
+        unknown = [DEVICE.put(frame, 1000 + batch * 400 + i) for i in range(400)]
         assert lab.send(unknown) == {"device": 400}
     assert len(lab.store.devices()) == 0
     assert lab.book.states["cause"].shape == (4,)

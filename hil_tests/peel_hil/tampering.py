@@ -11,23 +11,21 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from peel_core.frame import DEVICE, FLAG_UNSEALED, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT, split
 from peel_hil.mqtt_packets import Publish
 from peel_hil.proxy import Line
 
 __all__ = ["TRICKS", "Tamperer"]
 
-_HEADER_BYTES = 16
-_RULE_END = 20
-_TAG_BYTES = 8
 _LAST_PACKED = 242
 _DELAY_SECONDS = 0.3
 
 # Bytes of a frame in which a flipped bit betrays itself, and by which verdict. Byte 0 is left out here: its bits mean different things.
 _FLIPS = {
     "mechanism": (range(1, 2), "malformed"),
-    "profile": (range(2, 6), "profile"),
-    "device": (range(6, 10), "device"),
-    "number": (range(10, 16), "seal"),
+    "profile": (range(PROFILE.start, PROFILE.end), "profile"),
+    "device": (range(DEVICE.start, DEVICE.end), "device"),
+    "number": (range(NUMBER.start, NUMBER.end), "seal"),
 }
 
 
@@ -50,8 +48,8 @@ class Record:
 class Tamperer:
     """A meddler that plays every trick in turn, one message in `every`, and leaves the others alone."""
 
-    def __init__(self, *, frame_bytes: int, every: int, seed: int) -> None:
-        self._frame_bytes = frame_bytes
+    def __init__(self, *, width: int, every: int, seed: int) -> None:
+        self._width = width
         self._every = every
         self._chance = random.Random(seed)  # noqa: S311 - for a test that can be repeated
         self._heard: list[bytes] = []
@@ -61,7 +59,7 @@ class Tamperer:
 
     def __call__(self, line: Line, message: Publish) -> None:
         self._messages += 1
-        frames = self.split(message.payload)
+        frames = self._frames(message)
         self._heard += frames
         if self._messages % self._every:
             self._pass_on(line, message)
@@ -70,9 +68,8 @@ class Tamperer:
         self.record.tricks.append(trick)
         TRICKS[trick](self, line, message)
 
-    def split(self, payload: bytes) -> list[bytes]:
-        """The frames of a message."""
-        return [payload[at : at + self._frame_bytes] for at in range(0, len(payload), self._frame_bytes)]
+    def _frames(self, message: Publish) -> list[bytes]:
+        return split(message.payload, self._width)
 
     def _pass_on(self, line: Line, message: Publish) -> None:
         """Deliver a message unaltered, and tell the device so once the broker has it: the record is exact even if the line breaks then."""
@@ -81,11 +78,11 @@ class Tamperer:
 
     def _deliver(self, line: Line, message: Publish) -> None:
         line.deliver(message)
-        self.record.arrivals += [_number(frame) for frame in self.split(message.payload)]
+        self.record.arrivals += [NUMBER.of(frame) for frame in self._frames(message)]
 
     def _acknowledge(self, line: Line, message: Publish) -> None:
         line.acknowledge(message)
-        self.record.acknowledged |= {_number(frame) for frame in self.split(message.payload)}
+        self.record.acknowledged |= {NUMBER.of(frame) for frame in self._frames(message)}
 
     def _slip_in(self, line: Line, topic: bytes, frame: bytes, verdict: str) -> None:
         """Send an altered frame in a message of its own."""
@@ -100,14 +97,14 @@ class Tamperer:
 
     def duplicate(self, line: Line, message: Publish) -> None:
         line.inject(message.topic, message.payload)
-        self.record.arrivals += [_number(frame) for frame in self.split(message.payload)]
+        self.record.arrivals += [NUMBER.of(frame) for frame in self._frames(message)]
         self._pass_on(line, message)
 
     def replay(self, line: Line, message: Publish) -> None:
         """Send some old frames again, together."""
         old = self._chance.sample(self._heard, min(3, len(self._heard)))
         line.inject(message.topic, b"".join(old))
-        self.record.arrivals += [_number(frame) for frame in old]
+        self.record.arrivals += [NUMBER.of(frame) for frame in old]
         self._pass_on(line, message)
 
     def cut_before(self, line: Line, message: Publish) -> None:
@@ -135,9 +132,9 @@ class Tamperer:
         """Flip one bit in the sealed rule, in the sealed trits and in the tag."""
         frame = self._some_frame(message)
         parts = (
-            range(_HEADER_BYTES, _RULE_END),
-            range(_RULE_END, len(frame) - _TAG_BYTES),
-            range(len(frame) - _TAG_BYTES, len(frame)),
+            range(HEADER_BYTES, TRITS_AT),
+            range(TRITS_AT, len(frame) - TAG_BYTES),
+            range(len(frame) - TAG_BYTES, len(frame)),
         )
         for part in parts:
             self._slip_in(line, message.topic, self._flipped(frame, self._chance.choice(part)), "seal")
@@ -146,37 +143,37 @@ class Tamperer:
     def negate(self, line: Line, message: Publish) -> None:
         """Negate every trit as one would without a seal: packed digit d becomes 2 - d."""
         frame = self._some_frame(message)
-        trits = frame[_RULE_END:-_TAG_BYTES]
+        trits = frame[TRITS_AT:-TAG_BYTES]
         negated = bytes(_LAST_PACKED - byte if byte <= _LAST_PACKED else byte ^ 1 for byte in trits)
-        self._slip_in(line, message.topic, frame[:_RULE_END] + negated + frame[-_TAG_BYTES:], "seal")
+        self._slip_in(line, message.topic, frame[:TRITS_AT] + negated + frame[-TAG_BYTES:], "seal")
         self._pass_on(line, message)
 
     def splice(self, line: Line, message: Publish) -> None:
         """Put an old body under a new number."""
         frame, old = self._some_frame(message), self._heard[0]
         if frame != old:
-            self._slip_in(line, message.topic, frame[:_HEADER_BYTES] + old[_HEADER_BYTES:], "seal")
+            self._slip_in(line, message.topic, frame[:HEADER_BYTES] + old[HEADER_BYTES:], "seal")
         self._pass_on(line, message)
 
     def strip(self, line: Line, message: Publish) -> None:
         """Say that there is no seal, and leave the tag off."""
         frame = self._some_frame(message)
-        self._slip_in(line, message.topic, bytes([frame[0] | 1]) + frame[1:-_TAG_BYTES], "unsealed")
+        self._slip_in(line, message.topic, bytes([frame[0] | FLAG_UNSEALED]) + frame[1:-TAG_BYTES], "unsealed")
         self._pass_on(line, message)
 
     def replace(self, line: Line, message: Publish) -> None:
         """Alter one frame where it stands and pretend that all went well: its report is destroyed, and that shows."""
-        frames = self.split(message.payload)
+        frames = self._frames(message)
         place = self._chance.randrange(len(frames))
-        self.record.destroyed.add(_number(frames[place]))
-        frames[place] = self._flipped(frames[place], self._chance.randrange(_HEADER_BYTES, self._frame_bytes))
+        self.record.destroyed.add(NUMBER.of(frames[place]))
+        frames[place] = self._flipped(frames[place], self._chance.randrange(HEADER_BYTES, len(frames[place])))
         line.inject(message.topic, b"".join(frames))
         self.record.verdicts[frames[place]] = "seal"
-        self.record.arrivals += [_number(frame) for at, frame in enumerate(frames) if at != place]
+        self.record.arrivals += [NUMBER.of(frame) for at, frame in enumerate(frames) if at != place]
         self._acknowledge(line, message)
 
     def _some_frame(self, message: Publish) -> bytes:
-        return self._chance.choice(self.split(message.payload))
+        return self._chance.choice(self._frames(message))
 
     def _flipped(self, frame: bytes, position: int) -> bytes:
         altered = bytearray(frame)
@@ -206,7 +203,3 @@ TRICKS: dict[str, Callable[[Tamperer, Line, Publish], None]] = {
 def _turns() -> Iterator[str]:
     while True:
         yield from TRICKS
-
-
-def _number(frame: bytes) -> int:
-    return int.from_bytes(frame[10:16], "little")

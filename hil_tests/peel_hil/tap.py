@@ -10,6 +10,7 @@ from typing import Any, Self
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_core.frame import split
 from peel_hil.duts import Endpoint
 
 __all__ = ["Tap"]
@@ -20,9 +21,9 @@ _CONNECT_SECONDS = 10.0
 class Tap:
     """Listens between `__enter__` and `__exit__`; with a clean session, so it hears what is published meanwhile, and retained statuses."""
 
-    def __init__(self, broker: Endpoint, frame_bytes: int) -> None:
+    def __init__(self, broker: Endpoint, width: int) -> None:
         self._broker = broker
-        self._frame_bytes = frame_bytes
+        self._width = width
         self._listening = threading.Event()
         self._statuses: list[tuple[str, bytes]] = []
         self.frames: list[bytes] = []
@@ -49,8 +50,8 @@ class Tap:
         return [payload for topic, payload in self._statuses if topic.endswith(f"/{device}/status")]
 
     def _keep(self, client: paho.Client, data: Any, message: paho.MQTTMessage) -> None:
-        payload, size = bytes(message.payload), self._frame_bytes
+        payload = bytes(message.payload)
         if message.topic.endswith("/report"):
-            self.frames += [payload[at : at + size] for at in range(0, len(payload), size)]
+            self.frames += split(payload, self._width)
         else:
             self._statuses.append((message.topic, payload))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from peel_core import CODE_NAMES
+from peel_core.frame import DEVICE, PROFILE, TRITS_AT
 
 _CODES = {name: code for code, name in CODE_NAMES.items()}
 #: Faults that a reader finds in a frame with nothing but the device's key and the width.
@@ -131,7 +132,7 @@ def _report(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for report in case["reports"]:
         yield f"encode {report['number']} {_ints(report['readings'])}", report["frame"]
         if case["encoder"]["flags"] & 1:  # unsealed: what a reader must find is there to see
-            found = f"{case['encoder']['rule']} {report['frame'][40:]}"
+            found = f"{case['encoder']['rule']} {report['frame'][2 * TRITS_AT :]}"
             yield f"frame {case['encoder']['width']} {case['encoder']['seal_key']} {report['frame']}", found
 
 
@@ -147,10 +148,9 @@ def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _frame_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    profile = int.from_bytes(bytes.fromhex(case["frame"])[2:6], "little")
-    device = int.from_bytes(bytes.fromhex(case["frame"])[6:10], "little")
-    width = next((p["width"] for p in case["profiles"] if p["id"] == profile), None)
-    key = next((d["seal_key"] for d in case["devices"] if d["id"] == device), None)
+    frame = bytes.fromhex(case["frame"])
+    width = next((p["width"] for p in case["profiles"] if p["id"] == PROFILE.of(frame)), None)
+    key = next((d["seal_key"] for d in case["devices"] if d["id"] == DEVICE.of(frame)), None)
     if width is not None and key is not None:
         yield f"frame {width} {key} {case['frame']}", str(_code(case))
 

@@ -14,12 +14,13 @@ from click.testing import CliRunner
 from flash_pico import EmulatedPico
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_core.frame import NUMBER, split
 from peel_tools.boards.command import require
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.broker import Broker
 from peel_tools.flashing.commands import provision_device
 
-FRAME_BYTES = 38
+WIDTH = 48
 REPORTS = 5
 
 
@@ -32,7 +33,7 @@ def write_bundle(folder: Path) -> None:
         "index_key": "ffeeddccbbaa99887766554433221100",
         "seed": os.urandom(32).hex(),
         "profile": {
-            "name": "climate", "mechanism": "harmony", "id": "8765abcd", "epsilon_q20": 1 << 20, "k": 2, "width": 48,
+            "name": "climate", "mechanism": "harmony", "id": "8765abcd", "epsilon_q20": 1 << 20, "k": 2, "width": WIDTH,
             "seed": 694411955, "quota": 1000, "period": 60,
             "attributes": [{"name": name, "unit": "", "low": 0, "high": 100} for name in ("warmth", "level")],
         },
@@ -68,9 +69,8 @@ def test_a_pico_from_uf2_to_reports(tmp_path: Path) -> None:
             assert json.loads(birth.payload)["board"] == "pico"
             numbers: list[int] = []
             while len(numbers) < REPORTS:
-                payload = messages.get(timeout=60).payload
-                frames = [payload[at : at + FRAME_BYTES] for at in range(0, len(payload), FRAME_BYTES)]
-                numbers += [int.from_bytes(frame[10:16], "little") for frame in frames]
+                payload = bytes(messages.get(timeout=60).payload)
+                numbers += [NUMBER.of(frame) for frame in split(payload, WIDTH)]
             assert numbers == list(range(1, len(numbers) + 1))
         finally:
             client.loop_stop()

@@ -10,7 +10,6 @@ from typing import Any
 from peel_core._core import ffi, lib
 from peel_core.errors import check
 
-FLAG_UNSEALED = int(lib.PEEL_FLAG_UNSEALED)
 RULE_ONE = int(lib.PEEL_RULE_ONE)
 READING_ONE = int(lib.PEEL_READING_ONE)
 EPSILON_ONE = int(lib.PEEL_EPSILON_ONE)

@@ -18,6 +18,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import derive_keys, encode_many
+from peel_core.frame import DEVICE, NUMBER
 from peel_core.projection import search_seed
 from peel_gateway.fleet.registry import Fleet, device_label
 from peel_gateway.model.tables import Counts
@@ -188,9 +189,7 @@ class Field:
             rows = log.execute("SELECT device, number, verdict FROM log ORDER BY device, number").fetchall()
         finally:
             log.close()
-        sent = [
-            (int.from_bytes(frame[6:10], "little"), int.from_bytes(frame[10:16], "little")) for _, frame in published
-        ]
+        sent = [(DEVICE.of(frame), NUMBER.of(frame)) for _, frame in published]
         assert rows == [(device, number, Verdict.ACCEPTED) for device, number in sorted(sent)]
         assert self.accepted(gateway) == len(published)
 

@@ -15,6 +15,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_core.frame import DEVICE, HEADER_BYTES, PROFILE
 from peel_gateway.model.verdict import Verdict
 
 
@@ -137,7 +138,7 @@ def test_garbage_is_quarantined_and_stalls_nothing(field: Any) -> None:
         return bytes([generator.randrange(0x20, 0x100)]) + generator.randbytes(size - 1)
 
     def foreign(frame: bytes) -> bytes:
-        return frame[:2] + generator.randbytes(4) + frame[6:]
+        return PROFILE.put(frame, generator.getrandbits(32))
 
     # Cut behind the number: all of them differ, so none is the redelivery of another.
     payloads = {
@@ -145,10 +146,10 @@ def test_garbage_is_quarantined_and_stalls_nothing(field: Any) -> None:
         "accepted and malformed": [frame + junk(9) for _, frame in before_junk],
         "accepted and profile": [frame + foreign(frame) for _, frame in before_foreign],
         "malformed": [junk(size) for size in range(20, 120)]
-        + [frame[: 16 + i % 16] for i, (_, frame) in enumerate(cut)],
+        + [frame[: HEADER_BYTES + i % 16] for i, (_, frame) in enumerate(cut)],
         "seal": [bytes([*frame[:-1], frame[-1] ^ 1]) for _, frame in altered],
         "profile": [foreign(frame) for _, frame in strange],
-        "device": [frame[:6] + b"\xff\xff" + frame[8:] for _, frame in unknown],
+        "device": [DEVICE.put(frame, DEVICE.of(frame) | 0xFFFF) for _, frame in unknown],
     }
     mixed = [(field.topic(1), payload) for group in payloads.values() for payload in group]
     generator.shuffle(mixed)

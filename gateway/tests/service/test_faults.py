@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from privileges import as_root
 
+from peel_core.frame import DEVICE
+
 WARM_UP_IDS = 200_000
 NEW_IDS = 400_000
 
@@ -237,7 +239,7 @@ def test_unknown_devices_leave_memory_flat(make_field: Callable[..., Any]) -> No
         nonlocal heard
         payloads = []
         for first in range(1000 + heard, 1000 + heard + count, 5000):
-            frames = (frame[:6] + device.to_bytes(4, "little") + frame[10:] for device in range(first, first + 5000))
+            frames = (DEVICE.put(frame, device) for device in range(first, first + 5000))
             payloads.append((field.topic(1), b"".join(frames)))
         field.publish(payloads)
         heard += count

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from peel_core.frame import DEVICE, PROFILE
 from peel_hil.duts.base import DEVICE_CODE, Dut
 from peel_tools.boards.cache import REPOSITORY
 
@@ -53,9 +54,8 @@ def device_cases(file: Path) -> list[Case]:
 def _frame_case(case: Case) -> Case:
     """Pick the key and the width that a reader would; for a frame that names none it knows, the first ones."""
     frame = bytes.fromhex(case["frame"])
-    profile, device = (int.from_bytes(frame[at : at + 4], "little") for at in (2, 6))
-    widths = [known["width"] for known in case["profiles"] if known["id"] == profile]
-    keys = [known["seal_key"] for known in case["devices"] if known["id"] == device]
+    widths = [known["width"] for known in case["profiles"] if known["id"] == PROFILE.of(frame)]
+    keys = [known["seal_key"] for known in case["devices"] if known["id"] == DEVICE.of(frame)]
     return {
         "frame": case["frame"],
         "seal_key": (keys or [case["devices"][0]["seal_key"]])[0],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peel_core.frame import frame_bytes
 from peel_tools.boards.table import Board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.sources import Sources
@@ -22,8 +23,8 @@ RESERVE_BLOCKS = 16
 OUTBOX_DEFAULT = 200
 INLINE_BYTES = 128
 """LittleFS keeps a file of up to this size in its folder's log, and gives a larger one a block of its own."""
-FRAME_REST = 28 + 4
-"""A stored frame's bytes besides its signs: header, rule, tag and checksum."""
+CHECKSUM_BYTES = 4
+"""Behind each frame that is stored (firmware/peel_device/checksum.py)."""
 
 _HOST_ONLY = ("interfaces.py",)
 _NETWORK_ONLY = ("tcp.py", "wifi.py")
@@ -78,7 +79,7 @@ def outdated(copies: Sequence[Copy], present: Mapping[str, Sequence[object]]) ->
 def outbox_blocks(settings: Mapping[str, Any], present: int = 0) -> int:
     """Flash blocks that the outbox of a bundle may need besides the frames that are there; measured on LittleFS, rounded up."""
     frames: int = max(0, settings.get("outbox", OUTBOX_DEFAULT) - present)
-    size: int = FRAME_REST + -(-settings["profile"]["width"] // 5)
+    size = frame_bytes(settings["profile"]["width"]) + CHECKSUM_BYTES
     if size > INLINE_BYTES:
         return math.ceil(1.1 * frames)
     return math.ceil(frames * size / 350) + 2

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from peel_core import MECHANISMS, Profile
+from peel_core.frame import DEVICE, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
+from peel_core.keys import KEY_BYTES
 from peel_core.primitives import EPSILON_ONE, READING_ONE, codeword
 from peel_gateway.model.verdict import Verdict
 from peel_tools.simulation.piece import Identity, Piece, noisy_codeword, sealed_frame, unsealed_frame
@@ -100,7 +102,9 @@ def _trailing(piece: Piece, shop: Workshop) -> list[Piece]:
 def _stranger(piece: Piece, shop: Workshop) -> list[Piece]:
     device = int(shop.rng.integers(_STRANGERS, 2**32))
     profile = shop.identities[piece.device].profile
-    frame = sealed_frame(profile, device, piece.number, shop.rng.bytes(16), codeword(profile.seed, profile.width, 0, 0))
+    frame = sealed_frame(
+        profile, device, piece.number, shop.rng.bytes(KEY_BYTES), codeword(profile.seed, profile.width, 0, 0)
+    )
     return [piece, piece.turned("stranger", frame)]
 
 
@@ -113,7 +117,7 @@ def _foreign(piece: Piece, shop: Workshop) -> list[Piece]:
         trits = codeword(profile.seed, profile.width, 0, 0)
         frame = sealed_frame(profile, piece.device, piece.number, shop.identities[piece.device].seal_key, trits)
     else:
-        frame = piece.frame[:2] + shop.rng.bytes(4) + piece.frame[6:]
+        frame = PROFILE.put(piece.frame, int(shop.rng.integers(2**32)))
     return [piece, piece.turned("foreign", frame, alone=True)]
 
 
@@ -121,7 +125,10 @@ def _forgery(piece: Piece, shop: Workshop) -> list[Piece]:
     profile = shop.identities[piece.device].profile
     number = piece.number + int(shop.rng.integers(1, 1000))
     trits = codeword(profile.seed, profile.width, _TARGET, 0)
-    return [piece, piece.turned("forgery", sealed_frame(profile, piece.device, number, shop.rng.bytes(16), trits))]
+    return [
+        piece,
+        piece.turned("forgery", sealed_frame(profile, piece.device, number, shop.rng.bytes(KEY_BYTES), trits)),
+    ]
 
 
 def _unsealed(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -135,7 +142,7 @@ def _splice(piece: Piece, shop: Workshop) -> list[Piece]:
     other = shop.other_than(piece.device)
     if other is None:
         return [piece]
-    frame = piece.frame[:6] + other.device.to_bytes(4, "little") + piece.frame[10:]
+    frame = DEVICE.put(piece.frame, other.device)
     return [piece, piece.turned("splice", frame)]
 
 
@@ -146,13 +153,13 @@ def _replay(piece: Piece, shop: Workshop) -> list[Piece]:
 def _tampering(piece: Piece, shop: Workshop) -> list[Piece]:
     """One bit of the number, far up so that it does not become 0, of the content or of the tag."""
     frame = bytearray(piece.frame)
-    frame[int(shop.rng.integers(14, len(frame)))] ^= 1 << int(shop.rng.integers(8))
+    frame[int(shop.rng.integers(NUMBER.end - 2, len(frame)))] ^= 1 << int(shop.rng.integers(8))
     return [piece.turned("tampering", bytes(frame))]
 
 
 def _negation(piece: Piece, shop: Workshop) -> list[Piece]:
     """Negates the trits where they would be if nothing were encrypted: b becomes 242 - b."""
-    start, end = 20, len(piece.frame) - 8
+    start, end = TRITS_AT, len(piece.frame) - TAG_BYTES
     body = bytes((242 - byte) % 256 for byte in piece.frame[start:end])
     return [piece.turned("negation", piece.frame[:start] + body + piece.frame[end:])]
 

@@ -8,12 +8,12 @@ import struct
 from dataclasses import dataclass, replace
 
 from peel_core import Profile
-from peel_core.primitives import FLAG_UNSEALED, ascon_seal, codeword, unpack
+from peel_core.frame import FLAG_UNSEALED, TAG_BYTES, header
+from peel_core.primitives import ascon_seal, codeword, unpack
 
 __all__ = ["HONEST", "Identity", "Piece", "digest_of", "noisy_codeword", "pack_trits", "sealed_frame", "unsealed_frame"]
 
 HONEST = "honest"
-_TAG_BYTES = 8
 
 
 def digest_of(frame: bytes) -> bytes:
@@ -67,25 +67,21 @@ class Identity:
         return f"Identity({self.device:08x})"
 
 
-def header(profile: Profile, device: int, number: int, flags: int = 0) -> bytes:
-    """The 16 bytes in front (specification, section 9)."""
-    front = struct.pack("<BBII", 0x10 | flags, profile.mechanism_id, profile.id, device)
-    return front + number.to_bytes(6, "little")
-
-
 def sealed_frame(
     profile: Profile, device: int, number: int, key: bytes, trits: bytes, rule: int | None = None
 ) -> bytes:
     """A frame as whoever holds the key can make it, with any content."""
-    front = header(profile, device, number)
+    front = header(mechanism=profile.mechanism_id, profile=profile.id, device=device, number=number)
     text = struct.pack("<I", profile.rule if rule is None else rule) + trits
     body, tag = ascon_seal(key, front, b"", text)
-    return front + body + tag[:_TAG_BYTES]
+    return front + body + tag[:TAG_BYTES]
 
 
 def unsealed_frame(profile: Profile, device: int, number: int, index: int, minus: int) -> bytes:
     """A frame without a seal, which anybody can make."""
-    front = header(profile, device, number, FLAG_UNSEALED)
+    front = header(
+        mechanism=profile.mechanism_id, profile=profile.id, device=device, number=number, flags=FLAG_UNSEALED
+    )
     return front + struct.pack("<I", profile.rule) + codeword(profile.seed, profile.width, index, minus)
 
 
