@@ -21,6 +21,7 @@ from peel_tools.boards.errors import MissingToolError
 
 KINDS = {
     "board": "firmware in an emulator, or what is built for one",
+    "install": "the package as published, in an empty environment",
     "storm": "many faults at once, under load, for a minute or so",
     "broker": "a real broker, and mostly a gateway process",
     "slow": "more than a few seconds on one core",

@@ -12,7 +12,9 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["REPOSITORY", "cache_root", "cached", "digest", "repository_files"]
+from peel_tools.boards.errors import BuildError
+
+__all__ = ["REPOSITORY", "cache_root", "cached", "digest", "repository_files", "require_checkout"]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -27,6 +29,15 @@ def cache_root() -> Path:
     if chosen:
         return Path(chosen).resolve()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "peel"
+
+
+def require_checkout() -> None:
+    """Raise BuildError when this runs from an installed package, which has no sources to build from."""
+    if not (REPOSITORY / "c_core").is_dir():
+        raise BuildError(
+            "this needs the sources, and an installed package has none: clone the repository, run "
+            "`scripts/setup base test firmware` in it and use its .venv/bin/peel"
+        )
 
 
 def repository_files(*folders: str, suffixes: tuple[str, ...]) -> list[Path]:

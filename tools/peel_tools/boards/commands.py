@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import click
 
-from peel_tools.boards.cache import REPOSITORY
+from peel_tools.boards.cache import REPOSITORY, require_checkout
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.firmware import RECIPES, build_firmware
 from peel_tools.boards.natmod import publish
@@ -25,6 +25,7 @@ def _each(chosen: str, names: Iterable[str], build: Callable[[str], _Product]) -
     for name in names if chosen == "all" else [chosen]:
         started = time.monotonic()
         try:
+            require_checkout()
             product = build(name)
         except BuildError as error:
             raise click.ClickException(f"{name}: {error}") from error

@@ -15,7 +15,6 @@ from peel_tools.boards.firmware import core_files
 from peel_tools.boards.sources import micropython_sources
 from peel_tools.boards.table import find_architecture
 from peel_tools.boards.workspace import copy_products, file_map, workspace
-from peel_tools.boards.xtensa import build_xtensawin, xtensa_inputs
 
 __all__ = ["build_natmod", "publish"]
 
@@ -25,7 +24,7 @@ _BINDINGS = "bindings/micropython"
 def build_natmod(arch: str) -> Path:
     """Build peelcore.mpy for an architecture, or find it in the cache."""
     sources = micropython_sources()
-    inputs: dict[str, Path | str] = dict(file_map([*core_files(), *xtensa_inputs()]))
+    inputs: dict[str, Path | str] = dict(file_map([*core_files(), Path(__file__).with_name("xtensa.py")]))
     key = digest(
         [sources.identity, arch, Path(__file__), *(part for name in sorted(inputs) for part in (name, inputs[name]))]
     )
@@ -35,6 +34,8 @@ def build_natmod(arch: str) -> Path:
         with workspace(f"natmod-{arch}", sources.identity, inputs) as work:
             bindings = work / "inputs" / _BINDINGS
             if arch == "xtensawin":
+                from peel_tools.boards.xtensa import build_xtensawin  # imports what only the [firmware] extra brings
+
                 product = build_xtensawin(sources, bindings, work / "build")
             else:
                 product = _make(sources.path, bindings, arch, work / "build")
