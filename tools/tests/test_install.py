@@ -18,9 +18,9 @@ import pytest
 
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.command import require
-from peel_tools.boards.natmod import ARCHITECTURES, build_natmod
+from peel_tools.boards.natmod import build_natmod
+from peel_tools.boards.table import ARCHITECTURES, BOARDS
 from peel_tools.broker import Broker
-from peel_tools.flashing.probe import USUAL_MODULES
 
 pytestmark = pytest.mark.install
 
@@ -70,7 +70,7 @@ def run(*words: str | Path) -> None:
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Both archives, as they are published."""
-    require(*(compiler for compiler, _ in ARCHITECTURES.values()))
+    require(*(architecture.compiler for architecture in ARCHITECTURES.values()))
     folder = tmp_path_factory.mktemp("dist")
     run("scripts/package", folder)
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
@@ -125,13 +125,13 @@ def test_it_is_this_version_from_the_environment_alone(installed: Installed) -> 
     assert done.stdout.count(str(installed.environment)) == 3, done.stderr
 
 
-@pytest.mark.parametrize("board", USUAL_MODULES)
+@pytest.mark.parametrize("board", BOARDS)
 def test_provisioning_finds_all_files_without_checkout_or_compiler(
     installed: Installed, fleet: str, board: str
 ) -> None:
     plan = installed.typed("fleet", "provision", "00000002", "--fleet", fleet, "--board", board, "--dry-run")
     listed = {words[0]: words[-1] for words in map(str.split, plan.splitlines()) if words[2:3] == ["bytes"]}
-    assert listed["peelcore.mpy"] == digest(build_natmod(USUAL_MODULES[board]))
+    assert listed["peelcore.mpy"] == digest(build_natmod(BOARDS[board].usual_module))
     assert listed[f"boards/{board}.py"] == digest(REPOSITORY / f"firmware/boards/{board}.py")
     assert listed["main.py"] == digest(REPOSITORY / "firmware/main.py")
     bundle = json.loads((installed.folder / fleet / "bundles" / "00000002.json").read_text())
