@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What pyproject.toml cannot say: the version, the cffi extension, and the copies of a device's files that the package carries."""
+"""What pyproject.toml cannot say: the version, the cffi extensions, and the copies of a device's files that the package carries."""
 
 import re
 from pathlib import Path
@@ -42,7 +42,7 @@ class BuildWithDeviceFiles(build_py):
 
 setup(
     version=version(),
-    cffi_modules=["bindings/host/build_core.py:ffi"],
+    cffi_modules=["bindings/host/build_core.py:ffi", "gateway/build_kernels.py:ffi"],
     cmdclass={"build_py": BuildWithDeviceFiles},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},  # cffi's modules keep to the stable ABI
 )

@@ -1,30 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Builds peel_core._core: cffi in API mode over c_core and the batch loops.
+"""Builds peel_core._core: cffi in API mode over c_core and the batch loops."""
 
-The declarations come from the headers themselves, so there is one place where a signature is written.
-"""
-
-import re
+import sys
 from pathlib import Path
 
 from cffi import FFI
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from cdef import constants, declarations
+
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "c_core"
 HERE = ROOT / "bindings" / "host"
-
-
-def declarations(header: Path) -> str:
-    """The C declarations of a header, without comments and preprocessor lines."""
-    text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
-    text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n", "", text, flags=re.S)
-    return re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
-
-
-def constants(header: Path) -> str:
-    """Number-valued macros of a header; the compiler supplies their values."""
-    names = re.findall(r"^#define (PEEL_\w+) ", header.read_text(), flags=re.M)
-    return "\n".join(f"#define {name} ..." for name in names if name != "PEEL_CORE_VERSION")
 
 
 ffi = FFI()

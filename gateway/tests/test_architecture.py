@@ -16,7 +16,7 @@ PACKAGE = Path(peel_gateway.__file__).parent
 MAY_IMPORT = {
     "model": set(),
     "mechanisms": {"model"},
-    "screening": {"model", "mechanisms"},
+    "screening": {"model", "mechanisms", "_kernels"},
     "estimation": {"model", "mechanisms"},
     "storage": {"model", "settings"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
+from peel_gateway.mechanisms.game import Game
 
 __all__ = ["Family", "Figures", "Mechanism", "Process"]
 
@@ -65,6 +66,10 @@ class Mechanism(abc.ABC):
     @abc.abstractmethod
     def processes(self, profile: Profile, counts: Ints) -> Iterator[Process]:
         """What can be bet on devices with these counts, int64[D, k, len(Conduct)]."""
+
+    @abc.abstractmethod
+    def game(self, profile: Profile) -> Game:
+        """What is bet on the devices of a profile, and with which capital."""
 
     @abc.abstractmethod
     def labels(self, profile: Profile) -> list[tuple[str, str]]:

@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.mechanisms.base import Family, Figures, Mechanism, Process
+from peel_gateway.mechanisms.game import Face, Faces, Game, Sets, up_to_half
 from peel_gateway.mechanisms.intervals import Z95, wilson
 from peel_gateway.mechanisms.shares import share_families
 from peel_gateway.model.tables import Conduct
 
-__all__ = ["HARMONY", "plain_means", "ratio_means"]
+__all__ = ["HARMONY", "harmony_game", "plain_means", "ratio_means"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -71,6 +72,9 @@ class _Harmony(Mechanism):
         late = counts[..., Conduct.PLUS] + counts[..., Conduct.MINUS] - counts[..., Conduct.FRESH]
         yield Process(_LATE_SHARE, list(_attributes(profile, "late reports", late, 1 / 2)))
 
+    def game(self, profile: Profile) -> Game:
+        return harmony_game(profile.k, profile.rule)
+
     def labels(self, profile: Profile) -> list[tuple[str, str]]:
         return [(attribute.name, attribute.unit) for attribute in profile.attributes]
 
@@ -82,6 +86,36 @@ class _Harmony(Mechanism):
 
 
 HARMONY = _Harmony()
+
+
+def harmony_game(units: int, rule: int) -> Game:
+    """The bets on devices with so many attributes.
+
+    Half of the capital for the notebooks: a device that turns is found by one of them alone. What predicts without memory finds a bias in
+    one direction, or with the cohort, sooner; it needs little, like the whole past, for the notebooks of a newcomer hold the same
+    evidence. *Against* is for a device that turns all of its past around at once. One attribute: an eighth, for which all of them
+    compete. Which attributes came, and which did not: little, for whoever picks among the attributes that his numbers assign
+    gains nothing but a smaller share.
+    """
+    pooled = dict.fromkeys((Face.PLUS, Face.MINUS, Face.AGREE, Face.DISAGREE), 1 / 32)
+    pooled |= {Face.PAST: 1 / 16, Face.AGAINST: 1 / 16, Face.RECENT: 1 / 8}
+    faces = Faces(units=units, symbols=2, most=(_ONE + rule) / (2 * _ONE), capital=pooled, unit_capital=1 / 8)
+    if units == 1:
+        return Game(faces=faces)
+    return Game(
+        faces=faces,
+        reports=_units(units, past=1 / 32, notebooks=2, notebook=1 / 64),
+        gaps=_units(units, past=1 / 32, notebooks=2, notebook=1 / 64),
+        late=_units(units, past=1.0),
+        late_share=_LATE_SHARE,
+    )
+
+
+def _units(units: int, *, past: float, notebooks: int = 0, notebook: float = 0.0) -> Sets:
+    """Sets of attributes. Too few need no bets: what does not come is a gap, and what is no gap comes."""
+    each = 1 / units + _ROUNDING
+    few = up_to_half(units, 4)
+    return Sets(items=units, few=few, most=each, least=each, past=past, notebooks=notebooks, notebook=notebook)
 
 
 def _punctual(profile: Profile, counts: Ints) -> Iterator[Family]:

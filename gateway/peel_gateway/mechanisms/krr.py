@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.mechanisms.base import Figures, Mechanism, Process
+from peel_gateway.mechanisms.game import Game, Sets, both_ends
 from peel_gateway.mechanisms.intervals import wilson
 from peel_gateway.mechanisms.shares import share_families
 from peel_gateway.model.tables import Conduct
 
-__all__ = ["KRR", "krr_frequencies"]
+__all__ = ["KRR", "krr_frequencies", "krr_game"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -37,6 +38,15 @@ def krr_frequencies(profile: Profile, counts: Ints) -> Figures:
     return Figures(value, np.clip((low - wrong) * scale, 0, 1), np.clip((high - wrong) * scale, 0, 1))
 
 
+def krr_game(k: int, rule: int) -> Game:
+    """The bets on devices with k categories: half of the capital for the whole past, which alone finds what comes too seldom."""
+    least = (_ONE - rule) / (k * _ONE)
+    most = (_ONE + (k - 1) * rule) / (k * _ONE)
+    few, many = both_ends(k)
+    sets = Sets(items=k, few=few, many=many, most=most, least=least, past=1 / 2, notebooks=4, notebook=1 / 8)
+    return Game(symbols=sets)
+
+
 class _Krr(Mechanism):
     name = "krr"
     assigns = False
@@ -49,6 +59,9 @@ class _Krr(Mechanism):
         least = (_ONE - profile.rule) / (profile.k * _ONE)
         most = (_ONE + (profile.k - 1) * profile.rule) / (profile.k * _ONE)
         yield Process(1.0, list(share_families("category", counts[..., Conduct.PLUS], most, 1 - least, 1 / 2)))
+
+    def game(self, profile: Profile) -> Game:
+        return krr_game(profile.k, profile.rule)
 
     def labels(self, profile: Profile) -> list[tuple[str, str]]:
         return [(category, "") for category in profile.categories]

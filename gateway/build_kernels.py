@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""Builds peel_gateway._kernels: cffi in API mode over the gateway's arithmetic in C."""
+
+import sys
+from pathlib import Path
+
+from cffi import FFI
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bindings" / "host"))
+from cdef import constants, declarations
+
+ROOT = Path(__file__).resolve().parents[1]
+HERE = ROOT / "gateway" / "kernels"
+
+ffi = FFI()
+ffi.cdef(constants(HERE / "bets.h"))
+ffi.cdef(declarations(HERE / "bets.h"))
+ffi.set_source(
+    "peel_gateway._kernels",
+    '#include "bets.h"\n',
+    sources=[str(path.relative_to(ROOT)) for path in sorted(HERE.glob("*.c"))],
+    include_dirs=[str(HERE.relative_to(ROOT))],
+    depends=[str(path.relative_to(ROOT)) for path in HERE.glob("*.h")],
+    # The same bytes on every machine: no fused multiply-add behind our back. A recount depends on it.
+    extra_compile_args=["-std=c99", "-O3", "-ffp-contract=off"],
+)

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Sequential bets on the reports of devices: the arithmetic of the statistics layer. Why each bet is fair, what it is for and what share
+ * of the capital it has stands in peel_gateway/screening/bets.py; here is how a toss changes a device's state.
+ *
+ * A state is one flat record per device, of game.bytes bytes, 8-byte aligned, all zero for a device that has said nothing. Its layout
+ * follows from the game (peel_bets_lay_out). No libm, and no contraction of products and sums (-ffp-contract=off): the same tosses in the
+ * same order give the same bytes on every machine with IEEE 754 doubles. */
+#ifndef PEEL_BETS_H
+#define PEEL_BETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PEEL_BETS_FRACTIONS 8      /* shares of the largest admissible stake that each bet is spread over */
+#define PEEL_BETS_UNIT_FRACTIONS 4 /* the same for the bets on one unit: the largest ones */
+#define PEEL_BETS_NOTEBOOKS 4      /* memories that compete; see notebook.h */
+#define PEEL_BETS_SIZES 32         /* at most so many sizes of predicted sets */
+
+/* What a pooled bet predicts, for whatever unit a report is about. */
+enum {
+  PEEL_BETS_PLUS,
+  PEEL_BETS_MINUS,
+  PEEL_BETS_AGREE,    /* with the cohort's sign before the batch */
+  PEEL_BETS_DISAGREE, /* the other one */
+  PEEL_BETS_PAST,     /* what the device has said of this unit most often */
+  PEEL_BETS_AGAINST,  /* the other sign */
+  PEEL_BETS_RECENT,   /* what one of the notebooks says; four of them */
+  PEEL_BETS_FACES = PEEL_BETS_RECENT + PEEL_BETS_NOTEBOOKS
+};
+
+/* The parts of a device's wealth. */
+enum {
+  PEEL_BETS_PART_FACES,
+  PEEL_BETS_PART_UNIT, /* one unit alone; kept per unit, not in the state's head */
+  PEEL_BETS_PART_REPORTS,
+  PEEL_BETS_PART_GAPS,
+  PEEL_BETS_PART_SYMBOLS,
+  PEEL_BETS_PART_LATE, /* a process of its own */
+  PEEL_BETS_PARTS
+};
+
+/* What happened. */
+enum {
+  PEEL_BETS_FRESH, /* a report */
+  PEEL_BETS_TARDY, /* a report whose number had been settled as missing */
+  PEEL_BETS_GAP    /* a number that was settled as missing */
+};
+
+/* Bets on the symbol that a report says about its unit. */
+typedef struct {
+  uint32_t units;                  /* attributes or hashes; 0: no such bets */
+  uint32_t symbols;                /* what can be said about one, 2 to 128 */
+  double most;                     /* no honest report says a given symbol with a larger probability */
+  double capital[PEEL_BETS_FACES]; /* of each pooled bet; 0: not made */
+  double unit_capital;             /* of the bets on one unit alone, together; 0: not made */
+  size_t offset;
+} peel_bets_faces;
+
+/* Bets that an item is among a predicted set: those that came most often. */
+typedef struct {
+  uint32_t items;                 /* 0: no such bets */
+  uint32_t notebooks;             /* how many, beside the whole past */
+  uint32_t few;                   /* sizes up to half of the items: for the whole past and for notebooks */
+  uint32_t sizes;                 /* and with those above: for the whole past alone */
+  uint32_t size[PEEL_BETS_SIZES]; /* ascending */
+  double most;                    /* a set of a items is hit with probability at most most + (a - 1) least */
+  double least;
+  double past;     /* capital of the bets by the whole past, all sizes together */
+  double notebook; /* and of those by each notebook */
+  size_t offset;
+} peel_bets_sets;
+
+/* All bets on the devices of a profile. The capital of faces, reports, gaps and symbols adds up to at most 1, and so does that of late. */
+typedef struct {
+  peel_bets_faces faces;
+  peel_bets_sets reports; /* which units came */
+  peel_bets_sets gaps;    /* which units did not */
+  peel_bets_sets symbols; /* which symbols, whatever the unit */
+  peel_bets_sets late;    /* which units came after having been settled as missing */
+  double late_share;      /* of alpha, for late; the rest for the other process */
+  double limit;           /* exposed from this wealth on: 1/alpha and a little */
+  size_t bytes;
+} peel_bets_game;
+
+/* Events of several devices, count of each array; those of one device in the order of judgement. */
+typedef struct {
+  const uint32_t *row;    /* which state */
+  const uint64_t *number; /* of the report, or the one that is missing */
+  const uint32_t *unit;   /* attribute or hash, 0 where there is one */
+  const uint32_t *symbol; /* 1 plus, 0 minus; or the symbol or category; unused for gaps */
+  const int8_t *cohort;   /* sign of the cohort for this unit before the batch, 0 if none */
+  const uint8_t *kind;    /* PEEL_BETS_FRESH, PEEL_BETS_TARDY, PEEL_BETS_GAP */
+  size_t count;
+} peel_bets_events;
+
+/* The bet that holds most of a device's wealth. */
+typedef struct {
+  uint32_t part;   /* PEEL_BETS_PART_... */
+  uint32_t bet;    /* a pooled bet; for sets 0 for the whole past, 1 and up for notebooks */
+  uint32_t size;   /* of the predicted set */
+  uint32_t unit;   /* of the bet on one unit */
+  uint32_t events; /* how often it was right */
+  uint32_t trials; /* out of so many */
+  uint64_t since;  /* from this number on */
+  double bound;    /* an honest device makes it right with at most this probability, each time */
+  double wealth;   /* of this bet alone */
+} peel_bets_evidence;
+
+/* Compute where everything is in a state. All of game but the offsets and bytes is set. Returns bytes. */
+size_t peel_bets_lay_out(peel_bets_game *game);
+
+/* Play all events on the states, game->bytes apart. crossed[row] is the index of the event that took the row's wealth to the limit; it is
+ * -1 before and stays -1 otherwise. What comes after that event is not played. */
+void peel_bets_update(int64_t *crossed, uint8_t *states, const peel_bets_game *game, const peel_bets_events *events);
+
+/* Wealth after each of the events if it were played alone, states unchanged. scratch has game->bytes. */
+void peel_bets_peek(double *wealth, uint8_t *scratch, const uint8_t *states, const peel_bets_game *game, const peel_bets_events *events);
+
+/* Wealth of a device, of which share_of_alpha (see late_share) has been taken off already: it is exposed at 1/alpha. */
+double peel_bets_wealth(const uint8_t *state, const peel_bets_game *game);
+
+/* The bet that holds most of a device's wealth; part is PEEL_BETS_PARTS if it has said nothing. */
+peel_bets_evidence peel_bets_explain(const uint8_t *state, const peel_bets_game *game);
+
+/* The set that evidence is about, evidence->size items; only for parts that bet on sets. Room for game's items. */
+void peel_bets_members(uint32_t *items, const uint8_t *state, const peel_bets_game *game, const peel_bets_evidence *evidence);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* A purse: the capital of one bet, spread over fractions, and put in a little at every toss.
+ *
+ * A bet pays x per unit staked: (1 - b)/b if it was right, where b bounds the probability of that, -1 if it was wrong, 0 if it was not
+ * made. At toss n each fraction c of a purse does
+ *
+ *     V <- (V + w_n) (1 + c x)
+ *
+ * so E[V] <= V + w_n for every honest device. Rounding is always down: the product is taken a hair short (KEPT covers the rounding of every
+ * double that it is made of), then cut to a float. */
+#ifndef PEEL_PURSE_H
+#define PEEL_PURSE_H
+
+#include <string.h>
+
+#include "bets.h"
+
+#define KEPT (1.0 - 0x1p-46)
+#define CEILING 0x1p100 /* far beyond any limit, far below a float's largest value */
+
+static const double fractions[PEEL_BETS_FRACTIONS] = {0.95, 0.42, 0.18, 0.08, 0.036, 0.016, 0.007, 0.003};
+
+/* What is put in at toss n = 1, 2, ... of a capital of 1: the tosses 2^b to 2^(b+1) - 1 share 1/((b + 1)(b + 2)), so all shares add up to
+ * 1. Half of everything at the first toss, about 1/(n log2(n)^2) at the nth: for ever, so that whoever turns late is found as well. */
+static double put_in(uint32_t n) {
+  uint32_t b = 0;
+  while (n >> b > 1) b++;
+  return 1.0 / ((double)((uint64_t)1 << b) * (double)((b + 1) * (b + 2)));
+}
+
+static double cut(double value) {
+  uint64_t bits;
+  if (value > CEILING) return CEILING;
+  memcpy(&bits, &value, 8);
+  bits &= ~(uint64_t)0x1fffffff; /* 29 of a double's 52 bits: what is left is a float */
+  memcpy(&value, &bits, 8);
+  return value;
+}
+
+static double purse_sum(const float *purse, uint32_t count) {
+  double sum = 0;
+  for (uint32_t f = 0; f < count; f++) sum += (double)purse[f];
+  return sum;
+}
+
+/* Put stake into each of count fractions and bet. Returns what the purse then holds. */
+static double purse_play(float *purse, uint32_t count, double stake, double pays) {
+  for (uint32_t f = 0; f < count; f++) purse[f] = (float)cut(((double)purse[f] + stake) * (1.0 + fractions[f] * pays) * KEPT);
+  return purse_sum(purse, count);
+}
+
+enum { NO_BET = -1, WRONG, RIGHT };
+
+/* What a bet with this bound pays. One that cannot lose pays nothing. */
+static double paid(int outcome, double bound) {
+  if (outcome == NO_BET || bound >= 1.0) return 0.0;
+  return outcome == RIGHT ? (1.0 - bound) / bound : -1.0;
+}
+
+/* One bet: its purse, and how it has gone since it was last right less often than an honest device may make it: that is the evidence. */
+typedef struct {
+  uint32_t since; /* number, less the state's first one */
+  uint32_t trials;
+  uint32_t events;
+  float purse[PEEL_BETS_FRACTIONS];
+} bet;
+
+/* Put stake in and play; with no bet the stake only waits. Returns what the bet then holds. */
+static double bet_play(bet *b, double stake, int outcome, double bound, uint32_t now) {
+  if (outcome != NO_BET) {
+    if ((double)b->events < bound * (double)b->trials || !b->trials) b->since = now, b->trials = b->events = 0;
+    b->trials++;
+    b->events += outcome == RIGHT;
+  }
+  return purse_play(b->purse, PEEL_BETS_FRACTIONS, stake / PEEL_BETS_FRACTIONS, paid(outcome, bound));
+}
+
+/* Every so many tosses the poorest of the notebooks is begun anew. One that is right about a device grows rich and stays; so there is
+ * always one that began soon after a device turned, whenever that was, and that is not confused by what the device was before. */
+#define NOTEBOOK_TOSSES 64
+
+static uint32_t poorest(const double *held, uint32_t count) {
+  uint32_t least = 0;
+  for (uint32_t i = 1; i < count; i++)
+    if (held[i] < held[least]) least = i;
+  return least;
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Bets that an item is in a predicted set: the a items that came most often, for several a; fewer, if fewer have come. */
+#include "parts.h"
+#include "purse.h"
+
+#define HAIR (1.0 + 0x1p-46) /* a bound is rounded up */
+
+typedef struct {
+  uint32_t *clock;
+  bet *bets;         /* all sizes of the whole past, then the few of each notebook */
+  uint16_t *count;   /* the whole past */
+  uint8_t *notebook; /* one after the other */
+} view;
+
+static view view_of(uint8_t *part, const peel_bets_sets *sets) {
+  view v;
+  v.clock = (uint32_t *)part;
+  v.bets = (bet *)(v.clock + 1);
+  v.count = (uint16_t *)(v.bets + sets->sizes + sets->notebooks * sets->few);
+  v.notebook = (uint8_t *)(v.count + sets->items);
+  return v;
+}
+
+size_t sets_bytes(const peel_bets_sets *sets) {
+  if (!sets->items) return 0;
+  size_t bets = (size_t)sets->sizes + (size_t)sets->notebooks * sets->few;
+  size_t bytes = 4 + bets * sizeof(bet) + sets->items * (2 + (size_t)sets->notebooks);
+  return (bytes + 7) / 8 * 8;
+}
+
+static bet *bets_of(const view *v, const peel_bets_sets *sets, uint32_t memory) {
+  return memory == 0 ? v->bets : v->bets + sets->sizes + (memory - 1) * sets->few;
+}
+
+static uint32_t sizes_of(const peel_bets_sets *sets, uint32_t memory) { return memory == 0 ? sets->sizes : sets->few; }
+
+/* How many items stand before this one, the most frequent first and the lower index first among equals; and how many have come at all. */
+typedef struct {
+  uint32_t before;
+  uint32_t shown;
+} rank;
+
+static rank rank_past(const uint16_t *count, uint32_t items, uint32_t item) {
+  uint32_t before = 0, shown = 0;
+  for (uint32_t i = 0; i < items; i++) before += count[i] > count[item], shown += count[i] > 0;
+  for (uint32_t i = 0; i < item; i++) before += count[i] == count[item];
+  return (rank){before, shown};
+}
+
+static rank rank_notebook(const uint8_t *count, uint32_t items, uint32_t item) {
+  uint32_t before = 0, shown = 0;
+  for (uint32_t i = 0; i < items; i++) before += count[i] > count[item], shown += count[i] > 0;
+  for (uint32_t i = 0; i < item; i++) before += count[i] == count[item];
+  return (rank){before, shown};
+}
+
+static rank rank_of(const view *v, const peel_bets_sets *sets, uint32_t memory, uint32_t item) {
+  if (memory == 0) return rank_past(v->count, sets->items, item);
+  return rank_notebook(v->notebook + (memory - 1) * sets->items, sets->items, item);
+}
+
+/* How many items the predicted set has: none before the first has come. */
+static uint32_t set_size(const peel_bets_sets *sets, uint32_t s, uint32_t shown) {
+  uint32_t size = sets->size[s];
+  return shown < size && (s < sets->few || shown == 0) ? shown : size;
+}
+
+static double bound_of(const peel_bets_sets *sets, uint32_t size) { return (sets->most + (double)(size - 1) * sets->least) * HAIR; }
+
+/* Returns what the bets of this memory then hold. */
+static double play_memory(view *v, const peel_bets_sets *sets, uint32_t memory, double stake, uint32_t item, uint32_t now) {
+  bet *bets = bets_of(v, sets, memory);
+  uint32_t sizes = sizes_of(sets, memory);
+  rank r = rank_of(v, sets, memory, item);
+  double held = 0;
+  for (uint32_t s = 0; s < sizes; s++) {
+    uint32_t size = set_size(sets, s, r.shown);
+    int outcome = size == 0 ? NO_BET : r.before < size ? RIGHT : WRONG;
+    held += bet_play(bets + s, stake / sizes, outcome, bound_of(sets, size), now);
+  }
+  return held;
+}
+
+/* Count the item; a count that is full halves all of its memory. */
+static void remember(view *v, const peel_bets_sets *sets, uint32_t item) {
+  if (v->count[item] == UINT16_MAX)
+    for (uint32_t i = 0; i < sets->items; i++) v->count[i] /= 2;
+  v->count[item]++;
+  for (uint32_t n = 0; n < sets->notebooks; n++) {
+    uint8_t *count = v->notebook + n * sets->items;
+    if (count[item] == UINT8_MAX)
+      for (uint32_t i = 0; i < sets->items; i++) count[i] /= 2;
+    count[item]++;
+  }
+}
+
+double sets_play(uint8_t *part, const peel_bets_sets *sets, uint32_t item, uint32_t now) {
+  view v = view_of(part, sets);
+  double share = put_in(++*v.clock);
+  double held[1 + PEEL_BETS_NOTEBOOKS] = {0};
+  double worth = 0;
+  for (uint32_t memory = 0; memory <= sets->notebooks; memory++) {
+    held[memory] = play_memory(&v, sets, memory, share * (memory == 0 ? sets->past : sets->notebook), item, now);
+    worth += held[memory];
+  }
+  remember(&v, sets, item);
+  if (sets->notebooks && *v.clock % NOTEBOOK_TOSSES == 0)
+    memset(v.notebook + poorest(held + 1, sets->notebooks) * sets->items, 0, sets->items);
+  return worth;
+}
+
+void sets_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_sets *sets, uint32_t which, double share) {
+  view v = view_of((uint8_t *)part, sets);
+  for (uint32_t memory = 0; memory <= sets->notebooks; memory++) {
+    uint32_t shown = rank_of(&v, sets, memory, 0).shown;
+    for (uint32_t s = 0; s < sizes_of(sets, memory); s++) {
+      const bet *b = bets_of(&v, sets, memory) + s;
+      double wealth = purse_sum(b->purse, PEEL_BETS_FRACTIONS) * share;
+      if (!(wealth > best->wealth)) continue;
+      *best = (peel_bets_evidence){.part = which, .bet = memory, .size = set_size(sets, s, shown), .wealth = wealth};
+      best->bound = bound_of(sets, best->size);
+      best->events = b->events, best->trials = b->trials, best->since = b->since;
+    }
+  }
+}
+
+void sets_members(uint32_t *items, const uint8_t *part, const peel_bets_sets *sets, uint32_t memory, uint32_t size) {
+  view v = view_of((uint8_t *)part, sets);
+  for (uint32_t item = 0; item < sets->items; item++) {
+    uint32_t before = rank_of(&v, sets, memory, item).before;
+    if (before < size) items[before] = item;
+  }
+}

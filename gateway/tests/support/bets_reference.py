@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""The bets once more, slow and to be read: what the kernel must reproduce, to the last bit of its states.
+
+Python's floats are the kernel's doubles, and nothing here is done in another order than there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from peel_gateway.mechanisms.game import Face, Faces, Game, Sets
+
+__all__ = ["Event", "Reference"]
+
+FRACTIONS = (0.95, 0.42, 0.18, 0.08, 0.036, 0.016, 0.007, 0.003)
+UNIT_FRACTIONS = FRACTIONS[:4]
+NOTEBOOKS = 4
+BURN_EVERY = 64
+SHORT_LEAD = 4
+KEPT = 1 - 2.0**-46
+HAIR = 1 + 2.0**-46
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a device."""
+
+    number: int
+    unit: int
+    symbol: int
+    cohort: int
+    kind: str
+    """``fresh``, ``tardy`` or ``gap``."""
+
+
+def put_in(n: int) -> float:
+    """What is put in at toss n of a capital of 1."""
+    b = n.bit_length() - 1
+    return 1.0 / (2.0**b * ((b + 1) * (b + 2)))
+
+
+def cut(value: float) -> float:
+    """The largest float of 32 bits that is not above a positive value."""
+    (bits,) = struct.unpack("<Q", struct.pack("<d", min(value, 2.0**100)))
+    (result,) = struct.unpack("<d", struct.pack("<Q", bits & ~0x1FFFFFFF))
+    return float(result)
+
+
+def in_order(values: list[float]) -> float:
+    """Their sum from left to right (the built-in sum may be more exact, depending on the version)."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@dataclass
+class Purse:
+    """What one bet holds, and how it has gone since it has been ahead of what an honest device may do."""
+
+    fractions: tuple[float, ...] = FRACTIONS
+    held: list[float] = field(default_factory=list)
+    since: int = 0
+    trials: int = 0
+    events: int = 0
+
+    def __post_init__(self) -> None:
+        self.held = [0.0] * len(self.fractions)
+
+    def play(self, stake: float, right: bool | None, bound: float, now: int, *, most_trials: int = 2**32) -> float:
+        """Put stake in, and bet; `right` is None where no bet is made."""
+        if right is not None and self.trials < most_trials:
+            if self.events < bound * self.trials or not self.trials:
+                self.since, self.trials, self.events = now, 0, 0
+            self.trials += 1
+            self.events += right
+        pays = 0.0
+        if right is not None and bound < 1:
+            pays = (1 - bound) / bound if right else -1.0
+        each = stake / len(self.fractions)
+        self.held = [
+            cut((value + each) * (1 + c * pays) * KEPT) for value, c in zip(self.held, self.fractions, strict=True)
+        ]
+        return self.worth
+
+    @property
+    def worth(self) -> float:
+        return in_order(self.held)
+
+    def pack(self) -> bytes:
+        return struct.pack(f"<III{len(self.held)}f", self.since, self.trials, self.events, *self.held)
+
+
+class FacesPart:
+    """Bets on the symbol that a report says about its unit."""
+
+    def __init__(self, faces: Faces) -> None:
+        self.faces = faces
+        self.clock = 0
+        self.bets = [Purse() for _ in range(Face.RECENT + NOTEBOOKS)]
+        self.units = [Purse(UNIT_FRACTIONS) for _ in range(faces.units if faces.unit_capital else 0)]
+        self.past, self.short, *self.notebooks = [[0] * faces.units for _ in range(2 + NOTEBOOKS)]
+
+    def leader(self, cell: int) -> int | None:
+        return None if cell < self.faces.symbols else cell % self.faces.symbols
+
+    def vote(self, cell: int, symbol: int, limit: int) -> int:
+        symbols = self.faces.symbols
+        if cell < symbols:
+            return symbols + symbol
+        if cell % symbols != symbol:
+            return cell - symbols
+        return cell + symbols if cell // symbols < limit else cell
+
+    def predictions(self, unit: int, cohort: int) -> Iterator[int | None]:
+        past = self.leader(self.past[unit])
+        yield 1
+        yield 0
+        yield None if cohort == 0 else int(cohort > 0)
+        yield None if cohort == 0 else int(cohort < 0)
+        yield past
+        yield None if past is None else int(not past)
+        for notebook in self.notebooks:
+            yield self.leader(notebook[unit])
+
+    def play(self, event: Event, now: int) -> tuple[float, float]:
+        faces = self.faces
+        self.clock += 1
+        share = put_in(self.clock)
+        pooled, held = 0.0, []
+        for i, face in enumerate(self.predictions(event.unit, event.cohort)):
+            capital = faces.capital.get(Face(min(i, Face.RECENT)), 0.0)
+            right = None if face is None else face == event.symbol
+            held.append(self.bets[i].play(share * capital, right, faces.most, now) if capital else 0.0)
+            pooled += held[-1]
+        alone = 0.0
+        if faces.unit_capital:
+            face = self.leader(self.short[event.unit])
+            right = None if face is None else face == event.symbol
+            stake = share * faces.unit_capital
+            alone = self.units[event.unit].play(stake, right, faces.most, now, most_trials=0xFFFF)
+        most = 256 // faces.symbols - 1
+        for cells in (self.past, self.short, *self.notebooks):
+            limit = min(most, SHORT_LEAD) if cells is self.short else most
+            cells[event.unit] = self.vote(cells[event.unit], event.symbol, limit)
+        if self.clock % BURN_EVERY == 0:
+            recent = held[Face.RECENT :]
+            self.notebooks[recent.index(min(recent))] = [0] * faces.units
+        return pooled, alone
+
+    def pack(self) -> bytes:
+        runs = [struct.pack("<IHH", each.since, each.trials, each.events) for each in self.units]
+        purses = [struct.pack("<4f", *each.held) for each in self.units]
+        cells = [bytes(each) for each in (self.past, self.short, *self.notebooks)]
+        return b"".join([struct.pack("<II", self.clock, 0), *(bet.pack() for bet in self.bets), *runs, *purses, *cells])
+
+
+class SetsPart:
+    """Bets that an item is among those that came most often."""
+
+    def __init__(self, sets: Sets) -> None:
+        self.sets = sets
+        self.clock = 0
+        self.counts = [[0] * sets.items for _ in range(1 + sets.notebooks)]
+        sizes = [(*sets.few, *sets.many)] + [sets.few] * sets.notebooks
+        self.bets = [[(size, Purse()) for size in each] for each in sizes]
+
+    def play_memory(self, memory: int, stake: float, item: int, now: int) -> float:
+        counts, bets = self.counts[memory], self.bets[memory]
+        ranking = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
+        shown = sum(count > 0 for count in counts)
+        held = 0.0
+        for wanted, bet in bets:
+            size = min(wanted, shown) if wanted in self.sets.few or shown == 0 else wanted
+            right = item in ranking[:size] if size else None
+            bound = (self.sets.most + (size - 1) * self.sets.least) * HAIR if size else 1.0
+            held += bet.play(stake / len(bets), right, bound, now)
+        return held
+
+    def play(self, item: int, now: int) -> float:
+        self.clock += 1
+        share = put_in(self.clock)
+        capital = [self.sets.past] + [self.sets.notebook] * self.sets.notebooks
+        held = [self.play_memory(memory, share * part, item, now) for memory, part in enumerate(capital)]
+        for memory, counts in enumerate(self.counts):
+            if counts[item] == (0xFFFF if memory == 0 else 0xFF):
+                counts[:] = [count // 2 for count in counts]
+            counts[item] += 1
+        if self.sets.notebooks and self.clock % BURN_EVERY == 0:
+            self.counts[held.index(min(held[1:]), 1)] = [0] * self.sets.items
+        return in_order(held)
+
+    def pack(self) -> bytes:
+        past, *notebooks = self.counts
+        bets = b"".join(bet.pack() for memory in self.bets for _, bet in memory)
+        return (
+            struct.pack("<I", self.clock)
+            + bets
+            + struct.pack(f"<{len(past)}H", *past)
+            + b"".join(map(bytes, notebooks))
+        )
+
+
+class Reference:
+    """One device."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.first = 0
+        self.faces = FacesPart(game.faces) if game.faces else None
+        self.sets = {
+            name: SetsPart(sets)
+            for name in ("reports", "gaps", "symbols", "late")
+            if (sets := getattr(game, name)) is not None
+        }
+        self.worth = dict.fromkeys(("faces", "unit", "reports", "gaps", "symbols", "late"), 0.0)
+
+    def play(self, event: Event) -> float:
+        """The wealth after an event, as it is compared with 1/alpha."""
+        self.first = self.first or event.number
+        now = min(max(event.number - self.first, 0), 2**32 - 1)
+        self.worth["unit"] = 0.0
+        played = {"fresh": ("reports", event.unit), "tardy": ("late", event.unit), "gap": ("gaps", event.unit)}
+        items = dict([played[event.kind]]) | ({} if event.kind == "gap" else {"symbols": event.symbol})
+        for name, item in items.items():
+            if name in self.sets:
+                self.worth[name] = self.sets[name].play(item, now)
+        if self.faces and event.kind != "gap":
+            self.worth["faces"], self.worth["unit"] = self.faces.play(event, now)
+        return self.wealth()
+
+    def wealth(self) -> float:
+        punctual = in_order([self.worth[name] for name in ("faces", "unit", "reports", "gaps", "symbols")])
+        return max(punctual * (1.0 - self.game.late_share), self.worth["late"] * self.game.late_share)
+
+    def pack(self) -> bytes:
+        """The kernel's record."""
+        parts = [struct.pack("<Q6d", self.first, *self.worth.values())]
+        parts += [self.faces.pack()] if self.faces else []
+        parts += [part.pack() for part in self.sets.values()]
+        return b"".join(part + bytes(-len(part) % 8) for part in parts)

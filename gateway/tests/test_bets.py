@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: MIT
+"""The statistics layer: honest devices never, whatever they measure; dishonest ones soon, whenever they turn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from bets_reference import Event, FacesPart, Purse, Reference, SetsPart, put_in
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peel_core.primitives import rule
+from peel_gateway.mechanisms.game import Face
+from peel_gateway.mechanisms.harmony import harmony_game
+from peel_gateway.mechanisms.krr import krr_game
+from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bet, Bets, Events, in_words
+
+ALPHA = 1e-6
+Ints = npt.NDArray[np.int64]
+Signs = Callable[[Ints], Ints]
+
+
+def harmony_rule(epsilon: float = 1.0) -> int:
+    return rule(round(epsilon * 2**20), 2)
+
+
+def krr_rule(k: int, epsilon: float = 1.0) -> int:
+    return rule(round(epsilon * 2**20), k)
+
+
+def events_of(
+    unit: Ints, symbol: Ints, *, cohort: int = 0, kind: int | Ints = FRESH, row: int | Ints = 0, first: int = 1
+) -> Events:
+    """Events in order; numbers count up."""
+    n = len(unit)
+    return Events(
+        row=np.broadcast_to(row, n),
+        number=np.arange(first, first + n),
+        unit=unit,
+        symbol=symbol,
+        cohort=np.full(n, cohort),
+        kind=np.broadcast_to(kind, n),
+    )
+
+
+# ---- the supermartingale property, exactly ----
+
+
+def exact_total(reference: Reference) -> Fraction:
+    """All that the bets hold, late ones included."""
+    purses: list[Purse] = []
+    if reference.faces:
+        purses += [*reference.faces.bets, *reference.faces.units]
+    for part in reference.sets.values():
+        purses += [bet for memory in part.bets for _, bet in memory]
+    return sum((Fraction(value) for purse in purses for value in purse.held), Fraction(0))
+
+
+def exact_stake(part: FacesPart | SetsPart) -> Fraction:
+    """What the next event puts into a part."""
+    n = part.clock + 1
+    b = n.bit_length() - 1
+    share = Fraction(1, 2**b * (b + 1) * (b + 2))
+    assert float(share) == put_in(n)
+    if isinstance(part, SetsPart):
+        return share * (Fraction(part.sets.past) + part.sets.notebooks * Fraction(part.sets.notebook))
+    faces = part.faces
+    capital = sum(
+        (Fraction(each) * (4 if face == Face.RECENT else 1) for face, each in faces.capital.items()), Fraction(0)
+    )
+    return share * (capital + Fraction(faces.unit_capital))
+
+
+def clone(reference: Reference) -> Reference:
+    """An independent copy (deepcopy takes most of the time otherwise)."""
+    copied = Reference.__new__(Reference)
+    copied.__dict__ = {name: _copy(value) for name, value in vars(reference).items()}
+    return copied
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, (FacesPart, SetsPart, Purse)):
+        result = type(value).__new__(type(value))
+        result.__dict__ = {name: _copy(each) for name, each in vars(value).items()}
+        return result
+    if isinstance(value, dict):
+        return {key: _copy(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_copy(each) for each in value]
+    return (value[0], _copy(value[1])) if isinstance(value, tuple) and len(value) == 2 else value
+
+
+def honest_coin(tau: Fraction, symbols: int, reading: Fraction) -> list[Fraction]:
+    """What an honest device says with which probability: a sign for a reading in [-1, 1], or a category (SPEC sections 6.1, 6.2)."""
+    if symbols == 2:
+        return [(1 - reading * tau) / 2, (1 + reading * tau) / 2]
+    value = int(abs(reading) * symbols) % symbols
+    return [(1 - tau) / symbols + (tau if symbol == value else 0) for symbol in range(symbols)]
+
+
+@given(
+    st.booleans(),
+    st.integers(2, 5),
+    st.sampled_from([0.1, 1.0, 4.0]),
+    st.integers(0, 2**32),
+    st.integers(0, 200),
+    st.fractions(-1, 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_honest_device_is_expected_to_gain(
+    numeric: bool, k: int, epsilon: float, seed: int, length: int, reading: Fraction
+) -> None:
+    """From any state, over all outcomes of the next event, in rational numbers: what the bets hold grows by what is put in, at most."""
+    units, symbols = (k, 2) if numeric else (1, k + 1)
+    the_rule = harmony_rule(epsilon) if numeric else krr_rule(k + 1, epsilon)
+    reference = Reference(harmony_game(k, the_rule) if numeric else krr_game(k + 1, the_rule))
+    rng = random.Random(seed)  # noqa: S311
+    bias = rng.random()
+    for number in range(1, length + 1):
+        unit = rng.randrange(units)
+        symbol = unit % symbols if rng.random() < bias else rng.randrange(symbols)
+        kind = rng.choice(["fresh", "fresh", "fresh", "tardy", "gap"])
+        reference.play(Event(number, unit, symbol, rng.choice([-1, 0, 1]), kind))
+    before = exact_total(reference)
+    for kind, cohort in (("fresh", 1), ("fresh", 0), ("tardy", -1), ("gap", 0)):
+        grown = [
+            [growth(reference, Event(length + 1, unit, symbol, cohort, kind)) for symbol in range(symbols)]
+            for unit in range(units)
+        ]
+        stake = next_stake(reference, kind)
+        for x in (Fraction(-1), reading, Fraction(1)):
+            chances = honest_coin(Fraction(the_rule, 2**31), symbols, x)
+            expected = sum(
+                Fraction(words_for(unit, units), 2**32) * chance * grown[unit][symbol]
+                for unit in range(units)
+                for symbol, chance in enumerate(chances)
+            )
+            assert before + expected <= before + stake
+
+
+def growth(reference: Reference, event: Event) -> Fraction:
+    """By how much an event makes the bets grow."""
+    after = clone(reference)
+    after.play(event)
+    return exact_total(after) - exact_total(reference)
+
+
+def next_stake(reference: Reference, kind: str) -> Fraction:
+    """What the next event of a kind puts in."""
+    played = {"fresh": ["reports", "symbols"], "tardy": ["late", "symbols"], "gap": ["gaps"]}[kind]
+    stake = sum((exact_stake(reference.sets[name]) for name in played if name in reference.sets), Fraction(0))
+    return stake + (exact_stake(reference.faces) if reference.faces and kind != "gap" else 0)
+
+
+def words_for(unit: int, units: int) -> int:
+    """How many of the 2^32 words assign this unit: J = floor(w k / 2^32)."""
+    return -(-(unit + 1) * 2**32 // units) - -(-unit * 2**32 // units)
+
+
+@given(
+    st.lists(st.floats(2.0**-40, 2.0**20, width=32), min_size=8, max_size=8),
+    st.floats(1e-12, 1e3),
+    st.floats(0.001, 0.999),
+)
+def test_a_bet_is_fair_at_its_bound(held: list[float], stake: float, bound: float) -> None:
+    """Never better for us than fair, and hardly worse: by less than what cutting to floats takes."""
+    after = []
+    for right in (True, False):
+        purse = Purse()
+        purse.held = list(held)
+        purse.play(stake * 8, right, bound, 1)
+        after.append(sum(map(Fraction, purse.held)))
+    expected = Fraction(bound) * after[0] + (1 - Fraction(bound)) * after[1]
+    had = sum(Fraction(value) + Fraction(stake) for value in held)
+    assert had * (1 - Fraction(1, 2**22)) <= expected <= had
+
+
+def test_what_is_put_in_adds_up_to_the_capital() -> None:
+    """Each block of 2^b tosses gets 1/((b+1)(b+2)), which adds up to 1 - 1/(B+1)."""
+    assert sum(map(put_in, range(1, 2**12))) == pytest.approx(1 - 1 / 13)
+    assert put_in(2**31) == put_in(2**32 - 1) == pytest.approx(1 / (2**31 * 32 * 33))
+
+
+# ---- honest devices ----
+
+
+def hard_readings(k: int, n: int, rng: np.random.Generator) -> dict[str, npt.NDArray[np.float64]]:
+    """Readings per toss and attribute that are as hard on an honest device as we could think of, float64[n, k]."""
+    sides = np.where(np.arange(k) % 2, 1.0, -1.0)
+    turning = np.where(np.arange(n)[:, None] < n // 2, 1.0, -1.0)
+    return {
+        "all at the top": np.ones((n, k)),
+        "all at the bottom": -np.ones((n, k)),
+        "half and half": np.broadcast_to(sides, (n, k)),
+        "turned around in the middle": turning * sides,
+        "alternating": np.where(np.arange(n)[:, None] % 2, 1.0, -1.0) * np.ones(k),
+        "wandering": np.clip(np.cumsum(rng.normal(0, 0.02, (n, k)), axis=0), -1, 1),
+    }
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 16])
+def test_honest_devices_are_exposed_with_probability_alpha_at_most(k: int) -> None:
+    """At alpha = 0.1, where it can be seen: 100 devices for each kind of readings, with losses that come late or never."""
+    alpha, devices, n = 0.1, 100, 600
+    rng = np.random.default_rng(k)
+    bets = Bets(harmony_game(k, harmony_rule()), alpha)
+    for name, readings in hard_readings(k, n, rng).items():
+        unit = rng.integers(0, k, (devices, n))
+        chance = (1 + readings[np.arange(n), unit] * harmony_rule() / 2**31) / 2
+        symbol = (rng.random((devices, n)) < chance).astype(np.int64)
+        lost = rng.random((devices, n)) < 0.2
+        tardy = lost & (rng.random((devices, n)) < 0.5)
+        rows = np.repeat(np.arange(devices), n)
+        states = bets.new_states(devices)
+        first = events_of(unit.ravel(), symbol.ravel(), kind=np.where(lost, GAP, FRESH).ravel(), row=rows, cohort=1)
+        crossed = bets.update(states, first) >= 0
+        late = events_of(unit[tardy], symbol[tardy], kind=TARDY, row=np.nonzero(tardy)[0])
+        crossed |= bets.update(states, late) >= 0
+        assert crossed.mean() <= alpha, name
+
+
+@pytest.mark.parametrize("k", [2, 3, 16])
+def test_honest_devices_with_categories_are_exposed_with_probability_alpha_at_most(k: int) -> None:
+    """The same category always, any, and one after the other."""
+    alpha, devices, n = 0.1, 200, 600
+    rng = np.random.default_rng(k)
+    bets = Bets(krr_game(k, krr_rule(k)), alpha)
+    rows = np.repeat(np.arange(devices), n)
+    for value in (np.zeros(devices * n, np.int64), rng.integers(0, k, devices * n), np.arange(devices * n) % k):
+        told = rng.random(devices * n) < krr_rule(k) / 2**31
+        symbol = np.where(told, value, rng.integers(0, k, devices * n))
+        crossed = bets.update(bets.new_states(devices), events_of(np.zeros_like(symbol), symbol, row=rows)) >= 0
+        assert crossed.mean() <= alpha
+
+
+def test_a_coin_a_little_above_its_bound_is_exposed_more_often_than_alpha() -> None:
+    """What the simulations above would say if a bound were wrong by six hundredths."""
+    rng = np.random.default_rng(3)
+    bets = Bets(harmony_game(4, harmony_rule()), 0.1)
+    chance = (1 + harmony_rule() / 2**31) / 2 + 0.06
+    unit = rng.integers(0, 4, 100 * 600)
+    symbol = (rng.random(len(unit)) < chance).astype(np.int64)
+    crossed = (
+        bets.update(bets.new_states(100), events_of(unit, symbol, row=np.repeat(np.arange(100), 600), cohort=1)) >= 0
+    )
+    assert crossed.mean() > 0.2
+
+
+# ---- dishonest ones ----
+
+PLUS: Signs = np.ones_like
+MIXED: Signs = lambda unit: unit % 2  # noqa: E731
+
+
+@pytest.mark.parametrize("honest", [0, 1_000, 100_000])
+@pytest.mark.parametrize(
+    ("signs", "k", "most"), [(PLUS, 16, 150), (MIXED, 16, 200), (PLUS, 252, 150), (MIXED, 252, 420)]
+)
+def test_a_device_that_turns_is_exposed_as_soon_as_a_newcomer(honest: int, signs: Signs, k: int, most: int) -> None:
+    """Which the wealth of a bet that has lost for 100,000 tosses would have to win back first."""
+    rng = np.random.default_rng(honest + k)
+    bets = Bets(harmony_game(k, harmony_rule()), ALPHA)
+    states = bets.new_states(1)
+    before = events_of(rng.integers(0, k, honest), rng.integers(0, 2, honest))
+    assert bets.update(states, before)[0] == -1
+    unit = rng.integers(0, k, 1000)
+    at = int(bets.update(states, events_of(unit, signs(unit), first=honest + 1))[0])
+    assert 0 <= at < most
+    bet = bets.explain(states[0])
+    assert bet.events > bet.bound * bet.trials
+    assert honest - 100 <= bet.since <= honest + 200
+
+
+def test_turning_against_the_own_past() -> None:
+    rng = np.random.default_rng(8)
+    bets = Bets(harmony_game(252, harmony_rule()), ALPHA)
+    states = bets.new_states(1)
+    unit = rng.integers(0, 252, 60_000)
+    usual = (rng.random(len(unit)) < (1 + harmony_rule() / 2**31) / 2) == unit % 2
+    assert bets.update(states, events_of(unit, usual.astype(np.int64)))[0] == -1
+    unit = rng.integers(0, 252, 1000)
+    at = int(bets.update(states, events_of(unit, 1 - unit % 2, first=60_001))[0])
+    assert 0 <= at < 200
+    assert bets.explain(states[0]).name == "against own past"
+
+
+def test_contradicting_the_cohort() -> None:
+    rng = np.random.default_rng(5)
+    bets = Bets(harmony_game(252, harmony_rule()), ALPHA)
+    states = bets.new_states(1)
+    unit = rng.integers(0, 252, 200)
+    crossed = bets.update(states, Events(**(vars(events_of(unit, unit % 2)) | {"cohort": 1 - 2 * (unit % 2)})))
+    assert 0 <= crossed[0] < 80
+    assert bets.explain(states[0]).name == "disagree"
+
+
+def test_one_attribute_alone() -> None:
+    rng = np.random.default_rng(2)
+    bets = Bets(harmony_game(16, harmony_rule()), ALPHA)
+    states = bets.new_states(1)
+    unit = rng.integers(0, 16, 8000)
+    symbol = np.where(unit == 3, 1, rng.integers(0, 2, len(unit)))
+    at = int(bets.update(states, events_of(unit, symbol))[0])
+    assert 0 < np.count_nonzero(unit[: at + 1] == 3) < 130
+    bet = bets.explain(states[0])
+    assert (bet.name, bet.index) == ("one unit", 3)
+
+
+@pytest.mark.parametrize(("kind", "part"), [(FRESH, "reports"), (GAP, "gaps"), (TARDY, "late")])
+def test_reports_gaps_and_late_reports_of_the_same_few_attributes(kind: int, part: str) -> None:
+    """After a past in which all came alike."""
+    rng = np.random.default_rng(kind)
+    bets = Bets(harmony_game(64, harmony_rule()), ALPHA)
+    states = bets.new_states(1)
+    assert bets.update(states, events_of(rng.integers(0, 64, 2000), rng.integers(0, 2, 2000), kind=kind))[0] == -1
+    unit = rng.choice([60, 61, 62], 3000)
+    at = int(bets.update(states, events_of(unit, rng.integers(0, 2, len(unit)), kind=kind, first=2001))[0])
+    assert 0 < at < (1000 if part == "late" else 120)
+    bet = bets.explain(states[0])
+    assert bet.name == f"{part}: too many"
+    assert len({60, 61, 62} & set(bet.among)) >= 2
+
+
+@pytest.mark.parametrize("honest", [0, 20_000])
+@pytest.mark.parametrize(("k", "size", "most"), [(16, 1, 40), (16, 8, 150), (252, 10, 60), (252, 50, 150)])
+def test_a_set_of_categories(honest: int, k: int, size: int, most: int) -> None:
+    rng = np.random.default_rng(k + size)
+    bets = Bets(krr_game(k, krr_rule(k)), ALPHA)
+    states = bets.new_states(1)
+    before = rng.integers(0, k, honest)
+    assert bets.update(states, events_of(np.zeros_like(before), before))[0] == -1
+    chosen = rng.choice(k, size, replace=False)
+    symbol = rng.choice(chosen, 2000)
+    at = int(bets.update(states, events_of(np.zeros_like(symbol), symbol, first=honest + 1))[0])
+    assert 0 <= at < most
+    bet = bets.explain(states[0])
+    assert bet.name == "symbols: too many"
+    assert len(set(bet.among) & set(chosen.tolist())) >= 0.7 * len(bet.among)
+
+
+def test_a_category_that_never_comes() -> None:
+    rng = np.random.default_rng(6)
+    bets = Bets(krr_game(8, krr_rule(8)), ALPHA)
+    states = bets.new_states(1)
+    symbol = rng.integers(1, 8, 4000)
+    at = int(bets.update(states, events_of(np.zeros_like(symbol), symbol))[0])
+    assert 0 < at < 1000
+    bet = bets.explain(states[0])
+    assert (bet.name, bet.among) == ("symbols: too few", (0,))
+
+
+# ---- words ----
+
+
+def test_a_device_that_said_nothing_has_no_evidence() -> None:
+    bets = Bets(harmony_game(2, harmony_rule()), ALPHA)
+    assert bets.log_wealth(bets.new_states(1))[0] == -np.inf
+    with pytest.raises(ValueError, match="nothing was bet"):
+        bets.explain(bets.new_states(1)[0])
+
+
+def test_words() -> None:
+    names = ["heat", "dust", "rain", "wind", "hail", "snow", "salt"]
+    told = Bet(name="one unit", index=1, events=57, trials=60, bound=0.7311, since=900)
+    assert in_words(told, "attribute", names) == (
+        "since number 900 57 of 60 reports of dust were what the device had lately shown of it; "
+        "of an honest device each does with probability 0.7311 at most"
+    )
+    told = Bet(name="symbols: too many", among=tuple(range(7)), events=60, trials=60, bound=0.5, since=1)
+    assert "were heat or dust or rain or wind or hail or 2 others" in in_words(told, "category", names)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""The kernel against the slow reference, bit for bit; and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bets_reference import Event, Reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peel_gateway.mechanisms.game import Face, Faces, Game, Sets, both_ends, up_to_half
+from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
+
+KINDS = {"fresh": FRESH, "tardy": TARDY, "gap": GAP}
+
+
+def harmony(units: int, most: float = 0.731) -> Game:
+    """A small game with all bets that Harmony has."""
+    capital = dict.fromkeys(Face, 1 / 32) | {Face.RECENT: 1 / 8}
+    faces = Faces(units=units, symbols=2, most=most, capital=capital, unit_capital=1 / 8)
+    if units == 1:
+        return Game(faces=faces)
+    each = 1 / units + 2.0**-32
+    some = Sets(items=units, few=up_to_half(units, 4), most=each, least=each, past=1 / 32, notebooks=2, notebook=1 / 64)
+    late = replace(some, past=1.0, notebooks=0)
+    return Game(faces=faces, reports=some, gaps=some, late=late, late_share=1 / 8)
+
+
+def krr(categories: int, most: float = 0.4) -> Game:
+    """A small game with all bets that kRR has."""
+    few, many = both_ends(categories)
+    least = (1 - most) / (categories - 1)
+    sets = Sets(items=categories, few=few, many=many, most=most, least=least, past=1 / 2, notebooks=4, notebook=1 / 8)
+    return Game(symbols=sets)
+
+
+def hashed(units: int, symbols: int, most: float = 0.5) -> Game:
+    """Units and more than two symbols."""
+    least = (1 - most) / (symbols - 1)
+    faces = Faces(units=units, symbols=symbols, most=most, capital={Face.PAST: 1 / 8, Face.RECENT: 1 / 8})
+    few, many = both_ends(symbols)
+    sets = Sets(items=symbols, few=few, many=many, most=most, least=least, past=1 / 8, notebooks=4, notebook=1 / 16)
+    return Game(faces=faces, symbols=sets)
+
+
+def size(game: Game) -> tuple[int, int]:
+    """How many units and symbols."""
+    units = game.faces.units if game.faces else 1
+    return units, game.symbols.items if game.symbols else 2
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Game, list[Event]]:
+    """A game, and events that are biased in a way that changes now and then, so that purses grow and notebooks are begun anew."""
+    game = draw(
+        st.one_of(
+            st.integers(1, 9).map(harmony),
+            st.integers(2, 9).map(krr),
+            st.tuples(st.integers(1, 5), st.integers(3, 7)).map(lambda each: hashed(*each)),
+        )
+    )
+    units, symbols = size(game)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    events: list[Event] = []
+    number = draw(st.sampled_from([1, 77, 2**40]))
+    for _ in range(draw(st.integers(1, 4))):
+        favourite = rng.integers(0, symbols, units)
+        unit_bias, symbol_bias = rng.random(2)
+        for _ in range(draw(st.integers(0, 90))):
+            unit = 0 if rng.random() < unit_bias else int(rng.integers(0, units))
+            symbol = int(favourite[unit] if rng.random() < symbol_bias else rng.integers(0, symbols))
+            kind = str(rng.choice(list(KINDS), p=[0.8, 0.1, 0.1]))
+            events.append(Event(number, unit, symbol, int(rng.integers(-1, 2)), kind))
+            number = max(1, number + int(rng.integers(-3, 6)))
+    return game, events
+
+
+def arrays(events: list[Event], row: int = 0) -> Events:
+    """Events of one device, for the kernel."""
+    return Events(
+        row=np.full(len(events), row),
+        number=np.array([event.number for event in events], np.int64),
+        unit=np.array([event.unit for event in events], np.int64),
+        symbol=np.array([event.symbol for event in events], np.int64),
+        cohort=np.array([event.cohort for event in events], np.int64),
+        kind=np.array([KINDS[event.kind] for event in events], np.int64),
+    )
+
+
+@given(histories())
+@settings(max_examples=150, deadline=None)
+def test_the_kernel_does_what_the_reference_does(history: tuple[Game, list[Event]]) -> None:
+    """Wealth after every event and the whole record at the end, to the last bit."""
+    game, events = history
+    bets, reference = Bets(game, 1e-300), Reference(game)
+    states = bets.new_states(1)
+    for event in events:
+        peeked = float(bets.peek(states, arrays([event]))[0])
+        bets.update(states, arrays([event]))
+        assert reference.play(event) == peeked
+    assert states[0].tobytes() == reference.pack()
+
+
+@given(histories(), st.lists(st.integers(0, 400), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
+    history: tuple[Game, list[Event]], cuts: list[int]
+) -> None:
+    """Nor that other devices are judged in the same batch, nor where a device is exposed."""
+    game, events = history
+    bets = Bets(game, 0.2)
+    whole = bets.new_states(1)
+    (at,) = bets.update(whole, arrays(events))
+    parts = bets.new_states(3)
+    crossed = -1
+    edges = sorted({min(cut, len(events)) for cut in cuts} | {0, len(events)})
+    for begin, end in itertools.pairwise(edges):
+        mine, other = arrays(events[begin:end], row=2), arrays(events[begin:end], row=0)
+        mixed = Events(
+            **{name: np.stack([getattr(mine, name), getattr(other, name)], axis=1).reshape(-1) for name in vars(mine)}
+        )
+        found = int(bets.update(parts, mixed)[2])
+        if found >= 0:
+            crossed = begin + found // 2
+            break
+    assert crossed == at
+    assert parts[2].tobytes() == whole[0].tobytes()
+
+
+def test_peeking_changes_nothing_and_tells_what_would_happen() -> None:
+    game = harmony(4)
+    events = [Event(n, n % 4, n % 2, 1, "fresh") for n in range(1, 200)]
+    options = [Event(200, 1, 0, 1, "fresh"), Event(200, 1, 1, 1, "fresh"), Event(200, 2, 0, 0, "gap")]
+    bets = Bets(game, 1e-300)
+    states = bets.new_states(1)
+    bets.update(states, arrays(events))
+    before = states.copy()
+    wealth = bets.peek(states, arrays(options))
+    assert (states == before).all()
+    assert len(set(wealth.tolist())) == 3
+    for option, expected in zip(options, wealth, strict=True):
+        reference = Reference(game)
+        assert [reference.play(event) for event in [*events, option]][-1] == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [("row", 1, "events.row"), ("unit", 4, "events.unit"), ("symbol", 2, "events.symbol"), ("unit", -1, "events.unit")],
+)
+def test_indices_that_the_kernel_would_trust_are_checked(column: str, value: int, message: str) -> None:
+    bets = Bets(harmony(4), 1e-6)
+    events = replace(arrays([Event(1, 0, 0, 0, "fresh")]), **{column: np.array([value])})
+    with pytest.raises(ValueError, match=message):
+        bets.update(bets.new_states(1), events)
+
+
+def test_states_of_another_game_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected uint8"):
+        Bets(harmony(4), 1e-6).update(Bets(harmony(5), 1e-6).new_states(1), arrays([]))
+
+
+def test_capital_beyond_one_is_refused() -> None:
+    game = krr(4)
+    assert game.symbols is not None
+    with pytest.raises(ValueError, match="capital of 1"):
+        Bets(replace(game, symbols=replace(game.symbols, past=0.6)), 1e-6)
