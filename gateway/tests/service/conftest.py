@@ -1,226 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures: a real broker, a fleet folder whose devices use the real encoder, and the gateway as its own process."""
+"""Fixtures: fields."""
 
 from __future__ import annotations
 
-import json
-import os
-import sqlite3
-import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import paho.mqtt.client as paho
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
-
-from peel_core import derive_keys, encode_many
-from peel_core.frame import DEVICE, NUMBER
-from peel_core.projection import search_seed
-from peel_gateway.fleet.registry import Fleet, device_label
-from peel_gateway.model.tables import Counts
-from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_tools.broker import Broker, find_mosquitto
-from peel_tools.gateway_process import GatewayProcess
-
-WIDTH = 48
-DEVICES = 20
-PROFILE = f"""
-name = "climate"
-mechanism = "harmony"
-epsilon = 1.0
-width = {WIDTH}
-seed = {search_seed(WIDTH, 2)[0]}
-quota = 1000000
-period = 1
-[[attribute]]
-name = "temperature"
-unit = "degC"
-low = -10
-high = 50
-[[attribute]]
-name = "soil"
-unit = ""
-low = 0
-high = 1
-"""
-
-
-class Gateway(GatewayProcess):
-    """The process, with what tests ask of it."""
-
-    def begin(self, *, connected: bool = True) -> Gateway:
-        """Start it and wait until it answers, and, if `connected`, until it hears the broker."""
-        self.start(wait=connected)
-        self.wait_for(lambda: self.ask("/api/summary") is not None)
-        return self
-
-    def get(self, path: str, token: str | None = None) -> Any:
-        """Fetch JSON; urllib's HTTPError for a refusal."""
-        return json.loads(self.fetch(path, token))
-
-    def fetch(self, path: str, token: str | None = None) -> str:
-        request = urllib.request.Request(self.url + path)  # noqa: S310 - our own http URL
-        if token is not None:
-            request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            text: str = answer.read().decode()
-            return text
-
-    def summary(self) -> Any:
-        return self.get("/api/summary")
-
-    def wait_for(self, condition: Callable[[], object], seconds: float = 15.0) -> None:
-        """Wait until a condition holds; the gateway must stay alive meanwhile."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert self.pid is not None, f"the gateway ended with {self.code}:\n{self.log_tail()}"
-            assert time.monotonic() < deadline, f"not within {seconds:g} s; end of the log:\n{self.log_tail()}"
-            time.sleep(0.05)
-
-    def wait_end(self, seconds: float = 20.0) -> int:
-        """Wait for its end and return the exit code."""
-        deadline = time.monotonic() + seconds
-        while self.pid is not None:
-            assert time.monotonic() < deadline, f"still running; end of the log:\n{self.log_tail()}"
-            time.sleep(0.05)
-        assert self.code is not None
-        return self.code
-
-    def signal(self, number: int) -> None:
-        assert self.pid is not None
-        os.kill(self.pid, number)
-
-
-class Publisher:
-    """Publishes with QoS 1 and returns when the broker has acknowledged everything."""
-
-    def __init__(self, port: int) -> None:
-        self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
-        self._client.max_inflight_messages_set(500)
-        self._client.connect("127.0.0.1", port)
-        self._client.loop_start()
-
-    def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        sent = [self._client.publish(topic, payload, qos=1) for topic, payload in messages]
-        for each in sent:
-            each.wait_for_publish(30)
-            assert each.is_published()
-
-    def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
-
-
-class Field:
-    """A fleet folder, its devices' encoders, a broker and gateways on them."""
-
-    def __init__(self, folder: Path, broker: Broker) -> None:
-        self.folder = folder
-        self.broker = broker
-        (folder / "climate.toml").write_text(PROFILE)
-        self.fleet = Fleet.create(folder / "fleet", "field", [folder / "climate.toml"])
-        self.fleet.add("climate", count=DEVICES)
-        self.profile = self.fleet.profiles()["climate"]
-        self._next = dict.fromkeys(range(1, DEVICES + 1), 1)
-        self._gateways: list[Gateway] = []
-
-    def gateway(self, name: str = "gateway", **settings: object) -> Gateway:
-        """A gateway that is not started yet; killed at the end of the test if it still runs."""
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        quick: dict[str, object] = {"mqtt_backoff_seconds": 0.5, "fleet_reload_seconds": 0.2}
-        gateway = Gateway(
-            fleet=self.fleet.folder, folder=folder, broker_port=self.broker.port, settings=quick | settings
-        )
-        self._gateways.append(gateway)
-        return gateway
-
-    def reports(
-        self, count: int, *, devices: Sequence[int] | None = None, rule: int | None = None
-    ) -> list[tuple[str, bytes]]:
-        """Fresh reports, one frame per message, from the devices in turn; `rule` is another than the profile's."""
-        chosen = list(devices or range(1, DEVICES + 1))
-        who = [chosen[i % len(chosen)] for i in range(count)]
-        numbers = []
-        for device in who:
-            numbers.append(self._next[device])
-            self._next[device] += 1
-        ids = np.array(who, np.uint32)
-        seal, index = derive_keys(self.fleet.master().reveal(), self.fleet.name, ids)
-        readings = np.zeros((count, self.profile.k), np.int32)
-        frames = encode_many(self.profile, ids, seal, index, numbers, readings, entropy=os.urandom(64), rule=rule)
-        return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
-
-    def topic(self, device: int) -> str:
-        return f"peel/v1/{self.fleet.name}/{device_label(device)}/report"
-
-    def publish(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        """Hand messages to the broker; all are acknowledged by it on return."""
-        publisher = Publisher(self.broker.port)
-        try:
-            publisher.send(messages)
-        finally:
-            publisher.close()
-
-    def counts(self, gateway: Gateway) -> Counts:
-        """What is committed, read from the file."""
-        store = SqliteStore(gateway.store_path)
-        try:
-            return store.counts()
-        finally:
-            store.close()
-
-    def accepted(self, gateway: Gateway) -> int:
-        """Reports that count."""
-        return self.counts(gateway).verdicts[Verdict.ACCEPTED]
-
-    def audit(self, gateway: Gateway, published: Sequence[tuple[str, bytes]]) -> None:
-        """A stopped gateway's log has just these reports, all accepted, and every number it publishes follows from the log."""
-        assert gateway.pid is None, "stop it first"
-        recount = gateway.command("recount")
-        assert recount.returncode == 0, recount.stdout + recount.stderr
-        log = sqlite3.connect(f"{gateway.store_path.as_uri()}?mode=ro", uri=True)
-        try:
-            rows = log.execute("SELECT device, number, verdict FROM log ORDER BY device, number").fetchall()
-        finally:
-            log.close()
-        sent = [(DEVICE.of(frame), NUMBER.of(frame)) for _, frame in published]
-        assert rows == [(device, number, Verdict.ACCEPTED) for device, number in sorted(sent)]
-        assert self.accepted(gateway) == len(published)
-
-    def wait_accepted(self, gateway: Gateway, count: int, seconds: float = 30.0) -> None:
-        """Wait until exactly this many reports count, and fail if it becomes more."""
-        gateway.wait_for(lambda: gateway.summary()["totals"]["accepted"] >= count, seconds)
-        assert gateway.summary()["totals"]["accepted"] == count
-
-    def close(self) -> None:
-        for gateway in self._gateways:
-            gateway.kill()
-        self.broker.close()
-
-
-def open_broker(folder: Path, **options: object) -> Broker:
-    """A running broker: mosquitto, unless the test wants the embedded one."""
-    folder.mkdir()
-    if not options.get("embedded") and find_mosquitto() is None:
-        pytest.skip("mosquitto is not installed")
-    broker = Broker(**{"folder": folder, "embedded": False} | options)  # type: ignore[arg-type]
-    broker.start()
-    return broker
+from field import Field, MakeField, open_broker
 
 
 @pytest.fixture(scope="module")
-def start_field() -> Iterator[Callable[..., Field]]:
+def start_field(seed: int) -> Iterator[MakeField]:
     """Return a maker of fields that last for a module: folder, options of the broker."""
     fields: list[Field] = []
 
     def make(folder: Path, **options: object) -> Field:
-        fields.append(Field(folder, open_broker(folder / "broker", **options)))
+        fields.append(Field(folder, open_broker(folder / "broker", **options), np.random.default_rng(seed)))
         return fields[-1]
 
     yield make
@@ -229,14 +26,14 @@ def start_field() -> Iterator[Callable[..., Field]]:
 
 
 @pytest.fixture
-def make_field(tmp_path: Path) -> Iterator[Callable[..., Field]]:
+def make_field(tmp_path: Path, rng: np.random.Generator) -> Iterator[MakeField]:
     """Return a maker of fields; options go to the broker."""
     fields: list[Field] = []
 
     def make(**options: object) -> Field:
         folder = tmp_path / f"field{len(fields)}"
         folder.mkdir()
-        fields.append(Field(folder, open_broker(folder / "broker", **options)))
+        fields.append(Field(folder, open_broker(folder / "broker", **options), rng))
         return fields[-1]
 
     yield make
@@ -245,6 +42,6 @@ def make_field(tmp_path: Path) -> Iterator[Callable[..., Field]]:
 
 
 @pytest.fixture
-def field(make_field: Callable[..., Field]) -> Field:
+def field(make_field: MakeField) -> Field:
     """A field with a plain broker that keeps sessions."""
     return make_field(persistent=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from field import Field, Gateway
 
 SLOW = """
 name = "slow"
@@ -54,7 +54,7 @@ def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
 
 
 @pytest.fixture
-def slow(field: Any) -> list[int]:
+def slow(field: Field) -> list[int]:
     """Devices of the field, enrolled a moment ago, whose quota is small; the field's reports are now theirs."""
     path = field.folder / "slow.toml"
     path.write_text(SLOW.format(width=field.profile.width, seed=field.profile.seed))
@@ -64,13 +64,13 @@ def slow(field: Any) -> list[int]:
     return devices
 
 
-def flood_count(gateway: Any) -> int:
+def flood_count(gateway: Gateway) -> int:
     count: int = gateway.summary()["totals"]["verdicts"]["flood"]
     return count
 
 
 @pytest.mark.parametrize(("jump", "beyond"), [("-90d", 45 * DAY), ("+90d", 135 * DAY)])
-def test_a_jumping_clock(field: Any, slow: list[int], set_clock: SetClock, jump: str, beyond: int) -> None:
+def test_a_jumping_clock(field: Field, slow: list[int], set_clock: SetClock, jump: str, beyond: int) -> None:
     """It jumps to and fro, and is wrong at a restart: who keeps to the quota counts; no jump is granted twice."""
     steady, greedy = slow
     gateway = field.gateway(screen_number_allowance=0).begin()
@@ -90,7 +90,7 @@ def test_a_jumping_clock(field: Any, slow: list[int], set_clock: SetClock, jump:
     gateway.wait_for(lambda: flood_count(gateway) == 1)
 
 
-def test_ten_days_off_and_up_again_in_the_wrong_decade(field: Any, slow: list[int], set_clock: SetClock) -> None:
+def test_ten_days_off_and_up_again_in_the_wrong_decade(field: Field, slow: list[int], set_clock: SetClock) -> None:
     """The backlog of an honest device counts at once, and a flood is refused as soon as the clock is set."""
     honest, greedy = slow
     gateway = field.gateway(screen_number_allowance=0).begin()

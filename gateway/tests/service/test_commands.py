@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from field import Gateway, MakeField
 
 from peel_gateway.settings import settings_table
 from peel_tools.commands.fleet import fleet as fleet_group
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> Any:
+def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> Gateway:
     """A stopped gateway with 200 good reports, 3 of a device that was forgotten, 1 tossed with another budget."""
     field = start_field(tmp_path_factory.mktemp("commands"))
     known = (field.fleet.folder / "devices.json").read_text()
@@ -34,13 +35,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> Any:
     return gateway
 
 
-def answer(gateway: Any, *words: str) -> Any:
+def answer(gateway: Gateway, *words: str) -> Any:
     done = gateway.command(*words, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_estimates(gateway: Any) -> None:
+def test_estimates(gateway: Gateway) -> None:
     (row,) = answer(gateway, "estimates")["items"]
     assert row["n"] == 200
     table = gateway.command("estimates").stdout.splitlines()
@@ -49,7 +50,7 @@ def test_estimates(gateway: Any) -> None:
     assert answer(gateway, "estimates", "--since", "2999-01-01")["items"][0]["n"] == 0
 
 
-def test_exposures_devices_and_quarantine(gateway: Any) -> None:
+def test_exposures_devices_and_quarantine(gateway: Gateway) -> None:
     (exposed,) = answer(gateway, "exposures")["items"]
     assert (exposed["verdict"], exposed["device"]) == ("rule", "00000014")
     assert "rule" in gateway.command("exposures").stdout
@@ -60,7 +61,7 @@ def test_exposures_devices_and_quarantine(gateway: Any) -> None:
     assert len(gateway.command("devices").stdout.splitlines()) == 21
 
 
-def test_recount_agrees_and_says_when_it_does_not(gateway: Any, tmp_path: Path) -> None:
+def test_recount_agrees_and_says_when_it_does_not(gateway: Gateway, tmp_path: Path) -> None:
     assert answer(gateway, "recount")["agrees"] is True
     saved = tmp_path / "saved"
     shutil.copy(gateway.store_path, saved)
@@ -74,7 +75,7 @@ def test_recount_agrees_and_says_when_it_does_not(gateway: Any, tmp_path: Path) 
     shutil.copy(saved, gateway.store_path)
 
 
-def test_replay_takes_each_piece_once(gateway: Any, tmp_path: Path) -> None:
+def test_replay_takes_each_piece_once(gateway: Gateway, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     shutil.copy(gateway.store_path, saved)
     first = answer(gateway, "replay", "--verdict", "device")
@@ -97,13 +98,13 @@ def test_replay_takes_each_piece_once(gateway: Any, tmp_path: Path) -> None:
         (("estimates", "--config", "none.toml"), "none.toml: no such file"),
     ],
 )
-def test_wrong_questions_have_exit_code_2(gateway: Any, words: tuple[str, ...], said: str) -> None:
+def test_wrong_questions_have_exit_code_2(gateway: Gateway, words: tuple[str, ...], said: str) -> None:
     done = gateway.command(*words)
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_asking_makes_no_database(gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_makes_no_database(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = tmp_path / "elsewhere.sqlite"
     gateway.store_path.rename(saved)
     try:
@@ -115,7 +116,7 @@ def test_asking_makes_no_database(gateway: Any, tmp_path: Path, monkeypatch: pyt
         saved.rename(gateway.store_path)
 
 
-def test_a_refused_key_has_exit_code_3(gateway: Any) -> None:
+def test_a_refused_key_has_exit_code_3(gateway: Gateway) -> None:
     key = Path(gateway.environment()["PEEL_GATEWAY_FLEET_FOLDER"]) / "master.key"
     key.chmod(0o644)
     try:
@@ -124,7 +125,7 @@ def test_a_refused_key_has_exit_code_3(gateway: Any) -> None:
         key.chmod(0o600)
 
 
-def test_settings_and_help(gateway: Any) -> None:
+def test_settings_and_help(gateway: Gateway) -> None:
     listed = gateway.command("settings").stdout
     assert all(row.name in listed for row in settings_table())
     assert gateway.command("settings", "--sample").stdout.startswith("# Peel gateway")

@@ -8,11 +8,13 @@ import shutil
 import sqlite3
 import time
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from field import Field, Gateway, MakeField
 from privileges import as_root
 
 from peel_core.frame import DEVICE
@@ -45,7 +47,7 @@ def _fill(folder: Path) -> Path:
     return ballast
 
 
-def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Any, small_disk: Path) -> None:
+def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Field, small_disk: Path) -> None:
     gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
     sent = field.reports(3100)
     field.publish(sent[:100])
@@ -67,7 +69,7 @@ def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Any, sm
     field.audit(gateway, sent)
 
 
-def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Any, small_disk: Path) -> None:
+def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Field, small_disk: Path) -> None:
     gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
     ballast = _fill(small_disk)
     sent = field.reports(3000)
@@ -82,38 +84,32 @@ def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Any, sma
     field.audit(gateway, sent)
 
 
-def test_a_locked_database_is_waited_for(field: Any) -> None:
+def test_a_locked_database_is_waited_for(field: Field) -> None:
     gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
     sent = field.reports(100)
     field.publish(sent[:50])
     field.wait_accepted(gateway, 50)
-    holder = sqlite3.connect(gateway.store_path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    field.publish(sent[50:])
-    gateway.wait_for(lambda: any("StoreLocked" in cause for cause in gateway.summary()["health"]))
-    assert gateway.summary()["totals"]["accepted"] == 50
-    assert 'peel_store_failures_total{kind="StoreLocked"}' in gateway.fetch("/metrics")
-    holder.execute("ROLLBACK")
-    holder.close()
+    with gateway.locked_store():
+        field.publish(sent[50:])
+        gateway.wait_for(lambda: any("StoreLocked" in cause for cause in gateway.summary()["health"]))
+        assert gateway.summary()["totals"]["accepted"] == 50
+        assert 'peel_store_failures_total{kind="StoreLocked"}' in gateway.fetch("/metrics")
     field.wait_accepted(gateway, 100)
     assert gateway.summary()["health"] == []
     assert gateway.stop() == 0
     field.audit(gateway, sent)
 
 
-def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
+def test_a_locked_database_and_a_broker_restart_at_once(field: Field) -> None:
     """The batch in hand outlives its link: it is stored once, its stale packet identifiers go nowhere."""
     gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
-    holder = sqlite3.connect(gateway.store_path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
     sent = field.reports(120)
-    field.publish(sent[:80])
-    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 80 and gateway.summary()["health"])
-    field.broker.stop()
-    field.broker.start()
-    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 160)  # the same once more
-    holder.execute("ROLLBACK")
-    holder.close()
+    with gateway.locked_store():
+        field.publish(sent[:80])
+        gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 80 and gateway.summary()["health"])
+        field.broker.stop()
+        field.broker.start()
+        gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 160)  # the same once more
     field.wait_accepted(gateway, 80)
     field.publish(sent[80:])
     field.wait_accepted(gateway, 120)
@@ -123,31 +119,28 @@ def test_a_locked_database_and_a_broker_restart_at_once(field: Any) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
-def test_a_long_lock_keeps_the_memory_bounded(field: Any, protocol: str) -> None:
+def test_a_long_lock_keeps_the_memory_bounded(field: Field, protocol: str) -> None:
     """Longer than the keep-alive allows, over several connections: never more than two windows are in the gateway."""
     window = 20
-    settings = {"store_lock_seconds": 0.2, "mqtt_keepalive_seconds": 5, "mqtt_window": window, "batch_messages": 5}
-    gateway = field.gateway(mqtt_protocol=protocol, **settings).begin()
-    holder = sqlite3.connect(gateway.store_path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
+    settings: dict[str, Any] = {"store_lock_seconds": 0.2, "mqtt_keepalive_seconds": 5, "batch_messages": 5}
+    gateway = field.gateway(mqtt_protocol=protocol, mqtt_window=window, **settings).begin()
     sent = field.reports(300)
-    field.publish(sent)
-    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == window)
-    _watch_pending(gateway, 9, most=window)  # the broker's patience is 1.5 times the keep-alive
-    if protocol == "5":
-        assert "peel_broker_connections_total 1.0" in gateway.fetch("/metrics")
-    for _ in range(3):
-        field.broker.stop()
-        field.broker.start()
-        _watch_pending(gateway, 1, most=2 * window)
-    holder.execute("ROLLBACK")
-    holder.close()
+    with gateway.locked_store():
+        field.publish(sent)
+        gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == window)
+        _watch_pending(gateway, 9, most=window)  # the broker's patience is 1.5 times the keep-alive
+        if protocol == "5":
+            assert "peel_broker_connections_total 1.0" in gateway.fetch("/metrics")
+        for _ in range(3):
+            field.broker.stop()
+            field.broker.start()
+            _watch_pending(gateway, 1, most=2 * window)
     field.wait_accepted(gateway, 300)
     assert gateway.stop() == 0
     field.audit(gateway, sent)
 
 
-def _watch_pending(gateway: Any, seconds: float, *, most: int) -> None:
+def _watch_pending(gateway: Gateway, seconds: float, *, most: int) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert gateway.summary()["inbox"]["pending"] <= most
@@ -155,10 +148,10 @@ def _watch_pending(gateway: Any, seconds: float, *, most: int) -> None:
 
 
 @pytest.mark.parametrize("what", ["random", "sqlite"])
-def test_a_file_that_is_no_database_of_ours_is_left_alone(field: Any, what: str) -> None:
+def test_a_file_that_is_no_database_of_ours_is_left_alone(field: Field, what: str, rng: np.random.Generator) -> None:
     gateway = field.gateway()
     if what == "random":
-        gateway.store_path.write_bytes(os.urandom(8192))
+        gateway.store_path.write_bytes(rng.bytes(8192))
     else:
         other = sqlite3.connect(gateway.store_path)
         other.execute("CREATE TABLE precious (x)")
@@ -171,7 +164,9 @@ def test_a_file_that_is_no_database_of_ours_is_left_alone(field: Any, what: str)
     assert gateway.store_path.read_bytes() == before
 
 
-def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(field: Any) -> None:
+def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(
+    field: Field, rng: np.random.Generator
+) -> None:
     gateway = field.gateway().begin()
     field.publish(field.reports(400))
     field.wait_accepted(gateway, 400)
@@ -181,7 +176,7 @@ def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(fiel
     with gateway.store_path.open("r+b") as file:  # all pages but the first: it opens, and fails when used
         size = file.seek(0, os.SEEK_END)
         file.seek(4096)
-        file.write(os.urandom(size - 4096))
+        file.write(rng.bytes(size - 4096))
     damaged = gateway.store_path.read_bytes()
     field.publish(field.reports(100))
     gateway.start(wait=False)
@@ -194,7 +189,7 @@ def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(fiel
     field.wait_accepted(gateway, 500)
 
 
-def test_a_key_that_others_can_read_keeps_it_from_starting(field: Any) -> None:
+def test_a_key_that_others_can_read_keeps_it_from_starting(field: Field) -> None:
     (field.fleet.folder / "master.key").chmod(0o644)
     gateway = field.gateway()
     gateway.start(wait=False)
@@ -205,7 +200,7 @@ def test_a_key_that_others_can_read_keeps_it_from_starting(field: Any) -> None:
     assert not gateway.store_path.exists()
 
 
-def test_a_taken_port_and_a_missing_token_keep_it_from_starting(field: Any) -> None:
+def test_a_taken_port_and_a_missing_token_keep_it_from_starting(field: Field) -> None:
     first = field.gateway().begin()
     second = field.gateway("second", http_port=first.url.rsplit(":", 1)[1])
     second.start(wait=False)
@@ -217,14 +212,14 @@ def test_a_taken_port_and_a_missing_token_keep_it_from_starting(field: Any) -> N
     assert "set http.token" in open_door.log_tail()
 
 
-def test_a_wrong_setting_keeps_it_from_starting(field: Any) -> None:
+def test_a_wrong_setting_keeps_it_from_starting(field: Field) -> None:
     gateway = field.gateway(mqtt_window=0)
     gateway.start(wait=False)
     assert gateway.wait_end() == 2
     assert "PEEL_GATEWAY_MQTT_WINDOW: must be between 1 and 65,535" in gateway.log_tail()
 
 
-def test_unknown_devices_leave_memory_flat(make_field: Callable[..., Any]) -> None:
+def test_unknown_devices_leave_memory_flat(make_field: MakeField) -> None:
     """Frames of ids that nobody registered, as many as fit into large messages; the quarantine is bounded.
 
     Once buffers have their size and the quarantine is full, as many new ids again must cost nothing.

@@ -8,16 +8,16 @@ import re
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import pytest
+from field import Field, Gateway, MakeField
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105
 
 
 @pytest.fixture
-def gateway(field: Any) -> Any:
+def gateway(field: Field) -> Gateway:
     """A gateway that has seen 200 good reports, a forged one, and one tossed with another budget."""
     gateway = field.gateway().begin()
     forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
@@ -28,13 +28,13 @@ def gateway(field: Any) -> Any:
     return gateway
 
 
-def refusal(gateway: Any, path: str, token: str | None = None) -> tuple[int, str]:
+def refusal(gateway: Gateway, path: str, token: str | None = None) -> tuple[int, str]:
     with pytest.raises(urllib.error.HTTPError) as caught:
         gateway.fetch(path, token)
     return caught.value.code, json.load(caught.value)["error"]
 
 
-def test_summary_estimates_devices_and_profiles(field: Any, gateway: Any) -> None:
+def test_summary_estimates_devices_and_profiles(field: Field, gateway: Gateway) -> None:
     summary = gateway.summary()
     assert summary["fleet"] == "field"
     assert summary["totals"]["poisoning_ratio"] == pytest.approx(2 / 202)
@@ -58,7 +58,7 @@ def test_summary_estimates_devices_and_profiles(field: Any, gateway: Any) -> Non
     assert (profile["name"], profile["id"], profile["devices"]) == ("climate", f"{field.profile.id:08x}", 20)
 
 
-def test_exposures_and_quarantine_are_kept_apart(field: Any, gateway: Any) -> None:
+def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: Gateway) -> None:
     (exposed,) = gateway.get("/api/exposures")["items"]
     assert (exposed["verdict"], exposed["device"], exposed["blamed"]) == ("rule", "00000014", True)
     assert exposed["evidence"]
@@ -91,13 +91,13 @@ def test_exposures_and_quarantine_are_kept_apart(field: Any, gateway: Any) -> No
         ("/api/devices?after=0", "after: device '0'"),
     ],
 )
-def test_bad_parameters_are_named(shared_gateway: Any, path: str, said: str) -> None:
+def test_bad_parameters_are_named(shared_gateway: Gateway, path: str, said: str) -> None:
     code, error = refusal(shared_gateway, path)
     assert code == 400
     assert said in error
 
 
-def test_unknown_paths_and_methods(shared_gateway: Any) -> None:
+def test_unknown_paths_and_methods(shared_gateway: Gateway) -> None:
     assert refusal(shared_gateway, "/api/secrets")[0] == 404
     request = urllib.request.Request(shared_gateway.url + "/api/summary", method="POST", data=b"{}")  # noqa: S310
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -119,7 +119,7 @@ def test_unknown_paths_and_methods(shared_gateway: Any) -> None:
         ("", 421),
     ],
 )
-def test_a_foreign_host_name_is_refused(shared_gateway: Any, host: str, code: int) -> None:
+def test_a_foreign_host_name_is_refused(shared_gateway: Gateway, host: str, code: int) -> None:
     """A page on evil.example that resolves its own name to 127.0.0.1 must not read the API."""
     request = urllib.request.Request(shared_gateway.url + "/api/profiles", headers={"Host": host})  # noqa: S310
     try:
@@ -129,7 +129,7 @@ def test_a_foreign_host_name_is_refused(shared_gateway: Any, host: str, code: in
     assert answered == code
 
 
-def test_metrics(field: Any, gateway: Any) -> None:
+def test_metrics(field: Field, gateway: Gateway) -> None:
     text = gateway.fetch("/metrics")
     values = {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE)}
     assert values['peel_reports_total{verdict="accepted"}'] == 200
@@ -147,7 +147,7 @@ def test_metrics(field: Any, gateway: Any) -> None:
     gateway.wait_for(lambda: "peel_broker_connected 0.0" in gateway.fetch("/metrics"))
 
 
-def test_health_follows_the_broker(field: Any) -> None:
+def test_health_follows_the_broker(field: Field) -> None:
     gateway = field.gateway(health_broker_seconds=1).begin()
     assert gateway.get("/healthz") == {"status": "ok", "causes": []}
     field.broker.stop()
@@ -160,7 +160,7 @@ def test_health_follows_the_broker(field: Any) -> None:
     gateway.wait_for(lambda: not gateway.summary()["health"])
 
 
-def test_events_follow_the_batches(field: Any) -> None:
+def test_events_follow_the_batches(field: Field) -> None:
     gateway = field.gateway(http_streams=1).begin()
     seen: list[int] = []
     opened = threading.Event()
@@ -185,7 +185,7 @@ def test_events_follow_the_batches(field: Any) -> None:
     assert seen[0] == 0
 
 
-def test_a_token_is_needed_once_it_is_set(field: Any, tmp_path: Any) -> None:
+def test_a_token_is_needed_once_it_is_set(field: Field, tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.write_text(TOKEN)
     token_file.chmod(0o600)
@@ -203,7 +203,7 @@ def test_a_token_is_needed_once_it_is_set(field: Any, tmp_path: Any) -> None:
     assert TOKEN not in gateway.log_path.read_text()
 
 
-def _answers(gateway: Any) -> bool:
+def _answers(gateway: Gateway) -> bool:
     try:
         gateway.fetch("/healthz")
     except urllib.error.HTTPError:
@@ -213,13 +213,13 @@ def _answers(gateway: Any) -> bool:
     return True
 
 
-def test_a_short_token_is_refused(field: Any) -> None:
+def test_a_short_token_is_refused(field: Field) -> None:
     gateway = field.gateway(http_token="short")  # noqa: S106
     gateway.start(wait=False)
     assert gateway.wait_end() == 5
 
 
-def test_http_can_be_off(field: Any) -> None:
+def test_http_can_be_off(field: Field) -> None:
     gateway = field.gateway(http_port=0)
     gateway.start(wait=False)
     gateway.wait_for(lambda: "event=connected" in gateway.log_tail())
@@ -227,6 +227,6 @@ def test_http_can_be_off(field: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared_gateway(tmp_path_factory: pytest.TempPathFactory, start_field: Callable[..., Any]) -> Any:
+def shared_gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> Gateway:
     """One gateway for tests that only ask."""
     return start_field(tmp_path_factory.mktemp("shared")).gateway().begin()
