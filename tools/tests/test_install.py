@@ -161,7 +161,7 @@ def test_a_missing_native_module_is_named_with_the_way_to_get_it(installed: Inst
 def test_what_needs_the_sources_says_so(installed: Installed) -> None:
     for words in (("firmware", "natmod", "x64"), ("firmware", "build", "pico"), ("bench", "core"), ("bench", "device")):
         done = installed.peel(*words)
-        assert (done.returncode, "this needs the sources" in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, "not part of the installed package. Clone" in done.stderr) == (1, True), done.stderr
 
 
 def test_simulated_devices_report(installed: Installed, fleet: str) -> None:

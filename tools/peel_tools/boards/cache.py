@@ -35,8 +35,8 @@ def require_checkout() -> None:
     """Raise BuildError when this runs from an installed package, which has no sources to build from."""
     if not (REPOSITORY / "c_core").is_dir():
         raise BuildError(
-            "this needs the sources, and an installed package has none: clone the repository, run "
-            "`scripts/setup base test firmware` in it and use its .venv/bin/peel"
+            "the sources are not part of the installed package. Clone the project's repository, run "
+            "`scripts/setup base firmware` in it, and use its `.venv/bin/peel`."
         )
 
 

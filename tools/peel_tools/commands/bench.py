@@ -5,24 +5,21 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
+
+_SOURCES = Path(__file__).resolve().parents[3] / "c_core"
+_NEEDS_CHECKOUT = (
+    "what this measures is not part of the installed package. Clone the project's repository, run "
+    "`scripts/setup base test firmware` in it, and use its `.venv/bin/peel`."
+)
 
 
 @click.group()
 def bench() -> None:
     """Measure sizes and speed. Times depend on the machine; ratios and emulated cycles hardly do."""
-
-
-def _require_checkout() -> None:
-    from peel_tools.boards.cache import require_checkout  # here, so that --help loads nothing of it
-    from peel_tools.boards.errors import BuildError
-
-    try:
-        require_checkout()
-    except BuildError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:
@@ -38,7 +35,8 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
 def core(k: int, as_json: bool) -> None:
     """Encode and seal on this machine against the Python reference; code and stack on a Cortex-M0+. Needs a checkout."""
-    _require_checkout()
+    if not _SOURCES.is_dir():
+        raise click.ClickException(_NEEDS_CHECKOUT)
     _print(import_module("peel_tools.bench_core").measure(k), as_json)
 
 
@@ -46,8 +44,13 @@ def core(k: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
 def device(as_json: bool) -> None:
     """Cycles per report on an emulated RP2040, beside what AES and SHA-256 cost on it. Needs a checkout."""
-    _require_checkout()
-    _print(import_module("peel_hil.bench_device").measure(), as_json)
+    try:
+        benchmark = import_module("peel_hil.bench_device")
+    except ModuleNotFoundError as error:
+        if error.name != "peel_hil":
+            raise
+        raise click.ClickException(_NEEDS_CHECKOUT) from None
+    _print(benchmark.measure(), as_json)
 
 
 @bench.command()
