@@ -44,8 +44,8 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def check_width(k: int, width: int) -> None:
-    refuse_if(not 2 <= k <= width <= MAX_WIDTH, "width")
+def check_width(k: int, width: int, least: int = 2) -> None:
+    refuse_if(not (least <= k <= width and 2 <= width <= MAX_WIDTH), "width")
 
 
 # ---- 2. Ascon (NIST SP 800-232) -------------------------------------------------------------------------------------
@@ -266,6 +266,9 @@ def rule(epsilon: int, k: int) -> int:
 
 HARMONY = 1
 KRR = 2
+HASHING = 3
+MECHANISM_NAMES = {HARMONY: "harmony", KRR: "krr", HASHING: "hashing"}
+MAX_DOMAIN = 65535
 
 
 @dataclass(frozen=True)
@@ -294,22 +297,67 @@ def krr(value: int, k: int, rule_: int, next_word: Callable[[], int]) -> Symbol:
     return Symbol(value if u < 2 * rule_ else w, +1)
 
 
-def perturb(mechanism: int, rule_: int, k: int, assigned: int, readings: list[int], drbg: Drbg) -> Symbol:
-    refuse_if(mechanism not in (HARMONY, KRR), "mechanism")
+def hash_symbols(epsilon: int) -> int:
+    """g: the first prime of the table whose limit epsilon does not exceed, or the last prime."""
+    return next((prime for prime, limit in HASH_LIMITS if epsilon <= limit), MAX_HASH_SYMBOLS)
+
+
+def hash_digits(g: int, d: int) -> int:
+    """m: the smallest with g^m >= d."""
+    m = 1
+    while g**m < d:
+        m += 1
+    return m
+
+
+def hash_count(g: int, d: int) -> int:
+    """How many hashes there are."""
+    count: int = g ** hash_digits(g, d)
+    return count
+
+
+def hashed(a: int, v: int, g: int, d: int) -> int:
+    """h_a(v): the first digit of a goes with the last digit of v."""
+    m = hash_digits(g, d)
+    products = [(a // g ** (m - 1 - i) % g) * (v // g**i % g) for i in range(m)]
+    return int(sum(products) % g)
+
+
+def check_sizes(mechanism: int, k: int, domain: int, width: int) -> None:
+    """What each mechanism allows; `domain` is d for local hashing and 0 for the others."""
+    refuse_if(mechanism not in MECHANISM_NAMES, "mechanism")
+    most = MAX_HASH_SYMBOLS if mechanism == HASHING else MAX_WIDTH
+    refuse_if(k > most, "width")
+    check_width(k, width, 1 if mechanism == HARMONY else 2)
+    refuse_if(not (2 <= domain <= MAX_DOMAIN if mechanism == HASHING else domain == 0), "domain")
+
+
+def perturb(mechanism: int, rule_: int, k: int, domain: int, word: int, readings: list[int], drbg: Drbg) -> Symbol:
+    """`word` is WORD of section 7."""
+    check_sizes(mechanism, k, domain, MAX_WIDTH)
     refuse_if(not 1 <= rule_ < 2**31, "rule")
-    check_width(k, MAX_WIDTH)
     refuse_if(len(readings) != (k if mechanism == HARMONY else 1), "reading")
     if mechanism == HARMONY:
+        assigned = assign(word, k)
         return harmony(assigned, readings[assigned], rule_, drbg.word)
-    refuse_if(not 0 <= readings[0] < k, "reading")
-    return krr(readings[0], k, rule_, drbg.word)
+    value = readings[0]
+    refuse_if(not 0 <= value < (domain or k), "reading")
+    if mechanism == HASHING:
+        value = hashed(assign(word, hash_count(k, domain)), value, k, domain)
+    return krr(value, k, rule_, drbg.word)
 
 
-# ---- 7. The index ---------------------------------------------------------------------------------------------------
+# ---- 7. What the number assigns -------------------------------------------------------------------------------------
 
 
-def index(index_key: bytes, header: bytes, k: int) -> int:
-    return from_le(stream(index_key, header, 4)) * k // 2**32
+def index_word(index_key: bytes, header: bytes) -> int:
+    """WORD."""
+    return from_le(stream(index_key, header, 4))
+
+
+def assign(word: int, count: int) -> int:
+    """One of `count` things."""
+    return word * count // 2**32
 
 
 # ---- 8. The projection ----------------------------------------------------------------------------------------------
@@ -403,7 +451,7 @@ class Report:
 
 def header_bytes(header: Header) -> bytes:
     refuse_if(header.flags not in (0, UNSEALED), "flags")
-    refuse_if(header.mechanism not in (HARMONY, KRR), "mechanism")
+    refuse_if(header.mechanism not in MECHANISM_NAMES, "mechanism")
     refuse_if(not 1 <= header.device <= MASK32, "device")
     refuse_if(not 1 <= header.number < 2**48, "number")
     first = bytes([1 << 4 | header.flags, header.mechanism])
@@ -492,6 +540,7 @@ class Encoder:
     profile: int
     device: int
     k: int
+    domain: int
     width: int
     seed: int
     rule: int
@@ -501,9 +550,10 @@ class Encoder:
     def encode(self, number: int, readings: list[int], drbg: Drbg) -> tuple[Symbol, bytes]:
         """The symbol, which a real device keeps to itself, and the frame."""
         header = Header(self.flags, self.mechanism, self.profile, self.device, number)
-        check_width(self.k, self.width)
-        assigned = index(self.index_key, header_bytes(header), self.k)
-        symbol = perturb(self.mechanism, self.rule, self.k, assigned, readings, drbg)
+        nonce = header_bytes(header)
+        check_sizes(self.mechanism, self.k, self.domain, self.width)
+        word = index_word(self.index_key, nonce)
+        symbol = perturb(self.mechanism, self.rule, self.k, self.domain, word, readings, drbg)
         packed = pack(codeword(self.seed, self.width, symbol))
         return symbol, frame_seal(self.seal_key, header, self.rule, packed)
 
@@ -529,11 +579,17 @@ class Profile:
     quota: int
     period: int
     attributes: list[Attribute]
-    categories: list[str]  # kRR only
+    categories: list[str]  # empty for Harmony, and for local hashing with a domain
+    domain: int = 0  # local hashing without names
+
+    @property
+    def d(self) -> int:
+        return self.domain or len(self.categories)
 
     @property
     def k(self) -> int:
-        return len(self.attributes if self.mechanism == HARMONY else self.categories)
+        sizes = {HARMONY: len(self.attributes), KRR: len(self.categories), HASHING: hash_symbols(self.epsilon)}
+        return sizes[self.mechanism]
 
 
 def is_name(text: str) -> bool:
@@ -548,10 +604,11 @@ def is_label(text: str, shortest: int) -> bool:
 def check_profile(profile: Profile) -> None:
     """Refuse with the name of the field that is at fault."""
     refuse_if(not is_name(profile.name), "name")
-    refuse_if(profile.mechanism not in (HARMONY, KRR), "mechanism")
-    refuse_if(profile.mechanism == KRR and len(profile.attributes) != 1, "attribute")
+    refuse_if(profile.mechanism not in MECHANISM_NAMES, "mechanism")
+    refuse_if(profile.mechanism != HARMONY and len(profile.attributes) != 1, "attribute")
     refuse_if(profile.mechanism == HARMONY and len(profile.categories) != 0, "category")
-    check_width(profile.k, profile.width)
+    refuse_if(profile.domain != 0 and (profile.mechanism != HASHING or len(profile.categories) != 0), "domain")
+    check_sizes(profile.mechanism, profile.k, profile.d if profile.mechanism == HASHING else 0, profile.width)
     rule(profile.epsilon, 2 if profile.mechanism == HARMONY else profile.k)
     refuse_if(not 0 <= profile.seed <= MASK32, "seed")
     refuse_if(not 1 <= profile.quota <= 10**6, "quota")
@@ -571,7 +628,7 @@ def canonical(profile: Profile) -> bytes:
     lines = [
         "peel-profile-1",
         f"name={profile.name}",
-        f"mechanism={'harmony' if profile.mechanism == HARMONY else 'krr'}",
+        f"mechanism={MECHANISM_NAMES[profile.mechanism]}",
         f"epsilon={profile.epsilon}",
         f"width={profile.width}",
         f"seed={profile.seed}",
@@ -583,6 +640,7 @@ def canonical(profile: Profile) -> bytes:
             f"attribute={a.name}|{a.unit}|{a.low}|{a.high}" if profile.mechanism == HARMONY else f"attribute={a.name}"
         )
     lines += [f"category={category}" for category in profile.categories]
+    lines += [f"domain={profile.domain}"] if profile.domain else []
     return "".join(line + "\n" for line in lines).encode("utf-8")
 
 
@@ -620,3 +678,38 @@ E = (
     0x0015FC21041027AD,
     0x000001E355BBAEE9,
 )
+
+# (p, floor(2^20 * ln((p - 1)(q - 1)) / 2)) for the primes p below 127, q being the next one
+HASH_LIMITS = (
+    (2, 363408),
+    (3, 1090226),
+    (5, 1666215),
+    (7, 2146615),
+    (11, 2510024),
+    (13, 2756441),
+    (17, 2969022),
+    (19, 3135983),
+    (23, 3367631),
+    (29, 3530241),
+    (31, 3662002),
+    (37, 3812831),
+    (41, 3893650),
+    (43, 3966926),
+    (47, 4078900),
+    (53, 4200431),
+    (59, 4275457),
+    (61, 4343201),
+    (67, 4424020),
+    (71, 4469639),
+    (73, 4526374),
+    (79, 4594560),
+    (83, 4657803),
+    (89, 4740446),
+    (97, 4807468),
+    (101, 4839253),
+    (103, 4869802),
+    (107, 4899770),
+    (109, 4928637),
+    (113, 5009456),
+)
+MAX_HASH_SYMBOLS = 127

@@ -96,7 +96,9 @@ static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyri
     return;
   }
   const peel_batch_profile *profile = &keyring->profiles[p->profile];
-  p->code = peel_frame_open(&rows->rule[row], packed, keyring->seal_keys + 16 * (size_t)slot, profile->width, frame, p->length);
+  const uint8_t *seal_key = keyring->seal_keys + 16 * (size_t)slot;
+  p->code = p->header.flags & PEEL_FLAG_UNSEALED ? peel_frame_open_unsealed(&rows->rule[row], packed, profile->width, frame, p->length)
+                                                 : peel_frame_open(&rows->rule[row], packed, seal_key, profile->width, frame, p->length);
   if (p->code) return;
   if (profile->assignments > 1) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)slot, frame, profile->assignments);
   p->code = peel_projection_unpack(trits, profile->width, packed);
@@ -164,11 +166,11 @@ int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const 
   return PEEL_OK;
 }
 
-void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
+void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
                       const uint8_t *index_keys, const uint64_t *numbers, size_t count) {
   for (size_t i = 0; i < count; i++) {
     uint8_t header[PEEL_HEADER_BYTES] = {0};
-    peel_header fields = {0, mechanism, profile, devices[i], numbers[i]};
+    peel_header fields = {flags, mechanism, profile, devices[i], numbers[i]};
     out[i] = peel_header_write(header, &fields) ? UINT32_MAX : peel_index(index_keys + 16 * i, header, limit);
   }
 }

@@ -57,8 +57,9 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
 /* Codewords of count symbols as width - 1 trits each. rows is a filled cache. Returns 0 or PEEL_E_WIDTH. */
 int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count);
 
-/* What the numbers of count reports assign, below limit; devices, keys and numbers one per report. */
-void peel_batch_index(uint32_t *out, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
+/* What the numbers of count reports assign, below limit; devices, keys and numbers one per report. UINT32_MAX where no such report can be.
+ */
+void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
                       const uint8_t *index_keys, const uint64_t *numbers, size_t count);
 
 /* Seal and index keys of count devices (SPEC section 3). fleet_len is at most 255. */

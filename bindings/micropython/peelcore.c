@@ -56,15 +56,16 @@ static const char error_names[] =
     "seal: the tag does not fit\0"
     "trits: invalid packing\0"
     "epsilon: out of range, or too small for k\0"
-    "width: not 2 <= k <= width <= 1024\0"
-    "reading: wrong count, or a category at or above k\0"
+    "width: k or width out of range\0"
+    "reading: wrong count, or no such category\0"
     "entropy: refused by the health check, or never seeded\0"
     "rule: 0 or 1 or more\0"
+    "domain: not 2 to 65535 categories, or not for this mechanism\0"
     "value: not an unsigned 32-bit integer\0"
     "index: at or above the limit";
 
 /* Beyond enum peel_error: faults that C's types rule out and Python's don't. */
-enum { PEELCORE_E_VALUE = -16, PEELCORE_E_INDEX = -17 };
+enum { PEELCORE_E_VALUE = -17, PEELCORE_E_INDEX = -18 };
 
 static NORETURN void raise_code(int code) {
   static const char prefix[] = "peel: ";
@@ -200,7 +201,7 @@ static mp_obj_t peelcore_rule(mp_obj_t epsilon, mp_obj_t k) {
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_rule_obj, peelcore_rule);
 
-enum { ENCODER_ARGS = 10 };
+enum { ENCODER_ARGS = 11 };
 
 static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *keywords) {
   const mp_arg_t allowed[] = {{MP_QSTR_cached, MP_ARG_BOOL, {.u_bool = false}}};
@@ -217,11 +218,12 @@ static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *
   encoder.profile = get_u32(args[2]);
   encoder.device = get_u32(args[3]);
   encoder.k = get_u32(args[4]);
-  encoder.width = get_u32(args[5]);
-  encoder.seed = get_u32(args[6]);
-  encoder.rule = get_u32(args[7]);
-  memcpy(encoder.seal_key, get_exactly(args[8], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
-  memcpy(encoder.index_key, get_exactly(args[9], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
+  encoder.domain = get_u32(args[5]);
+  encoder.width = get_u32(args[6]);
+  encoder.seed = get_u32(args[7]);
+  encoder.rule = get_u32(args[8]);
+  memcpy(encoder.seal_key, get_exactly(args[9], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
+  memcpy(encoder.index_key, get_exactly(args[10], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
   checked(peel_encoder_check(&encoder));
 
   size_t size = sizeof encoder + (cached.u_bool ? (encoder.width - 1) * sizeof(uint32_t) : 0);
@@ -274,22 +276,22 @@ static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 5, peelcore_encode);
 
-/* perturb(mechanism, rule, k, assigned, readings, drbg): the coin on its own, for self-tests */
+/* perturb(mechanism, rule, k, domain, word, readings, drbg): the coin on its own, for self-tests */
 static mp_obj_t peelcore_perturb(size_t n_args, const mp_obj_t *args) {
   (void)n_args;
   peel_symbol symbol = {0, 0};
   int32_t *copy;
   size_t count;
-  peel_drbg *drbg = get_drbg(args[5]);
-  uint32_t mechanism = get_u32(args[0]), rule = get_u32(args[1]), k = get_u32(args[2]), assigned = get_u32(args[3]);
-  const int32_t *readings = get_readings(&copy, &count, args[4]);
-  int error = peel_perturb(&symbol, mechanism, rule, k, assigned, readings, count, drbg);
+  peel_drbg *drbg = get_drbg(args[6]);
+  uint32_t mechanism = get_u32(args[0]), rule = get_u32(args[1]), k = get_u32(args[2]), domain = get_u32(args[3]), word = get_u32(args[4]);
+  const int32_t *readings = get_readings(&copy, &count, args[5]);
+  int error = peel_perturb(&symbol, mechanism, rule, k, domain, word, readings, count, drbg);
   release_readings(copy, count);
   checked(error);
   mp_obj_t pair[] = {MP_OBJ_NEW_SMALL_INT(symbol.index), MP_OBJ_NEW_SMALL_INT(symbol.minus)};
   return mp_obj_new_tuple(2, pair);
 }
-FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_perturb_obj, 6, 6, peelcore_perturb);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_perturb_obj, 7, 7, peelcore_perturb);
 
 /* seal(key, nonce, ad, text): Ascon-AEAD128 with its whole tag */
 static mp_obj_t peelcore_seal(size_t n_args, const mp_obj_t *args) {
@@ -339,10 +341,9 @@ static mp_obj_t peelcore_frame_open(mp_obj_t seal_key, mp_obj_t width, mp_obj_t 
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_frame_open_obj, peelcore_frame_open);
 
-static mp_obj_t peelcore_index(mp_obj_t index_key, mp_obj_t header, mp_obj_t k) {
-  uint32_t limit = get_u32(k);
-  if (limit < 2 || limit > PEEL_MAX_WIDTH) raise_code(PEEL_E_WIDTH);
-  return MP_OBJ_NEW_SMALL_INT(peel_index(get_exactly(index_key, PEEL_KEY_BYTES), get_exactly(header, PEEL_HEADER_BYTES), limit));
+static mp_obj_t peelcore_index(mp_obj_t index_key, mp_obj_t header, mp_obj_t limit) {
+  const uint8_t *key = get_exactly(index_key, PEEL_KEY_BYTES), *nonce = get_exactly(header, PEEL_HEADER_BYTES);
+  return mp_obj_new_int_from_uint(peel_index(key, nonce, get_u32(limit)));
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_index_obj, peelcore_index);
 

@@ -12,6 +12,7 @@ _MASK32 = 0xFFFFFFFF
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 _ONE = 1 << 31
 _MAX_WIDTH = 1024
+_MAX_DOMAIN = 65535
 _MAX_BYTES = 65535
 
 _MESSAGES = {
@@ -20,14 +21,16 @@ _MESSAGES = {
     "flags": "reserved bits are set",
     "mechanism": "unknown",
     "device": "0 or unknown",
+    "unsealed": "only sealed frames here",
     "number": "0, negative or above 48 bits",
     "seal": "the tag does not fit",
     "trits": "invalid packing",
     "epsilon": "out of range, or too small for k",
-    "width": "not 2 <= k <= width <= 1024",
-    "reading": "wrong count, or a category at or above k",
+    "width": "k or width out of range",
+    "reading": "wrong count, or no such category",
     "entropy": "refused by the health check, or never seeded",
     "rule": "0 or 1 or more",
+    "domain": "not 2 to 65535 categories, or not for this mechanism",
     "value": "not an unsigned 32-bit integer",
     "index": "at or above the limit",
 }
@@ -278,29 +281,56 @@ def _readings(values):
     return values
 
 
-def perturb(mechanism, rule, k, assigned, readings, drbg):
-    values = _readings(readings)
+def _check_mechanism(mechanism, k, domain, width, rule):
     if mechanism not in _MECHANISMS:
         _fail("mechanism")
-    if not 2 <= k <= _MAX_WIDTH:
+    _, _, least, most, hashes = _MECHANISMS[mechanism]
+    if not (least <= k <= most and k <= width and 2 <= width <= _MAX_WIDTH):
         _fail("width")
+    if not (2 <= domain <= _MAX_DOMAIN if hashes else domain == 0):
+        _fail("domain")
     if not 0 < rule < _ONE:
         _fail("rule")
-    return _MECHANISMS[mechanism][0](rule, k, assigned, values, drbg)
 
 
-def _harmony(rule, k, assigned, values, drbg):
-    if len(values) != k or not 0 <= assigned < k:
+def perturb(mechanism, rule, k, domain, word, readings, drbg):
+    values = _readings(readings)
+    _check_mechanism(mechanism, k, domain, _MAX_WIDTH, rule)
+    return _MECHANISMS[mechanism][0](rule, k, domain, word, values, drbg)
+
+
+def _harmony(rule, k, domain, word, values, drbg):
+    if len(values) != k:
         _fail("reading")
+    assigned = word * k >> 32
     x = max(-32768, min(32768, values[assigned]))
     d = (abs(x) * rule) >> 15
     threshold = _ONE + d if x >= 0 else _ONE - d
     return (assigned, 0 if _word(drbg) < threshold else 1)
 
 
-def _krr(rule, k, assigned, values, drbg):
-    if len(values) != 1 or not 0 <= values[0] < k:
+def _category(values, count):
+    if len(values) != 1 or not 0 <= values[0] < count:
         _fail("reading")
+    return values[0]
+
+
+def _krr(rule, k, domain, word, values, drbg):
+    return _answer(rule, k, _category(values, k), drbg)
+
+
+def _hashing(rule, k, domain, word, values, drbg):
+    category, reach, symbol = _category(values, domain), 1, 0
+    while reach < domain:  # the hash's digits from the first, the category's from the last
+        word *= k
+        symbol += (word >> 32) * (category % k)
+        word &= _MASK32
+        category //= k
+        reach *= k
+    return _answer(rule, k, symbol % k, drbg)
+
+
+def _answer(rule, k, value, drbg):
     mask = 1
     while mask < k - 1:
         mask = mask << 1 | 1
@@ -308,16 +338,23 @@ def _krr(rule, k, assigned, values, drbg):
     w = _word(drbg) & mask
     while w >= k:
         w = _word(drbg) & mask
-    return (values[0] if u < 2 * rule else w, 0)
+    return (value if u < 2 * rule else w, 0)
 
 
-_MECHANISMS = {1: (_harmony, True), 2: (_krr, False)}  # how to toss, and whether the number assigns an attribute
+# how to toss, whether the number assigns something, the least and the largest k, whether categories are hashed
+_MECHANISMS = {
+    1: (_harmony, True, 1, _MAX_WIDTH, False),
+    2: (_krr, False, 2, _MAX_WIDTH, False),
+    3: (_hashing, True, 2, 127, True),
+}
 
 
-def index(index_key, header, k):
-    if not 2 <= _u32(k) <= _MAX_WIDTH:
-        _fail("width")
-    return int.from_bytes(stream(index_key, header, 4), "little") * k >> 32
+def _index_word(index_key, header):
+    return int.from_bytes(stream(index_key, header, 4), "little")
+
+
+def index(index_key, header, limit):
+    return _index_word(index_key, header) * _u32(limit) >> 32
 
 
 # ---- Projection (section 8) ----
@@ -383,25 +420,25 @@ def frame_open(seal_key, width, frame):
     body_end = 20 + (width + 3) // 5
     if len(frame) != body_end + (0 if flags else 8):
         _fail("length")
-    body = frame[16:body_end]
-    if not flags:
-        s = _start(seal_key, frame[:16], b"")
-        body = _crypt(s, body, True)
-        difference = 0
-        for one, other in zip(_tag(s, seal_key), frame[body_end:]):
-            difference |= one ^ other
-        if difference:
-            _fail("seal")
+    if flags:
+        _fail("unsealed")
+    s = _start(seal_key, frame[:16], b"")
+    body = _crypt(s, frame[16:body_end], True)
+    difference = 0
+    for one, other in zip(_tag(s, seal_key), frame[body_end:]):
+        difference |= one ^ other
+    if difference:
+        _fail("seal")
     if not _valid_trits(body[4:], width):
         _fail("trits")
     return (int.from_bytes(body[:4], "little"), body[4:])
 
 
-_FIELDS = 8  # mechanism, flags, profile, device, k, width, seed, rule: 32 bits each; then the two keys
+_FIELDS = 9  # mechanism, flags, profile, device, k, domain, width, seed, rule: 32 bits each; then the two keys
 
 
-def encoder(mechanism, flags, profile, device, k, width, seed, rule, seal_key, index_key, cached=False):
-    fields = (mechanism, flags, profile, device, k, width, seed, rule)
+def encoder(mechanism, flags, profile, device, k, domain, width, seed, rule, seal_key, index_key, cached=False):
+    fields = (mechanism, flags, profile, device, k, domain, width, seed, rule)
     packed = b"".join([_u32(field).to_bytes(4, "little") for field in fields])
     packed += _exactly(seal_key, 16) + _exactly(index_key, 16)
     _check(fields)
@@ -409,17 +446,12 @@ def encoder(mechanism, flags, profile, device, k, width, seed, rule, seal_key, i
 
 
 def _check(fields):
-    mechanism, flags, _, device, k, width, _, rule = fields
+    mechanism, flags, _, device, k, domain, width, _, rule = fields
     if flags & ~1:
         _fail("flags")
-    if mechanism not in _MECHANISMS:
-        _fail("mechanism")
     if not device:
         _fail("device")
-    if not 2 <= k <= width <= _MAX_WIDTH:
-        _fail("width")
-    if not 0 < rule < _ONE:
-        _fail("rule")
+    _check_mechanism(mechanism, k, domain, width, rule)
 
 
 def encode(out, encoder, drbg, number, readings):
@@ -429,7 +461,7 @@ def encode(out, encoder, drbg, number, readings):
     packed = _exactly(encoder, 4 * _FIELDS + 32)
     fields = tuple([int.from_bytes(packed[i : i + 4], "little") for i in range(0, 4 * _FIELDS, 4)])
     _check(fields)
-    mechanism, flags, profile, device, k, width, seed, rule = fields
+    mechanism, flags, profile, device, k, domain, width, seed, rule = fields
     size = 20 + (width + 3) // 5 + (0 if flags else 8)
     if len(out) < size:
         _fail("length")
@@ -441,10 +473,11 @@ def encode(out, encoder, drbg, number, readings):
         + device.to_bytes(4, "little")
         + number.to_bytes(6, "little")
     )
-    assigned = index(packed[48:], header, k) if _MECHANISMS[mechanism][1] else 0
-    symbol = perturb(mechanism, rule, k, assigned, readings, drbg)
+    seal_key, index_key = packed[4 * _FIELDS : -16], packed[-16:]
+    word = _index_word(index_key, header) if _MECHANISMS[mechanism][1] else 0
+    symbol = perturb(mechanism, rule, k, domain, word, readings, drbg)
     body = rule.to_bytes(4, "little") + codeword(seed, width, symbol[0], symbol[1])
     if not flags:
-        body = seal(packed[32:48], header, b"", body)[: len(body) + 8]
+        body = seal(seal_key, header, b"", body)[: len(body) + 8]
     out[:size] = header + body
     return size

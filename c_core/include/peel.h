@@ -6,8 +6,8 @@
  *
  * The core calls nothing but memcpy and memset, allocates nothing, keeps no state of its own and has no source of entropy:
  * every buffer and all randomness come from the caller. Keys and readings decide no branch, and of addresses only which reading is
- * looked at (the attribute that the index key assigns). Two things depend on random input, and on nothing else: how often kRR
- * draws again for a uniform category, and how soon the health check finds fault with entropy that is then refused.
+ * looked at (the attribute that the index key assigns). Two things depend on random input, and on nothing else: how often kRR and hashing
+ * draw again for a uniform symbol, and how soon the health check finds fault with entropy that is then refused.
  *
  * Functions that can fail return 0 or a size, or a negative PEEL_E_... code, and then have not touched their outputs
  * (except where they say so). Functions that cannot fail return void or a value. Outputs come first.
@@ -26,6 +26,8 @@ extern "C" {
 #define PEEL_WIRE_VERSION 1
 
 #define PEEL_MAX_WIDTH 1024
+#define PEEL_MAX_DOMAIN 65535     /* categories of local hashing */
+#define PEEL_MAX_HASH_SYMBOLS 127 /* what they are hashed into */
 #define PEEL_KEY_BYTES 16
 #define PEEL_HEADER_BYTES 16
 #define PEEL_PROFILE_AT 2 /* in the header: version and flags at 0, mechanism at 1, then these fields */
@@ -55,17 +57,18 @@ enum peel_error {
   PEEL_E_PROFILE = -5,   /* unknown profile, or one that is not this device's */
   PEEL_E_DEVICE = -6,    /* unknown device, or device 0 */
   PEEL_E_NUMBER = -7,    /* report number 0 or above 48 bits */
-  PEEL_E_UNSEALED = -8,  /* an unsealed frame where only sealed ones are accepted */
+  PEEL_E_UNSEALED = -8,  /* an unsealed frame where a sealed one is asked for, or the other way round */
   PEEL_E_SEAL = -9,      /* the tag does not fit: forged, altered, or another key */
   PEEL_E_TRITS = -10,    /* trits that no encoder packs */
   PEEL_E_EPSILON = -11,  /* epsilon out of range, or too small for this k */
-  PEEL_E_WIDTH = -12,    /* k or width out of range: 2 <= k <= width <= PEEL_MAX_WIDTH */
-  PEEL_E_READING = -13,  /* a category at or above k, or not as many readings as the mechanism takes */
+  PEEL_E_WIDTH = -12,    /* k or width out of range: k <= width <= PEEL_MAX_WIDTH, and what the mechanism allows */
+  PEEL_E_READING = -13,  /* a category that is not there, or not as many readings as the mechanism takes */
   PEEL_E_ENTROPY = -14,  /* entropy input refused by the health check, or a generator that was never seeded */
-  PEEL_E_RULE = -15      /* a rule of 0, or at or above PEEL_RULE_ONE */
+  PEEL_E_RULE = -15,     /* a rule of 0, or at or above PEEL_RULE_ONE */
+  PEEL_E_DOMAIN = -16    /* hashing of less than 2 or more than PEEL_MAX_DOMAIN categories; a domain where there is none */
 };
 
-enum peel_mechanism { PEEL_HARMONY = 1, PEEL_KRR = 2 };
+enum peel_mechanism { PEEL_HARMONY = 1, PEEL_KRR = 2, PEEL_HASHING = 3 };
 
 enum peel_flag { PEEL_FLAG_UNSEALED = 1 };
 
@@ -132,14 +135,19 @@ typedef struct {
 } peel_symbol;
 
 /* Randomise readings into a symbol. Every mechanism stands behind this one call:
- *   PEEL_HARMONY  readings[k] in Q15 (clamped); assigned is the attribute to report; takes one random word
- *   PEEL_KRR      readings[1], the category; assigned is ignored; takes two random words or more
- * count is the number of readings. Returns 0 or PEEL_E_MECHANISM, _RULE, _WIDTH, _READING, _ENTROPY. */
-int peel_perturb(peel_symbol *symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t assigned, const int32_t *readings,
-                 size_t count, peel_drbg *drbg);
+ *   PEEL_HARMONY  readings[k] in Q15 (clamped); word assigns the attribute to report; takes one random word
+ *   PEEL_KRR      readings[1], the category, below k; word is ignored; takes two random words or more
+ *   PEEL_HASHING  readings[1], the category, below domain; word assigns its hash into k symbols; takes two random words or more
+ * domain is 0 for mechanisms without one, word is peel_index_word of the report, count is the number of readings.
+ * Returns 0 or PEEL_E_MECHANISM, _WIDTH, _DOMAIN, _RULE, _READING, _ENTROPY. */
+int peel_perturb(peel_symbol *symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain, uint32_t word,
+                 const int32_t *readings, size_t count, peel_drbg *drbg);
 
-/* The attribute that the report with this header is to carry (section 7). k must be in range. */
-uint32_t peel_index(const uint8_t index_key[16], const uint8_t header[16], uint32_t k);
+/* The word from which the report with this header is assigned what it is about (section 7). */
+uint32_t peel_index_word(const uint8_t index_key[16], const uint8_t header[16]);
+
+/* Which of limit things that word assigns: Harmony's attribute of k, local hashing's hash of k^m. */
+uint32_t peel_index(const uint8_t index_key[16], const uint8_t header[16], uint32_t limit);
 
 /* ---- Projection (section 8) ------------------------------------------------------------------------------------- */
 
@@ -149,6 +157,9 @@ void peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width);
 /* Write the packed codeword of symbol: PEEL_TRIT_BYTES(width) bytes. rows is a filled cache or NULL.
  * Returns the number of bytes, or PEEL_E_WIDTH. */
 int peel_projection_encode(uint8_t *trits, uint32_t seed, uint32_t width, const uint32_t *rows, peel_symbol symbol);
+
+/* Are these trits that an encoder packs? Returns 0, PEEL_E_WIDTH or PEEL_E_TRITS. */
+int peel_projection_check(uint32_t width, const uint8_t *trits);
 
 /* Unpack width - 1 trits as -1, 0, +1. Returns 0, PEEL_E_WIDTH or PEEL_E_TRITS. */
 int peel_projection_unpack(int8_t *out, uint32_t width, const uint8_t *trits);
@@ -177,9 +188,12 @@ int peel_frame_bytes(uint32_t width, uint8_t flags);
 int peel_frame_seal(uint8_t *out, size_t capacity, const uint8_t seal_key[16], const peel_header *header, uint32_t rule, uint32_t width,
                     const uint8_t *trits);
 
-/* Open exactly one frame of exactly len bytes: verify, decrypt, and return its rule and packed trits (checked).
- * Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS, _WIDTH, _SEAL, _TRITS. */
+/* Open exactly one sealed frame of exactly len bytes: verify, decrypt, and return its rule and packed trits (checked).
+ * Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS, _WIDTH, _UNSEALED, _SEAL, _TRITS. */
 int peel_frame_open(uint32_t *rule, uint8_t *trits, const uint8_t seal_key[16], uint32_t width, const uint8_t *frame, size_t len);
+
+/* The same for one unsealed frame, which anybody can have made. Returns PEEL_E_UNSEALED for a sealed one. */
+int peel_frame_open_unsealed(uint32_t *rule, uint8_t *trits, uint32_t width, const uint8_t *frame, size_t len);
 
 /* ---- Report: readings in, sealed frame out ---------------------------------------------------------------------- */
 
@@ -190,6 +204,7 @@ typedef struct {
   uint32_t profile;
   uint32_t device;
   uint32_t k;
+  uint32_t domain; /* categories of local hashing; 0 for the others */
   uint32_t width;
   uint32_t seed;
   uint32_t rule;

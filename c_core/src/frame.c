@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "mechanism.h"
 #include "peel.h"
 
 #define BODY_AT PEEL_HEADER_BYTES
@@ -10,7 +11,7 @@
 
 int peel_header_write(uint8_t out[16], const peel_header *header) {
   if (header->flags & ~PEEL_FLAG_UNSEALED) return PEEL_E_FLAGS;
-  if (header->mechanism != PEEL_HARMONY && header->mechanism != PEEL_KRR) return PEEL_E_MECHANISM;
+  if (!peel_mechanism_known(header->mechanism)) return PEEL_E_MECHANISM;
   if (header->device == 0) return PEEL_E_DEVICE;
   if (header->number == 0 || header->number > PEEL_NUMBER_MAX) return PEEL_E_NUMBER;
   out[0] = (uint8_t)(PEEL_WIRE_VERSION << 4 | header->flags);
@@ -59,18 +60,8 @@ int peel_frame_seal(uint8_t *out, size_t capacity, const uint8_t seal_key[16], c
   return size;
 }
 
-static int packing_error(uint32_t width, const uint8_t *trits) {
-  uint32_t full = fifth(width - 1);
-  uint32_t limit = 1;
-  for (uint32_t i = 0; i < full; i++) {
-    if (trits[i] > 242) return PEEL_E_TRITS;
-  }
-  for (uint32_t digits = width - 1 - 5 * full; digits > 0; digits--) limit *= 3;
-  if (limit > 1 && trits[full] >= limit) return PEEL_E_TRITS;
-  return PEEL_OK;
-}
-
-int peel_frame_open(uint32_t *rule, uint8_t *trits, const uint8_t seal_key[16], uint32_t width, const uint8_t *frame, size_t len) {
+/* seal_key is NULL for an unsealed frame. */
+static int open_frame(uint32_t *rule, uint8_t *trits, const uint8_t *seal_key, uint32_t width, const uint8_t *frame, size_t len) {
   uint8_t body[PEEL_RULE_BYTES + PEEL_MAX_TRIT_BYTES];
   peel_header header;
   int error = peel_header_read(&header, frame, len);
@@ -80,15 +71,24 @@ int peel_frame_open(uint32_t *rule, uint8_t *trits, const uint8_t seal_key[16], 
   if (len != (size_t)size) return PEEL_E_LENGTH;
   size_t trit_bytes = fifth(width + 3);
   size_t body_bytes = PEEL_RULE_BYTES + trit_bytes;
-  if (header.flags & PEEL_FLAG_UNSEALED) {
-    memcpy(body, frame + BODY_AT, body_bytes);
-  } else {
+  if ((header.flags & PEEL_FLAG_UNSEALED) != (seal_key ? 0 : PEEL_FLAG_UNSEALED)) return PEEL_E_UNSEALED;
+  if (seal_key) {
     error = peel_ascon_open(body, seal_key, frame, NULL, 0, frame + BODY_AT, body_bytes, frame + BODY_AT + body_bytes, PEEL_TAG_BYTES);
     if (error) return error;
+  } else {
+    memcpy(body, frame + BODY_AT, body_bytes);
   }
-  error = packing_error(width, body + PEEL_RULE_BYTES);
+  error = peel_projection_check(width, body + PEEL_RULE_BYTES);
   if (error) return error;
   *rule = load32(body);
   memcpy(trits, body + PEEL_RULE_BYTES, trit_bytes);
   return PEEL_OK;
+}
+
+int peel_frame_open(uint32_t *rule, uint8_t *trits, const uint8_t seal_key[16], uint32_t width, const uint8_t *frame, size_t len) {
+  return open_frame(rule, trits, seal_key, width, frame, len);
+}
+
+int peel_frame_open_unsealed(uint32_t *rule, uint8_t *trits, uint32_t width, const uint8_t *frame, size_t len) {
+  return open_frame(rule, trits, NULL, width, frame, len);
 }

@@ -88,9 +88,20 @@ int peel_projection_encode(uint8_t *trits, uint32_t seed, uint32_t width, const 
   return (int)(out - trits);
 }
 
+int peel_projection_check(uint32_t width, const uint8_t *trits) {
+  if (!valid_width(width)) return PEEL_E_WIDTH;
+  for (uint32_t left = width - 1; left; trits++) {
+    uint32_t limit = 1;
+    for (int i = 0; i < 5 && left; i++, left--) limit *= 3;
+    if (*trits >= limit) return PEEL_E_TRITS; /* above 242, or a digit past the last trit */
+  }
+  return PEEL_OK;
+}
+
 int peel_projection_unpack(int8_t *out, uint32_t width, const uint8_t *trits) {
   uint32_t row = 0;
-  if (!valid_width(width)) return PEEL_E_WIDTH;
+  int error = peel_projection_check(width, trits);
+  if (error) return error;
   while (row + 1 < width) {
     uint32_t byte = *trits++;
     for (int i = 0; i < 5 && row + 1 < width; i++, row++) {
@@ -98,7 +109,6 @@ int peel_projection_unpack(int8_t *out, uint32_t width, const uint8_t *trits) {
       out[row] = (int8_t)(byte - 3 * rest - 1);
       byte = rest;
     }
-    if (byte) return PEEL_E_TRITS; /* above 242, or a digit past the last trit */
   }
   return PEEL_OK;
 }

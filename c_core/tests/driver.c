@@ -9,12 +9,12 @@
  *   seed ENTROPY                      -> ok or a code
  *   bytes LENGTH                      -> OUTPUT or a code
  *   rule EPSILON K                    -> RULE or a code
- *   perturb MECHANISM RULE K ASSIGNED READING,...           -> INDEX MINUS or a code
- *   index KEY HEADER K                -> INDEX
+ *   perturb MECHANISM RULE K DOMAIN WORD READING,...        -> INDEX MINUS or a code
+ *   index KEY HEADER LIMIT            -> INDEX
  *   codeword SEED WIDTH INDEX MINUS CACHED                  -> TRITS or a code
- *   device FLAGS MECHANISM PROFILE DEVICE K WIDTH SEED RULE SEAL_KEY INDEX_KEY   -> ok or a code
+ *   device FLAGS MECHANISM PROFILE DEVICE K DOMAIN WIDTH SEED RULE SEAL_KEY INDEX_KEY   -> ok or a code
  *   encode NUMBER READING,...         -> FRAME or a code
- *   frame WIDTH KEY FRAME             -> RULE TRITS or a code
+ *   frame WIDTH KEY FRAME             -> RULE TRITS or a code; without a key ("-") an unsealed frame
  *
  * Bytes are hexadecimal, "-" when empty; numbers are decimal. A code is printed as a negative number.
  */
@@ -115,8 +115,9 @@ static void run_rule(char **f) {
 static void run_perturb(char **f) {
   int32_t readings[PEEL_MAX_WIDTH + 8] = {0};
   peel_symbol symbol;
-  size_t count = readings_from(readings, f[5]);
-  int code = peel_perturb(&symbol, number32(f[1]), number32(f[2]), number32(f[3]), number32(f[4]), readings, count, &drbg);
+  size_t count = readings_from(readings, f[6]);
+  uint32_t mechanism = number32(f[1]), rule = number32(f[2]), k = number32(f[3]), domain = number32(f[4]), word = number32(f[5]);
+  int code = peel_perturb(&symbol, mechanism, rule, k, domain, word, readings, count, &drbg);
   code ? print_code(code) : (void)printf("%lu %lu\n", (unsigned long)symbol.index, (unsigned long)symbol.minus);
 }
 
@@ -131,16 +132,17 @@ static void run_codeword(char **f) {
 }
 
 static void run_device(char **f) {
-  bytes seal_key = from_hex(f[9]), index_key = from_hex(f[10]);
+  bytes seal_key = from_hex(f[10]), index_key = from_hex(f[11]);
   memset(&device, 0, sizeof device);
   device.flags = (uint8_t)number32(f[1]);
   device.mechanism = (uint8_t)number32(f[2]);
   device.profile = number32(f[3]);
   device.device = number32(f[4]);
   device.k = number32(f[5]);
-  device.width = number32(f[6]);
-  device.seed = number32(f[7]);
-  device.rule = number32(f[8]);
+  device.domain = number32(f[6]);
+  device.width = number32(f[7]);
+  device.seed = number32(f[8]);
+  device.rule = number32(f[9]);
   memcpy(device.seal_key, seal_key.data, 16);
   memcpy(device.index_key, index_key.data, 16);
   print_code(peel_encoder_check(&device));
@@ -159,7 +161,8 @@ static void run_frame(char **f) {
   uint8_t trits[PEEL_MAX_TRIT_BYTES];
   uint32_t rule, width = number32(f[1]);
   bytes key = from_hex(f[2]), frame = from_hex(f[3]);
-  int code = peel_frame_open(&rule, trits, key.data, width, frame.data, frame.len);
+  int code = key.len ? peel_frame_open(&rule, trits, key.data, width, frame.data, frame.len)
+                     : peel_frame_open_unsealed(&rule, trits, width, frame.data, frame.len);
   if (code) {
     print_code(code);
     return;

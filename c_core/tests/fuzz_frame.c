@@ -29,11 +29,19 @@ static void check_opened(const peel_header *header, uint32_t rule, uint32_t widt
   require(memcmp(again, frame, size) == 0);
 }
 
+/* As a reader that accepts both: the frame itself says which it is. */
+static int open_either(uint32_t *rule, uint8_t *trits, uint32_t width, const peel_header *header, const uint8_t *frame, size_t size) {
+  int sealed = peel_frame_open(rule, trits, key, width, frame, size);
+  int unsealed = peel_frame_open_unsealed(rule, trits, width, frame, size);
+  require(sealed < 0 || unsealed < 0);
+  return header->flags & PEEL_FLAG_UNSEALED ? unsealed : peel_frame_open(rule, trits, key, width, frame, size);
+}
+
 static void open_as_given(uint32_t width, const uint8_t *frame, size_t size) {
   uint8_t trits[PEEL_MAX_TRIT_BYTES];
   peel_header header;
   uint32_t rule;
-  if (peel_header_read(&header, frame, size) == 0 && peel_frame_open(&rule, trits, key, width, frame, size) == 0) {
+  if (peel_header_read(&header, frame, size) == 0 && open_either(&rule, trits, width, &header, frame, size) == 0) {
     check_opened(&header, rule, width, trits, frame, size);
   }
 }
@@ -49,7 +57,7 @@ static void open_sealed(uint32_t width, const uint8_t *frame, size_t size) {
   const uint8_t *packed = frame + PEEL_HEADER_BYTES;
   int length = peel_frame_seal(sealed, sizeof sealed, key, &header, 5, width, packed);
   require(length == peel_frame_bytes(width, header.flags));
-  int code = peel_frame_open(&rule, trits, key, width, sealed, (size_t)length);
+  int code = open_either(&rule, trits, width, &header, sealed, (size_t)length);
   require(code == peel_projection_unpack(unpacked, width, packed));
   if (code == 0) check_opened(&header, rule, width, trits, sealed, (size_t)length);
 }

@@ -62,7 +62,8 @@ class App:
         # with.
         rule = self._core.rule(profile.epsilon_q20, profile.mechanism.faces(profile.k))
         self._encoder = self._core.encoder(
-            profile.mechanism.id, 0, profile.id, config.device, profile.k, profile.width, profile.seed, rule,
+            profile.mechanism.id, 0, profile.id, config.device, profile.k, profile.domain, profile.width, profile.seed,
+            rule,
             config.seal_key.reveal(), config.index_key.reveal(), True,
         )  # fmt: skip
         self._board.start_watchdog(config.sleep)

@@ -38,6 +38,7 @@ class Profile:
         if self.k > self.width:
             raise ConfigError("profile.k", "must not be above profile.width")
         self.subject = self.mechanism.subject(given)
+        self.domain: int = given["domain"] or 0
 
 
 class Mqtt:
@@ -143,14 +144,17 @@ _PROFILE: "dict[str, checks.Check]" = {
     "mechanism": checks.one_of(tuple(MECHANISMS)),
     "id": checks.identifier,
     "epsilon_q20": checks.integer(1, 16 << 20),
-    "k": checks.integer(2, WIDTH_MAX),
+    "k": checks.integer(1, WIDTH_MAX),
     "width": checks.integer(2, WIDTH_MAX),
     "seed": checks.integer(0, (1 << 32) - 1),
     "quota": checks.integer(1, 1000000),
     "period": checks.integer(1, 100000000),
     "attributes": lambda key, value: value,  # what they must be depends on the mechanism, which checks them
 }
-_PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {"categories": (lambda key, value: value, None)}
+_PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
+    "categories": (lambda key, value: value, None),
+    "domain": (lambda key, value: value, None),
+}
 _MQTT: "dict[str, checks.Check]" = {"host": checks.text(1, 255), "port": checks.integer(1, 65535)}
 _MQTT_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "user": (checks.text(0, 128), ""),

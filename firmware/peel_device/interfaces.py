@@ -58,6 +58,7 @@ class Core(Protocol):
         profile: int,
         device: int,
         k: int,
+        domain: int,
         width: int,
         seed: int,
         rule: int,

@@ -22,8 +22,8 @@ class Attributes:
     categories = 0
 
     def __init__(self, given: "Given") -> None:
-        if given["categories"] is not None:
-            raise ConfigError("profile.categories", "does not go with numeric attributes")
+        _refuse(given, "categories", "numeric attributes")
+        _refuse(given, "domain", "numeric attributes")
         self.names: list[str] = []
         self._ranges: list[tuple[float, float]] = []
         entries = checks.items("profile.attributes", given["attributes"], given["k"], given["k"])
@@ -46,18 +46,20 @@ class Attributes:
 
 
 class Categories:
-    """The categories of one attribute."""
+    """The categories of one attribute, with names or without."""
 
-    def __init__(self, given: "Given") -> None:
+    def __init__(self, given: "Given", count: int, named: bool) -> None:
+        if given["k"] < 2:
+            raise ConfigError("profile.k", "must be at least 2")
         entries = checks.items("profile.attributes", given["attributes"], 1, 1)
         self.names = [checks.fields("profile.attributes[0]", entries[0], {"name": checks.text(1, 32)}, {})["name"]]
-        named = checks.items("profile.categories", given["categories"], given["k"], given["k"])
-        self._labels = [checks.text(1, 32)("profile.categories[%d]" % index, name) for index, name in enumerate(named)]
-        self.categories = len(named)
+        labels = checks.items("profile.categories", given["categories"], count, count) if named else []
+        self._labels = [checks.text(1, 32)("profile.categories[%d]" % index, name) for index, name in enumerate(labels)]
+        self.categories = count
 
     def convert(self, index: int, value: "Any", edges: "list[float] | None") -> int:
         """The index of the category that a reading means."""
-        return to_category(value, self._labels, edges)
+        return to_category(value, self.categories, self._labels, edges)
 
 
 class Harmony:
@@ -86,11 +88,33 @@ class Krr:
         return k
 
     def subject(self, given: "Given") -> Categories:
-        """What the profile says of its categories."""
-        return Categories(given)
+        """What the profile says of its categories: as many as there are symbols."""
+        _refuse(given, "domain", "krr")
+        return Categories(given, given["k"], True)
 
 
-MECHANISMS: "dict[str, Harmony | Krr]" = {each.name: each for each in (Harmony(), Krr())}
+class Hashing:
+    """Frequencies of many categories, hashed into k symbols by what the number assigns."""
+
+    name = "hashing"
+    id = 3
+
+    def faces(self, k: int) -> int:
+        """Any symbol can come up."""
+        return k
+
+    def subject(self, given: "Given") -> Categories:
+        """What the profile says of its categories; their names are optional."""
+        count = checks.integer(2, 65535)("profile.domain", given["domain"])
+        return Categories(given, count, given["categories"] is not None)
+
+
+def _refuse(given: "Given", key: str, what: str) -> None:
+    if given[key] is not None:
+        raise ConfigError("profile." + key, "does not go with " + what)
+
+
+MECHANISMS: "dict[str, Harmony | Krr | Hashing]" = {each.name: each for each in (Harmony(), Krr(), Hashing())}
 
 _ATTRIBUTE: "dict[str, checks.Check]" = {
     "name": checks.text(1, 32),

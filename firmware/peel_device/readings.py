@@ -24,14 +24,17 @@ def to_q15(value: float, low: float, high: float) -> int:
     return round(READING_ONE * (2 * value - low - high) / (high - low))
 
 
-def to_category(value: "Any", categories: list[str], edges: "list[float] | None") -> int:
-    """The index of a category given by name, by index, or by where a number lies between edges.
+def to_category(value: "Any", count: int, names: list[str], edges: "list[float] | None") -> int:
+    """The index of one of `count` categories given by name, by index, or by where a number lies between edges.
 
-    Anything else becomes the nearest index, or for an unknown name the last one. Raises ValueError for NaN.
+    Anything else becomes the nearest index, or for an unknown name the last one. Raises ValueError for NaN, and TypeError
+    for any name where categories have none.
     """
-    last = len(categories) - 1
+    last = count - 1
     if isinstance(value, str):
-        return categories.index(value) if value in categories else last
+        if not names:
+            raise TypeError("the categories have no names: give an index")
+        return names.index(value) if value in names else last
     if value != value:
         raise ValueError("the reading is not a number")
     if edges is not None:

@@ -57,6 +57,11 @@ KRR_PROFILE: dict[str, Any] = {
     "attributes": [{"name": "mode"}],
     "categories": ["off", "heat", "cool"],
 }
+HASHING_PROFILE: dict[str, Any] = {
+    **{key: value for key, value in KRR_PROFILE.items() if key != "categories"},
+    "mechanism": "hashing",
+    "domain": 65535,
+}
 
 
 def bundle(**changes: Any) -> dict[str, Any]:

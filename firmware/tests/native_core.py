@@ -27,6 +27,7 @@ def encoder(
     profile: int,
     device: int,
     k: int,
+    domain: int,
     width: int,
     seed: int,
     rule: int,
@@ -37,7 +38,7 @@ def encoder(
 ) -> bytearray:
     made = ffi.new("peel_encoder *")
     made.mechanism, made.flags, made.profile, made.device = mechanism, flags, profile, device
-    made.k, made.width, made.seed, made.rule = k, width, seed, rule
+    made.k, made.domain, made.width, made.seed, made.rule = k, domain, width, seed, rule
     ffi.memmove(made.seal_key, seal_key, 16)
     ffi.memmove(made.index_key, index_key, 16)
     _checked(lib.peel_encoder_check(made))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from host_board import KRR_PROFILE, bundle, config
+from host_board import HASHING_PROFILE, KRR_PROFILE, bundle, config
 from peel_device.config import load
 from peel_device.errors import ConfigError
 
@@ -27,6 +27,44 @@ def test_a_krr_bundle() -> None:
     made = config(profile=KRR_PROFILE, sensors={"mode": {"kind": "adc", "pin": 26, "edges": [0.3, 0.6]}})
     assert made.profile.mechanism.name == "krr"
     assert made.profile.subject.categories == 3
+
+
+MODE = {"mode": {"kind": "trace", "values": [0]}}
+
+
+def test_a_hashing_bundle_needs_no_names() -> None:
+    made = config(profile=HASHING_PROFILE, sensors=MODE)
+    assert (made.profile.k, made.profile.domain, made.profile.subject.categories) == (3, 65535, 65535)
+
+
+def test_a_hashing_bundle_may_have_names() -> None:
+    named = {**HASHING_PROFILE, "domain": 4, "categories": ["a", "b", "c", "d"]}
+    made = config(profile=named, sensors={"mode": {"kind": "trace", "values": ["c"]}})
+    assert made.profile.subject.convert(0, "c", None) == 2
+
+
+@pytest.mark.parametrize(
+    ("profile", "key"),
+    [
+        ({**HASHING_PROFILE, "domain": 1}, "profile.domain"),
+        ({**HASHING_PROFILE, "domain": 65536}, "profile.domain"),
+        ({**HASHING_PROFILE, "domain": 4, "categories": ["a", "b", "c"]}, "profile.categories"),
+        ({**HASHING_PROFILE, "k": 1}, "profile.k"),
+        ({**KRR_PROFILE, "domain": 3}, "profile.domain"),
+        ({**KRR_PROFILE, "k": 1}, "profile.k"),
+        ({**bundle()["profile"], "domain": 2}, "profile.domain"),
+    ],
+)
+def test_a_domain_must_fit_the_mechanism(profile: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(profile=profile, sensors=MODE)
+    assert caught.value.key == key
+
+
+def test_one_attribute_is_enough() -> None:
+    attributes = [{"name": "soil", "unit": "", "low": 0, "high": 1}]
+    made = config(profile__k=1, profile__attributes=attributes, sensors={"soil": {"kind": "adc", "pin": 26}})
+    assert made.profile.subject.names == ["soil"]
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host_board import KRR_PROFILE, HostBoard, config
+from host_board import HASHING_PROFILE, KRR_PROFILE, HostBoard, config
 from peel_device.readings import READING_ONE, to_category, to_q15
 from peel_device.sampling import Sampler
 from peel_device.sht3x import Sht3x, crc8
@@ -48,13 +48,13 @@ def test_an_infinite_reading_is_clamped() -> None:
     [("heat", None, 1), (2, None, 2), (0.2, [0.3, 0.6], 0), (0.3, [0.3, 0.6], 1), (9, [0.3, 0.6], 2)],
 )
 def test_to_category(value: Any, edges: list[float] | None, expected: int) -> None:
-    assert to_category(value, ["off", "heat", "cool"], edges) == expected
+    assert to_category(value, 3, ["off", "heat", "cool"], edges) == expected
 
 
 @pytest.mark.parametrize("value", [math.nan, None])
 def test_what_is_no_category(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
-        to_category(value, ["off", "heat", "cool"], None)
+        to_category(value, 3, ["off", "heat", "cool"], None)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_is_no_category(value: Any) -> None:
     [("dry", 2), ("", 2), (3, 2), (-1, 0), (0.4, 0), (1.6, 2), (10**30, 2), (math.inf, 2), (-math.inf, 0)],
 )
 def test_what_was_not_declared_becomes_a_declared_category(value: Any, expected: int) -> None:
-    assert to_category(value, ["off", "heat", "cool"], None) == expected
+    assert to_category(value, 3, ["off", "heat", "cool"], None) == expected
 
 
 @pytest.mark.parametrize("reading", ["off", "never declared", 2, -5, 99, 0.5, math.inf])
@@ -79,6 +79,19 @@ def test_no_reading_of_a_working_sensor_decides_whether_there_is_a_report(readin
         assert sampler.failed == 0
     finally:
         del sys.modules["krr_sensor"]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, 0), (40_000, 40_000), (65_534, 65_534), (10**9, 65_534), (-1, 0)])
+def test_categories_without_names_are_given_by_index(value: int, expected: int) -> None:
+    assert to_category(value, 65_535, [], None) == expected
+
+
+def test_a_name_is_no_reading_where_categories_have_none() -> None:
+    """Whether a sensor gives names is a matter of its program, not of what it reads: the report is skipped."""
+    made = config(profile=HASHING_PROFILE, sensors={"mode": {"kind": "trace", "values": ["heat", 41_000]}})
+    sampler = Sampler(made, HostBoard())
+    assert [sampler.read(), sampler.read()] == [None, [41_000]]
+    assert sampler.failed == 1
 
 
 def test_a_trace_plays_over_and_over() -> None:

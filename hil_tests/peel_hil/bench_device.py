@@ -33,7 +33,7 @@ drbg = peelcore.drbg()
 peelcore.drbg_seed(drbg, bytes((i * 167 + 13) & 255 for i in range(48)))
 def bench(k, width, cached):
     rule = peelcore.rule(1 << 20, 2)
-    encoder = peelcore.encoder(1, 0, 1, 1, k, width, 12345, rule, b"sixteen byte key", b"another such key", cached)
+    encoder = peelcore.encoder(1, 0, 1, 1, k, 0, width, 12345, rule, b"sixteen byte key", b"another such key", cached)
     readings, out = [j * 97 % 32768 for j in range(k)], bytearray(128)
     for number in range(1, {REPORTS} + 1):
         peelcore.encode(out, encoder, drbg, number, readings)
@@ -59,7 +59,7 @@ import json
 sizes = {"drbg": len(peelcore.drbg())}
 for k, width in ((16, 48), (252, 252)):
     for cached in (False, True):
-        made = peelcore.encoder(1, 0, 1, 1, k, width, 12345, peelcore.rule(1 << 20, 2), bytes(16), bytes(16), cached)
+        made = peelcore.encoder(1, 0, 1, 1, k, 0, width, 12345, peelcore.rule(1 << 20, 2), bytes(16), bytes(16), cached)
         sizes["encoder_k%d%s" % (k, "_cached" if cached else "")] = len(made)
 print(json.dumps(sizes))
 """

@@ -16,7 +16,7 @@ from peel_core.frame import DEVICE, PROFILE, TRITS_AT
 
 _CODES = {name: code for code, name in CODE_NAMES.items()}
 #: Faults that a reader finds in a frame with nothing but the device's key and the width.
-_FRAME_FAULTS = {"version", "flags", "seal", "trits"}
+_FRAME_FAULTS = {"version", "flags", "unsealed", "seal", "trits"}
 
 
 class Line(NamedTuple):
@@ -106,13 +106,14 @@ def _rule(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _perturb(mechanism: int, case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "new", "ok"
     yield f"seed {case['entropy']}", "ok"
-    command = f"perturb {mechanism} {case['rule']} {case['k']} {case.get('assigned', 0)} {_ints(case['readings'])}"
+    command = f"perturb {mechanism} {case['rule']} {case['k']} {case.get('domain', 0)} {case.get('index_word', 0)} "
+    command += _ints(case["readings"])
     yield command, f"{case['index']} {case['minus']}"
     yield "bytes 4", int(case["next_word"]).to_bytes(4, "little").hex()
 
 
 def _index(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield f"index {case['index_key']} {case['header']} {case['k']}", str(case["index"])
+    yield f"index {case['index_key']} {case['header']} {case['limit']}", str(case["index"])
 
 
 def _projection(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -121,7 +122,10 @@ def _projection(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _device(encoder: dict[str, Any]) -> str:
-    fields = ("flags", "mechanism", "profile", "device", "k", "width", "seed", "rule", "seal_key", "index_key")
+    fields = (
+        *("flags", "mechanism", "profile", "device", "k", "domain", "width", "seed", "rule"),
+        *("seal_key", "index_key"),
+    )
     return "device " + " ".join(str(encoder[field]) for field in fields)
 
 
@@ -133,7 +137,7 @@ def _report(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"encode {report['number']} {_ints(report['readings'])}", report["frame"]
         if case["encoder"]["flags"] & 1:  # unsealed: what a reader must find is there to see
             found = f"{case['encoder']['rule']} {report['frame'][2 * TRITS_AT :]}"
-            yield f"frame {case['encoder']['width']} {case['encoder']['seal_key']} {report['frame']}", found
+            yield f"frame {case['encoder']['width']} - {report['frame']}", found
 
 
 def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -142,7 +146,7 @@ def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"seed {case['entropy']}", "ok"
     # the driver checks a device when it is set; what is wrong with the encoder itself shows there already
     failure = str(_code(case))
-    encoder_fault = case["expect"] in {"flags", "mechanism", "device", "width", "rule"}
+    encoder_fault = case["expect"] in {"flags", "mechanism", "device", "width", "domain", "rule"}
     yield _device(case["encoder"]), failure if encoder_fault else "ok"
     yield f"encode {case['number']} {_ints(case['readings'])}", failure
 
@@ -152,7 +156,7 @@ def _frame_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     width = next((p["width"] for p in case["profiles"] if p["id"] == PROFILE.of(frame)), None)
     key = next((d["seal_key"] for d in case["devices"] if d["id"] == DEVICE.of(frame)), None)
     if width is not None and key is not None:
-        yield f"frame {width} {key} {case['frame']}", str(_code(case))
+        yield f"frame {width} {'-' if case['accept_unsealed'] else key} {case['frame']}", str(_code(case))
 
 
 _MAKERS = {
@@ -164,6 +168,7 @@ _MAKERS = {
     "rule": _rule,
     "harmony": lambda case: _perturb(1, case),
     "krr": lambda case: _perturb(2, case),
+    "hashing": lambda case: _perturb(3, case),
     "index": _index,
     "projection": _projection,
     "report": _report,

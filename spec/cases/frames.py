@@ -106,7 +106,7 @@ def frame_bad_mechanism() -> Vectors:
     frame = make_frame(SMALL)
     cases = [
         bad("mechanism", f"mechanism {m} where the profile says 1", patched(frame, 1, bytes([m])), Context(SMALL))
-        for m in (0, 2, 3, 0x81, 0xFF)
+        for m in (0, 2, 3, 4, 0x81, 0xFF)
     ]
     choice = patched(make_frame(CHOICE), 1, b"\x01")
     cases.append(bad("mechanism", "mechanism 1 where the profile says 2", choice, Context(CHOICE)))

@@ -14,13 +14,12 @@ from cases.tools import Case, Vectors, outcome
 
 def profile_fields(p: ref.Profile) -> Case:
     """low and high as decimal strings: they can exceed 2^53."""
-    fields = {**vars(p), "mechanism": "harmony" if p.mechanism == ref.HARMONY else "krr"}
+    fields = {**vars(p), "mechanism": ref.MECHANISM_NAMES[p.mechanism]}
     if p.mechanism == ref.HARMONY:
         fields["attributes"] = [{**vars(a), "low": str(a.low), "high": str(a.high)} for a in p.attributes]
-        del fields["categories"]
     else:
         fields["attributes"] = [{"name": a.name} for a in p.attributes]
-    return fields
+    return {key: value for key, value in fields.items() if value or key not in ("categories", "domain")}
 
 
 CLIMATE = ref.Profile(
@@ -51,6 +50,8 @@ STATE = ref.Profile(
     categories=["idle", "running", "Störung", "停止", "=", " 🔧 a b"],
 )
 
+VISITS = replace(STATE, name="visits", mechanism=ref.HASHING, epsilon=2**20, categories=[], domain=65535)
+
 
 def profile() -> Vectors:
     comment = (
@@ -75,6 +76,9 @@ def profile() -> Vectors:
     )
     swapped = replace(CLIMATE, attributes=CLIMATE.attributes[::-1])
     profiles = [CLIMATE, swapped, STATE, edge, wide, replace(STATE, categories=["é" * 16, "e\u0301", "é"])]
+    profiles += [replace(CLIMATE, name="thermometer", attributes=CLIMATE.attributes[:1])]
+    profiles += [VISITS, replace(VISITS, domain=2), replace(VISITS, epsilon=2**24, width=127)]
+    profiles += [replace(STATE, mechanism=ref.HASHING)]
     return comment, [
         {**profile_fields(p), "canonical": ref.canonical(p).decode(), "id": ref.profile_id(p)} for p in profiles
     ]
@@ -89,8 +93,14 @@ def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
         yield "epsilon", f"epsilon {epsilon}", replace(CLIMATE, epsilon=epsilon)
     for width in (3, 1025, 0):
         yield "width", f"width {width} for 4 attributes", replace(CLIMATE, width=width)
-    yield "width", "one attribute only", replace(CLIMATE, attributes=[first])
+    yield "width", "no attribute", replace(CLIMATE, attributes=[])
     yield "width", "one category only", replace(STATE, categories=["idle"])
+    yield "width", "width 48 for 127 symbols", replace(VISITS, epsilon=2**24)
+    for domain in (1, 65536):
+        yield "domain", f"a domain of {domain}", replace(VISITS, domain=domain)
+    yield "domain", "neither a domain nor categories", replace(VISITS, domain=0)
+    yield "domain", "a domain and categories", replace(VISITS, categories=["idle", "running"])
+    yield "domain", "krr with a domain only", replace(STATE, categories=[], domain=6)
     yield "seed", "seed 2^32", replace(CLIMATE, seed=2**32)
     for quota in (0, 10**6 + 1):
         yield "quota", f"quota {quota}", replace(CLIMATE, quota=quota)
@@ -99,6 +109,7 @@ def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
     yield "attribute", "two of the same name", replace(CLIMATE, attributes=[first, *others, first])
     yield "attribute", "a name in capitals", replace(CLIMATE, attributes=[replace(first, name="CO2"), *others])
     yield "attribute", "krr with two attributes", replace(STATE, attributes=[ref.Attribute("a"), ref.Attribute("b")])
+    yield "attribute", "hashing without attribute", replace(VISITS, attributes=[])
     for unit in ("a|b", "a\nb", "\x7f", "\x85", "µ" * 16 + "x"):
         yield "unit", f"unit {unit!r}", replace(CLIMATE, attributes=[replace(first, unit=unit), *others])
     for low, high in ((0, 0), (1, 0), (-(10**18) - 1, 0), (0, 10**18 + 1)):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import reference as ref
 from cases.tools import (
     CHOICE,
+    MANY,
     WIDE,
     Case,
     Vectors,
@@ -25,17 +26,18 @@ from cases.tools import (
 # ---- 6. Mechanisms --------------------------------------------------------------------------------------------------
 
 
-def harmony_case(tag: str, x: int, rule_: int, k: int, assigned: int) -> Case:
+def harmony_case(tag: str, x: int, rule_: int, k: int) -> Case:
     entropy = made(tag, 32)
+    index_word = made_int(f"{tag} index word", 32)
     readings = [made_int(f"{tag} reading {i}", 16) - 2**15 for i in range(k)]
-    readings[assigned] = x
+    readings[ref.assign(index_word, k)] = x
     generator = seeded(entropy)
-    symbol = ref.perturb(ref.HARMONY, rule_, k, assigned, readings, generator)
+    symbol = ref.perturb(ref.HARMONY, rule_, k, 0, index_word, readings, generator)
     return {
         "entropy": entropy,
         "rule": rule_,
         "k": k,
-        "assigned": assigned,
+        "index_word": index_word,
         "readings": readings,
         "word": seeded(entropy).word(),
         "threshold": ref.harmony_threshold(x, rule_),
@@ -59,15 +61,23 @@ def harmony_edges(count: int) -> Iterator[tuple[str, int, int]]:
 
 def harmony() -> Vectors:
     comment = (
-        "Section 6.1: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after it. "
+        "Section 6.1: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after it; "
+        "`index_word` is WORD of section 7. "
         "`minus` is 1 for sign -1. Readings beyond +-2^15 are clamped."
     )
     xs = (0, 1, -1, 2**15, -(2**15), 2**15 - 1, 1 - 2**15, 2**15 + 1, -(2**15) - 1, 12345, -12345, 2**31 - 1, -(2**31))
     rules = (1, 2**15, ref.rule(2**20, 2), 2**31 - 1)
     cases = [
-        harmony_case(f"harmony {x} {rule_}", x, rule_, 2 + i % 3, i % 2) for x in xs for i, rule_ in enumerate(rules)
+        harmony_case(
+            f"harmony {x} {rule_}",
+            x,
+            rule_,
+            1 + i,
+        )
+        for x in xs
+        for i, rule_ in enumerate(rules)
     ]
-    cases += [harmony_case(tag, x, rule_, 2, 1) for tag, x, rule_ in harmony_edges(6)]
+    cases += [harmony_case(tag, x, rule_, 2) for tag, x, rule_ in harmony_edges(6)]
     return comment, cases
 
 
@@ -113,18 +123,66 @@ def krr() -> Vectors:
     return comment, cases
 
 
-# ---- 7. The index ---------------------------------------------------------------------------------------------------
+def hashing_case(tag: str, value: int, g: int, d: int, rule_: int, index_word: int) -> Case:
+    entropy = made(tag, 32)
+    generator = seeded(entropy)
+    symbol = ref.perturb(ref.HASHING, rule_, g, d, index_word, [value], generator)
+    a = ref.assign(index_word, ref.hash_count(g, d))
+    return {
+        "entropy": entropy,
+        "rule": rule_,
+        "k": g,
+        "domain": d,
+        "index_word": index_word,
+        "readings": [value],
+        "hash": a,
+        "hashed": ref.hashed(a, value, g, d),
+        "word": seeded(entropy).word(),
+        "index": symbol.index,
+        "minus": 0,
+        "next_word": generator.word(),
+    }
+
+
+def hashing() -> Vectors:
+    comment = (
+        "Section 6.3: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after the last one "
+        "drawn; `index_word` is WORD of section 7, `hash` is a, `hashed` is h_a(v)."
+    )
+    sizes = ((2, 2), (2, 3), (2, 65535), (3, 3), (3, 4), (3, 500), (3, 65535), (5, 1000), (7, 65535), (13, 65535))
+    sizes += ((37, 50653), (37, 50654), (41, 65535), (127, 2), (127, 127), (127, 128), (127, 16129), (127, 65535))
+    cases = []
+    for g, d in sizes:
+        values = (0, 1, d // 2, d - 1)
+        words = (0, 2**32 - 1, 2**31, made_int(f"hash word {g} {d}", 32))
+        for i, (value, word) in enumerate(zip(values, words, strict=True)):
+            rule_ = 2**31 - 1 if i % 2 else ref.rule(2**20, g)  # nearly always kept, so that the hash shows
+            cases.append(hashing_case(f"hashing {g} {d} {i}", value, g, d, rule_, word))
+        word = made_int(f"another hash word {g} {d}", 32)
+        cases.append(hashing_case(f"hashing {g} {d} last", d - 1, g, d, 2**31 - 1, word))
+    return comment, cases
+
+
+def hash_symbols() -> Vectors:
+    comment = "Section 6.3: g for an epsilon, at both sides of every limit."
+    limits = [limit for _, limit in ref.HASH_LIMITS]
+    epsilons = (1, 2**20, *(e for limit in limits for e in (limit, limit + 1)), 2**24)
+    return comment, [{"epsilon": epsilon, "symbols": ref.hash_symbols(epsilon)} for epsilon in epsilons]
+
+
+# ---- 7. What the number assigns -------------------------------------------------------------------------------------
 
 
 def index() -> Vectors:
-    comment = "Section 7: `word` is w, `index` is J."
+    comment = "Section 7: `word` is WORD, `index` what it assigns of `limit` things."
     cases = []
     for i, number in enumerate((1, 2, 3, 255, 256, 2**32, 2**48 - 1)):
         key = made(f"index key {i % 2}", 16)
         header = ref.header_bytes(ref.Header(i % 2, ref.HARMONY, made_int("index profile", 32), 1 + i, number))
-        word = ref.from_le(ref.stream(key, header, 4))
-        for k in (2, 3, 16, 252, 1000, 1024):
-            cases.append({"index_key": key, "header": header, "k": k, "word": word, "index": ref.index(key, header, k)})
+        word = ref.index_word(key, header)
+        for limit in (1, 2, 3, 252, 1024, 3**11, 127**3):
+            found = ref.assign(word, limit)
+            cases.append({"index_key": key, "header": header, "limit": limit, "word": word, "index": found})
     return comment, cases
 
 
@@ -180,7 +238,7 @@ def report() -> Vectors:
         "Section 9 and all before it: one new generator per case, seeded with `entropy`, makes all reports of the case "
         "in order. `index` and `minus` are the symbol in the frame."
     )
-    h, c = ref.HARMONY, ref.KRR
+    h, c, x = ref.HARMONY, ref.KRR, ref.HASHING
     last = 2**48 - 1
     cases = [
         report_case("harmony k=4", encoder("a", h, 4, 48), (*range(1, 13), 2**32, last)),
@@ -196,6 +254,11 @@ def report() -> Vectors:
         report_case(
             "largest ids", replace(encoder("k", h, 7, 48), profile=2**32 - 1, device=2**32 - 1, rule=2**31 - 1), (1, 2)
         ),
+        report_case("harmony k=1", encoder("l", h, 1, 48), range(1, 8)),
+        report_case("hashing d=65535 into 3", encoder("m", x, 3, 48, domain=65535), (*range(1, 11), last)),
+        report_case("hashing d=2 into 2", encoder("n", x, 2, 48, domain=2), range(1, 5)),
+        report_case("hashing d=1000 into 127", encoder("o", x, 127, 127, domain=1000), range(1, 5)),
+        report_case("hashing d=40 into 5, unsealed", encoder("p", x, 5, 48, ref.UNSEALED, 40), range(1, 4)),
     ]
     return comment, cases
 
@@ -230,8 +293,10 @@ def encode_bad_number() -> Vectors:
 
 def encode_bad_category() -> Vectors:
     values = (5, 6, 7, 8, 255, 2**31 - 1, -1, -(2**31))
-    return "A category that is not below k.", [
-        bad_encode("reading", f"category {v}", CHOICE, readings=[v]) for v in values
+    beyond = (500, 501, 729, 65535, 65536, 2**31 - 1, -1, -(2**31))
+    return "A category that is not below k, or for local hashing not below its domain.", [
+        *(bad_encode("reading", f"category {v}", CHOICE, readings=[v]) for v in values),
+        *(bad_encode("reading", f"category {v} of 500", MANY, readings=[v]) for v in beyond),
     ]
 
 
@@ -239,6 +304,7 @@ def encode_bad_count() -> Vectors:
     return "Not as many readings as the mechanism takes.", [
         *(bad_encode("reading", f"harmony with {n} of 16 readings", WIDE, readings=[0] * n) for n in (0, 1, 15, 17)),
         *(bad_encode("reading", f"krr with {n} readings", CHOICE, readings=[0] * n) for n in (0, 2, 5)),
+        *(bad_encode("reading", f"hashing with {n} readings", MANY, readings=[0] * n) for n in (0, 2, 3, 500)),
     ]
 
 
@@ -250,10 +316,27 @@ def encode_bad_rule() -> Vectors:
 
 
 def encode_bad_width() -> Vectors:
-    sizes = ((16, 1025), (17, 16), (1025, 1025), (1, 48), (0, 48), (0, 0), (1, 1), (2, 2**31))
-    return "k or width out of range: 2 <= k <= width <= 1024.", [
-        bad_encode("width", f"k={k}, width={width}", replace(WIDE, k=k, width=width), readings=[0] * k)
-        for k, width in sizes
+    sizes = ((16, 1025), (17, 16), (1025, 1025), (0, 48), (0, 0), (1, 1), (2, 2**31))
+    return "k or width out of range.", [
+        *(
+            bad_encode("width", f"k={k}, width={width}", replace(WIDE, k=k, width=width), readings=[0] * k)
+            for k, width in sizes
+        ),
+        bad_encode("width", "krr with one category", replace(CHOICE, k=1)),
+        bad_encode("width", "krr with k=49, width=48", replace(CHOICE, k=49)),
+        *(bad_encode("width", f"hashing into {k}", replace(MANY, k=k, width=1024)) for k in (0, 1, 128, 1024)),
+        bad_encode("width", "hashing into 53, width 48", replace(MANY, k=53)),
+    ]
+
+
+def encode_bad_domain() -> Vectors:
+    return "A domain out of range, or one where the mechanism has none.", [
+        *(
+            bad_encode("domain", f"hashing of {d} categories", replace(MANY, domain=d), readings=[0])
+            for d in (0, 1, 65536, 2**32 - 1)
+        ),
+        bad_encode("domain", "harmony with a domain", replace(WIDE, domain=16)),
+        bad_encode("domain", "krr with a domain", replace(CHOICE, domain=5)),
     ]
 
 
@@ -261,6 +344,7 @@ def encode_bad_unseeded() -> Vectors:
     return "The generator was never seeded; `entropy` is empty.", [
         bad_encode("entropy", "harmony", WIDE, is_seeded=False),
         bad_encode("entropy", "krr", CHOICE, is_seeded=False),
+        bad_encode("entropy", "hashing", MANY, is_seeded=False),
     ]
 
 
@@ -272,7 +356,7 @@ def encode_bad_flags() -> Vectors:
 
 def encode_bad_mechanism() -> Vectors:
     return "An unknown mechanism.", [
-        bad_encode("mechanism", f"mechanism {m}", replace(WIDE, mechanism=m), readings=[0] * 16) for m in (0, 3, 255)
+        bad_encode("mechanism", f"mechanism {m}", replace(WIDE, mechanism=m), readings=[0] * 16) for m in (0, 4, 255)
     ]
 
 
@@ -283,6 +367,8 @@ def encode_bad_device() -> Vectors:
 MAKERS: tuple[Callable[[], Vectors], ...] = (
     harmony,
     krr,
+    hashing,
+    hash_symbols,
     index,
     projection,
     report,
@@ -291,6 +377,7 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     encode_bad_count,
     encode_bad_rule,
     encode_bad_width,
+    encode_bad_domain,
     encode_bad_unseeded,
     encode_bad_flags,
     encode_bad_mechanism,

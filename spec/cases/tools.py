@@ -40,13 +40,14 @@ def packed_codeword(seed: int, width: int, symbol: ref.Symbol) -> bytes:
     return ref.pack(ref.codeword(seed, width, symbol))
 
 
-def encoder(tag: str, mechanism: int, k: int, width: int, flags: int = 0) -> ref.Encoder:
+def encoder(tag: str, mechanism: int, k: int, width: int, flags: int = 0, domain: int = 0) -> ref.Encoder:
     return ref.Encoder(
         flags=flags,
         mechanism=mechanism,
         profile=made_int(f"{tag} profile", 32),
         device=made_int(f"{tag} device", 32),
         k=k,
+        domain=domain,
         width=width,
         seed=made_int(f"{tag} seed", 32),
         rule=ref.rule(2**20, 2 if mechanism == ref.HARMONY else k),
@@ -59,7 +60,7 @@ def made_readings(e: ref.Encoder, tag: str) -> list[int]:
     """Readings over the whole Q15 range, and some beyond; or a category."""
     raw = made(tag, 4 * (e.k if e.mechanism == ref.HARMONY else 1))
     words = [ref.from_le(raw[i : i + 4]) for i in range(0, len(raw), 4)]
-    return [w % 80001 - 40000 for w in words] if e.mechanism == ref.HARMONY else [words[0] % e.k]
+    return [w % 80001 - 40000 for w in words] if e.mechanism == ref.HARMONY else [words[0] % (e.domain or e.k)]
 
 
 def encoder_fields(e: ref.Encoder) -> Case:
@@ -70,3 +71,4 @@ def encoder_fields(e: ref.Encoder) -> Case:
 SMALL = encoder("small", ref.HARMONY, 4, 7)
 WIDE = encoder("wide", ref.HARMONY, 16, 48)
 CHOICE = encoder("choice", ref.KRR, 5, 48)
+MANY = encoder("many", ref.HASHING, 3, 48, domain=500)

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import re
 from decimal import ROUND_CEILING, Decimal, localcontext
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -95,6 +96,41 @@ def test_constants_are_those_of_the_text() -> None:
     listed = re.findall(r"^    E_(\d+) += (0x[0-9a-f]{16})$", text, re.MULTILINE)
     assert [int(i) for i, _ in listed] == list(range(25))
     assert [int(value, 16) for _, value in listed] == list(ref.E)
+
+
+def primes(most: int) -> list[int]:
+    return [p for p in range(2, most + 1) if all(p % q for q in range(2, p))]
+
+
+def test_limits_of_the_hash_are_the_logarithms_rounded_down() -> None:
+    known = primes(ref.MAX_HASH_SYMBOLS)
+    with localcontext(prec=60):
+        limits = [int(2**19 * Decimal((p - 1) * (q - 1)).ln()) for p, q in pairwise(known)]
+    assert list(zip(known, limits, strict=False)) == list(ref.HASH_LIMITS)
+    assert known[-1] == ref.MAX_HASH_SYMBOLS
+
+
+def test_limits_of_the_hash_are_those_of_the_text() -> None:
+    text = (SPEC / "SPEC.md").read_text("utf-8").split("  p    limit\n")[1].split("\n\n")[0]
+    numbers = [int(word) for word in text.split()]
+    assert list(zip(numbers[::2], numbers[1::2], strict=True)) == list(ref.HASH_LIMITS)
+
+
+@pytest.mark.parametrize("epsilon", [1, 2**18, 363408, 363409, 2**20, 1090226, 1090227, 2**21, 2**22, 5009456])
+def test_no_other_prime_gives_a_lower_variance(epsilon: int) -> None:
+    with localcontext(prec=60):
+        exp = (Decimal(epsilon) / 2**20).exp()
+        variance = {p: (exp - 1 + p) ** 2 / (p - 1) for p in primes(1000)}
+    assert min(variance, key=lambda p: variance[p]) == ref.hash_symbols(epsilon)
+
+
+@pytest.mark.parametrize(("g", "d"), [(2, 2), (2, 13), (3, 3), (3, 20), (5, 26), (7, 40), (11, 12), (13, 13)])
+def test_two_categories_collide_for_exactly_one_hash_in_g(g: int, d: int) -> None:
+    count = ref.hash_count(g, d)
+    table = [[ref.hashed(a, v, g, d) for a in range(count)] for v in range(d)]
+    for u in range(d):
+        for v in range(u):
+            assert sum(x == y for x, y in zip(table[u], table[v], strict=True)) * g == count
 
 
 def test_no_epsilon_within_the_limits_has_rule_zero() -> None:

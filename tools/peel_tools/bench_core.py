@@ -84,7 +84,9 @@ def _reference_ns(k: int, count: int = 20) -> float:
     reference, profile = _reference(), _profile(k)
     drbg = reference.Drbg()
     drbg.seed(os.urandom(64))
-    encoder = reference.Encoder(0, 1, profile.id, 1, k, profile.width, profile.seed, profile.rule, bytes(16), bytes(16))
+    encoder = reference.Encoder(
+        0, 1, profile.id, 1, k, 0, profile.width, profile.seed, profile.rule, bytes(16), bytes(16)
+    )
 
     def run() -> None:
         for number in range(1, count + 1):

@@ -28,6 +28,17 @@ def _keys(keys: NDArray[np.uint8], count: int, what: str) -> NDArray[np.uint8]:
     return array
 
 
+def _integers(readings: ArrayLike) -> NDArray[np.int32]:
+    """Readings as the core takes them; a fraction would be cut off in silence, so whole types only."""
+    values = np.asarray(readings)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"readings are integers (Q15, or categories), not {values.dtype}; scale and round them first")
+    limits = np.iinfo(np.int32)
+    if values.size and (values.min() < limits.min or values.max() > limits.max):
+        raise ValueError("a reading does not fit into 32 bits")
+    return np.ascontiguousarray(values, dtype=np.int32)
+
+
 class Keyring:
     """Who may report what: profiles, and devices with their keys. Immutable, and silent about its keys.
 
@@ -67,6 +78,8 @@ class Keyring:
         self.seal_keys = np.ascontiguousarray(_keys(seal_keys, len(ids), "seal_keys")[order])
         self.index_keys = np.ascontiguousarray(_keys(index_keys, len(ids), "index_keys")[order])
         self._check()
+        for array in (self.device_ids, self.profile_of, self.seal_keys, self.index_keys):
+            array.flags.writeable = False
         self._table = ffi.new("peel_batch_profile[]", max(1, len(self.profiles)))
         for row, profile in zip(self._table, self.profiles, strict=False):
             row.id, row.width, row.mechanism = profile.id, profile.width, profile.mechanism_id
@@ -105,6 +118,7 @@ class Opened:
     """What was found in payloads, one row per piece: a frame, or the rest of a payload that could not be split.
 
     ``code`` is 0 for a frame that opened, or a negative code of ``peel.h``. Fields behind a fault are 0, -1 for ``profile`` and ``slot``.
+    ``index`` is what the number assigns: the attribute for Harmony, the hash for local hashing, 0 for kRR.
     """
 
     message: NDArray[np.int32]
@@ -197,14 +211,15 @@ def encode_many(
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     count = len(devices)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
-    values = np.ascontiguousarray(readings, dtype=np.int32).reshape(count, profile.readings)
+    values = _integers(readings).reshape(count, profile.readings)
     if order.shape != (count,):
         raise ValueError(f"numbers has shape {order.shape}, expected {(count,)}")
     seals, indices = _keys(seal_keys, count, "seal_keys"), _keys(index_keys, count, "index_keys")
     rows = row_cache(profile.seed, profile.width)
     encoder = ffi.new("peel_encoder *")
     encoder.flags, encoder.mechanism, encoder.profile = flags, profile.mechanism_id, profile.id
-    encoder.k, encoder.width, encoder.seed = profile.k, profile.width, profile.seed
+    encoder.k, encoder.domain = profile.k, profile.hash_domain
+    encoder.width, encoder.seed = profile.width, profile.seed
     encoder.rule = profile.rule if rule is None else rule
     cache = _pointer("uint32_t", rows)
     encoder.rows = cache
@@ -258,19 +273,25 @@ def project_many(seed: int, width: int, indices: ArrayLike, minus: ArrayLike | N
 
 
 def index_many(
-    profile: Profile, device_ids: ArrayLike, index_keys: NDArray[np.uint8], numbers: ArrayLike
+    profile: Profile, device_ids: ArrayLike, index_keys: NDArray[np.uint8], numbers: ArrayLike, *, flags: int = 0
 ) -> NDArray[np.uint32]:
-    """The attributes that N report numbers assign to their devices (SPEC section 7), shape (N,)."""
+    """What N report numbers assign to their devices (SPEC section 7), shape (N,): attributes, or hashes of local hashing.
+
+    It depends on the whole header, so on its ``flags`` too.
+    """
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
     keys = _keys(index_keys, len(devices), "index_keys")
     if order.shape != devices.shape:
         raise ValueError("numbers and device_ids differ in length")
+    if flags not in (0, lib.PEEL_FLAG_UNSEALED):
+        raise PeelError(lib.PEEL_E_FLAGS, "index_many")
     if np.any((order == 0) | (order > lib.PEEL_NUMBER_MAX) | (devices == 0)):
         raise PeelError(lib.PEEL_E_NUMBER, "index_many")
     out = np.empty(len(devices), np.uint32)
     lib.peel_batch_index(
         _pointer("uint32_t", out),
+        flags,
         profile.mechanism_id,
         profile.id,
         profile.assignments,

@@ -13,14 +13,15 @@ _EXPLANATIONS = {
     "PROFILE": "unknown profile, or not this device's",
     "DEVICE": "unknown device, or device 0",
     "NUMBER": "report number 0 or above 48 bits",
-    "UNSEALED": "an unsealed frame where only sealed ones are accepted",
+    "UNSEALED": "an unsealed frame where a sealed one is asked for, or the other way round",
     "SEAL": "the seal does not fit: forged, altered, or another key",
     "TRITS": "trits that no encoder packs",
     "EPSILON": "epsilon out of range (above 0, up to 16), or too small for this many symbols",
-    "WIDTH": "k or width out of range (2 <= k <= width <= 1024)",
-    "READING": "a category at or above k, or not as many readings as the mechanism takes",
+    "WIDTH": "k or width out of range (k <= width <= 1024, and what the mechanism allows)",
+    "READING": "a category that is not there, or not as many readings as the mechanism takes",
     "ENTROPY": "entropy refused by the health check, or a generator that was never seeded",
     "RULE": "a rule of 0, or of 2^31 or more",
+    "DOMAIN": "a number of categories out of range (2 to 65535), or one where the mechanism has none",
 }
 
 #: Error code (negative) to its short lower-case name, such as ``{-9: "seal"}``.

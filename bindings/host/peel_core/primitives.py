@@ -81,17 +81,19 @@ def rule(epsilon_q20: int, k: int = 2) -> int:
     return int(out[0])
 
 
-def perturb(mechanism: int, rule: int, k: int, assigned: int, readings: Sequence[int], drbg: Drbg) -> tuple[int, int]:
-    """The symbol ``(index, minus)`` of one report (SPEC section 6)."""
+def perturb(
+    mechanism: int, rule: int, k: int, domain: int, word: int, readings: Sequence[int], drbg: Drbg
+) -> tuple[int, int]:
+    """The symbol ``(index, minus)`` of one report (SPEC section 6); ``word`` is WORD of section 7."""
     symbol = ffi.new("peel_symbol *")
     values = ffi.new("int32_t[]", list(readings) or [0])
-    check(lib.peel_perturb(symbol, mechanism, rule, k, assigned, values, len(readings), drbg.state))
+    check(lib.peel_perturb(symbol, mechanism, rule, k, domain, word, values, len(readings), drbg.state))
     return int(symbol.index), int(symbol.minus)
 
 
-def index(index_key: bytes, header: bytes, k: int) -> int:
-    """The attribute that a report with this header carries (SPEC section 7)."""
-    return int(lib.peel_index(_sized(index_key, 16, "a key"), _sized(header, 16, "a header"), k))
+def index(index_key: bytes, header: bytes, limit: int) -> int:
+    """Which of ``limit`` things the number of a report with this header assigns (SPEC section 7)."""
+    return int(lib.peel_index(_sized(index_key, 16, "a key"), _sized(header, 16, "a header"), limit))
 
 
 def codeword(seed: int, width: int, index: int, minus: int) -> bytes:
@@ -112,10 +114,18 @@ def unpack(width: int, trits: bytes) -> list[int]:
 
 
 def frame_open(seal_key: bytes, width: int, frame: bytes) -> tuple[int, bytes]:
-    """Rule and packed trits of one sealed (or unsealed) frame; PeelError says why not."""
+    """Rule and packed trits of one sealed frame; PeelError says why not."""
     rule_out = ffi.new("uint32_t *")
     trits = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
     check(lib.peel_frame_open(rule_out, trits, _sized(seal_key, 16, "a key"), width, frame, len(frame)), "frame")
+    return int(rule_out[0]), bytes(ffi.buffer(trits, (width + 3) // 5))
+
+
+def frame_open_unsealed(width: int, frame: bytes) -> tuple[int, bytes]:
+    """The same of an unsealed frame, which anybody can have made."""
+    rule_out = ffi.new("uint32_t *")
+    trits = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
+    check(lib.peel_frame_open_unsealed(rule_out, trits, width, frame, len(frame)), "frame")
     return int(rule_out[0]), bytes(ffi.buffer(trits, (width + 3) // 5))
 
 
@@ -127,6 +137,7 @@ class Encoder:
     profile: int
     device: int
     k: int
+    domain: int = 0
     width: int
     seed: int
     rule: int
@@ -140,7 +151,7 @@ class Encoder:
     def struct(self) -> Any:
         """The C struct, checked."""
         encoder = ffi.new("peel_encoder *")
-        for field in ("flags", "mechanism", "profile", "device", "k", "width", "seed", "rule"):
+        for field in ("flags", "mechanism", "profile", "device", "k", "domain", "width", "seed", "rule"):
             setattr(encoder, field, getattr(self, field))
         encoder.seal_key = list(_sized(self.seal_key, 16, "a key"))
         encoder.index_key = list(_sized(self.index_key, 16, "a key"))

@@ -22,7 +22,7 @@ from peel_core.primitives import rule as core_rule
 __all__ = ["DEFAULT_WIDTH", "Profile", "load_profile", "make_profile", "parse_profile"]
 
 DEFAULT_WIDTH = 48
-_KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "attribute"}
+_KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "attribute", "force_krr"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,24 @@ class Profile:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """The categories' names, in index order; empty for numeric mechanisms."""
+        """The categories' names, in index order; empty for numeric mechanisms, and where categories have no names."""
         return self.content.categories
+
+    @property
+    def domain(self) -> int:
+        """How many categories there are; 0 for numeric mechanisms."""
+        return self.content.domain
+
+    @property
+    def size(self) -> int:
+        """How many things are estimated: attributes, or categories."""
+        return self.domain or len(self.attributes)
+
+    def label(self, index: int) -> str:
+        """The name of an attribute or category; its number where it has none."""
+        if self.attributes:
+            return self.attributes[index].name
+        return self.categories[index] if self.categories else str(index)
 
     @cached_property
     def _mechanism(self) -> mechanisms.Mechanism:
@@ -75,9 +91,14 @@ class Profile:
         """Whether a report's number assigns what it is about."""
         return self._mechanism.assigns
 
+    @property
+    def hash_domain(self) -> int:
+        """How many categories are hashed into the k symbols; 0 where none are."""
+        return self.domain if self._mechanism.hashes else 0
+
     @cached_property
     def k(self) -> int:
-        """How many indices a codeword can have: attributes, or categories."""
+        """How many indices a codeword can have: attributes, categories, or symbols that categories are hashed into."""
         return self._mechanism.symbols(self.content, self.epsilon_q20)
 
     @property
@@ -114,6 +135,21 @@ class Profile:
     def frame_bytes(self) -> int:
         """Size of a sealed frame."""
         return int(lib.peel_frame_bytes(self.width, 0))
+
+    def table(self) -> dict[str, Any]:
+        """The profile as a device's bundle spells it."""
+        return {
+            "name": self.name,
+            "mechanism": self.mechanism,
+            "id": f"{self.id:08x}",
+            "epsilon_q20": self.epsilon_q20,
+            "k": self.k,
+            "width": self.width,
+            "seed": self.seed,
+            "quota": self.quota,
+            "period": self.period,
+            **self._mechanism.table(self.content),
+        }
 
     def canonical(self) -> str:
         """The canonical form, of which ``id`` is the digest."""
@@ -178,6 +214,7 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
         content=content,
     )
     _check_size(profile)
+    _check_wisdom(profile, mechanism, table)
     return profile
 
 
@@ -188,6 +225,16 @@ def _check_size(profile: Profile) -> None:
         _ = profile.rule
     except PeelError as error:
         raise ProfileError("epsilon", str(error)) from error
+
+
+def _check_wisdom(profile: Profile, mechanism: mechanisms.Mechanism, table: Mapping[str, Any]) -> None:
+    """Refuse what another mechanism does better in every respect, unless the file says that it knows."""
+    forced = table.get("force_krr", False)
+    if not isinstance(forced, bool):
+        raise ProfileError("force_krr", f"must be true or false, not {forced!r}")
+    reservation = mechanism.reservation(profile.content, profile.epsilon_q20)
+    if reservation and not forced:
+        raise ProfileError("mechanism", f'{reservation}; use mechanism = "hashing", or say force_krr = true')
 
 
 def _epsilon(table: Mapping[str, Any]) -> int:

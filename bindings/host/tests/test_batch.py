@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peel_core import CODE_NAMES, Keyring, PeelError, Profile, derive_keys, encode_many, make_profile, open_many
+from peel_core import (
+    CODE_NAMES,
+    Keyring,
+    PeelError,
+    Profile,
+    derive_keys,
+    encode_many,
+    index_many,
+    make_profile,
+    open_many,
+    primitives,
+    projection,
+)
 
 MASTER = bytes(range(32))
 ENTROPY = bytes(range(100, 164))
@@ -106,3 +118,66 @@ def test_keyring_is_checked(ids: list[int], profile_of: list[int], problem: str)
 
 def test_keys_do_not_show() -> None:
     assert repr(RING) == str(RING) == "Keyring(2 profiles, 4 devices)"
+
+
+def test_one_attribute_is_enough() -> None:
+    one = profile("one", 1)
+    ring = Keyring([one], IDS[:1], [0], SEAL[:1], INDEX[:1])
+    rows = np.zeros(200, np.intp)
+    made = encode_many(
+        one, IDS[rows], SEAL[rows], INDEX[rows], np.arange(1, 201), np.full((200, 1), 32768), entropy=ENTROPY
+    )
+    opened = open_many(ring, [made.tobytes()])
+    assert not opened.code.any()
+    assert not opened.index.any()
+    index, sign, _ = projection.reconstruct(projection.reconstruction(one.seed, one.width), opened.trits)
+    assert not index.any()
+    assert 120 < (sign > 0).sum() < 170  # 146 are expected, 6 is one standard deviation
+
+
+@pytest.mark.parametrize("readings", [np.zeros((1, 4)), np.full((1, 4), 0.5), [[0.0, 1, 2, 3]], [[True] * 4]])
+def test_readings_that_are_no_integers_are_refused(readings: object) -> None:
+    with pytest.raises(TypeError, match="integers"):
+        encode_many(SMALL, IDS[:1], SEAL[:1], INDEX[:1], [1], readings, entropy=ENTROPY)  # type: ignore[arg-type]
+
+
+def test_readings_beyond_32_bits_are_refused() -> None:
+    with pytest.raises(ValueError, match="32 bits"):
+        encode_many(SMALL, IDS[:1], SEAL[:1], INDEX[:1], [1], [[2**31, 0, 0, 0]], entropy=ENTROPY)
+
+
+def test_what_a_number_assigns_depends_on_the_flags_as_in_a_frame() -> None:
+    numbers = np.arange(1, 65)
+    rows = np.zeros(64, np.intp)
+    for flags in (0, 1):
+        made = encode_many(
+            SMALL,
+            IDS[rows],
+            SEAL[rows],
+            INDEX[rows],
+            numbers,
+            np.zeros((64, 4), np.int32),
+            entropy=ENTROPY,
+            flags=flags,
+        )
+        opened = open_many(RING, [made.tobytes()], accept_unsealed=True)
+        assigned = index_many(SMALL, IDS[rows], INDEX[rows], numbers, flags=flags)
+        assert opened.index.tolist() == assigned.tolist()
+    with pytest.raises(PeelError, match="flag"):
+        index_many(SMALL, IDS[rows], INDEX[rows], numbers, flags=2)
+
+
+def test_a_keyring_cannot_be_changed() -> None:
+    for array in (RING.device_ids, RING.profile_of, RING.seal_keys, RING.index_keys):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_an_unsealed_frame_opens_only_when_asked_to() -> None:
+    readings = np.zeros((1, 4), np.int32)
+    made = encode_many(SMALL, IDS[:1], SEAL[:1], INDEX[:1], [1], readings, entropy=ENTROPY, flags=1)[0].tobytes()
+    with pytest.raises(PeelError, match="unsealed"):
+        primitives.frame_open(SEAL[0].tobytes(), SMALL.width, made)
+    assert primitives.frame_open_unsealed(SMALL.width, made)[0] == SMALL.rule
+    with pytest.raises(PeelError, match="unsealed"):
+        primitives.frame_open_unsealed(SMALL.width, frames(SMALL, [0], [1])[0])

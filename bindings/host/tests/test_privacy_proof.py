@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 
 import pytest
 
-from peel_core import MECHANISMS
+from peel_core import MECHANISMS, hash_family, hashing
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, Drbg, perturb, rule
 
 #: 0.001 to 16: every power-of-two neighbourhood, an even grid, and a geometric one.
@@ -63,7 +63,7 @@ def dealt(*words: int) -> Drbg:
 
 
 def is_plus(reading: int, tau: int, coin: int) -> bool:
-    return perturb(MECHANISMS["harmony"].id, tau, 2, 0, [reading, 0], dealt(coin))[1] == 0
+    return perturb(MECHANISMS["harmony"].id, tau, 1, 0, 0, [reading], dealt(coin))[1] == 0
 
 
 def plus_coins(reading: int, tau: int) -> int:
@@ -108,11 +108,11 @@ def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
     for value in range(k):
         for replacement in range(k):
             kept = [
-                perturb(MECHANISMS["krr"].id, keep, k, 0, [value], dealt(coin, replacement))
+                perturb(MECHANISMS["krr"].id, keep, k, 0, 0, [value], dealt(coin, replacement))
                 for coin in (0, 2 * keep - 1)
             ]
             left = [
-                perturb(MECHANISMS["krr"].id, keep, k, 0, [value], dealt(coin, replacement))
+                perturb(MECHANISMS["krr"].id, keep, k, 0, 0, [value], dealt(coin, replacement))
                 for coin in (2 * keep, 2**32 - 1)
             ]
             assert kept == [(value, 0)] * 2
@@ -127,4 +127,36 @@ def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
 
 def test_krr_in_c_rejects_replacements_beyond_k() -> None:
     """A word that masks to k or more is passed over, so the replacement is uniform."""
-    assert perturb(MECHANISMS["krr"].id, 1, 5, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)
+    assert perturb(MECHANISMS["krr"].id, 1, 5, 0, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)
+
+
+@pytest.mark.parametrize(("epsilon", "domain"), [(EPSILON_ONE // 4, 5), (EPSILON_ONE, 10), (2 * EPSILON_ONE, 50)])
+def test_hashing_in_c_is_private_by_enumeration(epsilon: int, domain: int) -> None:
+    """For every hash: the table of outcomes of all categories that C gives, weighed exactly, as for kRR."""
+    mechanism, k = MECHANISMS["hashing"].id, hash_family.symbols(epsilon)
+    keep, (below, _) = rule(epsilon, k), exp_bounds(epsilon)
+    count = hash_family.hash_count(k, domain)
+    for hash_ in range(count):
+        word = -(-hash_ * 2**32 // count)  # the first word that assigns it
+        chances = [[0] * domain for _ in range(k)]  # chances[outcome][category], in units of 1 / (k 2^32)
+        for category in range(domain):
+            value = int(hashing.hashed(hash_, category, k, domain))
+            for replacement in range(k):
+                kept, left = (
+                    [perturb(mechanism, keep, k, domain, word, [category], dealt(coin, replacement)) for coin in coins]
+                    for coins in ((0, 2 * keep - 1), (2 * keep, 2**32 - 1))
+                )
+                assert kept == [(value, 0)] * 2
+                assert left == [(replacement, 0)] * 2
+                chances[value][category] += 2 * keep
+                chances[replacement][category] += 2**32 - 2 * keep
+        assert all(sum(each) == k * 2**32 for each in zip(*chances, strict=True))
+        assert all(Decimal(max(each)) <= Decimal(min(each)) * below for each in chances)
+
+
+@pytest.mark.parametrize("epsilon", GRID[::40])
+def test_hashing_is_private_and_tight_for_the_symbols_of_every_epsilon(epsilon: int) -> None:
+    below, above = exp_bounds(epsilon)
+    k = hash_family.symbols(epsilon)
+    assert is_private(rule(epsilon, k), k, below)
+    assert not is_private(rule(epsilon, k) + 1, k, above)

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_core import CODE_NAMES, PeelError, ProfileError, derive_keys, make_profile, primitives
+from peel_core import (
+    CODE_NAMES,
+    MECHANISMS,
+    Mechanism,
+    PeelError,
+    ProfileError,
+    derive_keys,
+    hash_family,
+    hashing,
+    make_profile,
+    primitives,
+)
 from peel_core._core import ffi, lib
 from peel_core.batch import _COLUMNS, Opened
 
@@ -90,19 +101,31 @@ def test_rule(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "case"), [*((1, c.values[0]) for c in cases("harmony")), *((2, c.values[0]) for c in cases("krr"))]
+    ("mechanism", "case"), [(each, case.values[0]) for each in MECHANISMS.values() for case in cases(each.name)]
 )
-def test_mechanisms(mechanism: int, case: dict[str, Any]) -> None:
+def test_mechanisms(mechanism: Mechanism, case: dict[str, Any]) -> None:
     drbg = primitives.Drbg(bytes.fromhex(case["entropy"]))
-    symbol = primitives.perturb(mechanism, case["rule"], case["k"], case.get("assigned", 0), case["readings"], drbg)
+    domain, word = case.get("domain", 0), case.get("index_word", 0)
+    symbol = primitives.perturb(mechanism.id, case["rule"], case["k"], domain, word, case["readings"], drbg)
     assert symbol == (case["index"], case["minus"])
     assert int.from_bytes(drbg.bytes(4), "little") == case["next_word"]
+
+
+@pytest.mark.parametrize("case", cases("hashing"))
+def test_hashes(case: dict[str, Any]) -> None:
+    assert case["index_word"] * hash_family.hash_count(case["k"], case["domain"]) >> 32 == case["hash"]
+    assert hashing.hashed(case["hash"], case["readings"][0], case["k"], case["domain"]) == case["hashed"]
+
+
+@pytest.mark.parametrize("case", cases("hash_symbols"))
+def test_hash_symbols(case: dict[str, Any]) -> None:
+    assert hash_family.symbols(case["epsilon"]) == case["symbols"]
 
 
 @pytest.mark.parametrize("case", cases("index"))
 def test_index(case: dict[str, Any]) -> None:
     index_key, header = unhex(case, "index_key", "header")
-    assert primitives.index(index_key, header, case["k"]) == case["index"]
+    assert primitives.index(index_key, header, case["limit"]) == case["index"]
 
 
 @pytest.mark.parametrize("case", cases("projection"))
@@ -123,7 +146,12 @@ def test_reports(case: dict[str, Any]) -> None:
     for report in case["reports"]:
         frame = encoder(case).encode(report["number"], report["readings"], drbg)
         assert frame.hex() == report["frame"]
-        rule, trits = primitives.frame_open(encoder(case).seal_key, case["encoder"]["width"], frame)
+        width, unsealed = case["encoder"]["width"], case["encoder"]["flags"] == primitives.FLAG_UNSEALED
+        rule, trits = (
+            primitives.frame_open_unsealed(width, frame)
+            if unsealed
+            else primitives.frame_open(encoder(case).seal_key, width, frame)
+        )
         assert rule == case["encoder"]["rule"]
         assert trits == primitives.codeword(
             case["encoder"]["seed"], case["encoder"]["width"], report["index"], report["minus"]
@@ -203,9 +231,8 @@ def profile_table(case: dict[str, Any]) -> dict[str, Any]:
     for attribute in table["attribute"]:
         for bound in attribute.keys() & {"low", "high"}:
             attribute[bound] = Decimal(attribute[bound]) / 10**6
-    if case["mechanism"] == "krr":
-        for attribute in table["attribute"]:
-            attribute["categories"] = case["categories"]
+    for attribute in table["attribute"]:
+        attribute |= {key: case[key] for key in ("categories", "domain") if key in case}
     return table
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from peel_core import Profile
 from peel_gateway.estimation.estimate import Estimate, Estimates, Figure, estimates
-from peel_gateway.fleet.bundle import profile_table
 from peel_gateway.fleet.registry import ACTIVE, REVOKED, device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter
@@ -123,7 +122,7 @@ class Views:
         snapshot = self._snapshot()
         names = [device.profile for device in snapshot.devices]
         return [
-            profile_table(profile)
+            profile.table()
             | {"epsilon": profile.epsilon, "frame_bytes": profile.frame_bytes, "devices": names.count(profile.name)}
             for profile in snapshot.profiles
         ]

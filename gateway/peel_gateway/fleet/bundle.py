@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from peel_core import Profile, derive_keys
+from peel_core import derive_keys
 from peel_gateway.files import write_atomically
 from peel_gateway.fleet.registry import Device, Fleet, FleetError
 
-__all__ = ["TEMPLATE_KEYS", "load_template", "make_bundles", "profile_table", "write_bundles"]
+__all__ = ["TEMPLATE_KEYS", "load_template", "make_bundles", "write_bundles"]
 
 TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox")
 """What a template may hold: the part of a bundle that devices share."""
@@ -44,25 +44,6 @@ def load_template(path: Path) -> dict[str, Any]:
     return template
 
 
-def profile_table(profile: Profile) -> dict[str, Any]:
-    """A profile as a bundle and the API spell it."""
-    table: dict[str, Any] = {
-        "name": profile.name,
-        "mechanism": profile.mechanism,
-        "id": f"{profile.id:08x}",
-        "epsilon_q20": profile.epsilon_q20,
-        "k": profile.k,
-        "width": profile.width,
-        "seed": profile.seed,
-        "quota": profile.quota,
-        "period": profile.period,
-    }
-    if profile.categories:
-        return table | {"attributes": [{"name": profile.subject}], "categories": list(profile.categories)}
-    rows = [{"name": a.name, "unit": a.unit, "low": a.low, "high": a.high} for a in profile.attributes]
-    return table | {"attributes": rows}
-
-
 def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield each device's bundle, with the first number that was issued to it, or 1."""
     profiles = fleet.profiles()
@@ -80,7 +61,7 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
             "index_key": index_key.tobytes().hex(),
             "seed": secrets.token_hex(_SEED_BYTES),
             "first_number": device.bundle.first_number if device.bundle else 1,
-            "profile": profile_table(profile),
+            "profile": profile.table(),
             "mqtt": {"host": "127.0.0.1", "port": 1883},
             "sensors": {},
             # Without another wish a device spends its quota evenly.

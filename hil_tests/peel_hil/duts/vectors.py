@@ -19,11 +19,11 @@ __all__ = ["CHECKS_FILE", "VECTORS", "device_cases", "device_files", "kind", "ru
 VECTORS = REPOSITORY / "spec" / "vectors"
 CHECKS_FILE = DEVICE_CODE / "vector_checks.py"
 
-# What only a reader or a host does: splitting payloads, checking profiles and fleet names.
-_HOST_ONLY = ("payload", "profile_bad_", "keys_bad_")
+# What only a reader or a host does: splitting payloads, checking profiles and fleet names, choosing a hash.
+_HOST_ONLY = ("payload", "profile_bad_", "keys_bad_", "hash_symbols")
 # What a frame shows by itself; the other faults need a reader that knows devices and profiles.
-_FRAME_FAULTS = ("length", "version", "flags", "seal", "trits")
-_UNUSED = ("note", "count", "word", "threshold", "rejected")
+_FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
+_UNUSED = ("note", "count", "word", "threshold", "rejected", "hash", "hashed")
 _BATCH_CHARACTERS = 3000
 _LONG_LIST = 32
 
@@ -47,7 +47,8 @@ def device_cases(file: Path) -> list[Case]:
     """The cases of a file, without what a device has no use for."""
     cases: list[Case] = json.loads(file.read_text())["cases"]
     if kind(file) == "frame_bad":
-        return [_frame_case(case) for case in cases if case["expect"] in _FRAME_FAULTS]
+        sealed = [case for case in cases if not case["accept_unsealed"]]  # a device accepts no others
+        return [_frame_case(case) for case in sealed if case["expect"] in _FRAME_FAULTS]
     return [{name: value for name, value in case.items() if name not in _UNUSED} for case in cases]
 
 

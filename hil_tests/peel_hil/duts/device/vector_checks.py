@@ -89,7 +89,8 @@ def _seeded(core, entropy):
 
 def _perturb(core, case, mechanism):
     generator = _seeded(core, case["entropy"])
-    symbol = core.perturb(mechanism, case["rule"], case["k"], case.get("assigned", 0), case["readings"], generator)
+    sizes = case["k"], case.get("domain", 0), case.get("index_word", 0)
+    symbol = core.perturb(mechanism, case["rule"], *sizes, case["readings"], generator)
     yield tuple(symbol), (case["index"], case["minus"])
     yield _words(core.drbg_bytes(generator, 4)), [case["next_word"]]
 
@@ -102,16 +103,23 @@ def _krr(core, case):
     return _perturb(core, case, 2)
 
 
+def _hashing(core, case):
+    return _perturb(core, case, 3)
+
+
 def _index(core, case):
-    yield core.index(unhexlify(case["index_key"]), unhexlify(case["header"]), case["k"]), case["index"]
+    yield core.index(unhexlify(case["index_key"]), unhexlify(case["header"]), case["limit"]), case["index"]
 
 
 def _projection(core, case):
     yield _hex(core.codeword(case["seed"], case["width"], case["index"], case["minus"])), case["trits"]
 
 
+_NUMBERS = ("mechanism", "flags", "profile", "device", "k", "domain", "width", "seed", "rule")
+
+
 def _encoder(core, fields, cached):
-    numbers = [fields[name] for name in ("mechanism", "flags", "profile", "device", "k", "width", "seed", "rule")]
+    numbers = [fields[name] for name in _NUMBERS]
     return core.encoder(*numbers, unhexlify(fields["seal_key"]), unhexlify(fields["index_key"]), cached)
 
 
@@ -155,6 +163,7 @@ CHECKS = {
     "drbg": _drbg,
     "harmony": _harmony,
     "krr": _krr,
+    "hashing": _hashing,
     "index": _index,
     "projection": _projection,
     "report": _report,
