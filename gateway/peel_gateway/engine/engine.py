@@ -15,6 +15,7 @@ from peel_gateway.model.moment import Moment
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.batch import listen
 from peel_gateway.screening.book import Book
+from peel_gateway.screening.conduct import bases
 from peel_gateway.screening.plan import ExposedDevice, plan, questions
 from peel_gateway.screening.policy import Policy
 from peel_gateway.screening.roster import Registry, Roster
@@ -151,7 +152,21 @@ class Engine:
             moment = advance(before, self._clock())
             transaction.set_clock(moment)
         self._note_time(before, moment)
-        return None if moment.doubtful else self.store.prune(moment.seen / 1000 - age_seconds)
+        if moment.doubtful:
+            return None
+        dropped = 0
+        while gone := self._prune_some(moment.seen / 1000 - age_seconds):
+            dropped += gone
+        return dropped
+
+    def _prune_some(self, before: float) -> int:
+        """Drop old rows of some devices; the states of bets where the log then begins are played first."""
+        with self.store.begin() as transaction:
+            aged = transaction.aged(before)
+            if len(aged.device):
+                profiles = self._roster.keyring.profiles if self._roster else ()
+                transaction.prune(aged, bases(transaction.bases(), aged, profiles, self._policy.alpha))
+        return len(aged.log)
 
     def _note_time(self, before: Moment, moment: Moment) -> None:
         """Remember the time, and say when the wall clock is not what it was."""
@@ -173,4 +188,14 @@ class Engine:
         generation = transaction.generation
         if self._book is not None and self._book.generation == generation:
             return self._book
-        return Book.open(roster, generation, transaction.devices(), transaction.conduct(), transaction.totals())
+        book = Book.open(
+            roster,
+            alpha=self._policy.alpha,
+            generation=generation,
+            devices=transaction.devices(),
+            conduct=transaction.conduct(),
+            tail=transaction.tail(),
+            totals=transaction.totals(),
+        )
+        transaction.checkpoint(book.overdue())
+        return book

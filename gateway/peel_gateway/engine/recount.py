@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from peel_core import index_many
 from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.tables import Conduct, Difference, ExposureFilter
+from peel_gateway.model.tables import Difference, ExposureFilter, GapTable, LogTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import eprocess, gaps
+from peel_gateway.screening import gaps
+from peel_gateway.screening.conduct import make_bets, replay, starts
 from peel_gateway.screening.roster import Registry, slots_of
 from peel_gateway.storage.store import Store
 
 __all__ = ["RecountReport", "recount"]
+
+Events = TypeVar("Events", LogTable, GapTable)
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class RecountReport:
 
 
 def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> RecountReport:
-    """Check the file, recount tallies, evidence, counters, device reports and marks, and redo the statistics layer's convictions.
+    """Check the file, recount tallies, counters, device reports and marks, and play all bets again, in the log's order.
 
     Parameters
     ----------
@@ -46,27 +51,48 @@ def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> Recount
     """
     store.check()
     assigning = [profile.id for profile in registry.keyring.profiles if mechanism_of(profile).assigns]
-    found = [*store.recount_rows(assigning, gaps.LIMIT), *_convictions(store, registry, alpha), *_gaps(store, registry)]
+    found = [*store.recount_rows(assigning, gaps.LIMIT), *_conduct(store, registry, alpha), *_gaps(store, registry)]
     reports, devices = store.log_size()
     return RecountReport(reports, devices, found)
 
 
-def _convictions(store: Store, registry: Registry, alpha: float) -> Iterator[Difference]:
-    """Yield devices that the evidence convicts and that still count, and the other way round."""
-    devices, conduct = store.devices(), store.conduct()
+def _conduct(store: Store, registry: Registry, alpha: float) -> Iterator[Difference]:
+    """Yield checkpoints that the log does not lead to, devices that it convicts and that still count, and the other way round."""
+    log, held, devices = store.log(), store.gaps(), store.devices()
+    checkpoints, begins = store.conduct(), store.bases()
     convicted = _convicted(store, alpha)
     counting = set(devices.device[devices.withdrawn == 0].tolist())
-    past: set[int] = set()
     for profile in registry.keyring.profiles:
-        mine = conduct.profile == profile.id
-        ids, row = np.unique(conduct.device[mine], return_inverse=True)
-        counts = np.zeros((len(ids), profile.k, len(Conduct)), np.int64)
-        counts[row, conduct.index[mine]] = conduct.counts[mine]
-        past |= set(ids[eprocess.crossed(profile, counts, alpha)].tolist())
+        bets = make_bets(profile, alpha)
+        mine = checkpoints.profile == profile.id
+        ids = checkpoints.device[mine]
+        stored = starts(checkpoints, profile, ids, bets)
+        states = starts(begins, profile, ids, bets)
+        arrival = dict(zip(ids.tolist(), checkpoints.arrival[mine].tolist(), strict=True))
+        early, late = _cut(log, arrival), _cut(held, arrival)
+        crossed = replay(profile, bets, ids, states, early[0], late[0]) >= 0
+        for row in np.flatnonzero((states != stored).any(axis=1)).tolist():
+            if int(ids[row]) not in convicted:  # another alpha may have ended the bets on it at another event
+                yield Difference("conduct", f"{ids[row]:08x}", "a state", "another one")
+        crossed |= replay(profile, bets, ids, states, early[1], late[1]) >= 0
+        yield from _wrong_convictions(set(ids[crossed].tolist()), set(ids.tolist()), counting, convicted)
+
+
+def _cut(table: Events, arrival: Mapping[int, int]) -> tuple[Events, Events]:
+    """The events of a table up to each device's checkpoint, and those after it."""
+    marks = np.array([arrival.get(device, 0) for device in table.device.tolist()], np.int64)
+    return _rows(table, table.arrival <= marks), _rows(table, table.arrival > marks)
+
+
+def _rows(table: Events, which: npt.NDArray[np.bool_]) -> Events:
+    return replace(table, **{each.name: getattr(table, each.name)[which] for each in fields(table)})
+
+
+def _wrong_convictions(
+    past: set[int], known: set[int], counting: set[int], convicted: set[int]
+) -> Iterator[Difference]:
     for device in sorted(past & counting):
         yield Difference("device", f"{device:08x}", "counts", "its statistics withdraw it")
-    profiles = {profile.id for profile in registry.keyring.profiles}
-    known = set(conduct.device[np.isin(conduct.profile, list(profiles))].tolist())
     for device in sorted((convicted & known) - past):
         yield Difference("device", f"{device:08x}", "exposed by statistics", "its statistics do not")
 

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,33 +12,11 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.mechanisms.game import Game
 
-__all__ = ["Family", "Figures", "Mechanism", "Process"]
+__all__ = ["Figures", "Mechanism"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Family:
-    """Bets of one kind: events of D devices (and B attributes), out of trials, each with probability at most bound."""
-
-    name: str
-    events: Ints
-    """int64[D, B]."""
-    trials: Ints
-    """int64[D, B]."""
-    bound: float
-    weight: float
-    """Share of the capital for the whole family."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """One supermartingale: its share of alpha, and its families, whose weights add up to 1."""
-
-    share: float
-    families: Sequence[Family]
 
 
 class Figures(NamedTuple):
@@ -58,14 +34,24 @@ class Mechanism(abc.ABC):
     """As in profiles."""
     assigns: bool
     """Whether a report's number assigns its attribute, so that a missing number is known to miss an attribute."""
+    signed: bool
+    """Whether reports are signs, which others agree with or not."""
 
     @abc.abstractmethod
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
         """Which codewords, decoded to (index, sign), an honest device may send where its number assigns `expected`."""
 
+    def cell(self, profile: Profile, expected: Ints, index: Ints) -> Ints:
+        """Where codewords are tallied: by their attribute or category, unless the mechanism says more."""
+        return index
+
     @abc.abstractmethod
-    def processes(self, profile: Profile, counts: Ints) -> Iterator[Process]:
-        """What can be bet on devices with these counts, int64[D, k, len(Conduct)]."""
+    def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
+        """What was tossed, as bets take it: the unit that each report is about, and the symbol that it says about it."""
+
+    @abc.abstractmethod
+    def game(self, profile: Profile) -> Game:
+        """What is bet on the devices of a profile, and with which capital."""
 
     @abc.abstractmethod
     def game(self, profile: Profile) -> Game:

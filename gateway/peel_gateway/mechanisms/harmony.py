@@ -12,17 +12,13 @@ assigned: its variance is about k (c^2 - m^2)/N, that of the plain one (k c^2 - 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Family, Figures, Mechanism, Process
+from peel_gateway.mechanisms.base import Figures, Mechanism
 from peel_gateway.mechanisms.game import Face, Faces, Game, Sets, up_to_half
 from peel_gateway.mechanisms.intervals import Z95, wilson
-from peel_gateway.mechanisms.shares import share_families
-from peel_gateway.model.tables import Conduct
 
 __all__ = ["HARMONY", "harmony_game", "plain_means", "ratio_means"]
 
@@ -63,14 +59,13 @@ def plain_means(profile: Profile, plus: Ints, minus: Ints) -> Figures:
 class _Harmony(Mechanism):
     name = "harmony"
     assigns = True
+    signed = True
 
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
         return np.asarray(index == expected)
 
-    def processes(self, profile: Profile, counts: Ints) -> Iterator[Process]:
-        yield Process(1 - _LATE_SHARE, list(_punctual(profile, counts)))
-        late = counts[..., Conduct.PLUS] + counts[..., Conduct.MINUS] - counts[..., Conduct.FRESH]
-        yield Process(_LATE_SHARE, list(_attributes(profile, "late reports", late, 1 / 2)))
+    def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
+        return cell, np.asarray(sign > 0, dtype=np.int64)
 
     def game(self, profile: Profile) -> Game:
         return harmony_game(profile.k, profile.rule)
@@ -116,29 +111,6 @@ def _units(units: int, *, past: float, notebooks: int = 0, notebook: float = 0.0
     each = 1 / units + _ROUNDING
     few = up_to_half(units, 4)
     return Sets(items=units, few=few, most=each, least=each, past=past, notebooks=notebooks, notebook=notebook)
-
-
-def _punctual(profile: Profile, counts: Ints) -> Iterator[Family]:
-    """Faces over all attributes: 1/2 of the capital; per attribute: 1/4; which attributes came, and which did not: 1/8 each."""
-    face = (2.0**31 + profile.rule) / 2.0**32
-    tosses = counts[..., Conduct.PLUS] + counts[..., Conduct.MINUS]
-    judged = counts[..., Conduct.AGREE] + counts[..., Conduct.DISAGREE]
-    for column, trials in (
-        (Conduct.PLUS, tosses),
-        (Conduct.MINUS, tosses),
-        (Conduct.AGREE, judged),
-        (Conduct.DISAGREE, judged),
-    ):
-        events = counts[..., column]
-        yield Family(column.label, events.sum(axis=1, keepdims=True), trials.sum(axis=1, keepdims=True), face, 1 / 8)
-        yield Family(f"{column.label} of one attribute", events, trials, face, 1 / 16)
-    for name, column in (("reports", Conduct.FRESH), ("gaps", Conduct.GAPS)):
-        yield from _attributes(profile, name, counts[..., column], 1 / 16)
-
-
-def _attributes(profile: Profile, name: str, events: Ints, weight: float) -> Iterator[Family]:
-    """An attribute is assigned with probability 1/k, unknown to the network."""
-    return share_families(name, events, 1 / profile.k + _ROUNDING, 1 - 1 / profile.k + _ROUNDING, weight)
 
 
 def _physical(profile: Profile, figures: Figures) -> Figures:

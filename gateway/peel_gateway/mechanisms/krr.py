@@ -6,17 +6,13 @@ With q = (2^31 - R)/(k 2^31) the share of category v is f_v = (n_v/N - q) 2^31/R
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Figures, Mechanism, Process
+from peel_gateway.mechanisms.base import Figures, Mechanism
 from peel_gateway.mechanisms.game import Game, Sets, both_ends
 from peel_gateway.mechanisms.intervals import wilson
-from peel_gateway.mechanisms.shares import share_families
-from peel_gateway.model.tables import Conduct
 
 __all__ = ["KRR", "krr_frequencies", "krr_game"]
 
@@ -50,15 +46,13 @@ def krr_game(k: int, rule: int) -> Game:
 class _Krr(Mechanism):
     name = "krr"
     assigns = False
+    signed = False
 
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
         return np.asarray((index < profile.k) & (sign > 0))
 
-    def processes(self, profile: Profile, counts: Ints) -> Iterator[Process]:
-        """A category comes with probability between q and p (section 6.2 of the specification)."""
-        least = (_ONE - profile.rule) / (profile.k * _ONE)
-        most = (_ONE + (profile.k - 1) * profile.rule) / (profile.k * _ONE)
-        yield Process(1.0, list(share_families("category", counts[..., Conduct.PLUS], most, 1 - least, 1 / 2)))
+    def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
+        return np.zeros(len(cell), np.int64), cell
 
     def game(self, profile: Profile) -> Game:
         return krr_game(profile.k, profile.rule)

@@ -6,7 +6,6 @@ The fields of a table are its columns, named here and nowhere else; the stores t
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -21,7 +20,7 @@ from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 __all__ = [
     "DEVICE_COLUMNS",
     "STATE_COLUMNS",
-    "Conduct",
+    "Aged",
     "ConductTable",
     "Counts",
     "DeviceTable",
@@ -41,25 +40,6 @@ __all__ = [
 ]
 
 Ints = npt.NDArray[np.int64]
-
-
-class Conduct(enum.IntEnum):
-    """What is counted per device and attribute for the statistics layer: columns of `ConductTable.counts`."""
-
-    PLUS = 0
-    MINUS = 1
-    AGREE = 2
-    """Tosses that showed the cohort's sign."""
-    DISAGREE = 3
-    FRESH = 4
-    """Reports whose number had not been settled as a gap."""
-    GAPS = 5
-    """Numbers that never came."""
-
-    @property
-    def label(self) -> str:
-        """The column's name in a store."""
-        return self.name.lower()
 
 
 @dataclass
@@ -139,13 +119,13 @@ STATE_COLUMNS = DEVICE_COLUMNS[1:]
 
 @dataclass
 class ConductTable:
-    """Counts of the statistics layer, one row per device, profile and attribute (or category)."""
+    """States of the statistics layer's bets, one row per device and profile, each as it was after one event of the device."""
 
     device: Ints
     profile: Ints
-    index: Ints
-    counts: Ints
-    """int64[rows, len(Conduct)]."""
+    arrival: Ints
+    """The event; what came after it is in the log."""
+    state: list[bytes]
 
     def __len__(self) -> int:
         return len(self.device)
@@ -257,6 +237,17 @@ class ExposureFilter:
     blamed: bool | None = None
 
 
+@dataclass(frozen=True)
+class Aged:
+    """What retention drops at a time: per device all events up to one."""
+
+    device: Ints
+    arrival: Ints
+    """The last event of each device that goes."""
+    log: LogTable
+    gaps: GapTable
+
+
 @dataclass(frozen=True, kw_only=True)
 class Questions:
     """What a plan must know of the log before it can be made."""
@@ -297,7 +288,7 @@ class Effects:
     devices: DeviceTable
     """New states of the devices that changed."""
     conduct: ConductTable
-    """To be added."""
+    """New checkpoints: the former ones of these devices are of no use any more."""
     tallies: TallyTable
     """To be added."""
     filed: FiledTable

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from peel_core import Opened
 from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
+from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.message import Message
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.verdict import Verdict
@@ -39,6 +40,8 @@ class Batch:
     received: Ints
     """Unix milliseconds."""
     number: Ints
+    cell: Ints
+    """What each codeword stands for, as tallies and the log have it; -1 where there is none."""
     body: Ints
     """64 bits that tell a report from any other with its number; 0 for reports that say nothing about a device."""
     verdicts: Ints
@@ -72,10 +75,12 @@ def listen(messages: Sequence[Message], opened: Opened, book: Book, moment: Mome
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, roster, heard, moment)
     received = np.array([max(0, round(message.received * 1000)) for message in messages], np.int64)
+    decoded = layers.decode(opened, roster.keyring.profiles, roster.gammas)
     return Batch(
         messages=messages,
         opened=opened,
-        decoded=layers.decode(opened, roster.keyring.profiles, roster.gammas),
+        decoded=decoded,
+        cell=_cells(opened, decoded, roster),
         received=received[opened.message],
         number=number,
         body=_bodies([message.payload for message in messages], opened, speaking),
@@ -85,6 +90,16 @@ def listen(messages: Sequence[Message], opened: Opened, book: Book, moment: Mome
         before=before,
         states=states,
     )
+
+
+def _cells(opened: Opened, decoded: Decoded, roster: Roster) -> Ints:
+    """The tally cell of each codeword."""
+    cell = decoded.index.copy()
+    for position, profile in enumerate(roster.keyring.profiles):
+        rows = np.flatnonzero((opened.profile == position) & (decoded.index >= 0))
+        expected = opened.index[rows].astype(np.int64)
+        cell[rows] = mechanism_of(profile).cell(profile, expected, decoded.index[rows])
+    return cell
 
 
 def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, sealed_before: Ints) -> tuple[Ints, Ints]:

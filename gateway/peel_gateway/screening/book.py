@@ -13,14 +13,28 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile
-from peel_gateway.model.tables import STATE_COLUMNS, Conduct, ConductTable, DeviceTable, TallyTable
+from peel_gateway.model.tables import STATE_COLUMNS, ConductTable, DeviceTable, GapTable, LogTable, TallyTable
+from peel_gateway.screening.conduct import CHECKPOINT_EVENTS, Conduct, checkpoints, joined, restore
 from peel_gateway.screening.roster import Roster, slots_of
 
-__all__ = ["Book", "Change", "States"]
+__all__ = ["Book", "Change", "Played", "States"]
 
 Ints = npt.NDArray[np.int64]
 States = dict[str, Ints]
 """Device states by column of `STATE_COLUMNS`, one entry per device."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """New states of the bets on some devices of a profile."""
+
+    rows: Ints
+    states: npt.NDArray[np.uint8]
+    """uint8[R, state_bytes]."""
+    stored: npt.NDArray[np.bool_]
+    """Which of them are stored with this batch."""
+    arrival: Ints
+    """The last event of each device."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +45,8 @@ class Change:
     """Devices that were heard, int64[T]."""
     states: States
     """Their new states, int64[T] per column."""
-    conduct: Sequence[tuple[Ints, Ints]]
-    """Per profile: rows, and what to add to them, int64[R], int64[R, k, len(Conduct)]."""
+    conduct: Sequence[Played]
+    """Per profile."""
     totals: Sequence[Ints]
     """Per profile: what to add, int64[k]."""
 
@@ -47,16 +61,24 @@ class Book:
     """int64[D] per column."""
     row_of: Ints
     """Row of a slot in its profile's conduct, int64[D]."""
-    conduct: list[Ints]
-    """Per profile: int64[devices of the profile, k, len(Conduct)]."""
+    conduct: list[Conduct]
+    """Per profile."""
     totals: list[Ints]
     """Per profile: plus minus minus of all reports that count, per attribute, int64[k]."""
 
     @classmethod
     def open(
-        cls, roster: Roster, generation: int, devices: DeviceTable, conduct: ConductTable, totals: TallyTable
+        cls,
+        roster: Roster,
+        *,
+        alpha: float,
+        generation: int,
+        devices: DeviceTable,
+        conduct: ConductTable,
+        tail: tuple[LogTable, GapTable],
+        totals: TallyTable,
     ) -> Book:
-        """A book of what a store knows about the devices of a roster."""
+        """A book of what a store knows about the devices of a roster; `tail` is what was logged after the conduct's checkpoints."""
         keyring = roster.keyring
         row_of = np.zeros(len(keyring.device_ids), np.int64)
         for position in range(len(keyring.profiles)):
@@ -67,7 +89,7 @@ class Book:
             generation=generation,
             states=_states(keyring, devices),
             row_of=row_of,
-            conduct=_conduct(keyring, row_of, conduct),
+            conduct=restore(roster, row_of, alpha, conduct, *tail),
             totals=_totals(keyring.profiles, totals),
         )
 
@@ -75,13 +97,24 @@ class Book:
         """Make a committed batch's changes, and take off what left the estimates with it."""
         for name, column in self.states.items():
             column[change.slots] = change.states[name]
-        for counts, (rows, added) in zip(self.conduct, change.conduct, strict=True):
-            counts[rows] += added
+        for conduct, played in zip(self.conduct, change.conduct, strict=True):
+            conduct.states[played.rows] = played.states
+            conduct.checkpoint[played.rows[played.stored]] = played.arrival[played.stored]
         for profile, totals, added in zip(self.roster.keyring.profiles, self.totals, change.totals, strict=True):
             mine = left.profile == profile.id
             totals += added
             np.subtract.at(totals, left.index[mine], (left.withdrawn_plus - left.withdrawn_minus)[mine])
         self.generation = generation
+
+    def overdue(self) -> ConductTable:
+        """Checkpoints of the devices that have had many events since their last one."""
+        keyring, arrivals = self.roster.keyring, self.states["arrivals"]
+        tables = []
+        for position, (profile, conduct) in enumerate(zip(keyring.profiles, self.conduct, strict=True)):
+            slots = np.flatnonzero(keyring.profile_of == position)
+            due = np.flatnonzero(arrivals[slots] - np.maximum(conduct.checkpoint, 0) >= CHECKPOINT_EVENTS)
+            tables.append(checkpoints(profile, self.roster.ids(slots[due]), arrivals[slots[due]], conduct.states[due]))
+        return joined(tables)
 
     def gather(self, slots: Ints) -> States:
         """Copies of the states of some slots."""
@@ -97,19 +130,6 @@ def _states(keyring: Keyring, table: DeviceTable) -> States:
         column[slots[known]] = getattr(table, name)[known]
         states[name] = column
     return states
-
-
-def _conduct(keyring: Keyring, row_of: Ints, table: ConductTable) -> list[Ints]:
-    slots = slots_of(keyring, table.device)
-    result = []
-    for position, profile in enumerate(keyring.profiles):
-        size = int(np.count_nonzero(keyring.profile_of == position))
-        counts = np.zeros((size, profile.k, len(Conduct)), np.int64)
-        mine = (slots >= 0) & (table.profile == profile.id)
-        mine[mine] = keyring.profile_of[slots[mine]] == position
-        counts[row_of[slots[mine]], table.index[mine]] = table.counts[mine]
-        result.append(counts)
-    return result
 
 
 def _totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:

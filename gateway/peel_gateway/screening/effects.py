@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Keyring, Profile
-from peel_gateway.model.tables import Conduct, ConductTable, GapTable, LogTable, TallyTable
-from peel_gateway.screening.book import States
+from peel_core import Profile
+from peel_gateway.model.tables import ConductTable, GapTable, LogTable, TallyTable
+from peel_gateway.screening.book import Played, States
+from peel_gateway.screening.conduct import checkpoints, joined
+from peel_gateway.screening.roster import Roster
 
 __all__ = ["conduct_table", "in_order", "net_totals", "tallies"]
 
@@ -39,19 +41,13 @@ def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
     return totals
 
 
-def conduct_table(keyring: Keyring, added: Sequence[tuple[Ints, Ints]]) -> ConductTable:
-    """Flatten what is added per profile, (rows, int64[rows, k, columns]), to one row per device and attribute with news."""
-    width = len(Conduct)
-    keys = [np.zeros((3, 0), np.int64)]
-    counts = [np.zeros((0, width), np.int64)]
-    for position, (profile, (rows, news)) in enumerate(zip(keyring.profiles, added, strict=True)):
-        slots = np.flatnonzero(keyring.profile_of == position)
-        at, index = np.nonzero(news.any(axis=2))
-        device = keyring.device_ids[slots[rows[at]]].astype(np.int64)
-        keys.append(np.stack([device, np.full(len(at), profile.id), index]))
-        counts.append(news[at, index])
-    device, profile_id, index = np.concatenate(keys, axis=1)
-    return ConductTable(device, profile_id, index, np.concatenate(counts))
+def conduct_table(roster: Roster, played: Sequence[Played]) -> ConductTable:
+    """What is stored of the bets on devices with news."""
+    tables = []
+    for position, (profile, each) in enumerate(zip(roster.keyring.profiles, played, strict=True)):
+        slots = np.flatnonzero(roster.keyring.profile_of == position)[each.rows[each.stored]]
+        tables.append(checkpoints(profile, roster.ids(slots), each.arrival[each.stored], each.states[each.stored]))
+    return joined(tables)
 
 
 def in_order(log: LogTable, gaps: GapTable, heard: Ints, states: States) -> tuple[LogTable, GapTable, States]:

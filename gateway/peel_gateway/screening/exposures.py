@@ -14,8 +14,8 @@ from peel_core import CODE_NAMES, Profile
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import Exposure
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
-from peel_gateway.screening import eprocess
 from peel_gateway.screening.batch import Batch
+from peel_gateway.screening.bets import Bets, in_words
 
 __all__ = ["Case", "device_exposure", "report_exposures"]
 
@@ -84,10 +84,11 @@ def _content(case: Case, row: int) -> dict[str, Any]:
     return facts
 
 
-def device_exposure(profile: Profile, device: int, counts: Ints, alpha: float, now: int) -> Exposure:
-    """Exposure of a device by statistics: the bet that won most, and the wealth; counts int64[k, len(Conduct)], now in milliseconds."""
-    bet = eprocess.strongest(profile, counts)
-    wealth = float(eprocess.log_wealth(profile, counts[None])[0])
+def device_exposure(profile: Profile, device: int, bets: Bets, state: npt.NDArray[np.uint8], now: int) -> Exposure:
+    """Exposure of a device by statistics: the bet that won most, in words too, and the wealth; now in milliseconds."""
+    bet = bets.explain(state)
+    wealth = float(bets.log_wealth(state[None])[0])
+    names = [name for name, _ in mechanism_of(profile).labels(profile)]
     return Exposure(
         verdict=Verdict.STATISTICS,
         device=device,
@@ -96,5 +97,11 @@ def device_exposure(profile: Profile, device: int, counts: Ints, alpha: float, n
         received=now / 1000,
         topic="",
         raw=b"",
-        evidence={"bet": asdict(bet), "log10_wealth": round(wealth / np.log(10), 3), "alpha": alpha},
+        evidence={
+            "bet": asdict(bet),
+            "words": in_words(bet, "attribute", names),
+            "since": bet.since,
+            "log10_wealth": round(wealth / np.log(10), 3),
+            "alpha": bets.alpha,
+        },
     )

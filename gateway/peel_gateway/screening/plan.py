@@ -25,7 +25,8 @@ from peel_gateway.model.tables import DeviceTable, Effects, Exposure, Found, Log
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 from peel_gateway.screening import effects, filing, freshness, gaps, layers, statistics
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.book import Book, Change, States
+from peel_gateway.screening.book import Book, Change, Played, States
+from peel_gateway.screening.conduct import CHECKPOINT_EVENTS
 from peel_gateway.screening.exposures import Case, report_exposures
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.policy import Policy
@@ -304,7 +305,7 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         profiles,
         batch.opened.profile[counted].astype(np.int64),
         filed.bucket[counted],
-        batch.decoded.index[counted],
+        batch.cell[counted],
         batch.decoded.sign[counted],
     )
     values, times = np.unique(verdicts, return_counts=True)
@@ -314,11 +315,12 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         book.roster.ids(batch.heard),
         filed.states,
     )
+    played = _checkpointed(batch, book, states, judged)
     newly = (states["withdrawn"] != 0) & (batch.before["withdrawn"] == 0)
     written = Effects(
         log=log,
         devices=_changed_devices(batch, book, states),
-        conduct=effects.conduct_table(roster.keyring, judged.added),
+        conduct=effects.conduct_table(roster, played),
         tallies=tallies,
         filed=filed.table,
         gaps=gap_table,
@@ -327,8 +329,19 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         counts={Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)},
         moment=moment,
     )
-    change = Change(batch.heard, states, judged.added, effects.net_totals(profiles, tallies))
+    change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies))
     return Plan(written, change, _exposed_devices(batch, book, standing))
+
+
+def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.Judged) -> list[Played]:
+    """The new states of the bets, and which of them are to be stored: the first, every so many events, and the last one that matters."""
+    result = []
+    for conduct, (devices, new) in zip(book.conduct, judged.played, strict=True):
+        rows, arrival = book.row_of[batch.heard[devices]], states["arrivals"][devices]
+        before = conduct.checkpoint[rows]
+        stored = (before < 0) | (arrival - before >= CHECKPOINT_EVENTS) | np.isin(devices, judged.convicted)
+        result.append(Played(rows, new, stored, arrival))
+    return result
 
 
 def _exposed_devices(batch: Batch, book: Book, standing: _Standing) -> list[ExposedDevice]:
@@ -356,7 +369,7 @@ def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints, buc
         profile=book.roster.profile_ids()[batch.opened.profile[rows]],
         received=batch.received[rows],
         verdict=verdicts[rows],
-        index=batch.decoded.index[rows],
+        index=batch.cell[rows],
         sign=np.where(sign == 0, 1, sign),  # undecodable: one row all the same
         cohort=cohort[rows],
         late=late[rows],

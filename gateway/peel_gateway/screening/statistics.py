@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The statistics layer on a batch: count open reports and new gaps as conduct, and judge the devices that they are about."""
+"""The statistics layer on a batch: bet on open reports and new gaps, and judge the devices that they are about."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy.typing as npt
 from peel_core import index_many
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.moment import Moment
-from peel_gateway.model.tables import Conduct, Exposure, GapTable
+from peel_gateway.model.tables import Exposure, GapTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import eprocess, layers
+from peel_gateway.screening import layers
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, States
+from peel_gateway.screening.conduct import events_of
 from peel_gateway.screening.exposures import device_exposure
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.policy import Policy
@@ -48,8 +49,8 @@ class Judged:
     convicted: Ints
     """Positions among the heard devices."""
     cases: Sequence[Exposure]
-    added: Sequence[tuple[Ints, Ints]]
-    """Per profile: rows of its conduct, and what to add to them, int64[R], int64[R, k, len(Conduct)]."""
+    played: Sequence[tuple[Ints, npt.NDArray[np.uint8]]]
+    """Per profile: positions among the heard devices, and the new states of the bets on them."""
 
 
 def find_gaps(roster: Roster, device: Ints, number: Ints) -> Gaps:
@@ -78,43 +79,53 @@ def judge(
     """Judge all devices with news; the reports that tip the balance do not count."""
     verdicts = verdicts.copy()
     cohort = np.zeros(len(verdicts), np.int64)
-    convicted, cases, added = [np.zeros(0, np.int64)], [], []
+    convicted, cases, played = [np.zeros(0, np.int64)], [], []
     for position, profile in enumerate(book.roster.keyring.profiles):
         mine = (verdicts == OPEN) & (batch.opened.profile == position)
-        if mechanism_of(profile).assigns:
+        if mechanism_of(profile).signed:
             cohort[mine] = np.sign(book.totals[position])[batch.decoded.index[mine]]
-        devices, news = _news(batch, np.flatnonzero(mine), cohort, late, gaps, position, profile.k)
-        rows = book.row_of[batch.heard[devices]]
-        counts = book.conduct[position][rows] + news
-        tipped = eprocess.crossed(profile, counts, policy.alpha) & (states["withdrawn"][devices] == 0)
+        devices, new, crossed = _play(batch, book, np.flatnonzero(mine), cohort, late, gaps, position)
+        tipped = crossed & (states["withdrawn"][devices] == 0)
+        bets = book.conduct[position].bets
         ids = book.roster.ids(batch.heard[devices[tipped]])
         cases += [
-            device_exposure(profile, int(device), conduct, policy.alpha, moment.seen)
-            for device, conduct in zip(ids, counts[tipped], strict=True)
+            device_exposure(profile, int(device), bets, state, moment.seen)
+            for device, state in zip(ids, new[tipped], strict=True)
         ]
         layers.object_to(verdicts, np.isin(batch.at, devices[tipped]) & mine, Verdict.STATISTICS)
         convicted.append(devices[tipped])
-        added.append((rows, news))
+        played.append((devices, new))
     verdicts[verdicts == OPEN] = Verdict.ACCEPTED
-    return Judged(verdicts=verdicts, cohort=cohort, convicted=np.concatenate(convicted), cases=cases, added=added)
+    return Judged(verdicts=verdicts, cohort=cohort, convicted=np.concatenate(convicted), cases=cases, played=played)
 
 
-def _news(batch: Batch, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int, k: int) -> tuple[Ints, Ints]:
-    """Return the heard devices of a profile with news, and what to add to their conduct, int64[R, k, len(Conduct)]."""
-    of = gaps.position == position
+def _play(
+    batch: Batch, book: Book, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
+) -> tuple[Ints, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """The heard devices of a profile with news, the new states of the bets on them, and whose wealth has reached the limit.
+
+    Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log.
+    """
+    conduct = book.conduct[position]
+    of = np.flatnonzero(gaps.position == position)
     gap_at = np.searchsorted(batch.heard, gaps.slot[of])
     devices = np.unique(np.concatenate([batch.at[rows], gap_at]))
-    added = np.zeros((len(devices), k, len(Conduct)), np.int64)
-    row, index = np.searchsorted(devices, batch.at[rows]), batch.decoded.index[rows]
-    sign = batch.decoded.sign[rows]
-    facts = {
-        Conduct.PLUS: sign > 0,
-        Conduct.MINUS: sign < 0,
-        Conduct.AGREE: sign == cohort[rows],
-        Conduct.DISAGREE: sign == -cohort[rows],
-        Conduct.FRESH: late[rows] == 0,
-    }
-    for column, fact in facts.items():
-        np.add.at(added[..., column], (row, index), fact)
-    np.add.at(added[..., Conduct.GAPS], (np.searchsorted(devices, gap_at), gaps.table.index[of]), 1)
-    return devices, added
+    states = conduct.states[book.row_of[batch.heard[devices]]]
+    row, gap_row = np.searchsorted(devices, batch.at[rows]), np.searchsorted(devices, gap_at)
+    number, gap_number = batch.number[rows], gaps.table.number[of]
+    kind = np.repeat([0, 1], [len(rows), len(of)])
+    events = events_of(
+        book.roster.keyring.profiles[position],
+        row=row,
+        number=number,
+        index=batch.cell[rows],
+        sign=batch.decoded.sign[rows],
+        cohort=cohort[rows],
+        late=late[rows],
+        gap_row=gap_row,
+        gap_number=gap_number,
+        gap_index=gaps.table.index[of],
+        order=np.lexsort((np.concatenate([number, gap_number]), kind, np.concatenate([row, gap_row]))),
+    )
+    crossed = conduct.bets.update(states, events)
+    return devices, states, crossed >= 0

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
+    Aged,
     ConductTable,
     Counts,
     DeviceTable,
@@ -93,7 +94,15 @@ class Transaction(abc.ABC):
 
     @abc.abstractmethod
     def conduct(self) -> ConductTable:
-        """Return all counts of the statistics layer."""
+        """Return the checkpoints of all devices' bets."""
+
+    @abc.abstractmethod
+    def tail(self) -> tuple[LogTable, GapTable]:
+        """Return what was logged after the checkpoints."""
+
+    @abc.abstractmethod
+    def checkpoint(self, conduct: ConductTable) -> None:
+        """Replace the checkpoints of some devices."""
 
     @abc.abstractmethod
     def totals(self) -> TallyTable:
@@ -110,6 +119,18 @@ class Transaction(abc.ABC):
     @abc.abstractmethod
     def write(self, effects: Effects) -> Written:
         """Apply all effects."""
+
+    @abc.abstractmethod
+    def aged(self, before: float) -> Aged:
+        """Find log rows older than `before` (Unix seconds): of each device all events up to the last old one, of some devices at a time."""
+
+    @abc.abstractmethod
+    def bases(self) -> ConductTable:
+        """Return the states of bets where the log begins, for the devices that retention has taken something from."""
+
+    @abc.abstractmethod
+    def prune(self, aged: Aged, bases: ConductTable) -> None:
+        """Drop these rows and keep their sums; `bases` are the states of bets where the log begins from now on."""
 
 
 class Store(abc.ABC):
@@ -169,7 +190,11 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def conduct(self) -> ConductTable:
-        """Return all counts of the statistics layer."""
+        """Return the checkpoints of all devices' bets."""
+
+    @abc.abstractmethod
+    def bases(self) -> ConductTable:
+        """Return the states of bets where the log begins, for the devices that retention has taken something from."""
 
     @abc.abstractmethod
     def counts(self) -> Counts:
@@ -182,10 +207,6 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def log_size(self) -> tuple[int, int]:
         """Count (reports, devices) in the log itself, pruned ones included."""
-
-    @abc.abstractmethod
-    def prune(self, before: float) -> int:
-        """Drop log rows older than `before` (Unix seconds), keep their sums; return how many went."""
 
     @abc.abstractmethod
     def recount_rows(self, assigning: Sequence[int], examined: int) -> list[Difference]:

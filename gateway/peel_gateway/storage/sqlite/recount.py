@@ -13,21 +13,11 @@ from peel_gateway.storage.sqlite.rows import REPORTS_SQL
 __all__ = ["differences", "gap_differences"]
 
 _COUNTED = int(Verdict.ACCEPTED)
-_EVIDENCE = f"({int(Verdict.ACCEPTED)}, {int(Verdict.STATISTICS)})"
 
 _TALLIES = f"""
     SELECT profile, bucket, idx, SUM(plus), SUM(minus), SUM(plus * gone), SUM(minus * gone)
     FROM (SELECT reports.*, device.withdrawn AS gone FROM ({REPORTS_SQL}) AS reports JOIN device USING (device))
     WHERE verdict = {_COUNTED} GROUP BY profile, bucket, idx
-"""  # noqa: S608
-
-_DEVICE_EVIDENCE = f"""
-    SELECT device, profile, idx, SUM(plus), SUM(minus), SUM(agree), SUM(disagree), SUM(fresh), SUM(gaps) FROM (
-        SELECT device, profile, idx, plus, minus, agree, disagree, fresh, 0 AS gaps
-        FROM ({REPORTS_SQL}) WHERE verdict IN {_EVIDENCE}
-        UNION ALL SELECT device, profile, idx, 0, 0, 0, 0, 0, 1 FROM gap
-        UNION ALL SELECT device, profile, idx, 0, 0, 0, 0, 0, gaps FROM pruned_gap
-    ) GROUP BY device, profile, idx
 """  # noqa: S608
 
 _COUNTERS = f"""
@@ -43,6 +33,8 @@ _FILED = f"""
     WHERE verdict = {_COUNTED} AND bucket > 0 GROUP BY device, bucket
 """  # noqa: S608
 _DEVICE_REPORTS = f"SELECT device, verdict, SUM(plus + minus) FROM ({REPORTS_SQL}) GROUP BY device, verdict"  # noqa: S608
+
+_GAPS = "SELECT 0, (SELECT COUNT(*) FROM gap) + (SELECT COALESCE(SUM(gaps), 0) FROM pruned_gap)"
 
 _STORED_COUNTERS = "SELECT key, value FROM counter WHERE kind = 'verdict' AND key != 1"  # redeliveries leave no trace
 _WITHDRAWN = f"""
@@ -64,10 +56,10 @@ _UNSETTLED = """
 
 
 def differences(connection: sqlite3.Connection) -> Iterator[Difference]:
-    """Yield each tally, evidence count, device report count, counter and device mark that is not what the log says."""
+    """Yield each tally, filed count, device report count, counter and device mark that is not what the log says."""
     compare = [
         ("tally", "SELECT * FROM tally", _TALLIES, 3),
-        ("evidence", "SELECT * FROM evidence", _DEVICE_EVIDENCE, 3),
+        ("gap", "SELECT key, value FROM counter WHERE kind = 'gap'", _GAPS, 1),
         ("filed", "SELECT device, bucket, reports FROM filed", _FILED, 2),
         ("device_report", "SELECT * FROM device_report", _DEVICE_REPORTS, 2),
         ("counter", _STORED_COUNTERS, _COUNTERS, 1),

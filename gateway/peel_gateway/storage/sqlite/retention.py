@@ -5,45 +5,74 @@ from __future__ import annotations
 
 import sqlite3
 
-__all__ = ["prune"]
+from peel_gateway.model.tables import Aged
+from peel_gateway.storage.sqlite.rows import as_rows, columns, read_gaps, read_log
+
+__all__ = ["aged", "prune"]
+
+_ROWS = 100_000
+"""Log rows that go in one transaction, about: the gateway waits for it."""
+
+_MARKS = """
+    SELECT device, mark FROM (
+        SELECT device, mark, SUM(events) OVER (ORDER BY device) - events AS before FROM (
+            SELECT device, MIN(arrival) AS first, COUNT(*) AS events,
+                   COALESCE(MIN(CASE WHEN received >= ? THEN arrival END) - 1, MAX(arrival)) AS mark
+            FROM log GROUP BY device
+        ) WHERE first <= mark
+    ) WHERE before < ?
+"""
 
 
-def prune(connection: sqlite3.Connection, before: int) -> int:
-    """Drop log rows received before `before` (Unix milliseconds); return how many went.
+def aged(connection: sqlite3.Connection, before: int) -> Aged:
+    """Find what is older than `before` (Unix milliseconds): of each device all events before its first report that is younger.
 
-    Per device a prefix of its numbers goes: all up to the first one that is still young. What arrives below that mark
-    afterwards cannot be told from a replay any more, and is refused as stale.
+    What arrives afterwards with a number that went cannot be told from a replay any more, and is refused as stale.
     """
-    marks = connection.execute(
-        """SELECT log.device, COALESCE(MIN(CASE WHEN received >= ? THEN number END) - 1, MAX(number)) AS mark
-           FROM log GROUP BY log.device HAVING MIN(number) <= mark""",
-        (before,),
-    ).fetchall()
-    gone = 0
-    for device, mark in marks:
-        values = {"device": device, "mark": mark}
-        connection.execute(_SUM_ROWS, values)
-        connection.execute(_SUM_GAPS, values)
-        gone += connection.execute("DELETE FROM log WHERE device = :device AND number <= :mark", values).rowcount
-        connection.execute("DELETE FROM gap WHERE device = :device AND number <= :mark", values)
-        connection.execute("UPDATE device SET low_water = :mark WHERE device = :device", values)
-    if gone:
-        connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    return gone
+    device, arrival = columns(connection.execute(_MARKS, (before, _ROWS)).fetchall(), 2)
+    connection.execute("DELETE FROM temp.asked")
+    rows = [(place, *row) for place, row in enumerate(as_rows(device, arrival))]
+    connection.executemany("INSERT INTO temp.asked VALUES (?, ?, ?)", rows)
+    of = "temp.asked AS asked CROSS JOIN {0} ON {0}.device = asked.device AND {0}.arrival <= asked.number"
+    return Aged(device, arrival, read_log(connection, of.format("log")), read_gaps(connection, of.format("gap")))
 
+
+def prune(connection: sqlite3.Connection, aged: Aged) -> None:
+    """Drop events and keep their sums."""
+    values = [{"device": device, "mark": mark} for device, mark in as_rows(aged.device, aged.arrival)]
+    connection.execute(_LATEST_CHECKPOINT)
+    for statement in (_SUM_ROWS, _SUM_GAPS, _RAISE_MARK, *_DELETE):
+        connection.executemany(statement, values)
+
+
+_LATEST_CHECKPOINT = """
+    INSERT OR REPLACE INTO conduct
+    SELECT base.* FROM conduct_base AS base LEFT JOIN conduct USING (device, profile)
+    WHERE base.arrival > COALESCE(conduct.arrival, 0)
+"""
+"""What follows a checkpoint must be in the log."""
 
 _SUM_ROWS = """
     INSERT INTO pruned
-    SELECT device, profile, bucket, idx, verdict,
-           SUM(sign > 0), SUM(sign < 0), SUM(sign = cohort), SUM(sign = -cohort), SUM(late = 0)
-    FROM log WHERE device = :device AND number <= :mark
+    SELECT device, profile, bucket, idx, verdict, SUM(sign > 0), SUM(sign < 0)
+    FROM log WHERE device = :device AND arrival <= :mark
     GROUP BY profile, bucket, idx, verdict
-    ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus,
-        agree = agree + excluded.agree, disagree = disagree + excluded.disagree, fresh = fresh + excluded.fresh
+    ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus
 """
 
 _SUM_GAPS = """
     INSERT INTO pruned_gap
-    SELECT device, profile, idx, COUNT(*) FROM gap WHERE device = :device AND number <= :mark GROUP BY profile, idx
+    SELECT device, profile, idx, COUNT(*) FROM gap WHERE device = :device AND arrival <= :mark GROUP BY profile, idx
     ON CONFLICT DO UPDATE SET gaps = gaps + excluded.gaps
 """
+
+_RAISE_MARK = """
+    UPDATE device SET low_water = MAX(
+        low_water, COALESCE((SELECT MAX(number) FROM log WHERE device = :device AND arrival <= :mark), 0))
+    WHERE device = :device
+"""
+
+_DELETE = (
+    "DELETE FROM log WHERE device = :device AND arrival <= :mark",
+    "DELETE FROM gap WHERE device = :device AND arrival <= :mark",
+)

@@ -10,10 +10,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.tables import DEVICE_COLUMNS, Conduct, ConductTable, DeviceTable, LogTable, TallyTable
+from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, GapTable, LogTable, TallyTable
 
 __all__ = [
     "CHUNK",
+    "GAP_COLUMNS",
     "LOG_COLUMNS",
     "REPORTS_SQL",
     "add_counts",
@@ -21,8 +22,10 @@ __all__ = [
     "as_rows",
     "columns",
     "in_chunks",
+    "put_conduct",
     "read_conduct",
     "read_devices",
+    "read_gaps",
     "read_log",
 ]
 
@@ -36,12 +39,12 @@ LOG_COLUMNS = (
 )  # fmt: skip
 """Columns of the log in the order of `LogTable`; `index` is a keyword of SQL."""
 
+GAP_COLUMNS = ("device", "number", "profile", "idx", "arrival")
+
 REPORTS_SQL = """
-    SELECT device, profile, bucket, idx, verdict,
-           sign > 0 AS plus, sign < 0 AS minus, sign = cohort AS agree, sign = -cohort AS disagree, late = 0 AS fresh
-    FROM log
+    SELECT device, profile, bucket, idx, verdict, sign > 0 AS plus, sign < 0 AS minus FROM log
     UNION ALL
-    SELECT device, profile, bucket, idx, verdict, plus, minus, agree, disagree, fresh FROM pruned
+    SELECT device, profile, bucket, idx, verdict, plus, minus FROM pruned
 """
 """Every report ever logged, pruned ones as sums: what all cached numbers are functions of."""
 
@@ -71,20 +74,34 @@ def read_devices(connection: sqlite3.Connection) -> DeviceTable:
     return DeviceTable(**dict(zip(DEVICE_COLUMNS, columns(rows, len(DEVICE_COLUMNS)), strict=True)))
 
 
-def read_conduct(connection: sqlite3.Connection) -> ConductTable:
-    """Read all counts of the statistics layer."""
-    names = ", ".join(column.label for column in Conduct)
-    rows = connection.execute(f"SELECT device, profile, idx, {names} FROM evidence").fetchall()  # noqa: S608
-    device, profile, index, *counts = columns(rows, 3 + len(Conduct))
-    return ConductTable(device, profile, index, np.stack(counts, axis=1))
+def read_conduct(connection: sqlite3.Connection, table: str = "conduct") -> ConductTable:
+    """Read the states of all devices' bets: the checkpoints, or the bases."""
+    rows = connection.execute(f"SELECT device, profile, arrival, state FROM {table} ORDER BY device").fetchall()  # noqa: S608
+    device, profile, arrival = columns([row[:3] for row in rows], 3)
+    return ConductTable(device, profile, arrival, [row[3] for row in rows])
 
 
-def read_log(connection: sqlite3.Connection, device: int | None) -> LogTable:
-    """Read the log rows of a device, or of all."""
-    where = "" if device is None else "WHERE device = ?"
-    query = f"SELECT {', '.join(LOG_COLUMNS)} FROM log {where} ORDER BY device, number"  # noqa: S608
-    rows = connection.execute(query, () if device is None else (device,)).fetchall()
-    return LogTable(*columns(rows, len(LOG_COLUMNS)))
+def put_conduct(connection: sqlite3.Connection, conduct: ConductTable, table: str = "conduct") -> None:
+    """Replace the states of some devices' bets."""
+    keys = as_rows(conduct.device, conduct.profile, conduct.arrival)
+    connection.executemany(
+        f"INSERT OR REPLACE INTO {table} (device, profile, arrival, state) VALUES (?, ?, ?, ?)",  # noqa: S608
+        [(*key, state) for key, state in zip(keys, conduct.state, strict=True)],
+    )
+
+
+def read_log(connection: sqlite3.Connection, source: str = "log", values: Sequence[int] = ()) -> LogTable:
+    """Read log rows by device and number; `source` is what follows FROM, with a table named log in it."""
+    names = ", ".join(f"log.{name}" for name in LOG_COLUMNS)
+    query = f"SELECT {names} FROM {source} ORDER BY log.device, log.number"  # noqa: S608
+    return LogTable(*columns(connection.execute(query, values).fetchall(), len(LOG_COLUMNS)))
+
+
+def read_gaps(connection: sqlite3.Connection, source: str = "gap") -> GapTable:
+    """Read gaps by device and number; `source` is what follows FROM, with a table named gap in it."""
+    names = ", ".join(f"gap.{name}" for name in GAP_COLUMNS)
+    query = f"SELECT {names} FROM {source} ORDER BY gap.device, gap.number"  # noqa: S608
+    return GapTable(*columns(connection.execute(query).fetchall(), len(GAP_COLUMNS)))
 
 
 def add_tallies(connection: sqlite3.Connection, tallies: TallyTable) -> None:

@@ -206,5 +206,31 @@ UPDATE device SET filed_reports = COALESCE(
     (SELECT reports FROM filed WHERE filed.device = device.device AND bucket = filed_bucket), 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)
+_VERSION_7 = """
+-- The statistics layer bets in the order of events. A state per device and profile, as it was after one event; the rest is in the log.
+CREATE TABLE conduct (
+    device  INTEGER NOT NULL,
+    profile INTEGER NOT NULL,
+    arrival INTEGER NOT NULL,
+    state   BLOB NOT NULL,
+    PRIMARY KEY (device, profile)
+);
+-- The same where the log begins, for devices that retention has taken something from.
+CREATE TABLE conduct_base (
+    device  INTEGER NOT NULL,
+    profile INTEGER NOT NULL,
+    arrival INTEGER NOT NULL,
+    state   BLOB NOT NULL,
+    PRIMARY KEY (device, profile)
+);
+
+-- Counts that the order did not matter for: bets on them are made from the log now.
+INSERT INTO counter SELECT 'gap', 0, COALESCE(SUM(gaps), 0) FROM evidence;
+DROP TABLE evidence;
+ALTER TABLE pruned DROP COLUMN agree;
+ALTER TABLE pruned DROP COLUMN disagree;
+ALTER TABLE pruned DROP COLUMN fresh;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7)
 VERSION = len(MIGRATIONS)

@@ -30,8 +30,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.errors import translated
 from peel_gateway.storage.sqlite.quarantine import Limits
 from peel_gateway.storage.sqlite.recount import differences, gap_differences
-from peel_gateway.storage.sqlite.retention import prune
-from peel_gateway.storage.sqlite.rows import REPORTS_SQL, columns, read_conduct, read_devices, read_log
+from peel_gateway.storage.sqlite.rows import REPORTS_SQL, columns, read_conduct, read_devices, read_gaps, read_log
 from peel_gateway.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from peel_gateway.storage.sqlite.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.sqlite.transaction import SqliteTransaction
@@ -160,10 +159,6 @@ class SqliteStore(Store):
         with self._write_lock, translated(self.path), self._write(self._writer):
             yield SqliteTransaction(self._writer, self.bucket_seconds, self._limits)
 
-    def prune(self, before: float) -> int:
-        with self._write_lock, translated(self.path), self._write(self._writer):
-            return prune(self._writer, round(before * 1000))
-
     # ---- reading ----
 
     @contextmanager
@@ -207,8 +202,7 @@ class SqliteStore(Store):
         return Span(since, until, bucket_seconds)
 
     def withdrawn_devices(self, profile: int) -> int:
-        query = """SELECT COUNT(DISTINCT device.device) FROM device JOIN evidence USING (device)
-                   WHERE withdrawn AND profile = ?"""
+        query = "SELECT COUNT(*) FROM device JOIN conduct USING (device) WHERE withdrawn AND profile = ?"
         with self._read() as connection:
             return int(connection.execute(query, (profile,)).fetchone()[0])
 
@@ -250,12 +244,15 @@ class SqliteStore(Store):
 
     def log(self, device: int | None = None) -> LogTable:
         with self._read() as connection:
-            return read_log(connection, device)
+            return read_log(connection) if device is None else read_log(connection, "log WHERE device = ?", (device,))
+
+    def bases(self) -> ConductTable:
+        with self._read() as connection:
+            return read_conduct(connection, "conduct_base")
 
     def gaps(self) -> GapTable:
         with self._read() as connection:
-            rows = connection.execute("SELECT device, number, profile, idx, arrival FROM gap").fetchall()
-        return GapTable(*columns(rows, 5))
+            return read_gaps(connection)
 
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
         reports: dict[int, dict[Verdict, int]] = {}
@@ -277,7 +274,6 @@ class SqliteStore(Store):
                 kinds.setdefault(kind, {})[key] = value
             (generation,) = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
             (devices,) = connection.execute("SELECT COUNT(*) FROM device WHERE withdrawn").fetchone()
-            (gaps,) = connection.execute("SELECT COALESCE(SUM(gaps), 0) FROM evidence").fetchone()
         return Counts(
             verdicts={verdict: kinds.get("verdict", {}).get(verdict, 0) for verdict in Verdict},
             withdrawn_past=kinds.get("withdrawn", {}).get(0, 0),
@@ -285,7 +281,7 @@ class SqliteStore(Store):
             quarantined=sum(kinds.get("held", {}).values()),
             quarantined_bytes=sum(kinds.get("held_bytes", {}).values()),
             dropped={Verdict(key): value for key, value in kinds.get("dropped", {}).items()},
-            gaps=gaps,
+            gaps=kinds.get("gap", {}).get(0, 0),
             generation=generation,
         )
 

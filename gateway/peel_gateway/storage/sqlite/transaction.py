@@ -13,7 +13,7 @@ import numpy.typing as npt
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
     DEVICE_COLUMNS,
-    Conduct,
+    Aged,
     ConductTable,
     DeviceTable,
     Effects,
@@ -26,8 +26,10 @@ from peel_gateway.model.tables import (
     Written,
 )
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite import retention
 from peel_gateway.storage.sqlite.quarantine import Limits, Quarantine
 from peel_gateway.storage.sqlite.rows import (
+    GAP_COLUMNS,
     LOG_COLUMNS,
     REPORTS_SQL,
     add_counts,
@@ -35,8 +37,11 @@ from peel_gateway.storage.sqlite.rows import (
     as_rows,
     columns,
     in_chunks,
+    put_conduct,
     read_conduct,
     read_devices,
+    read_gaps,
+    read_log,
 )
 from peel_gateway.storage.store import Transaction
 
@@ -71,6 +76,27 @@ class SqliteTransaction(Transaction):
 
     def conduct(self) -> ConductTable:
         return read_conduct(self._connection)
+
+    def checkpoint(self, conduct: ConductTable) -> None:
+        put_conduct(self._connection, conduct)
+
+    def bases(self) -> ConductTable:
+        return read_conduct(self._connection, "conduct_base")
+
+    def tail(self) -> tuple[LogTable, GapTable]:
+        after = "LEFT JOIN conduct USING (device, profile) WHERE {0}.arrival > COALESCE(conduct.arrival, 0)"
+        return (
+            read_log(self._connection, f"log {after.format('log')}"),
+            read_gaps(self._connection, f"gap {after.format('gap')}"),
+        )
+
+    def aged(self, before: float) -> Aged:
+        return retention.aged(self._connection, round(before * 1000))
+
+    def prune(self, aged: Aged, bases: ConductTable) -> None:
+        put_conduct(self._connection, bases, "conduct_base")
+        retention.prune(self._connection, aged)
+        self._set_meta({"generation": self.generation + 1})
 
     def totals(self) -> TallyTable:
         rows = self._connection.execute(
@@ -145,7 +171,7 @@ class SqliteTransaction(Transaction):
         self._add_device_reports(effects.log)
         self._insert_gaps(effects.gaps)
         self._put_devices(effects.devices)
-        self._add_conduct(effects.conduct)
+        put_conduct(self._connection, effects.conduct)
         add_tallies(self._connection, effects.tallies)
         self._add_filed(effects.filed)
         left = self._withdraw(effects.withdrawn)
@@ -177,9 +203,10 @@ class SqliteTransaction(Transaction):
 
     def _insert_gaps(self, gaps: GapTable) -> None:
         self._connection.executemany(
-            "INSERT INTO gap (device, number, profile, idx, arrival) VALUES (?, ?, ?, ?, ?)",
+            f"INSERT INTO gap ({', '.join(GAP_COLUMNS)}) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
             as_rows(gaps.device, gaps.number, gaps.profile, gaps.index, gaps.arrival),
         )
+        add_counts(self._connection, "gap", {0: len(gaps)})
 
     def _add_filed(self, filed: FiledTable) -> None:
         self._connection.executemany(
@@ -192,15 +219,6 @@ class SqliteTransaction(Transaction):
         self._connection.executemany(
             f"INSERT OR REPLACE INTO device ({', '.join(DEVICE_COLUMNS)}) VALUES ({marks})",  # noqa: S608
             as_rows(*(getattr(devices, name) for name in DEVICE_COLUMNS)),
-        )
-
-    def _add_conduct(self, conduct: ConductTable) -> None:
-        names = [column.label for column in Conduct]
-        marks = ", ".join("?" * (3 + len(names)))
-        sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
-        self._connection.executemany(
-            f"INSERT INTO evidence VALUES ({marks}) ON CONFLICT DO UPDATE SET {sums}",  # noqa: S608
-            as_rows(conduct.device, conduct.profile, conduct.index, *conduct.counts.T),
         )
 
     def _withdraw(self, devices: Sequence[int]) -> TallyTable:
