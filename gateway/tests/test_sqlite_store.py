@@ -575,7 +575,7 @@ def test_device_tallies_are_the_tallies_of_each_device(make_lab: MakeLab, profil
         for device in range(1, 7):
             lab.send(lab.frames(device, range(100 * hour + 1, 100 * hour + 2 + 7 * device)))
         if hour == 1:
-            assert lab.store.prune(lab.now - 1800) > 0
+            assert lab.prune(lab.now - 1800) > 0
     lab.send(lab.frames(3, [900], rule=5))
     for profile in lab.profiles:
         for span in (

@@ -66,8 +66,8 @@ def test_the_copy_in_memory_is_the_store(make_lab: MakeLab, profiles: Makers) ->
         for mine, theirs in zip(book.conduct, again.conduct, strict=True):
             assert mine.states.tobytes() == theirs.states.tobytes()
             assert mine.checkpoint.tolist() == theirs.checkpoint.tolist()
-        for mine, theirs in zip(book.totals, again.totals, strict=True):
-            assert mine.tolist() == theirs.tolist()
+        for total, same in zip(book.totals, again.totals, strict=True):
+            assert total.tolist() == same.tolist()
     assert lab.store.counts().withdrawn_devices == 3
 
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.message import Message
-from peel_gateway.screening import eprocess
+from peel_gateway.screening.bets import FRESH, Events
+from peel_gateway.screening.conduct import make_bets
 from peel_gateway.storage.sqlite.store import SqliteStore
 
 __all__ = ["measure"]
@@ -67,18 +68,18 @@ def _reports_per_second(k: int) -> int:
 
 def _reports_until_exposed(plus: float, k: int = 4, alpha: float = 1e-6) -> npt.NDArray[np.int64]:
     """For each of many coins that show plus with this chance: epsilon 1, judged after every report, no cohort to agree with."""
-    profile, chance = _profile(k), np.random.default_rng(1)
-    counts = np.zeros((COINS, k, 6), np.int64)
-    exposed = np.full(COINS, NEVER)
-    everyone = np.arange(COINS)
-    for report in range(1, NEVER):
-        attribute = chance.integers(k, size=COINS)
-        counts[everyone, attribute, np.where(chance.random(COINS) < plus, 0, 1)] += 1
-        counts[everyone, attribute, 4] += 1
-        exposed[eprocess.crossed(profile, counts, alpha) & (exposed == NEVER)] = report
-        if exposed.max() < NEVER:
-            break
-    return exposed
+    bets, chance = make_bets(_profile(k), alpha), np.random.default_rng(1)
+    order = np.arange(COINS * (NEVER - 1))  # coin by coin, report by report
+    events = Events(
+        row=order // (NEVER - 1),
+        number=order % (NEVER - 1) + 1,
+        unit=chance.integers(k, size=len(order)),
+        symbol=chance.random(len(order)) < plus,
+        cohort=np.zeros(len(order), np.int8),
+        kind=np.full(len(order), FRESH),
+    )
+    crossed = bets.update(bets.new_states(COINS), events)
+    return np.where(crossed < 0, NEVER, crossed % (NEVER - 1) + 1)
 
 
 def measure() -> dict[str, Any]:

@@ -54,10 +54,6 @@ class Mechanism(abc.ABC):
         """What is bet on the devices of a profile, and with which capital."""
 
     @abc.abstractmethod
-    def game(self, profile: Profile) -> Game:
-        """What is bet on the devices of a profile, and with which capital."""
-
-    @abc.abstractmethod
     def labels(self, profile: Profile) -> list[tuple[str, str]]:
         """Name and unit of everything that is estimated, k of them."""
 

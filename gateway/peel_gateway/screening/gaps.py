@@ -3,7 +3,7 @@
 
 The attribute of a missing number is known to the gateway, and to the device. Honest loss does not know it, so the attributes of
 missing numbers are uniform; a device that keeps back what does not suit it leaves gaps that are not. Each number is settled once,
-as present or missing, at a moment that depends on numbers alone; what comes later still counts, and is evidence of its own (`eprocess`).
+as present or missing, at a moment that depends on numbers alone; what comes later still counts, and is evidence of its own (`bets`).
 """
 
 from __future__ import annotations

@@ -113,6 +113,13 @@ class Lab:
         self.store = SqliteStore(self.path)
         self.engine = self.make_engine()
 
+    def prune(self, before: float) -> int:
+        """Drop what was received before, whatever the clock says; return how many log rows went."""
+        dropped = 0
+        while gone := self.engine._prune_some(before):
+            dropped += gone
+        return dropped
+
     def frames(
         self, device: int, numbers: Sequence[int] | npt.NDArray[np.int64], reading: float = 0.0, **options: object
     ) -> list[bytes]:

@@ -30,7 +30,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.errors import translated
 from peel_gateway.storage.sqlite.quarantine import Limits
 from peel_gateway.storage.sqlite.recount import differences, gap_differences
-from peel_gateway.storage.sqlite.rows import REPORTS_SQL, columns, read_conduct, read_devices, read_gaps, read_log
+from peel_gateway.storage.sqlite.rows import REPORTS_SQL, read_conduct, read_devices, read_gaps, read_log
 from peel_gateway.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from peel_gateway.storage.sqlite.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.sqlite.transaction import SqliteTransaction

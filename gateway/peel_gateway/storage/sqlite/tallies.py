@@ -31,8 +31,11 @@ class Span:
     @property
     def conditions(self) -> str:
         """To be added to a WHERE clause."""
+        if self.since is None and self.until is None and self.size is None:
+            return ""
         since = "" if self.since is None else " AND bucket >= :since"
-        return since + ("" if self.until is None else " AND bucket < :until")
+        until = "" if self.until is None else " AND bucket < :until"
+        return f" AND bucket > 0{since}{until}"  # what is filed under no time belongs to none
 
     @property
     def values(self) -> dict[str, float | None]:
