@@ -26,6 +26,7 @@ from peel_core import (
 )
 from peel_core._core import ffi, lib
 from peel_core.batch import _COLUMNS, Opened
+from peel_core.frame import FLAG_UNSEALED
 
 VECTORS = Path(__file__).resolve().parents[3] / "spec" / "vectors"
 
@@ -146,7 +147,7 @@ def test_reports(case: dict[str, Any]) -> None:
     for report in case["reports"]:
         frame = encoder(case).encode(report["number"], report["readings"], drbg)
         assert frame.hex() == report["frame"]
-        width, unsealed = case["encoder"]["width"], case["encoder"]["flags"] == primitives.FLAG_UNSEALED
+        width, unsealed = case["encoder"]["width"], case["encoder"]["flags"] == FLAG_UNSEALED
         rule, trits = (
             primitives.frame_open_unsealed(width, frame)
             if unsealed
