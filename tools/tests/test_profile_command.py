@@ -37,6 +37,49 @@ def test_categories(tmp_path: Path) -> None:
     assert (loaded.mechanism, loaded.categories, loaded.width) == ("krr", ("open", "shut", "ajar"), 48)
 
 
+def test_few_categories_are_counted_by_krr_and_it_says_why(tmp_path: Path) -> None:
+    said = peel("new", tmp_path / "p.toml", "--categories", "letter:" + ",".join("abcdefghij"))
+    assert load_profile(tmp_path / "p.toml").mechanism == "krr"
+    assert "krr: a rare category's share has variance 3.63 / reports (hashing: 3.77)" in said
+    assert "counts for 6.8 honest ones (hashing: 2.7)" in said
+
+
+def test_many_categories_are_hashed_and_it_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    letters = "letter:" + ",".join("abcdefghijklmnopqrstuvwxyz")
+    said = peel("new", path, "--categories", letters)
+    assert (load_profile(path).mechanism, load_profile(path).k, load_profile(path).domain) == ("hashing", 3, 26)
+    assert "hashing: a rare category's share has variance 3.77 / reports (kRR: 9.05)" in said
+    assert "counts for 2.7 honest ones (kRR: 16.1)" in said
+    assert "sound" in peel("check", path)
+
+
+def test_krr_can_be_forced_where_hashing_is_better(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    peel("new", path, "--categories", "letter:" + ",".join("abcdefghijklmnopqrstuvwxyz"), "--force-krr")
+    assert load_profile(path).mechanism == "krr"
+    path.write_text(path.read_text().replace("force_krr = true", ""))
+    assert "16.1 honest ones instead of 2.7" in peel("check", path, code=1)
+
+
+def test_a_domain_needs_no_names(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    assert "kRR takes at most 1024 categories" in peel("new", path, "--domain", "room:65535", "--epsilon", "2")
+    shown = json.loads(peel("show", path, "--json"))
+    assert (shown["categories"], shown["symbols (k)"], shown["frame bytes"]) == (65535, 7, 38)
+    assert "NAME:COUNT" in peel("new", tmp_path / "q.toml", "--domain", "room", code=2)
+    assert "NAME:COUNT" in peel("new", tmp_path / "q.toml", "--domain", "room:many", code=2)
+    assert "65535" in peel("new", tmp_path / "q.toml", "--domain", "room:65536", code=1)
+    assert "--force-krr" in peel("new", tmp_path / "q.toml", "--domain", "room:5", "--force-krr", code=2)
+
+
+def test_one_attribute_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "thermometer.toml"
+    peel("new", path, "--attribute", "temperature:-40:85:°C")
+    assert load_profile(path).k == 1
+    assert "sound" in peel("check", path)
+
+
 def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "climate.toml"
     path.write_text("mine")

@@ -132,6 +132,11 @@ class Profile:
         return keep + (1 - keep) / self._mechanism.faces(self.k)
 
     @property
+    def cap(self) -> float:
+        """How far one forged report can move an estimate, in honest ones: about (e^eps + faces - 1) / (e^eps - 1)."""
+        return RULE_ONE / self.rule
+
+    @property
     def frame_bytes(self) -> int:
         """Size of a sealed frame."""
         return int(lib.peel_frame_bytes(self.width, 0))

@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
-from peel_core import Profile, ProfileError, load_profile, parse_profile, projection
+from peel_core import Profile, ProfileError, choice, load_profile, parse_profile, projection
+from peel_core.primitives import MAX_WIDTH
+from peel_core.profile import DEFAULT_WIDTH
 
 _TEMPLATE = """\
 # A Peel profile: what a fleet's devices and its gateway agree on. Changing anything here makes another profile id.
@@ -24,6 +26,7 @@ seed = {seed}           # found by search: all codewords decode to themselves
 quota = {quota}          # report numbers per period
 period = {period}       # seconds
 """
+_FORCED = "force_krr = true    # hashing would be better: lower variance, and less weight for a forged report\n"
 
 
 @click.group()
@@ -41,7 +44,9 @@ def profile() -> None:
     metavar="NAME:LOW:HIGH[:UNIT]",
     help="A numeric attribute; repeat for each.",
 )
-@click.option("--categories", metavar="NAME:A,B,C", help="One attribute with these categories (kRR) instead.")
+@click.option("--categories", metavar="NAME:A,B,C", help="One attribute with these categories instead.")
+@click.option("--domain", metavar="NAME:COUNT", help="One attribute with COUNT categories without names instead.")
+@click.option("--force-krr", is_flag=True, help="Count categories by kRR even where hashing is better.")
 @click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
 @click.option("--width", type=int, help="Columns of the projection; by default the larger of 48 and k.")
 @click.option("--quota", default=60, show_default=True, help="Report numbers per period.")
@@ -52,6 +57,8 @@ def new(
     name: str | None,
     attributes: tuple[str, ...],
     categories: str | None,
+    domain: str | None,
+    force_krr: bool,
     epsilon: str,
     width: int | None,
     quota: int,
@@ -60,28 +67,37 @@ def new(
 ) -> None:
     """Write a new profile to PATH, with a seed found by search.
 
+    Numeric attributes are reported by Harmony; categories by kRR or, where that is better, by local hashing.
+
     \b
     peel profile new climate.toml --attribute temperature:-40:85:°C --attribute humidity:0:100:%
     """
     if path.exists() and not force:
         raise click.ClickException(f"{path} exists; --force overwrites it")
-    if bool(attributes) == bool(categories):
-        raise click.UsageError("give --attribute (one or more) or --categories")
-    tables = _categorical_table(categories) if categories else "".join(map(_attribute_table, attributes))
+    if sum(map(bool, (attributes, categories, domain))) != 1:
+        raise click.UsageError("give --attribute (one or more), --categories or --domain")
+    if force_krr and not categories:
+        raise click.UsageError("--force-krr goes with --categories: kRR needs their names")
+    tables = _content(attributes, categories, domain)
     fields = {
         "name": name or path.stem.replace("-", "_").lower(),
-        "mechanism": "krr" if categories else "harmony",
+        "mechanism": "harmony" if attributes else "hashing",
         "epsilon": epsilon,
         "quota": quota,
         "period": period,
     }
     draft = _parse(_TEMPLATE.format(**fields, width=width or 1024, seed=0) + tables)
-    chosen = width or max(48, draft.k)
-    seed = _search(chosen, draft.k)
-    text = _TEMPLATE.format(**fields, width=chosen, seed=seed) + tables
+    if draft.categories and (force_krr or not choice.hashing_is_better(draft.epsilon_q20, draft.domain)):
+        fields["mechanism"] = "krr"
+        tables = _FORCED * choice.hashing_is_better(draft.epsilon_q20, draft.domain) + tables
+        draft = _parse(_TEMPLATE.format(**fields, width=width or 1024, seed=0) + tables)
+    chosen = width or max(DEFAULT_WIDTH, draft.k)
+    text = _TEMPLATE.format(**fields, width=chosen, seed=_search(chosen, draft.k)) + tables
     made = _parse(text)
     path.write_text(text, encoding="utf-8")
     click.echo(f"{path}: {made.name}, id {made.id:08x}, {made.k} symbols, {made.frame_bytes} bytes per report")
+    if made.categorical:
+        click.echo(_why(made))
 
 
 @profile.command()
@@ -131,6 +147,7 @@ def _facts(loaded: Profile) -> dict[str, Any]:
         "epsilon": loaded.epsilon,
         "rule (Q31)": loaded.rule,
         "likeliest face": round(loaded.likeliest, 6),
+        "cap": round(loaded.cap, 3),
         "symbols (k)": loaded.k,
         "width": loaded.width,
         "seed": loaded.seed,
@@ -139,7 +156,7 @@ def _facts(loaded: Profile) -> dict[str, Any]:
         "epsilon per day": round(loaded.epsilon * loaded.quota * 86400 / loaded.period, 3),
         "attributes": [f"{a.name} [{a.low:g}, {a.high:g}] {a.unit}".strip() for a in loaded.attributes]
         or loaded.subject,
-        "categories": list(loaded.categories),
+        "categories": list(loaded.categories) or loaded.domain,
     }
 
 
@@ -169,18 +186,42 @@ def _search(width: int, k: int) -> int:
     return seed
 
 
+def _why(made: Profile) -> str:
+    """What speaks for the mechanism of a categorical profile, and what the other one would cost."""
+    hashing = choice.hashing_cost(made.epsilon_q20)
+    if made.domain > MAX_WIDTH:
+        return f"hashing: kRR takes at most {MAX_WIDTH} categories; one forged report counts for {hashing.cap:.1f} honest ones"
+    krr = choice.krr_cost(made.epsilon_q20, made.domain)
+    mine, other, name = (krr, hashing, "hashing") if made.mechanism == "krr" else (hashing, krr, "kRR")
+    return (
+        f"{made.mechanism}: a rare category's share has variance {mine.variance:.3g} / reports ({name}: {other.variance:.3g}); "
+        f"one forged report counts for {mine.cap:.1f} honest ones ({name}: {other.cap:.1f})"
+    )
+
+
+def _content(attributes: tuple[str, ...], categories: str | None, domain: str | None) -> str:
+    """The [[attribute]] tables."""
+    if categories:
+        name, rest = _named(categories, "--categories", "NAME:A,B,C")
+        return f"\n[[attribute]]\nname = {json.dumps(name)}\ncategories = {json.dumps(rest.split(','), ensure_ascii=False)}\n"
+    if domain:
+        name, rest = _named(domain, "--domain", "NAME:COUNT")
+        if not rest.isdecimal():
+            raise click.BadParameter(f"{domain!r}: write NAME:COUNT, such as room:5000", param_hint="--domain")
+        return f"\n[[attribute]]\nname = {json.dumps(name)}\ndomain = {int(rest)}\n"
+    return "".join(map(_attribute_table, attributes))
+
+
+def _named(text: str, option: str, form: str) -> tuple[str, str]:
+    name, colon, rest = text.partition(":")
+    if not colon:
+        raise click.BadParameter(f"{text!r}: write {form}", param_hint=option)
+    return name, rest
+
+
 def _attribute_table(text: str) -> str:
     parts = text.split(":", 3)
     if len(parts) < 3:
         raise click.BadParameter(f"{text!r}: write NAME:LOW:HIGH or NAME:LOW:HIGH:UNIT", param_hint="--attribute")
     name, low, high, unit = (*parts, "")[:4]
     return f"\n[[attribute]]\nname = {json.dumps(name)}\nunit = {json.dumps(unit, ensure_ascii=False)}\nlow = {low}\nhigh = {high}\n"
-
-
-def _categorical_table(text: str) -> str:
-    name, colon, rest = text.partition(":")
-    if not colon:
-        raise click.BadParameter(f"{text!r}: write NAME:A,B,C", param_hint="--categories")
-    return (
-        f"\n[[attribute]]\nname = {json.dumps(name)}\ncategories = {json.dumps(rest.split(','), ensure_ascii=False)}\n"
-    )
