@@ -4,7 +4,7 @@
 # make quick  what one runs while editing: lint, types, tests without boards, brokers and storms
 # Each target sets up what it needs (scripts/setup).
 
-.PHONY: run test quick check bench fuzz clean help
+.PHONY: run test quick check bench fuzz package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make check  formatting, lint, types, warnings"
 	@echo "make bench  sizes and speed of the core, of an emulated device and of the gateway"
 	@echo "make fuzz   the parsers under a coverage-guided fuzzer, ten minutes each (SECONDS=n for another time)"
+	@echo "make package  source distribution and wheel in dist/, native modules for all boards in them"
 	@echo "make clean  removes what was built here"
 
 run:
@@ -41,5 +42,10 @@ fuzz:
 	@scripts/setup base test
 	@.venv/bin/python c_core/tests/fuzz.py --seconds $(SECONDS)
 
+package:
+	@scripts/setup base test firmware
+	@scripts/package
+
 clean:
-	rm -rf .venv build bindings/host/peel_core/_core.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis hil_tests/node_modules
+	rm -rf .venv build dist bindings/host/peel_core/_core.c bindings/host/peel_core/_core*.so *.egg-info hil_tests/*.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis hil_tests/node_modules

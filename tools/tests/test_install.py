@@ -32,7 +32,6 @@ EXTRAS = {"sdist": "", "wheel": "[broker]"}
 class Installed:
     """An environment with Peel in it, and a folder to work in."""
 
-    kind: str
     environment: Path
     folder: Path
 
@@ -87,7 +86,7 @@ def installed(
     environment = folder / "environment"
     run(sys.executable, "-m", "venv", environment)
     run(environment / "bin" / "pip", "install", "--quiet", "--no-compile", f"{packages[kind]}{EXTRAS[kind]}")
-    return Installed(kind, environment, folder)
+    return Installed(environment, folder)
 
 
 @pytest.fixture(scope="module")
@@ -171,11 +170,14 @@ def test_simulated_devices_report(installed: Installed, fleet: str) -> None:
     assert json.loads(answer.splitlines()[-1])["acknowledged"] == 30
 
 
+@pytest.mark.parametrize("installed", ["sdist"], indirect=True)
+def test_without_the_embedded_broker_the_way_to_get_it_is_named(installed: Installed) -> None:
+    done = installed.peel("demo", "--seconds", "1", "--broker", "embedded")
+    assert (done.returncode, "pip install 'peel-telemetry[broker]'" in done.stderr) == (1, True), done.stderr
+
+
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
 def test_the_demonstration_holds_with_the_embedded_broker(installed: Installed) -> None:
-    if installed.kind != "wheel":
-        done = installed.peel("demo", "--seconds", "1", "--broker", "embedded")
-        assert (done.returncode, "pip install 'peel-telemetry[broker]'" in done.stderr) == (1, True)
-        return
     answer = installed.typed("demo", "--seconds", "20", "--json", "--broker", "embedded", timeout=180)
     outcome = json.loads(answer.splitlines()[-1])
     assert outcome["faults"] == []
