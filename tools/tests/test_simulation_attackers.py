@@ -138,7 +138,7 @@ def test_coins_that_are_not_honest(tmp_path: Path, snapshot: Snapshot, kind: str
 
 def test_one_category_and_one_attribute(tmp_path: Path, snapshot: Snapshot) -> None:
     over = Seen(tmp_path, snapshot, "overreport")
-    assert set(over.index[over.of_kind("overreport")].tolist()) == {0}
+    assert set(over.index[over.of_kind("overreport")].tolist()) == {1}
     folder = tmp_path / "hide"
     folder.mkdir()
     hiding = Seen(folder, snapshot, "hide_attribute")

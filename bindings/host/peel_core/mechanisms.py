@@ -101,6 +101,10 @@ class Mechanism(ABC):
     def table(self, content: Content) -> dict[str, Any]:
         """What a device must know of the content, as its bundle spells it."""
 
+    def cells(self, content: Content, k: int) -> int:
+        """How many different reports there are to count, signs apart; see :meth:`Profile.cell`."""
+        return self.assignments(content, k) * k if self.hashes else k
+
     def reservation(self, content: Content, epsilon_q20: int) -> str:
         """Why nobody should want such a profile; empty when somebody might."""
         return ""

@@ -112,6 +112,18 @@ class Profile:
         return self._mechanism.assignments(self.content, self.k)
 
     @property
+    def cells(self) -> int:
+        """How many cells reports are counted in; see :meth:`cell`."""
+        return self._mechanism.cells(self.content, self.k)
+
+    def cell(self, assigned: Any, index: Any) -> Any:
+        """Where a report is counted, given what its number assigns and its index, as integers or arrays of them.
+
+        The index alone, except for local hashing, where an answer means nothing without its hash: ``assigned * k + index``.
+        """
+        return assigned * self.k + index if self._mechanism.hashes else index
+
+    @property
     def epsilon(self) -> float:
         """The budget of one report."""
         return self.epsilon_q20 / EPSILON_ONE

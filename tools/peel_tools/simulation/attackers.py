@@ -14,6 +14,7 @@ import numpy as np
 
 from peel_core import MECHANISMS, Profile
 from peel_core.frame import DEVICE, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
+from peel_core.hashing import hashed
 from peel_core.keys import KEY_BYTES
 from peel_core.primitives import EPSILON_ONE, READING_ONE, codeword
 from peel_gateway.model.verdict import Verdict
@@ -23,7 +24,9 @@ __all__ = ["ATTACKS", "Attack", "Workshop", "parse_attack"]
 
 _JUMP = 1 << 40
 _TARGET = 0
-"""The attribute (or category) that targeted attacks are after."""
+"""The attribute that targeted attacks are after."""
+_CATEGORY = 1
+"""The category that they are after: not 0, which every hash leaves as it is."""
 _BIAS = 0.95
 _STRANGERS = 0x7000_0000
 """Ids from here on belong to nobody: fleets number their devices from 1."""
@@ -179,8 +182,9 @@ def _resealed(piece: Piece, shop: Workshop, trits: bytes, rule: int | None = Non
 def _with_symbol(piece: Piece, shop: Workshop, index: int, sign: int) -> Piece:
     """The same report with another outcome, which is a codeword all the same."""
     profile = shop.identities[piece.device].profile
-    frame = _resealed(piece, shop, codeword(profile.seed, profile.width, index, int(sign < 0)))
-    return Piece(piece.device, piece.number, piece.kind, False, index, sign, piece.value, frame)
+    return piece.answering(
+        index, sign, _resealed(piece, shop, codeword(profile.seed, profile.width, index, int(sign < 0)))
+    )
 
 
 def _reuse(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -238,7 +242,12 @@ def _biased(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def _overreport(piece: Piece, shop: Workshop) -> list[Piece]:
-    return [_with_symbol(piece, shop, _TARGET, 1)]
+    """The symbol that speaks for the target category, whatever the hash makes of it."""
+    profile = shop.identities[piece.device].profile
+    symbol = _CATEGORY
+    if profile.hash_domain:
+        symbol = int(hashed(piece.cell // profile.k, _CATEGORY, profile.k, profile.hash_domain))
+    return [_with_symbol(piece, shop, symbol, 1)]
 
 
 def _hide_minus(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -263,11 +272,13 @@ def _device(name: str, layer: str, verdict: Verdict, transform: Transform, text:
     return Attack(name=name, help=text, layer=layer, verdicts=bad, causes=bad, transform=transform, by_device=True)
 
 
-def _statistical(name: str, transform: Transform, text: str, *, only: str = "harmony", effort: float = 2.0) -> Attack:
+def _statistical(
+    name: str, transform: Transform, text: str, *, only: tuple[str, ...] = ("harmony",), effort: float = 2.0
+) -> Attack:
     """An attack whose pieces are fine one by one."""
     return Attack(
         name=name, help=text, layer="statistics", causes=frozenset({Verdict.STATISTICS}), transform=transform,
-        by_device=True, mechanisms=frozenset({only}), effort=effort,
+        by_device=True, mechanisms=frozenset(only), effort=effort,
     )  # fmt: skip
 
 
@@ -297,7 +308,7 @@ _KINDS = (
     _device("noise", "structure", _V.STRUCTURE, _noise, "Devices that add noise to the codeword."),
     _statistical("stuck", _stuck, "Devices whose coin always shows plus."),
     _statistical("biased", _biased, f"Devices whose coin shows plus {_BIAS:.0%} of the time.", effort=4.0),
-    _statistical("overreport", _overreport, "Devices that always report one category (kRR).", only="krr"),
+    _statistical("overreport", _overreport, "Devices that always speak for one category.", only=("krr", "hashing")),
     _statistical("hide_minus", _hide_minus, "Devices that keep their minus reports back.", effort=4.0),
     _statistical("hide_attribute", _hide_attribute, "Devices that keep the reports of one attribute back.", effort=6.0),
     Attack(

@@ -162,7 +162,7 @@ class SimulatedFleet:
         """
         bursts = max(1, count // self._burst)
         messages: list[tuple[str, int, list[Piece]]] = []
-        sums: dict[int, bytes] = {}
+        sums: dict[int, Ints] = {}
         for section, turns in self._whose_turn(bursts, now):
             numbers = self._take(section, turns)
             pieces, readings = self._honest(section, np.repeat(turns, self._burst), numbers.ravel())
@@ -222,6 +222,7 @@ class SimulatedFleet:
             devices.tolist(),
             numbers.tolist(),
             slots.tolist(),
+            section.profile.cell(opened.index.astype(np.int64), index).tolist(),
             index.tolist(),
             sign.tolist(),
             values.tolist(),
@@ -229,8 +230,8 @@ class SimulatedFleet:
             strict=True,
         )
         pieces = [
-            Piece(device, number, section.roles[slot], False, place, face, value, frame, row)
-            for row, (device, number, slot, place, face, value, frame) in enumerate(columns)
+            Piece(device, number, section.roles[slot], False, cell, place, face, value, frame, row)
+            for row, (device, number, slot, cell, place, face, value, frame) in enumerate(columns)
         ]
         return pieces, readings
 
@@ -284,7 +285,8 @@ def _grouped(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
         yield group
 
 
-def _sums(profile: Profile, readings: npt.NDArray[np.int32]) -> bytes:
+def _sums(profile: Profile, readings: npt.NDArray[np.int32]) -> Ints:
+    """What readings add to the truth: (place, amount), int64[P, 2]: categories and how often, or attributes and their sums."""
     if profile.categorical:
-        return bytes(np.bincount(readings, minlength=profile.k).astype(np.int64))
-    return bytes(readings.sum(axis=0, dtype=np.int64))
+        return np.stack(np.unique(readings, return_counts=True), axis=1).astype(np.int64)
+    return np.stack([np.arange(profile.k), readings.sum(axis=0, dtype=np.int64)], axis=1)

@@ -32,6 +32,8 @@ class Piece:
     """`HONEST`, or the name of an attack."""
     bad: bool
     """Whether the gateway must object to this piece as such. An attacker's device also sends pieces that are fine on their own."""
+    cell: int
+    """Where the gateway is to count it (`Profile.cell`)."""
     index: int
     sign: int
     value: int
@@ -48,6 +50,10 @@ class Piece:
     def digest(self) -> bytes:
         """Tells this piece from all others."""
         return digest_of(self.frame)
+
+    def answering(self, index: int, sign: int, frame: bytes) -> Piece:
+        """The same report with another outcome; its cell moves with its index, whatever the number assigns."""
+        return replace(self, cell=self.cell - self.index + index, index=index, sign=sign, frame=frame)
 
     def turned(self, kind: str, frame: bytes, *, alone: bool = False, last: bool = False) -> Piece:
         """What an attack made of this piece."""

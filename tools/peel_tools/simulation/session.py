@@ -134,7 +134,6 @@ def _traces(profile: Profile, csv: Path | None, seed: int) -> Traces:
 
 def true_means(truth: Truth, profile: Profile) -> dict[str, float]:
     """The mean of the readings behind all acknowledged honest reports, in each attribute's unit; of categories each one's share."""
-    _, means = truth.means(profile.id, profile.k)
-    if profile.categorical:
-        return dict(zip(profile.categories, means.tolist(), strict=True))
-    return {a.name: value for a, value in zip(profile.attributes, from_q15(profile, means).tolist(), strict=True)}
+    _, means = truth.means(profile.id, profile.size)
+    values = means if profile.categorical else from_q15(profile, means)
+    return {profile.label(place): value for place, value in enumerate(values.tolist())}

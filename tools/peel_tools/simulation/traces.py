@@ -132,16 +132,19 @@ class BuiltInTraces(Traces):
 
     def categories(self, devices: Ints, numbers: Ints) -> Ints:
         """Category c comes up in proportion to 1 / (c + 1), a little more of the later ones at night."""
-        night = np.cos(2 * np.pi * numbers * INTERVAL_HOURS / 24)[:, None] > 0
-        order = np.arange(1, self.profile.k + 1)
-        weights = np.where(night, 1 / np.sqrt(order), 1 / order)
-        edges = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
-        draw = _uniform(self._seed, 0x3000, devices, numbers)[:, None]
-        return np.asarray(np.minimum((draw >= edges).sum(axis=1), self.profile.k - 1), dtype=np.int64)
+        order = np.arange(1, self.profile.domain + 1)
+        draw = _uniform(self._seed, 0x3000, devices, numbers)
+        night, day = (
+            np.searchsorted(np.cumsum(weights) / weights.sum(), draw, side="right")
+            for weights in (1 / np.sqrt(order), 1 / order)
+        )
+        is_night = np.cos(2 * np.pi * numbers * INTERVAL_HOURS / 24) > 0
+        return np.asarray(np.minimum(np.where(is_night, night, day), self.profile.domain - 1), dtype=np.int64)
 
 
 class CsvTraces(Traces):
-    """Rows of a CSV file with one column per attribute, named like it (categorical profiles: the attribute's name, holding categories).
+    """Rows of a CSV file with one column per attribute, named like it (categorical profiles: the attribute's name, holding categories,
+    or their indices where they have no names).
 
     Each device starts at a row of its own and goes round.
     """
@@ -150,6 +153,7 @@ class CsvTraces(Traces):
         super().__init__(profile)
         self._path = path
         self._seed = seed
+        self._places = {name: place for place, name in enumerate(profile.categories)}
         rows = _read(path)
         if profile.categorical:
             self._table = np.array([[self._category(cell, line)] for line, cell in self._column(rows, profile.subject)])
@@ -183,11 +187,12 @@ class CsvTraces(Traces):
         return value
 
     def _category(self, cell: str, line: int) -> int:
-        try:
-            return self.profile.categories.index(cell)
-        except ValueError:
-            known = ", ".join(self.profile.categories)
-            raise TraceError(f"{self._path}: line {line}: {cell!r} is none of the categories {known}") from None
+        if not self.profile.categories and cell.isdecimal() and int(cell) < self.profile.domain:
+            return int(cell)
+        if cell in self._places:
+            return self._places[cell]
+        known = ", ".join(self.profile.categories) or f"0 to {self.profile.domain - 1}"
+        raise TraceError(f"{self._path}: line {line}: {cell!r} is none of the categories {known}")
 
 
 def _read(path: Path) -> list[dict[str, str]]:

@@ -21,7 +21,9 @@ from peel_tools.simulation.piece import HONEST, Piece
 
 __all__ = ["Outgoing", "Truth", "TruthError"]
 
-_APPLICATION_ID = 0x5045544C
+Ints = npt.NDArray[np.int64]
+
+_APPLICATION_ID = 0x5045544D
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION_ID};
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -39,13 +41,18 @@ CREATE TABLE message (
     acknowledged INTEGER NOT NULL,
     profile      INTEGER NOT NULL,
     honest       INTEGER NOT NULL, -- honest reports in it,
-    sums         BLOB              -- and the sums of all their readings, int64[k], until it is acknowledged
+    sums         BLOB              -- and what their readings add up to, (place, amount) int64[P, 2], until it is acknowledged
 );
-CREATE TABLE reading (             -- the sums of those that are: Q15, or reports per category
+CREATE TABLE honest (              -- honest reports in those that are,
     profile INTEGER PRIMARY KEY,
-    honest  INTEGER NOT NULL,
-    sums    BLOB NOT NULL
+    reports INTEGER NOT NULL
 );
+CREATE TABLE reading (             -- and their sums: Q15 per attribute, or reports per category
+    profile INTEGER NOT NULL,
+    place   INTEGER NOT NULL,
+    amount  INTEGER NOT NULL,
+    PRIMARY KEY (profile, place)
+) WITHOUT ROWID;
 CREATE INDEX message_waiting ON message (id) WHERE acknowledged = 0;
 CREATE TABLE report (
     message INTEGER NOT NULL,
@@ -85,10 +92,8 @@ class _Readings:
 
     profile: int
     honest: int
-    sums: npt.NDArray[np.int64]
-
-    def plus(self, other: _Readings) -> _Readings:
-        return _Readings(self.profile, self.honest + other.honest, self.sums + other.sums)
+    sums: Ints
+    """(place, amount), int64[P, 2]; a place may come more than once."""
 
 
 class Truth:
@@ -107,7 +112,6 @@ class Truth:
             raise
         (last,) = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM message").fetchone()
         self._last_id = int(last)
-        self._readings = self._stored_readings()
         self._pending: dict[int, _Readings] = {}
 
     def _prepare(self) -> None:
@@ -167,10 +171,10 @@ class Truth:
                 "UPDATE device SET reserved = ? WHERE device = ?", zip(reserved.tolist(), devices.tolist(), strict=True)
             )
 
-    def intend(self, messages: Sequence[tuple[str, int, Sequence[Piece]]], sums: Mapping[int, bytes]) -> list[Outgoing]:
+    def intend(self, messages: Sequence[tuple[str, int, Sequence[Piece]]], sums: Mapping[int, Ints]) -> list[Outgoing]:
         """Write down messages, as (topic, profile, pieces), before they are sent.
 
-        `sums` has the sums of readings of the honest reports per message, by position.
+        `sums` has what the readings of a message's honest reports add up to, (place, amount) int64[P, 2], by the message's position.
         """
         outgoing, rows, reports = [], [], []
         for place, (topic, profile, pieces) in enumerate(messages):
@@ -178,13 +182,14 @@ class Truth:
             payload = b"".join(piece.frame for piece in pieces)
             honest = sum(piece.kind == HONEST for piece in pieces)
             outgoing.append(Outgoing(self._last_id, pieces[0].device, topic, payload, len(pieces)))
-            rows.append((self._last_id, pieces[0].device, topic, payload, 0, profile, honest, sums.get(place)))
+            added = sums[place].tobytes() if honest else None
+            rows.append((self._last_id, pieces[0].device, topic, payload, 0, profile, honest, added))
             if honest:
-                self._pending[self._last_id] = _Readings(profile, honest, np.frombuffer(sums[place], np.int64))
+                self._pending[self._last_id] = _Readings(profile, honest, sums[place])
             reports += [
                 (
                     self._last_id, piece.device, piece.number, piece.kind, int(piece.bad), profile,
-                    piece.index, piece.sign, piece.value, piece.digest,
+                    piece.cell, piece.sign, piece.value, piece.digest,
                 )
                 for piece in pieces
             ]  # fmt: skip
@@ -197,18 +202,19 @@ class Truth:
         """Note that the broker has taken responsibility for these messages."""
         if not ids:
             return
-        readings = dict(self._readings)
-        for news in (self._pending[id_] for id_ in ids if id_ in self._pending):
-            readings[news.profile] = readings[news.profile].plus(news) if news.profile in readings else news
+        news = _added([self._pending[id_] for id_ in ids if id_ in self._pending])
         with self._transaction() as connection:
             connection.executemany(
                 "UPDATE message SET acknowledged = 1, payload = NULL, sums = NULL WHERE id = ?", [(id_,) for id_ in ids]
             )
             connection.executemany(
-                "INSERT OR REPLACE INTO reading VALUES (?, ?, ?)",
-                [(each.profile, each.honest, each.sums.tobytes()) for each in readings.values()],
+                "INSERT INTO honest VALUES (?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
+                [(each.profile, each.honest) for each in news],
             )
-        self._readings = readings
+            connection.executemany(
+                "INSERT INTO reading VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
+                [(each.profile, place, amount) for each in news for place, amount in each.sums.tolist()],
+            )
         for id_ in ids:
             self._pending.pop(id_, None)
 
@@ -221,12 +227,8 @@ class Truth:
         for id_, device, topic, payload, pieces, profile, honest, sums in self._connection.execute(query):
             found.append(Outgoing(id_, device, topic, payload, pieces))
             if honest:
-                self._pending[id_] = _Readings(profile, honest, np.frombuffer(sums, np.int64))
+                self._pending[id_] = _Readings(profile, honest, np.frombuffer(sums, np.int64).reshape(-1, 2))
         return found
-
-    def _stored_readings(self) -> dict[int, _Readings]:
-        rows = self._connection.execute("SELECT profile, honest, sums FROM reading")
-        return {profile: _Readings(profile, honest, np.frombuffer(sums, np.int64)) for profile, honest, sums in rows}
 
     def published(self) -> dict[str, int]:
         """Return the acknowledged reports by kind; an attacker's presentable ones are under its kind too."""
@@ -234,9 +236,27 @@ class Truth:
                    WHERE acknowledged GROUP BY kind"""
         return dict(self._connection.execute(query).fetchall())
 
-    def means(self, profile: int, k: int) -> tuple[int, npt.NDArray[np.float64]]:
-        """Return how many honest reports were acknowledged, and the mean of all readings behind them, float64[k]: Q15, or shares."""
-        if profile not in self._readings:
-            return 0, np.full(k, np.nan)
-        readings = self._readings[profile]
-        return readings.honest, readings.sums / readings.honest
+    def means(self, profile: int, size: int) -> tuple[int, npt.NDArray[np.float64]]:
+        """Return how many honest reports were acknowledged, and the mean of all readings behind them, float64[size]: Q15, or shares."""
+        row = self._connection.execute("SELECT reports FROM honest WHERE profile = ?", (profile,)).fetchone()
+        if row is None:
+            return 0, np.full(size, np.nan)
+        sums = np.zeros(size)
+        for place, amount in self._connection.execute(
+            "SELECT place, amount FROM reading WHERE profile = ?", (profile,)
+        ):
+            sums[place] = amount
+        return int(row[0]), sums / row[0]
+
+
+def _added(news: Sequence[_Readings]) -> list[_Readings]:
+    """Readings of many messages as one per profile, in which every place comes once."""
+    added = []
+    for profile in sorted({each.profile for each in news}):
+        mine = [each for each in news if each.profile == profile]
+        stacked = np.concatenate([each.sums for each in mine])
+        places, row = np.unique(stacked[:, 0], return_inverse=True)
+        amounts = np.zeros(len(places), np.int64)
+        np.add.at(amounts, row, stacked[:, 1])
+        added.append(_Readings(profile, sum(each.honest for each in mine), np.stack([places, amounts], axis=1)))
+    return added
