@@ -11,7 +11,7 @@ import pytest
 from peel_hil.device import Device
 from peel_hil.duts import Dut
 from peel_hil.duts.pico import PicoDut
-from peel_hil.site import Site
+from peel_hil.site import BoardSite
 
 # With such a quota a device has tokens for 7 blocks of an eighth of it and then rests for an hour: the count of its reports is known.
 QUOTAS = {"mps2": 256, "pico": 96}
@@ -31,11 +31,11 @@ class UnattendedPico(PicoDut):
         """Nothing is typed."""
 
 
-def reports_of(site: Site) -> int:
+def reports_of(site: BoardSite) -> int:
     return 7 * (site.profile.quota // 8)
 
 
-def check_everything_arrived(site: Site, device: Device) -> None:
+def check_everything_arrived(site: BoardSite, device: Device) -> None:
     """The device's flash, the gateway's log and the gateway's counters tell the same story."""
     reports, flash = reports_of(site), device.flash()
     assert flash.next_number == reports + 1
@@ -49,13 +49,13 @@ def check_everything_arrived(site: Site, device: Device) -> None:
     assert site.device_cause(device.label) is None
 
 
-def check_estimates(site: Site) -> None:
+def check_estimates(site: BoardSite) -> None:
     """Each interval covers the mean of its trace, and is narrow enough for that to mean something."""
     ranges = {attribute.name: (attribute.low, attribute.high) for attribute in site.profile.attributes}
     estimates = site.estimates()
     assert sum(row["n"] for row in estimates.values()) == reports_of(site)
     for name, values in TRACES.items():
-        row, mean = estimates[name], sum(values) / len(values)
+        row, mean = estimates[site.profile.name, name], sum(values) / len(values)
         low, high = ranges[name]
         assert row["high"] - row["low"] < (high - low) / 2
         assert row["value"] - STRETCH * (row["value"] - row["low"]) <= mean
@@ -63,14 +63,14 @@ def check_estimates(site: Site) -> None:
 
 
 @pytest.fixture
-def site(board: str, tmp_path: Path) -> Iterator[Site]:
+def site(board: str, tmp_path: Path) -> Iterator[BoardSite]:
     quota = QUOTAS[board]
-    with Site(tmp_path / "site", epsilon=EPSILON, quota=quota, period=quota * 3600) as running:
+    with BoardSite(tmp_path / "site", epsilon=EPSILON, quota=quota, period=quota * 3600) as running:
         yield running
 
 
 @pytest.mark.boards("mps2")
-def test_cortex_m3(site: Site, open_board: OpenBoard, tmp_path: Path) -> None:
+def test_cortex_m3(site: BoardSite, open_board: OpenBoard, tmp_path: Path) -> None:
     dut = open_board(link=site.endpoint, folder=tmp_path / "board")
     device = Device(dut, site.enrol(TRACES, interval_s=0.01))
     device.provision()
@@ -82,7 +82,7 @@ def test_cortex_m3(site: Site, open_board: OpenBoard, tmp_path: Path) -> None:
 
 
 @pytest.mark.boards("pico")
-def test_pico_unattended(site: Site, open_board: OpenBoard, tmp_path: Path) -> None:
+def test_pico_unattended(site: BoardSite, open_board: OpenBoard, tmp_path: Path) -> None:
     """The Pico starts by itself: power comes on, main.py runs, nobody types anything."""
     dut = open_board(folder=tmp_path / "board")
     bundle = site.enrol(TRACES, interval_s=0.01)

@@ -12,7 +12,7 @@ import pytest
 from peel_core.frame import NUMBER
 from peel_hil.device import Device
 from peel_hil.duts import Dut
-from peel_hil.site import Site
+from peel_hil.site import BoardSite
 from peel_hil.tap import Tap
 
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
@@ -21,13 +21,15 @@ TIMEOUT_MS = 1500
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with Site(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
+def site(tmp_path: Path) -> Iterator[BoardSite]:
+    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
         yield running
 
 
 @pytest.mark.boards("mps2")
-def test_outbox_fills_drops_and_drains_in_order(site: Site, open_board: Callable[..., Dut], tmp_path: Path) -> None:
+def test_outbox_fills_drops_and_drains_in_order(
+    site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path
+) -> None:
     dut = open_board(link=site.endpoint, folder=tmp_path / "board")
     device = Device(dut, site.enrol(TRACES, interval_s=0.05, outbox=OUTBOX))
     device.provision()

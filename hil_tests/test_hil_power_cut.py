@@ -13,7 +13,7 @@ import pytest
 from peel_core.frame import NUMBER
 from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
-from peel_hil.site import Site
+from peel_hil.site import BoardSite
 from peel_hil.tap import Tap
 from peel_tools.broker import free_port
 
@@ -25,8 +25,8 @@ CUTS = {"mps2": 50, "pico": 15}
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with Site(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
+def site(tmp_path: Path) -> Iterator[BoardSite]:
+    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
         yield running
 
 
@@ -62,7 +62,7 @@ class Witness:
 class Cutter:
     """Starts a device and pulls the plug at a random moment: while it starts, while its frames pile up, or while it sends them."""
 
-    def __init__(self, site: Site, device: Device, tap: Tap, chance: np.random.Generator) -> None:
+    def __init__(self, site: BoardSite, device: Device, tap: Tap, chance: np.random.Generator) -> None:
         self._site = site
         self._device = device
         self._tap = tap
@@ -95,7 +95,7 @@ class Cutter:
 
 @pytest.mark.boards("mps2", "pico")
 def test_power_cuts(
-    board: str, site: Site, open_board: Callable[..., Dut], tmp_path: Path, rng: np.random.Generator
+    board: str, site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path, rng: np.random.Generator
 ) -> None:
     cuts = CUTS[board]
     dut = open_board(folder=tmp_path / "board")

@@ -12,7 +12,7 @@ import pytest
 from peel_hil.device import Device
 from peel_hil.duts import Dut
 from peel_hil.proxy import Proxy
-from peel_hil.site import Site
+from peel_hil.site import BoardSite
 from peel_hil.tampering import TRICKS, Tamperer
 
 QUOTA = 256
@@ -23,14 +23,14 @@ TIMEOUT_MS = 1500
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with Site(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
+def site(tmp_path: Path) -> Iterator[BoardSite]:
+    with BoardSite(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
         yield running
 
 
 @pytest.mark.boards("mps2")
 def test_every_altered_report_is_exposed_and_every_other_counts_once(
-    site: Site, open_board: Callable[..., Dut], tmp_path: Path, seed: int
+    site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path, seed: int
 ) -> None:
     tamperer = Tamperer(width=site.profile.width, every=5, seed=seed)
     with Proxy(site.endpoint, tamperer) as proxy:
@@ -52,7 +52,7 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
     assert set(flash.frames) <= record.acknowledged  # the reset may have come just before a removal
     assert flash.dropped == 0
     # Each altered frame was refused, kept as evidence, and for its own cause.
-    assert {exposed.raw: exposed.verdict for exposed in site.exposures()} == record.verdicts
+    assert {exposed.raw: exposed.verdict.label for exposed in site.exposures()} == record.verdicts
     # Everything else counts exactly once, however often it came.
     honest = set(range(1, REPORTS + 1)) - record.destroyed
     assert site.accepted(device.label) == sorted(honest)

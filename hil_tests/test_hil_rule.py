@@ -11,7 +11,7 @@ import pytest
 
 from peel_hil.device import Device
 from peel_hil.duts import Dut
-from peel_hil.site import Site
+from peel_hil.site import BoardSite
 
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 QUOTA = 64
@@ -19,8 +19,8 @@ REPORTS = 7 * (QUOTA // 8)
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with Site(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
+def site(tmp_path: Path) -> Iterator[BoardSite]:
+    with BoardSite(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
         yield running
 
 
@@ -33,7 +33,7 @@ def run(dut: Dut, bundle: dict[str, object]) -> Device:
 
 @pytest.mark.boards("mps2", "pico")
 def test_edited_epsilon_is_exposed_from_the_first_report(
-    site: Site, open_board: Callable[..., Dut], tmp_path: Path
+    site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path
 ) -> None:
     honest = run(open_board(link=site.endpoint, folder=tmp_path / "honest"), site.enrol(TRACES, interval_s=0.01))
     site.wait_for_accepted(REPORTS, 180)
@@ -47,7 +47,7 @@ def test_edited_epsilon_is_exposed_from_the_first_report(
     poisoned.dut.kill()
 
     exposed = site.exposures()
-    assert [(each.verdict, each.device, each.number) for each in exposed] == [
+    assert [(each.verdict.label, each.device, each.number) for each in exposed] == [
         ("rule", int(poisoned.label, 16), number) for number in range(1, REPORTS + 1)
     ]
     assert site.device_cause(poisoned.label) == "rule"

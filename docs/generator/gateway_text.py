@@ -73,7 +73,7 @@ def _families() -> Iterator[Metric]:
         folder = Path(name)
         Fleet.create(folder / "fleet", "docs")
         gateway = GatewayProcess(fleet=folder / "fleet", folder=folder, broker_port=free_port())
-        gateway.start(wait=False)
+        gateway.start(until="started")
         try:
             text = _answer(gateway, "/metrics")
         finally:

@@ -34,7 +34,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
     folder = tmp_path_factory.mktemp("gateway")
     Fleet.create(folder / "fleet", "docs")
     process = GatewayProcess(fleet=folder / "fleet", folder=folder, broker_port=free_port())
-    process.start(wait=False)
+    process.start(until="started")
     deadline = time.monotonic() + 30
     while process.ask("/api/summary") is None:
         assert process.pid is not None and time.monotonic() < deadline, process.log_tail()

@@ -95,14 +95,12 @@ def test_fleet_with_every_attacker_and_five_kills(tmp_path: Path) -> None:
         assert rig.gateway.stop() == 0
         recount = rig.gateway.command("recount", "--json")
         assert recount.returncode == 0, recount.stdout + recount.stderr
-        assert judge(rig.truth_path, rig.gateway.store_path) == found
+        assert rig.judged() == found
 
 
 def _assert_estimates_hold(rig: Rig) -> None:
     """Intervals cover what sensors read, lying ones included: nothing can expose those. All other attackers' reports are gone."""
-    answer = rig.gateway.ask("/api/estimates")
-    assert answer is not None
-    rows = {(item["profile"], row["name"]): row for item in answer["items"] for row in item["estimates"]}
+    rows = rig.estimates()
     truth = {
         (profile.name, name): mean
         for profile in rig.fleet.profiles().values()
@@ -183,9 +181,9 @@ def _covered(folder: Path, snapshot: Snapshot, seed: int) -> list[bool]:
             assert row.published.low is not None
             assert row.published.high is not None
             covered.append(row.published.low <= means[row.name] <= row.published.high)
-    store.close()
     truth.close()
-    _assert_all_exposed(judge(truth.path, store.path))
+    _assert_all_exposed(judge(truth.path, store))
+    store.close()
     return covered
 
 

@@ -66,7 +66,7 @@ class Storm:
 
     def kill_gateway(self) -> None:
         self._rig.gateway.kill()
-        self._rig.gateway.start(wait=False)
+        self._rig.gateway.start(until="started")
 
     def restart_broker(self) -> None:
         """In order: what it has queued it saves."""
@@ -215,7 +215,7 @@ def test_a_gateway_killed_again_and_again(tmp_path: Path) -> None:
             session.simulation.run(seconds=2)
             for _ in range(12):
                 rig.gateway.kill()
-                rig.gateway.start(wait=False)
+                rig.gateway.start(until="started")
                 session.simulation.run(seconds=chance.uniform(0.6, 1.4))
             assert session.simulation.drain(60)
         _assert_exact(rig.settled(60))

@@ -119,19 +119,15 @@ class Demonstration:
 
     def estimates(self) -> list[dict[str, Any]]:
         """What the gateway's API says, and the mean of what honest devices read."""
-        answer = self.gateway.ask("/api/estimates")
-        if answer is None:
-            raise GatewayError(f"the gateway does not answer; end of its log:\n{self.gateway.log_tail()}")
         means = {profile.name: true_means(self.session.truth, profile) for profile in self.session.profiles}
         return [
             {
-                "profile": item["profile"],
+                "profile": profile,
                 **{key: row[key] for key in ("name", "unit", "n", "value", "low", "high")},
-                "truth": means[item["profile"]][row["name"]],
+                "truth": means[profile][name],
                 "before_withdrawal": row["before_withdrawal"]["value"],
             }
-            for item in answer["items"]
-            for row in item["estimates"]
+            for (profile, name), row in self._rig.estimates().items()
         ]
 
     def _progress(self, progress: Progress) -> None:

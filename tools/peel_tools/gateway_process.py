@@ -11,17 +11,21 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from peel_gateway.settings import ENVIRONMENT_PREFIX
+from peel_gateway.settings import ENVIRONMENT_PREFIX, load_settings
+from peel_gateway.storage.choice import open_store
+from peel_gateway.storage.store import Store
 from peel_tools.broker import free_port
 
 __all__ = ["GatewayError", "GatewayProcess"]
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 40.0
+_POLL_SECONDS = 0.05
 
 
 class GatewayError(Exception):
@@ -74,8 +78,8 @@ class GatewayProcess:
         other = {key: value for key, value in os.environ.items() if not key.startswith(ENVIRONMENT_PREFIX)}
         return other | {ENVIRONMENT_PREFIX + field.upper(): str(value) for field, value in self._settings.items()}
 
-    def start(self, *, wait: bool = True) -> None:
-        """Start it, and by default wait until it hears the broker."""
+    def start(self, *, until: Literal["started", "answering", "connected"] = "connected") -> Self:
+        """Start it and wait until it answers, or until it hears the broker as well."""
         command = [sys.executable, "-m", "peel_tools", "gateway", "run"]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -87,26 +91,65 @@ class GatewayProcess:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for us: we stop it in order
             )
-        if wait:
-            self._wait_until_connected()
+        if until == "started":
+            return self
+        try:
+            self.wait_for(lambda: self._is(until), _START_SECONDS, f"a gateway that is {until}")
+        except GatewayError:
+            self.kill()
+            raise
+        return self
 
-    def _wait_until_connected(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline and self.pid is not None:
-            summary = self.ask("/api/summary")
-            if summary and summary["broker"]["connected"]:
-                return
-            time.sleep(0.05)
-        self.kill()
-        raise GatewayError(f"the gateway did not start; end of its log:\n{self.log_tail()}")
+    def _is(self, until: str) -> bool:
+        summary = self.ask("/api/summary")
+        return summary is not None and (until == "answering" or bool(summary["broker"]["connected"]))
+
+    def wait_for(
+        self, condition: Callable[[], object], seconds: float = 15.0, what: str = "what was waited for"
+    ) -> None:
+        """Wait until a condition holds; the gateway must stay alive meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self.pid is None:
+                raise GatewayError(f"the gateway has ended with {self.code}; end of its log:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise GatewayError(
+                    f"{what} did not come within {seconds:g} s; end of the gateway's log:\n{self.log_tail()}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def fetch(self, path: str, token: str | None = None) -> str:
+        """Return the API's answer as text; urllib's errors where there is none, or a refusal."""
+        request = urllib.request.Request(self.url + path)  # noqa: S310 - our own http URL
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            text: str = answer.read().decode()
+            return text
+
+    def get(self, path: str, token: str | None = None) -> Any:
+        """Return the API's answer; urllib's errors where there is none, or a refusal."""
+        return json.loads(self.fetch(path, token))
 
     def ask(self, path: str) -> Any | None:
         """Return the API's answer; None while there is none."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as answer:  # noqa: S310 - our own http URL
-                return json.load(answer)
+            return self.get(path)
         except (urllib.error.URLError, OSError, ValueError):
             return None
+
+    def summary(self) -> Any:
+        """What /api/summary says."""
+        return self.get("/api/summary")
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """Open its store to read, whether it runs or not."""
+        store = open_store(load_settings(None, self.environment()))
+        try:
+            yield store
+        finally:
+            store.close()
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run another `peel gateway` command with the same settings."""
@@ -131,6 +174,21 @@ class GatewayProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise GatewayError(f"the gateway did not stop; end of its log:\n{self.log_tail()}") from None
+
+    def wait_end(self, seconds: float = 20.0) -> int:
+        """Wait for it to end by itself, and return its exit code."""
+        if self._process is None:
+            raise GatewayError("the gateway was never started")
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise GatewayError(f"the gateway still runs; end of its log:\n{self.log_tail()}") from None
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        if self._process is None:
+            raise GatewayError("the gateway was never started")
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it at once, as a power cut would."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A whole system in one folder: fleet, broker, gateway process; sessions of simulated devices on it. For demonstration and tests."""
+"""A site whose devices are simulated: sessions of them, and the referee. For the demonstration and for tests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from peel_gateway.fleet.registry import Fleet
 from peel_tools.broker import Broker
-from peel_tools.gateway_process import GatewayError, GatewayProcess
+from peel_tools.gateway_process import GatewayError
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, Session
+from peel_tools.site import Site
 
 __all__ = ["Rig"]
 
@@ -24,8 +23,8 @@ _FLEET_NAME = "demo"
 _POLL_SECONDS = 0.3
 
 
-class Rig:
-    """Broker and gateway between `start` and `close`.
+class Rig(Site):
+    """A site with simulated devices, and the truth about them.
 
     Parameters
     ----------
@@ -33,6 +32,8 @@ class Rig:
         Devices with the greenhouse profile and with the vents profile; a fleet that is in the folder already is taken as it is.
     persistent : bool
         Whether the broker keeps its sessions over a restart.
+    embedded : bool, optional
+        Which broker: see `peel_tools.broker.Broker`.
     settings : mapping
         Further settings of the gateway by field name.
     """
@@ -47,35 +48,10 @@ class Rig:
         embedded: bool | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
+        fleet = _fleet(folder / "fleet", numeric, categorical)
+        super().__init__(folder, fleet, Broker(persistent=persistent, embedded=embedded))
         self.truth_path = folder / "truth.sqlite"
-        self.fleet = _fleet(folder / "fleet", numeric, categorical)
-        self.broker = Broker(persistent=persistent, embedded=embedded)
-        self.gateway = GatewayProcess(
-            fleet=self.fleet.folder, folder=folder, broker_port=self.broker.port, settings=settings
-        )
-
-    def start(self) -> None:
-        """Start broker and gateway."""
-        self.broker.start()
-        self.gateway.start()
-
-    def close(self) -> None:
-        """End both."""
-        self.gateway.kill()
-        self.broker.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self.add_gateway(settings=settings)
 
     def session(self, plan: Plan, *, on_progress: Callable[[Progress], None] = lambda progress: None) -> Session:
         """Devices that report to this broker; the truth is continued from session to session."""
@@ -85,13 +61,16 @@ class Rig:
     def settled(self, seconds: float) -> Findings:
         """Wait until the gateway has heard of everything that was acknowledged, and compare; what it has by then otherwise."""
         deadline = time.monotonic() + seconds
-        while True:
-            findings = judge(self.truth_path, self.gateway.store_path)
-            if findings.settled or time.monotonic() > deadline:
-                return findings
+        while not (findings := self.judged()).settled and time.monotonic() < deadline:
             if self.gateway.pid is None:
                 raise GatewayError(f"the gateway has ended; end of its log:\n{self.gateway.log_tail()}")
             time.sleep(_POLL_SECONDS)
+        return findings
+
+    def judged(self) -> Findings:
+        """Compare the gateway's books with the truth as they are now."""
+        with self.gateway.store() as store:
+            return judge(self.truth_path, store)
 
 
 def _fleet(folder: Path, numeric: int, categorical: int) -> Fleet:

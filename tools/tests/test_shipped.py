@@ -47,6 +47,14 @@ def test_a_shipped_module_knows_nothing_of_the_tests(path: Path) -> None:
     assert "hil_tests" not in path.read_text(encoding="utf-8")
 
 
+def test_nobody_reads_the_gateways_database_behind_its_stores_back() -> None:
+    using = {path.parent.relative_to(ROOT).as_posix(): path.name for path in SHIPPED if "sqlite3" in imports(path)}
+    using |= {path.as_posix(): path.name for path in (ROOT / "hil_tests").rglob("*.py") if "sqlite3" in imports(path)}
+    assert set(using) == {"gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation"}
+    truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in imports(path)}
+    assert truth == {"truth.py", "referee.py", "books.py"}  # the truth is a file of the simulation's own
+
+
 def test_only_one_command_asks_for_the_developers_package_and_by_name() -> None:
     naming = {path.relative_to(ROOT / "tools").as_posix() for path in SHIPPED if "peel_hil" in path.read_text()}
     assert naming == {"peel_tools/commands/bench.py"}

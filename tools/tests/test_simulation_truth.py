@@ -120,7 +120,7 @@ def play(tmp_path: Path, snapshot: Snapshot) -> Callable[..., tuple[Truth, Sqlit
 
 
 def _findings(truth: Truth, store: SqliteStore) -> Findings:
-    return judge(truth.path, store.path)
+    return judge(truth.path, store)
 
 
 def test_the_referee_is_content_with_a_gateway_that_heard_everything(

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from field import Field, Gateway
+from field import Field
+
+from peel_tools.gateway_process import GatewayProcess
 
 SLOW = """
 name = "slow"
@@ -64,7 +66,7 @@ def slow(field: Field) -> list[int]:
     return devices
 
 
-def flood_count(gateway: Gateway) -> int:
+def flood_count(gateway: GatewayProcess) -> int:
     count: int = gateway.summary()["totals"]["verdicts"]["flood"]
     return count
 
@@ -73,7 +75,7 @@ def flood_count(gateway: Gateway) -> int:
 def test_a_jumping_clock(field: Field, slow: list[int], set_clock: SetClock, jump: str, beyond: int) -> None:
     """It jumps to and fro, and is wrong at a restart: who keeps to the quota counts; no jump is granted twice."""
     steady, greedy = slow
-    gateway = field.gateway(screen_number_allowance=0).begin()
+    gateway = field.new_gateway(screen_number_allowance=0).start()
     field.publish(field.reports(1, devices=[greedy]))
     for step, offset in enumerate(["+0d", jump, "+0d", jump], start=1):
         set_clock(offset)
@@ -81,7 +83,7 @@ def test_a_jumping_clock(field: Field, slow: list[int], set_clock: SetClock, jum
         field.wait_accepted(gateway, 1 + 4 * step)
     assert gateway.stop() == 0
     set_clock("+0d")
-    gateway.begin()
+    gateway.start()
     field.publish(field.reports(4, devices=[steady]))
     field.wait_accepted(gateway, 21)
     assert gateway.summary()["health"] == []
@@ -93,13 +95,13 @@ def test_a_jumping_clock(field: Field, slow: list[int], set_clock: SetClock, jum
 def test_ten_days_off_and_up_again_in_the_wrong_decade(field: Field, slow: list[int], set_clock: SetClock) -> None:
     """The backlog of an honest device counts at once, and a flood is refused as soon as the clock is set."""
     honest, greedy = slow
-    gateway = field.gateway(screen_number_allowance=0).begin()
+    gateway = field.new_gateway(screen_number_allowance=0).start()
     field.publish(field.reports(2, devices=slow))
     field.wait_accepted(gateway, 2)
     assert gateway.stop() == 0
     _switch_off(gateway.store_path)
     set_clock("-3650d")
-    gateway.begin()
+    gateway.start()
     field._next[honest] = 10 * DAY - 300
     field.publish(field.reports(300, devices=[honest]))
     field.wait_accepted(gateway, 302)

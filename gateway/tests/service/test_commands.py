@@ -11,21 +11,22 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from field import Gateway, MakeField
+from field import MakeField
 
 from peel_gateway.settings import settings_table
 from peel_tools.commands.fleet import fleet as fleet_group
+from peel_tools.gateway_process import GatewayProcess
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> Gateway:
+def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
     """A stopped gateway with 200 good reports, 3 of a device that was forgotten, 1 tossed with another budget."""
     field = start_field(tmp_path_factory.mktemp("commands"))
     known = (field.fleet.folder / "devices.json").read_text()
     without = json.loads(known)
     without["devices"] = [row for row in without["devices"] if row["id"] != "00000013"]
     (field.fleet.folder / "devices.json").write_text(json.dumps(without))
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     field.publish(field.reports(200, devices=range(1, 19)))
     field.publish(field.reports(3, devices=[0x13]))
     field.publish(field.reports(1, devices=[0x14], rule=field.profile.rule + 1))
@@ -35,13 +36,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     return gateway
 
 
-def answer(gateway: Gateway, *words: str) -> Any:
+def answer(gateway: GatewayProcess, *words: str) -> Any:
     done = gateway.command(*words, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_estimates(gateway: Gateway) -> None:
+def test_estimates(gateway: GatewayProcess) -> None:
     (row,) = answer(gateway, "estimates")["items"]
     assert row["n"] == 200
     table = gateway.command("estimates").stdout.splitlines()
@@ -50,7 +51,7 @@ def test_estimates(gateway: Gateway) -> None:
     assert answer(gateway, "estimates", "--since", "2999-01-01")["items"][0]["n"] == 0
 
 
-def test_exposures_devices_and_quarantine(gateway: Gateway) -> None:
+def test_exposures_devices_and_quarantine(gateway: GatewayProcess) -> None:
     (exposed,) = answer(gateway, "exposures")["items"]
     assert (exposed["verdict"], exposed["device"]) == ("rule", "00000014")
     assert "rule" in gateway.command("exposures").stdout
@@ -61,7 +62,7 @@ def test_exposures_devices_and_quarantine(gateway: Gateway) -> None:
     assert len(gateway.command("devices").stdout.splitlines()) == 21
 
 
-def test_recount_agrees_and_says_when_it_does_not(gateway: Gateway, tmp_path: Path) -> None:
+def test_recount_agrees_and_says_when_it_does_not(gateway: GatewayProcess, tmp_path: Path) -> None:
     assert answer(gateway, "recount")["agrees"] is True
     saved = tmp_path / "saved"
     shutil.copy(gateway.store_path, saved)
@@ -75,7 +76,7 @@ def test_recount_agrees_and_says_when_it_does_not(gateway: Gateway, tmp_path: Pa
     shutil.copy(saved, gateway.store_path)
 
 
-def test_replay_takes_each_piece_once(gateway: Gateway, tmp_path: Path) -> None:
+def test_replay_takes_each_piece_once(gateway: GatewayProcess, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     shutil.copy(gateway.store_path, saved)
     first = answer(gateway, "replay", "--verdict", "device")
@@ -98,13 +99,13 @@ def test_replay_takes_each_piece_once(gateway: Gateway, tmp_path: Path) -> None:
         (("estimates", "--config", "none.toml"), "none.toml: no such file"),
     ],
 )
-def test_wrong_questions_have_exit_code_2(gateway: Gateway, words: tuple[str, ...], said: str) -> None:
+def test_wrong_questions_have_exit_code_2(gateway: GatewayProcess, words: tuple[str, ...], said: str) -> None:
     done = gateway.command(*words)
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_asking_makes_no_database(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_makes_no_database(gateway: GatewayProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = tmp_path / "elsewhere.sqlite"
     gateway.store_path.rename(saved)
     try:
@@ -116,7 +117,7 @@ def test_asking_makes_no_database(gateway: Gateway, tmp_path: Path, monkeypatch:
         saved.rename(gateway.store_path)
 
 
-def test_a_refused_key_has_exit_code_3(gateway: Gateway) -> None:
+def test_a_refused_key_has_exit_code_3(gateway: GatewayProcess) -> None:
     key = Path(gateway.environment()["PEEL_GATEWAY_FLEET_FOLDER"]) / "master.key"
     key.chmod(0o644)
     try:
@@ -125,7 +126,7 @@ def test_a_refused_key_has_exit_code_3(gateway: Gateway) -> None:
         key.chmod(0o600)
 
 
-def test_settings_and_help(gateway: Gateway) -> None:
+def test_settings_and_help(gateway: GatewayProcess) -> None:
     listed = gateway.command("settings").stdout
     assert all(row.name in listed for row in settings_table())
     assert gateway.command("settings", "--sample").stdout.startswith("# Peel gateway")

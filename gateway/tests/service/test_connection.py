@@ -12,7 +12,7 @@ from typing import Any
 
 import paho.mqtt.client as paho
 import pytest
-from field import Field, MakeField
+from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_tools.broker import Broker, BrokerTls
@@ -51,7 +51,7 @@ def publish_through(field: Field, broker: Broker, messages: list[tuple[str, byte
 def test_tls(make_field: MakeField, tmp_path: Path) -> None:
     tls = make_certificates(tmp_path)
     field = make_field(tls=tls)
-    gateway = field.gateway(mqtt_tls="true", mqtt_ca=tls.ca).begin()
+    gateway = field.new_gateway(mqtt_tls="true", mqtt_ca=tls.ca).start()
     publish_through(field, field.broker, field.reports(300), ca=tls.ca)
     field.wait_accepted(gateway, 300)
     assert gateway.stop() == 0
@@ -63,7 +63,7 @@ def test_tls_refuses_a_broker_of_another_ca(make_field: MakeField, tmp_path: Pat
     other.mkdir()
     field = make_field(tls=tls)
     foreign_ca = make_certificates(other).ca
-    gateway = field.gateway(mqtt_tls="true", mqtt_ca=foreign_ca, health_broker_seconds=0).begin(connected=False)
+    gateway = field.new_gateway(mqtt_tls="true", mqtt_ca=foreign_ca, health_broker_seconds=0).start(until="answering")
     gateway.wait_for(lambda: any("CERTIFICATE_VERIFY_FAILED" in cause for cause in gateway.summary()["health"]))
     assert not gateway.summary()["broker"]["connected"]
 
@@ -74,13 +74,13 @@ def test_user_and_password(make_field: MakeField, tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text(password + "\n")
     secret.chmod(0o600)
-    gateway = field.gateway(mqtt_user="gateway", mqtt_password_file=secret).begin()
+    gateway = field.new_gateway(mqtt_user="gateway", mqtt_password_file=secret).start()
     publish_through(field, field.broker, field.reports(50), user="gateway", password=password)
     field.wait_accepted(gateway, 50)
     gateway.stop()
 
-    wrong = field.gateway(mqtt_user="gateway", mqtt_password="battery staple", health_broker_seconds=0)  # noqa: S106
-    wrong.begin(connected=False)
+    wrong = field.new_gateway(mqtt_user="gateway", mqtt_password="battery staple", health_broker_seconds=0)  # noqa: S106
+    wrong.start(until="answering")
     wrong.wait_for(lambda: any("refused the connection" in cause for cause in wrong.summary()["health"]))
     wrong.stop()
     logged = wrong.log_path.read_text()
@@ -142,23 +142,25 @@ def old_broker(request: pytest.FixtureRequest, field: Field) -> Iterator[_OldBro
 
 
 def test_a_broker_without_mqtt_5(field: Field, old_broker: _OldBroker) -> None:
-    gateway = field.gateway(mqtt_port=old_broker.port).begin()
+    gateway = field.new_gateway(mqtt_port=old_broker.port).start()
     assert old_broker.refused >= 1
     assert gateway.summary()["broker"]["mqtt"] == "3.1.1"
     field.publish(field.reports(400))
     field.wait_accepted(gateway, 400)
     gateway.kill()
     field.publish(field.reports(100))
-    gateway.begin()
+    gateway.start()
     field.wait_accepted(gateway, 500)
     assert gateway.stop() == 0
 
 
 def test_mqtt_311_with_a_small_window_reads_no_more_than_fits(field: Field) -> None:
     """MQTT 3.1.1 has no receive maximum: the gateway stops reading, and TCP holds the broker back."""
-    gateway = field.gateway(mqtt_protocol="3.1.1", mqtt_window=50, batch_messages=10, store_lock_seconds=0.1).begin()
+    gateway = field.new_gateway(
+        mqtt_protocol="3.1.1", mqtt_window=50, batch_messages=10, store_lock_seconds=0.1
+    ).start()
     sent = field.reports(1500)
-    with gateway.locked_store():
+    with locked_store(gateway):
         field.publish(sent)
         gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] >= 50)
         assert {gateway.summary()["inbox"]["pending"] for _ in range(30)} == {50}
@@ -170,7 +172,7 @@ def test_mqtt_311_with_a_small_window_reads_no_more_than_fits(field: Field) -> N
 def test_mqtt_5_only_does_not_fall_back(field: Field) -> None:
     shim = _OldBroker(field.broker, answer=b"\x20\x02\x00\x01")
     settings = {"mqtt_port": shim.port, "mqtt_protocol": "5", "health_broker_seconds": 0}
-    gateway = field.gateway(**settings).begin(connected=False)
+    gateway = field.new_gateway(**settings).start(until="answering")
     gateway.wait_for(lambda: any("Unsupported protocol version" in cause for cause in gateway.summary()["health"]))
     assert gateway.summary()["broker"]["mqtt"] == "5"
     shim.close()
@@ -178,7 +180,7 @@ def test_mqtt_5_only_does_not_fall_back(field: Field) -> None:
 
 def test_the_embedded_broker(make_field: MakeField) -> None:
     field = make_field(embedded=True)
-    gateway = field.gateway(mqtt_protocol="3.1.1").begin()
+    gateway = field.new_gateway(mqtt_protocol="3.1.1").start()
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
     assert gateway.stop() == 0

@@ -11,20 +11,21 @@ from collections.abc import Callable
 import numpy as np
 import paho.mqtt.client as paho
 import pytest
-from field import Field, Gateway, MakeField
+from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core.frame import DEVICE, HEADER_BYTES, PROFILE
 from peel_gateway.model.verdict import Verdict
+from peel_tools.gateway_process import GatewayProcess
 
 
 def test_reports_are_stored_acknowledged_and_not_delivered_again(field: Field) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     field.publish(field.reports(500))
     field.wait_accepted(gateway, 500)
     assert gateway.summary()["broker"]["mqtt"] == "5"
     assert gateway.stop() == 0
-    gateway.begin()
+    gateway.start()
     field.publish(field.reports(100))
     field.wait_accepted(gateway, 600)
     assert gateway.stop() == 0
@@ -32,15 +33,15 @@ def test_reports_are_stored_acknowledged_and_not_delivered_again(field: Field) -
 
 
 def test_the_session_keeps_what_was_sent_while_the_gateway_was_away(field: Field) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     gateway.stop()
     field.publish(field.reports(300))
-    gateway.begin()
+    gateway.start()
     field.wait_accepted(gateway, 300)
 
 
 def test_many_frames_in_one_message(field: Field) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     frames = [payload for _, payload in field.reports(400)]
     field.publish([(field.topic(1), b"".join(frames[i : i + 50])) for i in range(0, 400, 50)])
     field.wait_accepted(gateway, 400)
@@ -48,7 +49,7 @@ def test_many_frames_in_one_message(field: Field) -> None:
 
 @pytest.mark.parametrize("moment", [0.0, 0.05, 0.3])
 def test_killed_under_load_it_loses_and_doubles_nothing(field: Field, moment: float) -> None:
-    gateway = field.gateway(batch_messages=40, batch_seconds=0.02).begin()
+    gateway = field.new_gateway(batch_messages=40, batch_seconds=0.02).start()
     total = 0
     for _ in range(3):
         messages = field.reports(600)
@@ -56,7 +57,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(field: Field, moment: fl
         field.publish(messages)
         time.sleep(moment)
         gateway.kill()
-        gateway.begin()
+        gateway.start()
     field.wait_accepted(gateway, total)
     assert gateway.stop() == 0
     assert field.accepted(gateway) == total
@@ -65,15 +66,15 @@ def test_killed_under_load_it_loses_and_doubles_nothing(field: Field, moment: fl
 def test_sigterm_under_load_drains(field: Field) -> None:
     """Told to end with a full inbox, it stores and acknowledges what is there; the rest stays with the broker."""
     window = 100
-    gateway = field.gateway(mqtt_window=window, batch_messages=20, store_lock_seconds=30).begin()
+    gateway = field.new_gateway(mqtt_window=window, batch_messages=20, store_lock_seconds=30).start()
     sent = field.reports(1500)
-    with gateway.locked_store():
+    with locked_store(gateway):
         field.publish(sent)
         gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] >= window)
         gateway.signal(signal.SIGTERM)
     assert gateway.wait_end() == 0
     assert window <= field.accepted(gateway) < len(sent)
-    gateway.begin()
+    gateway.start()
     field.wait_accepted(gateway, len(sent))
     assert gateway.stop() == 0
     field.audit(gateway, sent)
@@ -81,7 +82,7 @@ def test_sigterm_under_load_drains(field: Field) -> None:
 
 
 def test_a_broker_restart_with_persistence(field: Field) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
     field.broker.stop()
@@ -93,7 +94,7 @@ def test_a_broker_restart_with_persistence(field: Field) -> None:
 
 def test_a_broker_restart_without_persistence(make_field: MakeField) -> None:
     field = make_field(persistent=False)
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
     field.broker.kill()
@@ -106,7 +107,7 @@ def test_a_broker_restart_without_persistence(make_field: MakeField) -> None:
 
 def test_a_broker_killed_between_delivery_and_acknowledgement(field: Field) -> None:
     """The store is slow to recover, the broker dies meanwhile: stale packet identifiers must not be used on the new link."""
-    gateway = field.gateway(batch_messages=10, batch_seconds=0.2).begin()
+    gateway = field.new_gateway(batch_messages=10, batch_seconds=0.2).start()
     for _ in range(4):
         field.publish(field.reports(100))
         field.broker.stop()
@@ -118,7 +119,7 @@ def test_a_broker_killed_between_delivery_and_acknowledgement(field: Field) -> N
 
 def test_a_gateway_that_starts_before_its_broker(field: Field) -> None:
     field.broker.stop()
-    gateway = field.gateway(health_broker_seconds=0).begin(connected=False)
+    gateway = field.new_gateway(health_broker_seconds=0).start(until="answering")
     assert gateway.summary()["health"]
     field.broker.start()
     gateway.wait_for(lambda: gateway.summary()["broker"]["connected"], 15)
@@ -127,7 +128,7 @@ def test_a_gateway_that_starts_before_its_broker(field: Field) -> None:
 
 def test_garbage_is_quarantined_and_stalls_nothing(field: Field, rng: np.random.Generator) -> None:
     """Each verdict to the piece: single frames, concatenated ones, and what only looks like one."""
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     single, in_fives, before_junk, before_foreign = (
         field.reports(60),
         field.reports(40),
@@ -175,11 +176,11 @@ def _in_fives(messages: list[tuple[str, bytes]]) -> list[bytes]:
 
 
 def test_an_empty_message_is_acknowledged_and_comes_no_more(field: Field) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     field.publish([(field.topic(1), b"")])
     gateway.wait_for(lambda: "peel_messages_total 1.0" in gateway.fetch("/metrics"))
     assert gateway.stop() == 0
-    gateway.begin()
+    gateway.start()
     field.publish(field.reports(1))
     field.wait_accepted(gateway, 1)
     assert "peel_messages_total 1.0" in gateway.fetch("/metrics")  # since this start
@@ -187,11 +188,11 @@ def test_an_empty_message_is_acknowledged_and_comes_no_more(field: Field) -> Non
 
 def test_availability_is_announced_and_renewed(field: Field) -> None:
     topic = "peel/v1/field/gateway/status"
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     assert _retained(field.broker.port, topic) == b'{"state": "online"}'
     gateway.kill()
     _eventually(lambda: _retained(field.broker.port, topic) == b'{"state": "offline"}')
-    gateway.begin()
+    gateway.start()
     field.broker.stop()
     field.broker.start()
     _eventually(lambda: _retained(field.broker.port, topic) == b'{"state": "online"}')
@@ -202,14 +203,14 @@ def test_availability_is_announced_and_renewed(field: Field) -> None:
 def test_a_shared_subscription_splits_the_reports(field: Field) -> None:
     pair = []
     for name in ("one", "two"):
-        pair.append(field.gateway(name, mqtt_share="pool", mqtt_client_id=name).begin())
+        pair.append(field.new_gateway(name, mqtt_share="pool", mqtt_client_id=name).start())
         assert "level=warning" in (line := _logged(pair[-1], 'event="sharing:')), line
     field.publish(field.reports(400))
     _eventually(lambda: sum(gateway.summary()["totals"]["accepted"] for gateway in pair) == 400)
     assert all(gateway.summary()["totals"]["accepted"] > 0 for gateway in pair)
 
 
-def _logged(gateway: Gateway, text: str) -> str:
+def _logged(gateway: GatewayProcess, text: str) -> str:
     """The line of the log that has this text."""
     (line,) = [line for line in gateway.log_path.read_text().splitlines() if text in line]
     return str(line)
@@ -218,9 +219,9 @@ def _logged(gateway: Gateway, text: str) -> str:
 def test_a_small_window_holds_the_broker_back(field: Field) -> None:
     """While nothing can be stored the inbox fills up to the window, and then stays there."""
     window = 7
-    gateway = field.gateway(mqtt_window=window, batch_seconds=0.005, store_lock_seconds=0.1).begin()
+    gateway = field.new_gateway(mqtt_window=window, batch_seconds=0.005, store_lock_seconds=0.1).start()
     sent = field.reports(300)
-    with gateway.locked_store():
+    with locked_store(gateway):
         field.publish(sent)
         gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] >= window)
         assert {gateway.summary()["inbox"]["pending"] for _ in range(30)} == {window}
@@ -237,7 +238,7 @@ def test_a_small_window_holds_the_broker_back(field: Field) -> None:
 
 
 def test_a_broken_list_of_devices_changes_nothing_and_a_revocation_is_reloaded(field: Field) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     devices = field.fleet.devices()
     known = (field.fleet.folder / "devices.json").read_text()
     field.fleet.folder.joinpath("devices.json").write_text("not json")
@@ -261,7 +262,7 @@ def test_a_replay_beside_the_running_gateway(field: Field) -> None:
     rows = json.loads(known)
     rows["devices"] = [row for row in rows["devices"] if row["id"] != "00000003"]
     devices_file.write_text(json.dumps(rows))
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     field.publish(field.reports(30, devices=[3]) + field.reports(100, devices=[1, 2]))
     field.wait_accepted(gateway, 100)
     gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["device"] == 30)
@@ -281,14 +282,14 @@ def test_a_replay_beside_the_running_gateway(field: Field) -> None:
 
 
 def test_retention_drops_rows_and_keeps_their_sums(field: Field) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     messages = field.reports(300)
     field.publish(messages)
     field.wait_accepted(gateway, 300)
     before = gateway.get("/api/estimates")
     gateway.stop()
     time.sleep(1.0)
-    pruning = field.gateway(store_retention_days=1e-5).begin()
+    pruning = field.new_gateway(store_retention_days=1e-5).start()
     pruning.wait_for(lambda: "event=retention dropped_rows=300" in pruning.log_tail())
     assert pruning.get("/api/estimates") == before
     field.publish(messages[:20])  # too old to tell whether they are new: refused, not counted twice

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from field import Field, Gateway, MakeField
+from field import Field, MakeField, locked_store
 from privileges import as_root
 
 from peel_core.frame import DEVICE
+from peel_tools.gateway_process import GatewayProcess
 
 WARM_UP_IDS = 200_000
 NEW_IDS = 400_000
@@ -48,7 +49,7 @@ def _fill(folder: Path) -> Path:
 
 
 def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Field, small_disk: Path) -> None:
-    gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
+    gateway = field.new_gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).start()
     sent = field.reports(3100)
     field.publish(sent[:100])
     field.wait_accepted(gateway, 100)
@@ -70,7 +71,7 @@ def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Field, 
 
 
 def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Field, small_disk: Path) -> None:
-    gateway = field.gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).begin()
+    gateway = field.new_gateway(store_path=small_disk / "peel.sqlite", health_store_seconds=0).start()
     ballast = _fill(small_disk)
     sent = field.reports(3000)
     field.publish(sent)
@@ -78,18 +79,18 @@ def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Field, s
     assert gateway.stop() == 6
     ballast.unlink()
     _enlarge(small_disk)
-    gateway.begin()
+    gateway.start()
     field.wait_accepted(gateway, 3000)
     assert gateway.stop() == 0
     field.audit(gateway, sent)
 
 
 def test_a_locked_database_is_waited_for(field: Field) -> None:
-    gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
+    gateway = field.new_gateway(store_lock_seconds=0.2, health_store_seconds=0).start()
     sent = field.reports(100)
     field.publish(sent[:50])
     field.wait_accepted(gateway, 50)
-    with gateway.locked_store():
+    with locked_store(gateway):
         field.publish(sent[50:])
         gateway.wait_for(lambda: any("StoreLocked" in cause for cause in gateway.summary()["health"]))
         assert gateway.summary()["totals"]["accepted"] == 50
@@ -102,9 +103,9 @@ def test_a_locked_database_is_waited_for(field: Field) -> None:
 
 def test_a_locked_database_and_a_broker_restart_at_once(field: Field) -> None:
     """The batch in hand outlives its link: it is stored once, its stale packet identifiers go nowhere."""
-    gateway = field.gateway(store_lock_seconds=0.2, health_store_seconds=0).begin()
+    gateway = field.new_gateway(store_lock_seconds=0.2, health_store_seconds=0).start()
     sent = field.reports(120)
-    with gateway.locked_store():
+    with locked_store(gateway):
         field.publish(sent[:80])
         gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 80 and gateway.summary()["health"])
         field.broker.stop()
@@ -123,9 +124,9 @@ def test_a_long_lock_keeps_the_memory_bounded(field: Field, protocol: str) -> No
     """Longer than the keep-alive allows, over several connections: never more than two windows are in the gateway."""
     window = 20
     settings: dict[str, Any] = {"store_lock_seconds": 0.2, "mqtt_keepalive_seconds": 5, "batch_messages": 5}
-    gateway = field.gateway(mqtt_protocol=protocol, mqtt_window=window, **settings).begin()
+    gateway = field.new_gateway(mqtt_protocol=protocol, mqtt_window=window, **settings).start()
     sent = field.reports(300)
-    with gateway.locked_store():
+    with locked_store(gateway):
         field.publish(sent)
         gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == window)
         _watch_pending(gateway, 9, most=window)  # the broker's patience is 1.5 times the keep-alive
@@ -140,7 +141,7 @@ def test_a_long_lock_keeps_the_memory_bounded(field: Field, protocol: str) -> No
     field.audit(gateway, sent)
 
 
-def _watch_pending(gateway: Gateway, seconds: float, *, most: int) -> None:
+def _watch_pending(gateway: GatewayProcess, seconds: float, *, most: int) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert gateway.summary()["inbox"]["pending"] <= most
@@ -149,7 +150,7 @@ def _watch_pending(gateway: Gateway, seconds: float, *, most: int) -> None:
 
 @pytest.mark.parametrize("what", ["random", "sqlite"])
 def test_a_file_that_is_no_database_of_ours_is_left_alone(field: Field, what: str, rng: np.random.Generator) -> None:
-    gateway = field.gateway()
+    gateway = field.new_gateway()
     if what == "random":
         gateway.store_path.write_bytes(rng.bytes(8192))
     else:
@@ -158,7 +159,7 @@ def test_a_file_that_is_no_database_of_ours_is_left_alone(field: Field, what: st
         other.commit()
         other.close()
     before = gateway.store_path.read_bytes()
-    gateway.start(wait=False)
+    gateway.start(until="started")
     assert gateway.wait_end() == 4
     assert "database cannot be used" in gateway.log_tail()
     assert gateway.store_path.read_bytes() == before
@@ -167,7 +168,7 @@ def test_a_file_that_is_no_database_of_ours_is_left_alone(field: Field, what: st
 def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(
     field: Field, rng: np.random.Generator
 ) -> None:
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     field.publish(field.reports(400))
     field.wait_accepted(gateway, 400)
     assert gateway.stop() == 0
@@ -179,20 +180,20 @@ def test_damage_while_running_ends_the_service_and_a_copy_saves_the_reports(
         file.write(rng.bytes(size - 4096))
     damaged = gateway.store_path.read_bytes()
     field.publish(field.reports(100))
-    gateway.start(wait=False)
+    gateway.start(until="started")
     assert gateway.wait_end() == 4
     assert gateway.store_path.read_bytes()[4096:] == damaged[4096:]
     shutil.copy(saved, gateway.store_path)
     for leftover in gateway.store_path.parent.glob("peel.sqlite-*"):
         leftover.unlink()
-    gateway.begin()
+    gateway.start()
     field.wait_accepted(gateway, 500)
 
 
 def test_a_key_that_others_can_read_keeps_it_from_starting(field: Field) -> None:
     (field.fleet.folder / "master.key").chmod(0o644)
-    gateway = field.gateway()
-    gateway.start(wait=False)
+    gateway = field.new_gateway()
+    gateway.start(until="started")
     assert gateway.wait_end() == 3
     assert "chmod 600" in gateway.log_tail()
     key = (field.fleet.folder / "master.key").read_text().strip()
@@ -201,20 +202,20 @@ def test_a_key_that_others_can_read_keeps_it_from_starting(field: Field) -> None
 
 
 def test_a_taken_port_and_a_missing_token_keep_it_from_starting(field: Field) -> None:
-    first = field.gateway().begin()
-    second = field.gateway("second", http_port=first.url.rsplit(":", 1)[1])
-    second.start(wait=False)
+    first = field.new_gateway().start()
+    second = field.new_gateway("second", http_port=first.url.rsplit(":", 1)[1])
+    second.start(until="started")
     assert second.wait_end() == 5
     assert "cannot listen on" in second.log_tail()
-    open_door = field.gateway("third", http_host="0.0.0.0")  # noqa: S104
-    open_door.start(wait=False)
+    open_door = field.new_gateway("third", http_host="0.0.0.0")  # noqa: S104
+    open_door.start(until="started")
     assert open_door.wait_end() == 5
     assert "set http.token" in open_door.log_tail()
 
 
 def test_a_wrong_setting_keeps_it_from_starting(field: Field) -> None:
-    gateway = field.gateway(mqtt_window=0)
-    gateway.start(wait=False)
+    gateway = field.new_gateway(mqtt_window=0)
+    gateway.start(until="started")
     assert gateway.wait_end() == 2
     assert "PEEL_GATEWAY_MQTT_WINDOW: must be between 1 and 65,535" in gateway.log_tail()
 
@@ -225,7 +226,7 @@ def test_unknown_devices_leave_memory_flat(make_field: MakeField) -> None:
     Once buffers have their size and the quarantine is full, as many new ids again must cost nothing.
     """
     field = make_field(persistent=False)
-    gateway = field.gateway(quarantine_pieces=1000, quarantine_bytes=200_000).begin()
+    gateway = field.new_gateway(quarantine_pieces=1000, quarantine_bytes=200_000).start()
     (_, frame), *_ = field.reports(1)
     heard = 0
 

@@ -11,15 +11,17 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from field import Field, Gateway, MakeField
+from field import Field, MakeField
+
+from peel_tools.gateway_process import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105
 
 
 @pytest.fixture
-def gateway(field: Field) -> Gateway:
+def gateway(field: Field) -> GatewayProcess:
     """A gateway that has seen 200 good reports, a forged one, and one tossed with another budget."""
-    gateway = field.gateway().begin()
+    gateway = field.new_gateway().start()
     forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
     field.publish(field.reports(200, devices=range(1, 20)) + forged)
     field.wait_accepted(gateway, 200)
@@ -28,13 +30,13 @@ def gateway(field: Field) -> Gateway:
     return gateway
 
 
-def refusal(gateway: Gateway, path: str, token: str | None = None) -> tuple[int, str]:
+def refusal(gateway: GatewayProcess, path: str, token: str | None = None) -> tuple[int, str]:
     with pytest.raises(urllib.error.HTTPError) as caught:
         gateway.fetch(path, token)
     return caught.value.code, json.load(caught.value)["error"]
 
 
-def test_summary_estimates_devices_and_profiles(field: Field, gateway: Gateway) -> None:
+def test_summary_estimates_devices_and_profiles(field: Field, gateway: GatewayProcess) -> None:
     summary = gateway.summary()
     assert summary["fleet"] == "field"
     assert summary["totals"]["poisoning_ratio"] == pytest.approx(2 / 202)
@@ -58,7 +60,7 @@ def test_summary_estimates_devices_and_profiles(field: Field, gateway: Gateway) 
     assert (profile["name"], profile["id"], profile["devices"]) == ("climate", f"{field.profile.id:08x}", 20)
 
 
-def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: Gateway) -> None:
+def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: GatewayProcess) -> None:
     (exposed,) = gateway.get("/api/exposures")["items"]
     assert (exposed["verdict"], exposed["device"], exposed["blamed"]) == ("rule", "00000014", True)
     assert exposed["evidence"]
@@ -91,13 +93,13 @@ def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: Gateway)
         ("/api/devices?after=0", "after: device '0'"),
     ],
 )
-def test_bad_parameters_are_named(shared_gateway: Gateway, path: str, said: str) -> None:
+def test_bad_parameters_are_named(shared_gateway: GatewayProcess, path: str, said: str) -> None:
     code, error = refusal(shared_gateway, path)
     assert code == 400
     assert said in error
 
 
-def test_unknown_paths_and_methods(shared_gateway: Gateway) -> None:
+def test_unknown_paths_and_methods(shared_gateway: GatewayProcess) -> None:
     assert refusal(shared_gateway, "/api/secrets")[0] == 404
     request = urllib.request.Request(shared_gateway.url + "/api/summary", method="POST", data=b"{}")  # noqa: S310
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -119,7 +121,7 @@ def test_unknown_paths_and_methods(shared_gateway: Gateway) -> None:
         ("", 421),
     ],
 )
-def test_a_foreign_host_name_is_refused(shared_gateway: Gateway, host: str, code: int) -> None:
+def test_a_foreign_host_name_is_refused(shared_gateway: GatewayProcess, host: str, code: int) -> None:
     """A page on evil.example that resolves its own name to 127.0.0.1 must not read the API."""
     request = urllib.request.Request(shared_gateway.url + "/api/profiles", headers={"Host": host})  # noqa: S310
     try:
@@ -129,7 +131,7 @@ def test_a_foreign_host_name_is_refused(shared_gateway: Gateway, host: str, code
     assert answered == code
 
 
-def test_metrics(field: Field, gateway: Gateway) -> None:
+def test_metrics(field: Field, gateway: GatewayProcess) -> None:
     text = gateway.fetch("/metrics")
     values = {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE)}
     assert values['peel_reports_total{verdict="accepted"}'] == 200
@@ -148,7 +150,7 @@ def test_metrics(field: Field, gateway: Gateway) -> None:
 
 
 def test_health_follows_the_broker(field: Field) -> None:
-    gateway = field.gateway(health_broker_seconds=1).begin()
+    gateway = field.new_gateway(health_broker_seconds=1).start()
     assert gateway.get("/healthz") == {"status": "ok", "causes": []}
     field.broker.stop()
     gateway.wait_for(lambda: gateway.summary()["health"])
@@ -161,7 +163,7 @@ def test_health_follows_the_broker(field: Field) -> None:
 
 
 def test_events_follow_the_batches(field: Field) -> None:
-    gateway = field.gateway(http_streams=1).begin()
+    gateway = field.new_gateway(http_streams=1).start()
     seen: list[int] = []
     opened = threading.Event()
 
@@ -189,8 +191,8 @@ def test_a_token_is_needed_once_it_is_set(field: Field, tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.write_text(TOKEN)
     token_file.chmod(0o600)
-    gateway = field.gateway(http_host="0.0.0.0", http_token_file=token_file, health_broker_seconds=0)  # noqa: S104
-    gateway.start(wait=False)
+    gateway = field.new_gateway(http_host="0.0.0.0", http_token_file=token_file, health_broker_seconds=0)  # noqa: S104
+    gateway.start(until="started")
     gateway.wait_for(lambda: _answers(gateway))
     for path in ("/api/summary", "/api/events", "/metrics", "/api/nothing"):
         for wrong in (None, "", "0123456789abcdef-tokem", TOKEN + "x", TOKEN[:-1]):
@@ -203,7 +205,7 @@ def test_a_token_is_needed_once_it_is_set(field: Field, tmp_path: Path) -> None:
     assert TOKEN not in gateway.log_path.read_text()
 
 
-def _answers(gateway: Gateway) -> bool:
+def _answers(gateway: GatewayProcess) -> bool:
     try:
         gateway.fetch("/healthz")
     except urllib.error.HTTPError:
@@ -214,19 +216,19 @@ def _answers(gateway: Gateway) -> bool:
 
 
 def test_a_short_token_is_refused(field: Field) -> None:
-    gateway = field.gateway(http_token="short")  # noqa: S106
-    gateway.start(wait=False)
+    gateway = field.new_gateway(http_token="short")  # noqa: S106
+    gateway.start(until="started")
     assert gateway.wait_end() == 5
 
 
 def test_http_can_be_off(field: Field) -> None:
-    gateway = field.gateway(http_port=0)
-    gateway.start(wait=False)
+    gateway = field.new_gateway(http_port=0)
+    gateway.start(until="started")
     gateway.wait_for(lambda: "event=connected" in gateway.log_tail())
     assert gateway.stop() == 0
 
 
 @pytest.fixture(scope="module")
-def shared_gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> Gateway:
+def shared_gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
     """One gateway for tests that only ask."""
-    return start_field(tmp_path_factory.mktemp("shared")).gateway().begin()
+    return start_field(tmp_path_factory.mktemp("shared")).new_gateway().start()

@@ -4,14 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import sqlite3
-import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import paho.mqtt.client as paho
@@ -24,9 +19,9 @@ from peel_core.projection import search_seed
 from peel_gateway.fleet.registry import Fleet, device_label
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.broker import Broker, find_mosquitto
 from peel_tools.gateway_process import GatewayProcess
+from peel_tools.site import Site
 
 WIDTH = 48
 DEVICES = 20
@@ -51,61 +46,16 @@ high = 1
 """
 
 
-class Gateway(GatewayProcess):
-    """The process, with what tests ask of it."""
-
-    def begin(self, *, connected: bool = True) -> Gateway:
-        """Start it and wait until it answers, and, if `connected`, until it hears the broker."""
-        self.start(wait=connected)
-        self.wait_for(lambda: self.ask("/api/summary") is not None)
-        return self
-
-    def get(self, path: str, token: str | None = None) -> Any:
-        """Fetch JSON; urllib's HTTPError for a refusal."""
-        return json.loads(self.fetch(path, token))
-
-    def fetch(self, path: str, token: str | None = None) -> str:
-        request = urllib.request.Request(self.url + path)  # noqa: S310 - our own http URL
-        if token is not None:
-            request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            text: str = answer.read().decode()
-            return text
-
-    def summary(self) -> Any:
-        return self.get("/api/summary")
-
-    def wait_for(self, condition: Callable[[], object], seconds: float = 15.0) -> None:
-        """Wait until a condition holds; the gateway must stay alive meanwhile."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert self.pid is not None, f"the gateway ended with {self.code}:\n{self.log_tail()}"
-            assert time.monotonic() < deadline, f"not within {seconds:g} s; end of the log:\n{self.log_tail()}"
-            time.sleep(0.05)
-
-    def wait_end(self, seconds: float = 20.0) -> int:
-        """Wait for its end and return the exit code."""
-        deadline = time.monotonic() + seconds
-        while self.pid is not None:
-            assert time.monotonic() < deadline, f"still running; end of the log:\n{self.log_tail()}"
-            time.sleep(0.05)
-        assert self.code is not None
-        return self.code
-
-    @contextlib.contextmanager
-    def locked_store(self) -> Iterator[None]:
-        """Nothing can be stored meanwhile."""
-        holder = sqlite3.connect(self.store_path, isolation_level=None)
-        holder.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            holder.execute("ROLLBACK")
-            holder.close()
-
-    def signal(self, number: int) -> None:
-        assert self.pid is not None
-        os.kill(self.pid, number)
+@contextlib.contextmanager
+def locked_store(gateway: GatewayProcess) -> Iterator[None]:
+    """Nothing can be stored meanwhile."""
+    holder = sqlite3.connect(gateway.store_path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        holder.execute("ROLLBACK")
+        holder.close()
 
 
 class Publisher:
@@ -128,30 +78,20 @@ class Publisher:
         self._client.loop_stop()
 
 
-class Field:
-    """A fleet folder, its devices' encoders, a broker and gateways on them."""
+class Field(Site):
+    """A site whose devices are bare encoders; tests add the gateways they want."""
 
     def __init__(self, folder: Path, broker: Broker, chance: np.random.Generator) -> None:
-        self._chance = chance
-        self.folder = folder
-        self.broker = broker
         (folder / "climate.toml").write_text(PROFILE)
-        self.fleet = Fleet.create(folder / "fleet", "field", [folder / "climate.toml"])
+        super().__init__(folder, Fleet.create(folder / "fleet", "field", [folder / "climate.toml"]), broker)
         self.fleet.add("climate", count=DEVICES)
         self.profile = self.fleet.profiles()["climate"]
         self._next = dict.fromkeys(range(1, DEVICES + 1), 1)
-        self._gateways: list[Gateway] = []
+        self._chance = chance
 
-    def gateway(self, name: str = "gateway", **settings: object) -> Gateway:
-        """A gateway that is not started yet; killed at the end of the test if it still runs."""
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        quick: dict[str, object] = {"mqtt_backoff_seconds": 0.5, "fleet_reload_seconds": 0.2}
-        gateway = Gateway(
-            fleet=self.fleet.folder, folder=folder, broker_port=self.broker.port, settings=quick | settings
-        )
-        self._gateways.append(gateway)
-        return gateway
+    def new_gateway(self, name: str = "gateway", **settings: object) -> GatewayProcess:
+        """A gateway with quick reflexes, not started yet; killed at the end of the test if it still runs."""
+        return self.add_gateway(name, {"mqtt_backoff_seconds": 0.5, "fleet_reload_seconds": 0.2, **settings})
 
     def reports(
         self, count: int, *, devices: Sequence[int] | None = None, rule: int | None = None
@@ -182,41 +122,31 @@ class Field:
         finally:
             publisher.close()
 
-    def counts(self, gateway: Gateway) -> Counts:
+    def counts(self, gateway: GatewayProcess) -> Counts:
         """What is committed, read from the file."""
-        store = SqliteStore(gateway.store_path)
-        try:
+        with gateway.store() as store:
             return store.counts()
-        finally:
-            store.close()
 
-    def accepted(self, gateway: Gateway) -> int:
+    def accepted(self, gateway: GatewayProcess) -> int:
         """Reports that count."""
         return self.counts(gateway).verdicts[Verdict.ACCEPTED]
 
-    def audit(self, gateway: Gateway, published: Sequence[tuple[str, bytes]]) -> None:
+    def audit(self, gateway: GatewayProcess, published: Sequence[tuple[str, bytes]]) -> None:
         """A stopped gateway's log has just these reports, all accepted, and every number it publishes follows from the log."""
         assert gateway.pid is None, "stop it first"
         recount = gateway.command("recount")
         assert recount.returncode == 0, recount.stdout + recount.stderr
-        log = sqlite3.connect(f"{gateway.store_path.as_uri()}?mode=ro", uri=True)
-        try:
-            rows = log.execute("SELECT device, number, verdict FROM log ORDER BY device, number").fetchall()
-        finally:
-            log.close()
+        with gateway.store() as store:
+            log = store.log()
+        rows = list(zip(log.device.tolist(), log.number.tolist(), log.verdict.tolist(), strict=True))
         sent = [(DEVICE.of(frame), NUMBER.of(frame)) for _, frame in published]
         assert rows == [(device, number, Verdict.ACCEPTED) for device, number in sorted(sent)]
         assert self.accepted(gateway) == len(published)
 
-    def wait_accepted(self, gateway: Gateway, count: int, seconds: float = 30.0) -> None:
+    def wait_accepted(self, gateway: GatewayProcess, count: int, seconds: float = 30.0) -> None:
         """Wait until exactly this many reports count, and fail if it becomes more."""
         gateway.wait_for(lambda: gateway.summary()["totals"]["accepted"] >= count, seconds)
         assert gateway.summary()["totals"]["accepted"] == count
-
-    def close(self) -> None:
-        for gateway in self._gateways:
-            gateway.kill()
-        self.broker.close()
 
 
 def open_broker(folder: Path, **options: object) -> Broker:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The referee: holds what a gateway has in its database against the truth of the simulation.
+"""The referee: holds what a gateway has in its books against the truth of the simulation.
 
-It reads both files with SQL of its own and shares no code with the gateway's screening, so that a mistake there cannot hide here.
+It compares the two with SQL of its own and shares no code with the gateway's screening, so that a mistake there cannot hide here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.store import Store
 from peel_tools.simulation.attackers import ATTACKS
-from peel_tools.simulation.piece import HONEST, digest_of
+from peel_tools.simulation.books import Books, copy_books, read_books
+from peel_tools.simulation.piece import HONEST
 
 __all__ = ["Findings", "KindFindings", "judge"]
 
@@ -83,6 +85,8 @@ class Findings:
     altered: int
     """In the log with another outcome than the one that was sent."""
     attacks: dict[str, KindFindings] = field(default_factory=dict)
+    steady: bool = True
+    """Whether all of it is of one moment: a gateway that writes meanwhile cannot be judged for good."""
 
     @property
     def exact(self) -> bool:
@@ -107,19 +111,22 @@ class Findings:
     @property
     def settled(self) -> bool:
         """Whether the gateway has heard of every single piece."""
-        return not self.lost and not any(kind.unheard for kind in self.attacks.values())
+        return self.steady and not self.lost and not any(kind.unheard for kind in self.attacks.values())
 
     def table(self) -> dict[str, Any]:
         """As JSON wants it."""
         return asdict(self)
 
 
-def judge(truth: Path, store: Path) -> Findings:
-    """Compare a truth file with a gateway's database; both may be in use."""
+def judge(truth: Path, store: Store) -> Findings:
+    """Compare a truth file with a gateway's store; both may be in use."""
     connection = sqlite3.connect(f"{truth.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:
-        connection.execute("ATTACH ? AS gateway", (f"{store.resolve().as_uri()}?mode=ro",))
-        return _Referee(connection).findings()
+        profiles = [int(profile) for (profile,) in connection.execute("SELECT DISTINCT profile FROM report")]
+        books = read_books(store, profiles)
+        connection.execute("ATTACH ':memory:' AS gateway")
+        copy_books(connection, "gateway", books)
+        return _Referee(connection, books).findings()
     finally:
         connection.close()
 
@@ -128,19 +135,17 @@ _VIEWS = """
     CREATE TEMP VIEW sent AS
     SELECT report.*, message.acknowledged AS acked FROM report JOIN message ON message.id = report.message;
     CREATE TEMP TABLE repeating (name TEXT);
-    CREATE TEMP TABLE refused (digest BLOB PRIMARY KEY, verdict INTEGER NOT NULL) WITHOUT ROWID;
-    INSERT OR IGNORE INTO temp.refused SELECT digest(raw), verdict FROM gateway.exposure WHERE verdict != {statistics};
 """
 
 
 class _Referee:
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, books: Books) -> None:
         self._connection = connection
-        connection.create_function("digest", 1, digest_of, deterministic=True)
-        connection.executescript(_VIEWS.format(statistics=int(Verdict.STATISTICS)))
+        self._books = books
+        connection.executescript(_VIEWS)
         harmless = [(name,) for name, attack in ATTACKS.items() if Verdict.REDELIVERED in attack.verdicts]
         connection.executemany("INSERT INTO temp.repeating VALUES (?)", harmless)
-        connection.execute("BEGIN")  # one consistent view of each file
+        connection.execute("BEGIN")  # one consistent view of the truth
 
     def _one(self, query: str, *values: object) -> int:
         return int(self._connection.execute(query, values).fetchone()[0] or 0)
@@ -154,7 +159,7 @@ class _Referee:
             faulty=self._one(
                 "SELECT COUNT(DISTINCT digest) FROM sent WHERE acked AND bad AND kind NOT IN (SELECT name FROM temp.repeating)"
             ),
-            accepted=self._one("SELECT SUM(plus + minus - withdrawn_plus - withdrawn_minus) FROM gateway.tally"),
+            accepted=self._one("SELECT SUM(plus + minus) FROM gateway.tally"),
             exposed=self._exposed(),
             honest_exposed=self._honest_exposed(),
             honest_devices_exposed=self._one(
@@ -168,12 +173,13 @@ class _Referee:
                    WHERE NOT sent.bad AND (log.idx, log.sign, log.profile) != (sent.idx, sent.sign, sent.profile)"""
             ),
             attacks=self._attacks(),
+            steady=self._books.steady,
         )
 
     def _exposed(self) -> dict[str, int]:
-        rows = self._connection.execute("SELECT key, value FROM gateway.counter WHERE kind = 'verdict' AND value")
         harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED)
-        return {Verdict(key).label: value for key, value in rows if key not in harmless}
+        counts = self._books.verdicts.items()
+        return {verdict.label: count for verdict, count in counts if count and verdict not in harmless}
 
     def _tallies(self) -> tuple[int, int]:
         """Missing from and surplus in the tallies, outcome by outcome; devices that the gateway has withdrawn do not count."""
@@ -182,8 +188,8 @@ class _Referee:
         least = self._outcomes(f"SELECT sent.profile, idx, sign, SUM(acked) {counting}")
         most = self._outcomes(f"SELECT sent.profile, idx, sign, COUNT(*) {counting}")
         tallied = self._outcomes(
-            """SELECT profile, idx, 1, SUM(plus - withdrawn_plus) FROM gateway.tally GROUP BY profile, idx UNION ALL
-               SELECT profile, idx, -1, SUM(minus - withdrawn_minus) FROM gateway.tally GROUP BY profile, idx"""
+            """SELECT profile, idx, 1, SUM(plus) FROM gateway.tally GROUP BY profile, idx UNION ALL
+               SELECT profile, idx, -1, SUM(minus) FROM gateway.tally GROUP BY profile, idx"""
         )
         return (least - tallied).total(), (tallied - most).total()
 
@@ -208,7 +214,9 @@ class _Referee:
             _ACCEPTED,
         )
         # Reports that never reached the log: their bytes are among the exposures.
-        return logged + self._one("SELECT COUNT(*) FROM sent JOIN temp.refused USING (digest) WHERE kind = ?", HONEST)
+        return logged + self._one(
+            "SELECT COUNT(*) FROM sent JOIN gateway.refused USING (digest) WHERE kind = ?", HONEST
+        )
 
     def _attacks(self) -> dict[str, KindFindings]:
         kinds: dict[str, KindFindings] = {}
@@ -220,7 +228,7 @@ class _Referee:
         """Look each distinct bad piece up among the exposures. A replay leaves none: it must merely not count."""
         rows = self._connection.execute(
             """SELECT kind, verdict, COUNT(*) FROM
-                   (SELECT DISTINCT kind, digest, verdict FROM sent LEFT JOIN temp.refused USING (digest) WHERE bad AND acked)
+                   (SELECT DISTINCT kind, digest, verdict FROM sent LEFT JOIN gateway.refused USING (digest) WHERE bad AND acked)
                GROUP BY kind, verdict"""
         )
         for name, verdict, count in rows:
