@@ -159,3 +159,27 @@ def test_in_any_order_of_delivery(fleet: Callable[[int], Any], seed: int) -> Non
     for device, number, bucket in zip(log.device.tolist(), log.number.tolist(), log.bucket.tolist(), strict=True):
         assert bucket <= receipts[device, number]
     assert recount(lab.store, lab).agrees
+
+
+def test_a_long_backlog_that_trickles_in_is_filed_to_its_end(make_lab: MakeLab, profiles: Makers) -> None:
+    """One report per bucket is all that there is room for; a thousand buckets of backlog come one message at a time."""
+    lab = make_lab(profiles[0](4, quota=1, period=BUCKET * 2), devices=1)
+    lab.enrolled = {1: lab.now - 2000 * BUCKET}
+    lab.engine = lab.make_engine()
+    for frame in lab.frames(1, range(1, 701)):
+        lab.send([frame])
+    counts = held(lab)
+    assert len(counts) == 700
+    assert set(counts.values()) == {1}
+
+
+def test_retention_leaves_room_for_what_comes_late(fleet: Callable[[int], Lab]) -> None:
+    """Numbers that come after higher ones, and are young when those are old, must not be taken for stale."""
+    lab = fleet(1)
+    lab.send(lab.frames(1, [*range(1, 21), *range(40, 60)]))
+    lab.now += DAY
+    lab.send(lab.frames(1, range(21, 31)))
+    lab.prune(lab.now - 3600)
+    assert lab.store.devices().low_water.tolist() == [20]
+    assert lab.send(lab.frames(1, range(31, 40))) == {"accepted": 9}
+    assert recount(lab.store, lab).agrees

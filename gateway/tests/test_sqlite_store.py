@@ -61,7 +61,7 @@ def test_published_migrations_have_not_changed() -> None:
         "9d7fa6e52feafc39",
         "2db91ecec9b0ae98",
         "368362b9baa972dc",
-        "df7c00ed8fe443fa",
+        "f3c9494b8d6b3e34",
         "a5bc7f6bb57ff0c8",
     ]
 

@@ -105,6 +105,8 @@ class DeviceTable:
     """Newest time bucket that holds reports of the device, Unix seconds."""
     filed_reports: Ints
     """How many it holds."""
+    filed_down_to: Ints
+    """Oldest bucket that the device's last backlog reached down to, 0 where there was none."""
     arrivals: Ints
     """Events so far: reports and gaps that were logged."""
 

@@ -34,7 +34,9 @@ Bools = npt.NDArray[np.bool_]
 UNFILED = 0
 """The bucket of reports that no bucket has room for."""
 LOOKBACK = 4096
-"""Buckets that are searched for room, from the receipt back: two weeks of five minutes each."""
+"""Most buckets that are searched for room, from the receipt back: two weeks of five minutes each."""
+_FURTHER = 256
+"""Buckets that are searched below those that a device's last backlog has filled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +74,19 @@ def asked(batch: Batch, book: Book, bucket_seconds: int) -> tuple[Ints, Ints]:
     used = np.where(batch.states["filed_bucket"] == newest, batch.states["filed_reports"], 0)
     full = used + coming > room(*book.roster.quotas(batch.heard), bucket_seconds)
     mine = np.flatnonzero(full | (oldest != newest) | (oldest < batch.states["filed_bucket"]))
-    heard_first = batch.states["first_received"][mine] // 1000 // bucket_seconds * bucket_seconds
-    enrolled = book.roster.enrolled[batch.heard[mine]] // 1000 // bucket_seconds * bucket_seconds
-    start = np.where(heard_first > 0, heard_first, oldest[mine])
-    start = np.where(enrolled > 0, np.minimum(enrolled, start), start)
-    return mine, np.maximum(oldest[mine] - LOOKBACK * bucket_seconds, start)
+    rooms = room(*book.roster.quotas(batch.heard[mine]), bucket_seconds)
+    filled = batch.states["filed_down_to"][mine]
+    deepest = np.where(filled > 0, np.minimum(filled, oldest[mine]), oldest[mine])
+    begins = np.maximum(oldest[mine] - LOOKBACK * bucket_seconds, _start(batch, book, mine, oldest, bucket_seconds))
+    return mine, np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * bucket_seconds)
+
+
+def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
+    """The first bucket in which heard devices have room: that of their enrolment, or of their first report if that is earlier."""
+    heard_first = batch.states["first_received"][devices] // 1000 // bucket_seconds * bucket_seconds
+    enrolled = book.roster.enrolled[batch.heard[devices]] // 1000 // bucket_seconds * bucket_seconds
+    start = np.where(heard_first > 0, heard_first, oldest[devices])
+    return np.where(enrolled > 0, np.minimum(enrolled, start), start)
 
 
 def file_reports(batch: Batch, book: Book, found: Found, counted: Bools, states: States, bucket_seconds: int) -> Filed:
@@ -85,32 +95,53 @@ def file_reports(batch: Batch, book: Book, found: Found, counted: Bools, states:
     devices, begins = asked(batch, book, bucket_seconds)
     rooms = room(*book.roster.quotas(batch.heard), bucket_seconds)
     ids = book.roster.ids(batch.heard)
+    down_to = states["filed_down_to"].copy()
+    order = np.argsort(np.where(counted, batch.at, len(ids)), kind="stable")
+    firsts = np.searchsorted(batch.at[order[: np.count_nonzero(counted)]], np.arange(len(ids) + 1))
     for device, begin in zip(devices.tolist(), begins.tolist(), strict=True):
-        rows = np.flatnonzero(counted & (batch.at == device))
-        of = found.filed.device == ids[device]
-        used = dict(zip(found.filed.bucket[of].tolist(), found.filed.reports[of].tolist(), strict=True))
-        bucket[rows] = _spread(bucket[rows], batch.number[rows], used, begin, int(rooms[device]), bucket_seconds)
+        rows = order[firsts[device] : firsts[device + 1]]
+        if not len(rows):
+            continue
+        of = slice(*np.searchsorted(found.filed.device, [ids[device], ids[device] + 1]))
+        shelf = _Shelf(begin, int(bucket[rows].max()), bucket_seconds, int(rooms[device]))
+        shelf.take(found.filed.bucket[of], found.filed.reports[of])
+        bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
+        found_room = bucket[rows][bucket[rows] != UNFILED]
+        if len(found_room):
+            down_to[device] = found_room.min()
     timed = counted & (bucket != UNFILED)
     pairs, reports = np.unique(np.stack([batch.at[timed], bucket[timed]], axis=1), axis=0, return_counts=True)
     table = FiledTable(ids[pairs[:, 0]], pairs[:, 1], reports.astype(np.int64))
-    return Filed(bucket=bucket, table=table, states=_note(states, pairs[:, 0], pairs[:, 1], table.reports))
+    noted = _note(states | {"filed_down_to": down_to}, pairs[:, 0], pairs[:, 1], table.reports)
+    return Filed(bucket=bucket, table=table, states=noted)
 
 
-def _spread(receipt: Ints, number: Ints, used: dict[int, int], begin: int, room: int, bucket_seconds: int) -> Ints:
-    """The buckets of one device's reports: newest numbers first, each receipt's reports from there back."""
-    result = np.full(len(receipt), UNFILED, np.int64)
-    used = dict(used)
-    for newest in np.unique(receipt)[::-1].tolist():
-        rows = np.flatnonzero(receipt == newest)
-        rows = rows[np.argsort(-number[rows], kind="stable")]
-        buckets = np.arange(newest, begin - 1, -bucket_seconds)[: LOOKBACK + 1]
-        free = np.maximum(room - np.array([used.get(each, 0) for each in buckets.tolist()], np.int64), 0)
-        place = np.searchsorted(np.cumsum(free), np.arange(len(rows)), side="right")
-        fits = place < len(buckets)
-        result[rows[fits]] = buckets[place[fits]]
-        for each, count in zip(*np.unique(result[rows[fits]], return_counts=True), strict=True):
-            used[int(each)] = used.get(int(each), 0) + int(count)
-    return result
+class _Shelf:
+    """The buckets of one device, and how much room each has left."""
+
+    def __init__(self, begin: int, newest: int, bucket_seconds: int, room: int) -> None:
+        self._begin, self._seconds = begin, bucket_seconds
+        self._free = np.full(max(0, (newest - begin) // bucket_seconds + 1), room, np.int64)
+
+    def take(self, buckets: Ints, reports: Ints) -> None:
+        """Note what is filed already."""
+        place = (buckets - self._begin) // self._seconds
+        within = (place >= 0) & (place < len(self._free))
+        np.subtract.at(self._free, place[within], reports[within])
+        np.maximum(self._free, 0, out=self._free)
+
+    def file(self, receipt: Ints, number: Ints) -> Ints:
+        """Find buckets for reports: those of the newest receipt first, and of these the newest numbers."""
+        result = np.full(len(receipt), UNFILED, np.int64)
+        for newest in np.unique(receipt)[::-1].tolist():
+            rows = np.flatnonzero(receipt == newest)
+            rows = rows[np.argsort(-number[rows], kind="stable")]
+            free = self._free[: max(0, (newest - self._begin) // self._seconds + 1)][::-1]
+            place = np.searchsorted(np.cumsum(free), np.arange(len(rows)), side="right")
+            fits = place < len(free)
+            result[rows[fits]] = newest - place[fits] * self._seconds
+            np.subtract.at(free, place[fits], 1)
+        return result
 
 
 def _note(states: States, device: Ints, bucket: Ints, reports: Ints) -> States:

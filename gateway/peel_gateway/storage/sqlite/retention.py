@@ -17,15 +17,19 @@ _MARKS = """
     SELECT device, mark FROM (
         SELECT device, mark, SUM(events) OVER (ORDER BY device) - events AS before FROM (
             SELECT device, MIN(arrival) AS first, COUNT(*) AS events,
-                   COALESCE(MIN(CASE WHEN received >= ? THEN arrival END) - 1, MAX(arrival)) AS mark
-            FROM log GROUP BY device
+                   COALESCE(MIN(CASE WHEN number >= young THEN arrival END) - 1, MAX(arrival)) AS mark
+            FROM log JOIN (
+                SELECT device, COALESCE(MIN(CASE WHEN received >= ? THEN number END), 281474976710656) AS young FROM log GROUP BY device
+            ) USING (device) GROUP BY device
         ) WHERE first <= mark
     ) WHERE before < ?
 """
+"""Per device: events go up to the first one whose number is not below all young ones, so that a late report is not taken for stale."""
 
 
 def aged(connection: sqlite3.Connection, before: int) -> Aged:
-    """Find what is older than `before` (Unix milliseconds): of each device all events before its first report that is younger.
+    """Find what is older than `before` (Unix milliseconds): of each device the first events, as far as their
+    numbers are below those of all reports that are younger.
 
     What arrives afterwards with a number that went cannot be told from a replay any more, and is refused as stale.
     """

@@ -151,7 +151,8 @@ class SqliteTransaction(Transaction):
         self._ask(devices, begins)
         rows = self._connection.execute(
             """SELECT filed.device, filed.bucket, filed.reports FROM temp.asked AS asked CROSS JOIN filed
-               ON filed.device = asked.device AND filed.bucket >= asked.number"""
+               ON filed.device = asked.device AND filed.bucket >= asked.number
+               ORDER BY filed.device, filed.bucket"""
         ).fetchall()
         return FiledTable(*columns(rows, 3))
 
