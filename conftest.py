@@ -71,7 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"seed: {os.environ['PEEL_SEED']} (the same choices again: --seed {os.environ['PEEL_SEED']})"
+    return f"seed: {os.environ['PEEL_SEED']}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.stats.keys() & {"failed", "error"}:
+        terminalreporter.write_line(f"The same random choices again: --seed {os.environ['PEEL_SEED']}")
 
 
 @pytest.fixture(scope="session")

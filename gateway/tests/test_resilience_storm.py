@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from peel_tools.gateway_process import GatewayProcess
@@ -25,6 +25,9 @@ SHARES = {
     "garbage": 0.03, "stranger": 0.03, "forgery": 0.03, "tampering": 0.03, "negation": 0.03, "replay": 0.05, "loss": 0.02,
     "reuse": 0.05, "flood": 0.05, "budget": 0.05, "target": 0.05, "encoder": 0.05, "stuck": 0.05,
 }  # fmt: skip
+
+PATIENCE = 300.0
+"""Seconds, for a machine that has other things to do: a guard against hanging, no promise."""
 
 
 def _assert_exact(found: Findings) -> None:
@@ -47,7 +50,7 @@ class Storm:
             command += ["--attack", f"{kind}={share}"]
         before = self._messages()
         self._fleet = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while self._messages() == before:  # it insists on a broker only until it is connected
             assert self._fleet.poll() is None, self._fleet.stderr and self._fleet.stderr.read()
             assert time.monotonic() < deadline
@@ -92,7 +95,7 @@ class Storm:
         """End the fleet in order: it waits until everything is acknowledged."""
         assert self._fleet is not None
         self._fleet.terminate()
-        assert self._fleet.wait(60) == 0, self._fleet.stderr and self._fleet.stderr.read()
+        assert self._fleet.wait(PATIENCE) == 0, self._fleet.stderr and self._fleet.stderr.read()
 
     def close(self) -> None:
         if self._fleet is not None and self._fleet.poll() is None:
@@ -100,23 +103,23 @@ class Storm:
             self._fleet.wait()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_storm_of_faults(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("storm_number", [1, 2])
+def test_a_storm_of_faults(tmp_path: Path, storm_number: int, rng: np.random.Generator) -> None:
+    """Twice, because no two are alike: the run's seed says what fails when."""
     settings = {"store_lock_seconds": 0.2, "batch_seconds": 0.05}
-    chance = random.Random(seed)  # noqa: S311 - when what fails, nothing secret
     with Rig(tmp_path, numeric=80, persistent=True, settings=settings) as rig:
         storm = Storm(rig)
         try:
             storm.report()
             time.sleep(2)
             faults = [storm.kill_gateway, storm.restart_broker, storm.lock_database, storm.kill_fleet] * 2
-            for fault in chance.sample(faults, len(faults)):
-                fault()
-                time.sleep(chance.uniform(0.2, 1.2))
+            for place in rng.permutation(len(faults)):
+                faults[place]()
+                time.sleep(rng.uniform(0.2, 1.2))
             storm.calm()
         finally:
             storm.close()
-        found = rig.settled(60)
+        found = rig.settled(PATIENCE)
         _assert_exact(found)
         assert found.honest > 2000
         assert {name for name in SHARES if name != "loss"} == set(found.attacks)
@@ -145,8 +148,8 @@ class Witness:
             return refusal.code
 
 
-AWAY_SECONDS = 35
-LONGEST_PAUSE = 4.0
+AWAY_SECONDS = 15
+LONGEST_PAUSE = 1.5
 
 
 def test_a_broker_away_until_the_pauses_have_stopped_growing(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_a_broker_away_until_the_pauses_have_stopped_growing(tmp_path: Path) -> 
     An hour is like this: the pauses (0.2, 0.4, ... seconds) reach their limit, lowered here, long before the end; the health's patience
     likewise.
     """
-    settings = {"mqtt_backoff_seconds": LONGEST_PAUSE, "health_broker_seconds": 10}
+    settings = {"mqtt_backoff_seconds": LONGEST_PAUSE, "health_broker_seconds": 4}
     with Rig(tmp_path, numeric=60, persistent=True, settings=settings) as rig:
         witness = Witness(rig.gateway)
         with rig.session(Plan(rate=1500, shares=SHARES, seed=5), on_progress=witness.look) as session:
@@ -169,8 +172,8 @@ def test_a_broker_away_until_the_pauses_have_stopped_growing(tmp_path: Path) -> 
             attempts = rig.gateway.log_path.read_text().count('event="broker away"')
             assert AWAY_SECONDS / LONGEST_PAUSE / 2 < attempts < 10 + AWAY_SECONDS / LONGEST_PAUSE
             rig.broker.start()
-            assert session.simulation.drain(60)
-        _assert_exact(rig.settled(60))
+            assert session.simulation.drain(PATIENCE)
+        _assert_exact(rig.settled(PATIENCE))
         assert witness.code() == 200
         assert rig.gateway.stop() == 0
         assert rig.gateway.command("recount").returncode == 0
@@ -183,31 +186,33 @@ def test_a_forgetful_broker_loses_what_it_had_taken_over_and_nothing_else(tmp_pa
     """
     with Rig(tmp_path, numeric=60) as rig:
         with rig.session(Plan(rate=1500, shares=SHARES, seed=6)) as session:
-            session.simulation.run(seconds=2)
+            session.simulation.run(reports=2000)
+            rig.gateway.kill()
+            session.simulation.run(reports=1000)
+            # What was acknowledged to the devices is now the broker's to keep.
+            assert session.simulation.drain(PATIENCE)
             rig.broker.stop()
             rig.broker.start()
-            deadline = time.monotonic() + 30
-            while not (summary := rig.gateway.ask("/api/summary")) or not summary["broker"]["connected"]:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            session.simulation.run(seconds=2)
-            assert session.simulation.drain(60)
+            rig.gateway.start()
+            session.simulation.run(reports=2000)
+            assert session.simulation.drain(PATIENCE)
         broken = rig.settled(5)
+        assert broken.lost > 0
         assert (broken.double_counted, broken.altered) == (0, 0)
         assert (broken.honest_exposed, broken.honest_devices_exposed) == (0, 0)
         with rig.session(Plan(rate=500, seed=6)) as session:
-            session.simulation.run(reports=1000, seconds=20)
-            assert session.simulation.drain(60)
-        deadline = time.monotonic() + 30
+            session.simulation.run(reports=1000)
+            assert session.simulation.drain(PATIENCE)
+        deadline = time.monotonic() + PATIENCE
         while (after := rig.settled(0)).lost > broken.lost and time.monotonic() < deadline:
             time.sleep(0.2)
-        assert after.accepted > broken.accepted + 500
-        assert (after.lost, after.double_counted, after.altered) == (broken.lost, 0, 0)
+        assert after.accepted > broken.accepted
+        assert 0 < after.lost <= broken.lost
+        assert (after.double_counted, after.altered) == (0, 0)
 
 
-def test_a_gateway_killed_again_and_again(tmp_path: Path) -> None:
+def test_a_gateway_killed_again_and_again(tmp_path: Path, rng: np.random.Generator) -> None:
     """Restarts shorter than a start: it makes progress between the kills, and never loses or doubles."""
-    chance = random.Random(8)  # noqa: S311
     with Rig(tmp_path, numeric=60, settings={"batch_seconds": 0.02}) as rig:
         with rig.session(
             Plan(rate=3000, shares=dict.fromkeys(ATTACKS.keys() & SHARES.keys(), 0.03), seed=7)
@@ -216,6 +221,8 @@ def test_a_gateway_killed_again_and_again(tmp_path: Path) -> None:
             for _ in range(12):
                 rig.gateway.kill()
                 rig.gateway.start(until="started")
-                session.simulation.run(seconds=chance.uniform(0.6, 1.4))
-            assert session.simulation.drain(60)
-        _assert_exact(rig.settled(60))
+                before = session.simulation.progress.published
+                session.simulation.run(seconds=rng.uniform(0.6, 1.4))
+                assert session.simulation.progress.published > before
+            assert session.simulation.drain(PATIENCE)
+        _assert_exact(rig.settled(PATIENCE))

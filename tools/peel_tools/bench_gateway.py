@@ -16,6 +16,7 @@ import numpy.typing as npt
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.message import Message
+from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bets import FRESH, Events
 from peel_gateway.screening.conduct import make_bets
 from peel_gateway.storage.sqlite.store import SqliteStore
@@ -62,7 +63,10 @@ def _reports_per_second(k: int) -> int:
         for first in range(0, REPORTS, BATCH):
             engine.process(messages[first : first + BATCH])
         seconds = time.perf_counter() - started
+        accepted = store.counts().verdicts[Verdict.ACCEPTED]
         store.close()
+    if accepted != REPORTS:
+        raise RuntimeError(f"{accepted} of {REPORTS} honest reports were accepted: that is not what is to be measured")
     return round(REPORTS / seconds)
 
 

@@ -105,7 +105,7 @@ class GatewayProcess:
         return summary is not None and (until == "answering" or bool(summary["broker"]["connected"]))
 
     def wait_for(
-        self, condition: Callable[[], object], seconds: float = 15.0, what: str = "what was waited for"
+        self, condition: Callable[[], object], seconds: float = 60.0, what: str = "what was waited for"
     ) -> None:
         """Wait until a condition holds; the gateway must stay alive meanwhile."""
         deadline = time.monotonic() + seconds
@@ -175,7 +175,7 @@ class GatewayProcess:
             self.kill()
             raise GatewayError(f"the gateway did not stop; end of its log:\n{self.log_tail()}") from None
 
-    def wait_end(self, seconds: float = 20.0) -> int:
+    def wait_end(self, seconds: float = 60.0) -> int:
         """Wait for it to end by itself, and return its exit code."""
         if self._process is None:
             raise GatewayError("the gateway was never started")

@@ -90,7 +90,7 @@ class Site:
         with self.gateway.store() as store:
             return {verdict.label: count for verdict, count in store.counts().verdicts.items() if count}
 
-    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
         """Wait until a condition holds; the error says what did not come, and what the gateway has."""
         try:
             self.gateway.wait_for(condition, seconds, what)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from peel_tools import bench_gateway
 
 
@@ -14,4 +12,4 @@ def test_figures() -> None:
     assert 50 <= waits["always_plus"] <= 65
     assert waits["always_plus"] < waits["plus_95"] < waits["plus_88"] < waits["plus_82"] < bench_gateway.NEVER
     assert figures["honest_extreme_coins_exposed"] == 0
-    assert all(np.array(list(figures["reports_per_second"].values())) > 0)
+    assert figures["reports_per_second"].keys() == {"k16", "k252"}

@@ -211,7 +211,6 @@ def test_a_bounded_demonstration(demo_environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 1
     said = json.loads(done.stdout)
-    assert said["published"] > 4000
     assert said["accepted"] >= said["honest"] > 0
     assert (said["honest_exposed"], said["lost"], said["double_counted"]) == (0, 0, 0)
     assert {"seal", "malformed", "rule", "support", "structure", "reused", "flood", "statistics"} <= set(

@@ -86,7 +86,7 @@ def test_a_broker_restart_with_persistence(field: Field) -> None:
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
     field.broker.stop()
-    gateway.wait_for(lambda: not gateway.summary()["broker"]["connected"], 10)
+    gateway.wait_for(lambda: not gateway.summary()["broker"]["connected"])
     field.broker.start()
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 400)
@@ -99,7 +99,7 @@ def test_a_broker_restart_without_persistence(make_field: MakeField) -> None:
     field.wait_accepted(gateway, 200)
     field.broker.kill()
     field.broker.start()
-    gateway.wait_for(lambda: gateway.summary()["broker"]["connected"], 15)
+    gateway.wait_for(lambda: gateway.summary()["broker"]["connected"])
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 400)
     assert "peel_broker_sessions_lost_total 1.0" in gateway.fetch("/metrics")
@@ -122,7 +122,7 @@ def test_a_gateway_that_starts_before_its_broker(field: Field) -> None:
     gateway = field.new_gateway(health_broker_seconds=0).start(until="answering")
     assert gateway.summary()["health"]
     field.broker.start()
-    gateway.wait_for(lambda: gateway.summary()["broker"]["connected"], 15)
+    gateway.wait_for(lambda: gateway.summary()["broker"]["connected"])
     assert gateway.summary()["health"] == []
 
 
@@ -159,7 +159,7 @@ def test_garbage_is_quarantined_and_stalls_nothing(field: Field, rng: np.random.
     rng.shuffle(mixed)
     field.publish(mixed)
     field.wait_accepted(gateway, 60 + 40 + 20 + 20)
-    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 0, 10)
+    gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] == 0)
     verdicts = gateway.summary()["totals"]["verdicts"]
     assert {label: count for label, count in verdicts.items() if count} == {
         "accepted": 140, "malformed": 20 + 100 + 30, "profile": 20 + 30, "seal": 30, "device": 30
@@ -226,7 +226,7 @@ def test_a_small_window_holds_the_broker_back(field: Field) -> None:
         gateway.wait_for(lambda: gateway.summary()["inbox"]["pending"] >= window)
         assert {gateway.summary()["inbox"]["pending"] for _ in range(30)} == {window}
         assert gateway.summary()["totals"]["accepted"] == 0
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (summary := gateway.summary())["totals"]["accepted"] < len(sent):
         # mosquitto 2.0.11 sends past the receive maximum while acknowledgements arrive; the gateway reads two windows at most.
         assert summary["inbox"]["pending"] <= 2 * window
@@ -249,9 +249,9 @@ def test_a_broken_list_of_devices_changes_nothing_and_a_revocation_is_reloaded(f
     field.fleet.folder.joinpath("devices.json").write_text(known)
     gateway.signal(signal.SIGHUP)
     field.fleet.revoke([devices[0].id])
-    gateway.wait_for(lambda: gateway.summary()["totals"]["revoked_devices"] == 1, 10)
+    gateway.wait_for(lambda: gateway.summary()["totals"]["revoked_devices"] == 1)
     field.publish(field.reports(10, devices=[devices[0].id]))
-    gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["revoked"] == 10, 10)
+    gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["revoked"] == 10)
     assert gateway.summary()["totals"]["accepted"] == 20
 
 
@@ -307,7 +307,7 @@ def _retained(port: int, topic: str) -> bytes | None:
     client.on_connect = lambda connected, *_: connected.subscribe(topic, 1)
     client.connect("127.0.0.1", port)
     client.loop_start()
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 10
     while not found and time.monotonic() < deadline:
         time.sleep(0.02)
     client.disconnect()
@@ -315,7 +315,7 @@ def _retained(port: int, topic: str) -> bytes | None:
     return found[0] if found else None
 
 
-def _eventually(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+def _eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "did not come true in time"

@@ -176,13 +176,13 @@ def test_events_follow_the_batches(field: Field) -> None:
 
     listener = threading.Thread(target=listen)
     listener.start()
-    assert opened.wait(10)
+    assert opened.wait(60)
     code, error = refusal(gateway, "/api/events")
     assert (code, "http.streams" in error) == (503, True)
     field.publish(field.reports(30))
     gateway.wait_for(lambda: 30 in seen)
     assert gateway.stop() == 0
-    listener.join(10)
+    listener.join(60)
     assert not listener.is_alive()
     assert seen[0] == 0
 

@@ -143,7 +143,7 @@ class Field(Site):
         assert rows == [(device, number, Verdict.ACCEPTED) for device, number in sorted(sent)]
         assert self.accepted(gateway) == len(published)
 
-    def wait_accepted(self, gateway: GatewayProcess, count: int, seconds: float = 30.0) -> None:
+    def wait_accepted(self, gateway: GatewayProcess, count: int, seconds: float = 120.0) -> None:
         """Wait until exactly this many reports count, and fail if it becomes more."""
         gateway.wait_for(lambda: gateway.summary()["totals"]["accepted"] >= count, seconds)
         assert gateway.summary()["totals"]["accepted"] == count

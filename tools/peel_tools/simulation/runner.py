@@ -58,13 +58,14 @@ class Simulation:
         self._stopping.set()
 
     def run(self, *, reports: int | None = None, seconds: float | None = None) -> Progress:
-        """Publish about `reports` reports, or for `seconds`, or until `stop`."""
+        """Publish about `reports` more reports, or for `seconds`, or until `stop`."""
         self._resend()
-        started = time.monotonic()
+        started, before = time.monotonic(), self.progress.published
         while not self._stopping.is_set():
             elapsed = self.progress.seconds = time.monotonic() - started
-            due = min(self._rate * elapsed, reports if reports is not None else float("inf")) - self.progress.published
-            if reports is not None and self.progress.published >= reports:
+            published = self.progress.published - before
+            due = min(self._rate * elapsed, reports if reports is not None else float("inf")) - published
+            if reports is not None and published >= reports:
                 break
             if seconds is not None and elapsed >= seconds:
                 break
