@@ -105,29 +105,40 @@ def run(config: Path | None) -> None:
 @click.option("--since", help="Unix seconds or ISO 8601.")
 @click.option("--until", help="Unix seconds or ISO 8601.")
 @click.option("--bucket", type=int, help="Seconds per row; without it one row for the whole time.")
-def estimates(
-    config: Path | None, as_json: bool, profile: str | None, since: str | None, until: str | None, bucket: int | None
-) -> None:
-    """Means and frequencies with 95% intervals."""
-    with _opened(config) as (_, store, snapshot):
-        query = estimate_query(_given(profile=profile, since=since, until=until, bucket=bucket))
-        found = Views(store, lambda: snapshot).estimates(**query)
+@click.option(
+    "--devices/--no-devices",
+    default=True,
+    help="Whether to say what single devices can do, and take means over devices too: reads the log.  [default: devices]",
+)
+def estimates(config: Path | None, as_json: bool, devices: bool, **given: object) -> None:
+    """Means and frequencies with 95% intervals, over reports and over devices, and how far one device can move them."""
+    with _opened(config) as (settings, store, snapshot):
+        query = estimate_query(_given(**given, devices="yes" if devices else "no"))
+        found = Views(store, lambda: snapshot, share_cap=settings.estimate_share_cap).estimates(**query)
     if as_json:
         print_json({"items": found})
         return
     print_table(
-        ["start", "profile", "name", "value", "low", "high", "unit", "n", "withdrawn", "value before"],
         [
-            [
-                group["start"],
-                group["profile"],
-                *(row[key] for key in ("name", "value", "low", "high", "unit", "n", "withdrawn")),
-                row["before_withdrawal"]["value"],
-            ]
-            for group in found
-            for row in group["estimates"]
+            *("start", "profile", "name", "over", "value", "low", "high", "unit", "edge", "n", "devices"),
+            *("influence", "share", "device", "withdrawn", "value before"),
         ],
+        [line for group in found for row in group["estimates"] for line in _estimate_lines(group, row)],
     )
+
+
+def _estimate_lines(group: Table, row: Table) -> Iterator[list[Any]]:
+    """One for the mean over reports, one for the mean over devices."""
+    for figure in (row, row["over_devices"]):
+        if figure is None:
+            continue
+        yield [
+            *(group["start"], group["profile"], row["name"], figure["over"]),
+            *(figure[key] for key in ("value", "low", "high")),
+            *(row["unit"], figure["edge"], row["n"], row["devices"]),
+            *(figure[key] for key in ("influence", "influence_share", "influence_device")),
+            *((row["withdrawn"], row["before_withdrawal"]["value"]) if figure is row else (None, None)),
+        ]
 
 
 def _page_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -88,6 +88,7 @@ class Service:
             undo.callback(self._store.close)
             self._engine = open_engine(settings, self._store, self._snapshot)
             undo.pop_all()
+        self._views = Views(self._store, lambda: self._snapshot, share_cap=settings.estimate_share_cap)
         self._metrics = Metrics()
         self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
         self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics)
@@ -169,10 +170,6 @@ class Service:
             "inbox": {"pending": self._inbox.pending, "oldest_seconds": round(self._inbox.oldest_age(), 3)},
             "health": self.health(),
         }
-
-    @property
-    def _views(self) -> Views:
-        return Views(self._store, lambda: self._snapshot)
 
     def _build_app(self) -> ASGIApp:
         return build_app(

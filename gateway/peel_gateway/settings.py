@@ -152,6 +152,14 @@ class Settings:
         False, "Take unsealed frames, from devices that never sent a sealed one. For the lab and closed networks only."
     )
 
+    estimate_share_cap: float = _setting(
+        1.0,
+        "Largest part of a mean over reports that one device may have: those of devices with more are weighed down, at most "
+        "until all devices weigh the same. 1 lets every report count once.",
+        minimum=0,
+        maximum=1,
+    )
+
     http_host: str = _setting("127.0.0.1", "Address to listen on; any but loopback needs http.token.")
     http_port: int = _setting(8420, "Port to listen on; 0 turns HTTP off.", minimum=0, maximum=65535)
     http_token: Secret | None = _setting(None, "Bearer token that clients must send, at least 16 characters.")

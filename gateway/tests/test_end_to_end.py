@@ -175,11 +175,12 @@ def _covered(folder: Path, snapshot: Snapshot, seed: int) -> list[bool]:
     covered = []
     for profile in snapshot.profiles:
         means = true_means(truth, profile)
-        (found,) = estimates(profile, store.tallies(profile.id))
+        (found,) = estimates(profile, store.device_tallies(profile.id))
         for row in found.estimates:
-            assert row.published.low is not None
-            assert row.published.high is not None
-            covered.append(row.published.low <= means[row.name] <= row.published.high)
+            interval = row.published.within
+            assert interval.low is not None
+            assert interval.high is not None
+            covered.append(interval.low <= means[row.name] <= interval.high)
     truth.close()
     _assert_all_exposed(judge(truth.path, store))
     store.close()

@@ -78,7 +78,7 @@ def test_withdrawal_changes_the_estimate_and_says_so(lab: Lab) -> None:
     (whole,) = lab.estimates()
     for figure in whole.estimates:
         assert figure.withdrawn > 0
-        before, published = figure.before.value, figure.published.value
+        before, published = figure.before.value, figure.published.within.value
         assert before is not None and published is not None and before > published
 
 

@@ -19,9 +19,13 @@ _LARGEST = 2**63 - 1
 
 def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
     """Parameters of `Views.estimates`."""
-    _refuse_others(given, ("profile", "since", "until", "bucket"))
-    bucket = _integer(given, "bucket", 1, 10**9)
-    return {"profile": given.get("profile"), **_span(given), "bucket_seconds": bucket}
+    _refuse_others(given, ("profile", "since", "until", "bucket", "devices"))
+    return {
+        "profile": given.get("profile"),
+        **_span(given),
+        "bucket_seconds": _integer(given, "bucket", 1, 10**9),
+        "devices": _yes(given, "devices", default=True),
+    }
 
 
 def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
@@ -79,6 +83,12 @@ def _device(given: Mapping[str, str], name: str) -> int | None:
         return parse_device(given[name])
     except FleetError as error:
         raise QueryError(f"{name}: {error}") from None
+
+
+def _yes(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    if given.get(name) not in (None, "yes", "no"):
+        raise QueryError(f"{name}: must be yes or no, not {given[name]!r}")
+    return given[name] == "yes" if name in given else default
 
 
 def _integer(given: Mapping[str, str], name: str, low: int, high: int) -> int | None:

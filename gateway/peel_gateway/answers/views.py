@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from peel_core import Profile
-from peel_gateway.estimation.estimate import Estimate, Estimates, Figure, estimates
+from peel_gateway.answers.memory import Memory
+from peel_gateway.estimation.estimate import Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.registry import ACTIVE, REVOKED, device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter
+from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Store
 
@@ -60,11 +63,18 @@ class DeviceFilter:
 
 
 class Views:
-    """Answers from a store and the current snapshot of the fleet."""
+    """Answers from a store and the current snapshot of the fleet.
 
-    def __init__(self, store: Store, snapshot: Callable[[], Snapshot]) -> None:
+    Parameters
+    ----------
+    share_cap: the largest part of a mean over reports that one device may have; 1 lets every report count once.
+    """
+
+    def __init__(self, store: Store, snapshot: Callable[[], Snapshot], *, share_cap: float = 1.0) -> None:
         self._store = store
         self._snapshot = snapshot
+        self._share_cap = share_cap
+        self._memory: Memory[list[Table]] = Memory(store.generation)
 
     def estimates(
         self,
@@ -73,17 +83,37 @@ class Views:
         since: float | None = None,
         until: float | None = None,
         bucket_seconds: int | None = None,
+        devices: bool = True,
     ) -> list[Table]:
-        """Each profile's estimates, over the whole time asked for or per bucket."""
+        """Each profile's estimates, over the whole time asked for or per bucket.
+
+        With `devices` the log is read, and it is said what single devices can do; without, estimates come from the tallies at once.
+        """
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self._store.bucket_seconds):
             raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket_seconds}")
+        if not devices and self._share_cap < 1:
+            raise QueryError("devices: cannot be no where estimate.share_cap is below 1: weights depend on devices")
         found: list[Table] = []
         for each in self._profiles(profile):
-            withdrawn_devices = self._store.withdrawn_devices(each.id)
-            tallies = self._store.tallies(each.id, since=since, until=until, bucket_seconds=bucket_seconds)
-            rows = estimates(each, tallies, bucket_seconds)
-            found += [_estimates_table(row) | {"withdrawn_devices": withdrawn_devices} for row in rows]
+            find = partial(self._estimates, each, since, until, bucket_seconds, devices)
+            question = (each.id, since, until, bucket_seconds)
+            found += self._memory.recall(question, find) if devices else find()
         return found
+
+    def _estimates(
+        self, profile: Profile, since: float | None, until: float | None, bucket_seconds: int | None, devices: bool
+    ) -> list[Table]:
+        read = self._store.device_tallies if devices else self._store.tallies
+        tallies = read(profile.id, since=since, until=until, bucket_seconds=bucket_seconds)
+        common = {"withdrawn_devices": self._store.withdrawn_devices(profile.id), "computed": moment(time.time())}
+        rows = estimates(
+            profile,
+            anonymous(tallies) if isinstance(tallies, TallyTable) else tallies,
+            bucket_seconds,
+            share_cap=self._share_cap,
+            known=devices,
+        )
+        return [_estimates_table(row) | common for row in rows]
 
     def exposures(self, which: ExposureFilter, *, limit: int = 100, before: int | None = None) -> Table:
         """A page of exposures, newest first; `next` continues it."""
@@ -145,10 +175,6 @@ class Views:
         return found
 
 
-def _figure_table(figure: Figure) -> Table:
-    return {"value": figure.value, "low": figure.low, "high": figure.high}
-
-
 def _estimates_table(found: Estimates) -> Table:
     return {
         "profile": found.profile,
@@ -156,7 +182,9 @@ def _estimates_table(found: Estimates) -> Table:
         "start": None if found.start is None else moment(found.start),
         "seconds": found.seconds,
         "n": found.n,
+        "devices": found.devices,
         "withdrawn": found.withdrawn,
+        "share_cap": found.share_cap,
         "estimates": [_estimate_table(row) for row in found.estimates],
     }
 
@@ -165,12 +193,32 @@ def _estimate_table(row: Estimate) -> Table:
     return {
         "name": row.name,
         "unit": row.unit,
+        "range": [row.low, row.high],
         "n": row.n,
+        "devices": row.devices,
         **_figure_table(row.published),
-        "plain": _figure_table(row.plain),
+        "over_devices": None if row.over_devices is None else _figure_table(row.over_devices),
+        "plain": _interval_table(row.plain),
         "withdrawn": row.withdrawn,
-        "before_withdrawal": _figure_table(row.before),
+        "before_withdrawal": _interval_table(row.before),
     }
+
+
+def _figure_table(figure: Figure) -> Table:
+    return {
+        "over": figure.over,
+        **_interval_table(figure.within),
+        "edge": figure.edge,
+        "unclipped": _interval_table(figure.unclipped),
+        "n_effective": figure.effective,
+        "influence": figure.influence,
+        "influence_share": figure.influence_share,
+        "influence_device": None if figure.influence_device is None else device_label(figure.influence_device),
+    }
+
+
+def _interval_table(interval: Interval) -> Table:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,23 +11,19 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.mechanisms.game import Game
 
-__all__ = ["Figures", "Mechanism"]
+__all__ = ["Mechanism"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-class Figures(NamedTuple):
-    """Values with their 95% intervals, float64[k] each, NaN where there is no report."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-
 class Mechanism(abc.ABC):
-    """One mechanism, as the layers, the statistics and the estimates need it. All arrays have one entry per report or per attribute."""
+    """One mechanism, as the layers, the statistics and the estimates need it.
+
+    What is estimated are *figures*: a mean per attribute, or a share per category. A report of index and sign is counted in a *cell*, its
+    index, and speaks for a figure or not.
+    """
 
     name: str
     """As in profiles."""
@@ -36,6 +31,8 @@ class Mechanism(abc.ABC):
     """Whether a report's number assigns its attribute, so that a missing number is known to miss an attribute."""
     signed: bool
     """Whether reports are signs, which others agree with or not."""
+    separate: bool
+    """Whether each report is about one figure, that of its index (attributes), or about all of them (shares of categories)."""
 
     @abc.abstractmethod
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
@@ -54,13 +51,25 @@ class Mechanism(abc.ABC):
         """What is bet on the devices of a profile, and with which capital."""
 
     @abc.abstractmethod
+    def cells(self, profile: Profile) -> int:
+        """How many indices reports are counted under."""
+
+    @abc.abstractmethod
     def labels(self, profile: Profile) -> list[tuple[str, str]]:
-        """Name and unit of everything that is estimated, k of them."""
+        """Name and unit of every figure that is estimated."""
 
     @abc.abstractmethod
-    def published(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
-        """The estimates to use, from counts int64[k]."""
+    def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
+        """The least and the greatest value that each figure can have, float64[figures]."""
 
     @abc.abstractmethod
-    def plain(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
-        """Horvitz-Thompson estimates, for comparison."""
+    def chances(self, profile: Profile) -> tuple[float, float]:
+        """With which chance a report speaks for a figure that has its least value, and its greatest; in between it is linear."""
+
+    @abc.abstractmethod
+    def speaking(self, profile: Profile, plus: Floats) -> Floats:
+        """How many reports speak for each figure, float64[figures], where `plus` float64[cells] of them (or of their weights) are plus."""
+
+    def plain(self, profile: Profile, plus: Floats, minus: Floats) -> tuple[Floats, Floats, Floats] | None:
+        """Value, low and high of the textbook's estimator, from counts float64[cells], where it is another one."""
+        return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Harmony (Nguyen et al. 2016): the number assigns an attribute, the device tosses a sign with mean (R/2^31) x.
 
-Estimates, with c = 2^31/R ::
+Estimates on [-1, 1], with c = 2^31/R ::
 
     ratio    m_j = c (plus_j - minus_j) / n_j            n_j = plus_j + minus_j
     plain    m_j = c k (plus_j - minus_j) / N            N = sum_j n_j     (Horvitz-Thompson)
@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Figures, Mechanism
+from peel_gateway.mechanisms.base import Mechanism
 from peel_gateway.mechanisms.game import Face, Faces, Game, Sets, up_to_half
-from peel_gateway.mechanisms.intervals import Z95, wilson
+from peel_gateway.mechanisms.intervals import Z95
 
-__all__ = ["HARMONY", "harmony_game", "plain_means", "ratio_means"]
+__all__ = ["HARMONY", "harmony_game", "plain_means"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -33,33 +33,28 @@ _ROUNDING = 2.0**-32
 """J = floor(w k / 2^32) hits an attribute with probability at most 1/k + 2^-32."""
 
 
-def ratio_means(profile: Profile, plus: Ints, minus: Ints) -> Figures:
-    """Means on [-1, 1] and their interval, float64[k] each; the mean is not clipped (it is unbiased), the interval is."""
-    scale = _ONE / profile.rule
-    n = plus + minus
-    low, high = wilson(plus, n)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = scale * (plus - minus) / n
-    return Figures(mean, np.clip(scale * (2 * low - 1), -1, 1), np.clip(scale * (2 * high - 1), -1, 1))
+def plain_means(profile: Profile, plus: Floats, minus: Floats) -> tuple[Floats, Floats, Floats]:
+    """Horvitz-Thompson means on [-1, 1], clipped, and their 95% score intervals, float64[k] each.
 
-
-def plain_means(profile: Profile, plus: Ints, minus: Ints) -> Figures:
-    """Horvitz-Thompson means on [-1, 1] and their normal interval, float64[k] each."""
-    weight = profile.k * _ONE / profile.rule
-    total = int((plus + minus).sum())
+    A term is c k times a sign, or 0, and its square is (c k)^2 with probability 1/k: the variance follows from the mean, k c^2 - m^2, and
+    all m with (mean - m)^2 <= 1.96^2 (k c^2 - m^2)/N are in the interval.
+    """
+    total = (plus + minus).sum()
     if total == 0:
         none = np.full(profile.k, np.nan)
-        return Figures(none, none, none)
-    mean = weight * (plus - minus) / total
-    variance = np.maximum(weight**2 * (plus + minus) / total - mean**2, 0) / total
-    half = Z95 * np.sqrt(variance)
-    return Figures(mean, np.clip(mean - half, -1, 1), np.clip(mean + half, -1, 1))
+        return none, none, none
+    scale = _ONE / profile.rule
+    mean = np.clip(scale * profile.k * (plus - minus) / total, -1, 1)
+    square = Z95**2 / total
+    half = np.sqrt(square * ((1 + square) * profile.k * scale**2 - mean**2))
+    return mean, np.maximum((mean - half) / (1 + square), -1), np.minimum((mean + half) / (1 + square), 1)
 
 
 class _Harmony(Mechanism):
     name = "harmony"
     assigns = True
     signed = True
+    separate = True
 
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
         return np.asarray(index == expected)
@@ -73,11 +68,23 @@ class _Harmony(Mechanism):
     def labels(self, profile: Profile) -> list[tuple[str, str]]:
         return [(attribute.name, attribute.unit) for attribute in profile.attributes]
 
-    def published(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
-        return _physical(profile, ratio_means(profile, plus, minus))
+    def cells(self, profile: Profile) -> int:
+        return profile.k
 
-    def plain(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
-        return _physical(profile, plain_means(profile, plus, minus))
+    def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
+        lows = np.array([attribute.low for attribute in profile.attributes], np.float64)
+        return lows, np.array([attribute.high for attribute in profile.attributes], np.float64)
+
+    def chances(self, profile: Profile) -> tuple[float, float]:
+        return (_ONE - profile.rule) / (2 * _ONE), (_ONE + profile.rule) / (2 * _ONE)
+
+    def speaking(self, profile: Profile, plus: Floats) -> Floats:
+        return plus
+
+    def plain(self, profile: Profile, plus: Floats, minus: Floats) -> tuple[Floats, Floats, Floats]:
+        lows, highs = self.ranges(profile)
+        value, low, high = (lows + (1 + each) / 2 * (highs - lows) for each in plain_means(profile, plus, minus))
+        return value, low, high
 
 
 HARMONY = _Harmony()
@@ -111,11 +118,3 @@ def _units(units: int, *, past: float, notebooks: int = 0, notebook: float = 0.0
     each = 1 / units + _ROUNDING
     few = up_to_half(units, 4)
     return Sets(items=units, few=few, most=each, least=each, past=past, notebooks=notebooks, notebook=notebook)
-
-
-def _physical(profile: Profile, figures: Figures) -> Figures:
-    """From [-1, 1] to each attribute's own range."""
-    lows = np.array([attribute.low for attribute in profile.attributes])
-    highs = np.array([attribute.high for attribute in profile.attributes])
-    middle, half = (lows + highs) / 2, (highs - lows) / 2
-    return Figures(*(middle + half * each for each in figures))

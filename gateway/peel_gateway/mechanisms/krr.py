@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """kRR: the device says its own category with probability p, any other with probability q.
 
-With q = (2^31 - R)/(k 2^31) the share of category v is f_v = (n_v/N - q) 2^31/R.
+With q = (2^31 - R)/(k 2^31) and p = q + R/2^31 the share of category v is f_v = (n_v/N - q) / (p - q).
 """
 
 from __future__ import annotations
@@ -10,28 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Figures, Mechanism
+from peel_gateway.mechanisms.base import Mechanism
 from peel_gateway.mechanisms.game import Game, Sets, both_ends
-from peel_gateway.mechanisms.intervals import wilson
 
-__all__ = ["KRR", "krr_frequencies", "krr_game"]
+__all__ = ["KRR", "krr_game"]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _ONE = 2.0**31
-
-
-def krr_frequencies(profile: Profile, counts: Ints) -> Figures:
-    """Frequencies and their interval, float64[k] each."""
-    wrong = (_ONE - profile.rule) / (profile.k * _ONE)
-    scale = _ONE / profile.rule
-    total = np.full(profile.k, counts.sum())
-    low, high = wilson(counts, total)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = counts / total
-    value = (share - wrong) * scale
-    return Figures(value, np.clip((low - wrong) * scale, 0, 1), np.clip((high - wrong) * scale, 0, 1))
 
 
 def krr_game(k: int, rule: int) -> Game:
@@ -47,6 +35,7 @@ class _Krr(Mechanism):
     name = "krr"
     assigns = False
     signed = False
+    separate = False
 
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
         return np.asarray((index < profile.k) & (sign > 0))
@@ -60,11 +49,18 @@ class _Krr(Mechanism):
     def labels(self, profile: Profile) -> list[tuple[str, str]]:
         return [(category, "") for category in profile.categories]
 
-    def published(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
-        return krr_frequencies(profile, plus)
+    def cells(self, profile: Profile) -> int:
+        return profile.k
 
-    def plain(self, profile: Profile, plus: Ints, minus: Ints) -> Figures:
-        return krr_frequencies(profile, plus)
+    def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
+        return np.zeros(profile.k), np.ones(profile.k)
+
+    def chances(self, profile: Profile) -> tuple[float, float]:
+        wrong = (_ONE - profile.rule) / (profile.k * _ONE)
+        return wrong, wrong + profile.rule / _ONE
+
+    def speaking(self, profile: Profile, plus: Floats) -> Floats:
+        return plus
 
 
 KRR = _Krr()

@@ -149,6 +149,10 @@ class Store(abc.ABC):
         """Open the one write transaction: commits on a clean exit, rolls back on an exception."""
 
     @abc.abstractmethod
+    def generation(self) -> int:
+        """Return the number of the last committed transaction: what was read before it may have changed."""
+
+    @abc.abstractmethod
     def tallies(
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> TallyTable:

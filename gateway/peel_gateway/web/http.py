@@ -72,9 +72,10 @@ def build_app(
         return JSONResponse(summary())
 
     def get_estimates(request: Request) -> Response:
-        """Estimates per profile, or per profile and bucket.
+        """Estimates per profile, or per profile and bucket; the fields are in estimates.md.
 
-        Parameters: `profile`, `since`, `until`, `bucket` (seconds, a multiple of `store.bucket_seconds`).
+        Parameters: `profile`, `since`, `until`, `bucket` (seconds, a multiple of `store.bucket_seconds`), `devices` (yes, or
+        no to leave out what needs a pass over the log: influence, and means over devices).
         """
         return JSONResponse({"items": views.estimates(**estimate_query(_parameters(request)))})
 

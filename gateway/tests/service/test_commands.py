@@ -46,9 +46,31 @@ def test_estimates(gateway: GatewayProcess) -> None:
     (row,) = answer(gateway, "estimates")["items"]
     assert row["n"] == 200
     table = gateway.command("estimates").stdout.splitlines()
-    assert table[0].split()[:4] == ["start", "profile", "name", "value"]
-    assert len(table) == 3
+    assert table[0].split()[:5] == ["start", "profile", "name", "over", "value"]
+    assert [line.split()[2:4] for line in table[1:]] == [
+        [name, over] for name in ("temperature", "soil") for over in ("reports", "devices")
+    ]
+    assert [line.split()[3] for line in gateway.command("estimates", "--no-devices").stdout.splitlines()[1:]] == [
+        "reports"
+    ] * 2
     assert answer(gateway, "estimates", "--since", "2999-01-01")["items"][0]["n"] == 0
+
+
+def test_a_share_cap_holds_for_the_commands_too(gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    (free,) = answer(gateway, "estimates")["items"]
+    environment = gateway.environment() | {"PEEL_GATEWAY_ESTIMATE_SHARE_CAP": "0.055"}
+    monkeypatch.setattr(gateway, "environment", lambda: environment)
+    (held,) = answer(gateway, "estimates")["items"]
+    assert (free["share_cap"], held["share_cap"]) == (1.0, 0.055)
+    for one, other in zip(free["estimates"], held["estimates"], strict=True):
+        limit = max(0.055, 1 / other["devices"])
+        assert other["influence_share"] == pytest.approx(limit)
+        assert one["influence_share"] > limit
+        assert other["n_effective"] < one["n_effective"] == one["n"] == other["n"]
+        assert other["over_devices"] == one["over_devices"]
+    done = gateway.command("estimates", "--no-devices")
+    assert done.returncode == 2
+    assert "estimate.share_cap is below 1" in done.stderr
 
 
 def test_exposures_devices_and_quarantine(gateway: GatewayProcess) -> None:

@@ -46,6 +46,16 @@ def test_summary_estimates_devices_and_profiles(field: Field, gateway: GatewayPr
     assert (temperature["name"], temperature["unit"], soil["name"]) == ("temperature", "degC", "soil")
     assert temperature["n"] + soil["n"] == 200
     assert -10 <= temperature["low"] <= temperature["high"] <= 50
+    assert (estimates["devices"], estimates["share_cap"]) == (19, 1.0)
+    assert (temperature["over"], temperature["over_devices"]["over"]) == ("reports", "devices")
+    assert 0 < temperature["influence_share"] < 1
+    assert temperature["influence"] == pytest.approx(60 * 2.164 * temperature["influence_share"], rel=1e-3)
+    assert temperature["influence_device"] in [f"{device:08x}" for device in range(1, 20)]
+    assert temperature["over_devices"]["influence_share"] == pytest.approx(1 / temperature["devices"])
+    (quick,) = gateway.get("/api/estimates?devices=no")["items"]
+    for key in ("n", "value", "low", "high", "unclipped", "n_effective", "edge", "plain", "before_withdrawal"):
+        assert quick["estimates"][0][key] == temperature[key]
+    assert quick["devices"] is quick["estimates"][0]["over_devices"] is quick["estimates"][0]["influence"] is None
     assert gateway.get("/api/estimates?profile=climate&bucket=600")["items"][0]["seconds"] == 600
     assert gateway.get("/api/estimates?until=1000")["items"][0]["n"] == 0
 
@@ -81,6 +91,7 @@ def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: GatewayP
         ("/api/estimates?since=nan", "since: 'nan' is out of range"),
         ("/api/estimates?since=20&until=10", "since: must be before until"),
         ("/api/estimates?attribute=x", "attribute: unknown parameter"),
+        ("/api/estimates?devices=1", "devices: must be yes or no, not '1'"),
         ("/api/exposures?limit=0", "limit: must be a whole number from 1 to 1000"),
         ("/api/exposures?limit=99999999999999999999999", "limit: must be"),
         ("/api/exposures?limit=%D9%A1", "limit: must be"),

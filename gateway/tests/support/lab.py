@@ -172,7 +172,7 @@ class Lab:
 
     def estimates(self) -> list[Estimates]:
         """What the first profile's reports say so far."""
-        return estimates(self.profiles[0], self.store.tallies(self.profiles[0].id))
+        return estimates(self.profiles[0], self.store.device_tallies(self.profiles[0].id))
 
     def send(self, frames: Sequence[bytes], **options: object) -> dict[str, int]:
         """Process frames as one batch; return reports by verdict."""

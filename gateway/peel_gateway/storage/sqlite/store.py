@@ -183,6 +183,10 @@ class SqliteStore(Store):
             finally:
                 connection.close()
 
+    def generation(self) -> int:
+        with self._read() as connection:
+            return int(connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
+
     def tallies(
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> TallyTable:
@@ -194,7 +198,7 @@ class SqliteStore(Store):
     ) -> DeviceTallyTable:
         span = self._span(since, until, bucket_seconds)
         with self._read_long() as connection:
-            return read_device_tallies(connection, profile, span, self.bucket_seconds)
+            return read_device_tallies(connection, profile, span)
 
     def _span(self, since: float | None, until: float | None, bucket_seconds: int | None) -> Span:
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self.bucket_seconds):

@@ -52,9 +52,7 @@ def read_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> Ta
     return TallyTable(*columns(rows, 7))
 
 
-def read_device_tallies(
-    connection: sqlite3.Connection, profile: int, span: Span, bucket_seconds: int
-) -> DeviceTallyTable:
+def read_device_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> DeviceTallyTable:
     """Sum the accepted reports of each device.
 
     One statement per device: the log is clustered by device, so that no more than one device's rows are ever sorted at a time.
@@ -62,7 +60,7 @@ def read_device_tallies(
     query = f"""SELECT {span.start} AS start, :device, idx, SUM(plus), SUM(minus), :withdrawn FROM ({REPORTS_SQL})
                 WHERE device = :device AND profile = :profile AND verdict = {int(Verdict.ACCEPTED)}{span.conditions}
                 GROUP BY start, idx"""  # noqa: S608
-    values = {"profile": profile, "bucket": bucket_seconds, **span.values}
+    values = {"profile": profile, **span.values}
     parts = [np.zeros((0, 6), np.int64)]
     for device, withdrawn in connection.execute("SELECT device, withdrawn FROM device ORDER BY device").fetchall():
         rows = connection.execute(query, {**values, "device": device, "withdrawn": withdrawn}).fetchall()

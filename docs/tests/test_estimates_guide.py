@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""docs/estimates.md explains every field of an answer, and none that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from project_files import ROOT
+
+from peel_gateway.answers.views import Views
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import take_snapshot
+from peel_gateway.storage.sqlite.store import SqliteStore
+
+GUIDE = (ROOT / "docs" / "estimates.md").read_text(encoding="utf-8")
+PROFILE = """
+name = "door"
+mechanism = "krr"
+epsilon = 1
+seed = 1
+quota = 1
+period = 1
+[[attribute]]
+name = "state"
+categories = ["open", "shut"]
+"""
+
+
+def documented(header: str) -> list[str]:
+    """The fields in the first column of the table with this header."""
+    table = GUIDE.split(f"| {header} | meaning |\n")[1].split("\n\n")[0]
+    return [name for line in table.splitlines()[1:] for name in re.findall(r"`(\w+)`", line.split(" | ")[0])]
+
+
+def test_every_field_is_explained(tmp_path: Path) -> None:
+    profile = tmp_path / "door.toml"
+    profile.write_text(PROFILE)
+    snapshot = take_snapshot(Fleet.create(tmp_path / "fleet", "docs", [profile]))
+    store = SqliteStore(tmp_path / "peel.sqlite")
+    (item,) = Views(store, lambda: snapshot).estimates()
+    store.close()
+    assert sorted(documented("field of an item")) == sorted(item)
+    (figure, _) = item["estimates"]
+    assert sorted(documented("field of a figure")) == sorted(figure)
+    names = documented("field of a figure")
+    assert names[names.index("over") : names.index("over_devices")] == list(figure["over_devices"])

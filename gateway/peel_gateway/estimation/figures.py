@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""From weighted reports to values, intervals and influence.
+
+All formulas are linear in the share S of reports that speak for a figure ::
+
+    value      = low + (high - low) (S - least) / (most - least)         `Mechanism.chances`, `Mechanism.ranges`
+    influence  = (largest part of one device) (high - low) / (most - least)
+
+The first is unbiased, since S has the mean least + (most - least) x for a mean x on [0, 1]. The second is how far S moves the value when
+all reports of that device, at their weight, change from silent to speaking: no choice of reports by one device moves it further.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_gateway.estimation.holdings import Holdings, largest, weighing
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms.intervals import chance_interval
+
+__all__ = ["Bounds", "Figures", "Reports"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Bounds(NamedTuple):
+    """Values with their 95% intervals, float64[figures] each; NaN where there is no report."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All figures of a profile under one weighing, [figures] each."""
+
+    bounds: Bounds
+    """Within what is possible."""
+    unclipped: Bounds
+    """The same without knowing what is possible: unbiased."""
+    effective: Floats
+    """How many reports of equal weight would be as good."""
+    influence: Floats
+    """How far the device that weighs most can move the unclipped value."""
+    share: Floats
+    """Its part of the weight."""
+    device: Ints
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Reports of devices under one profile: rows of device, cell and counts, [rows] each, and who holds what."""
+
+    profile: Profile
+    cell: Ints
+    plus: Ints
+    minus: Ints
+    holdings: Holdings
+    place: Ints
+    """Each row's place in `holdings`."""
+
+    @classmethod
+    def of(cls, profile: Profile, device: Ints, cell: Ints, plus: Ints, minus: Ints) -> Reports:
+        """Put rows in order."""
+        mechanism = mechanism_of(profile)
+        figure = cell if mechanism.separate else np.zeros_like(cell)
+        figures = mechanism.cells(profile) if mechanism.separate else 1
+        holdings, place = Holdings.of(device, figure, plus + minus, figures)
+        return cls(profile, cell, plus, minus, holdings, place)
+
+    def figures(self, weights: Floats) -> Figures:
+        """Estimate everything, with weights float64[holdings]."""
+        mechanism = mechanism_of(self.profile)
+        weighed, most = weighing(self.holdings, weights), largest(self.holdings, weights)
+        share, lean = self._share(weights), self._share(weights**2)
+        chances = mechanism.chances(self.profile)
+        scale = _Scale(*mechanism.ranges(self.profile), *chances)
+        held = chance_interval(share, lean, weighed, chances, chances)
+        free = chance_interval(share, lean, weighed, chances, (0.0, 1.0))
+        return Figures(
+            bounds=Bounds(*(scale.clipped(each) for each in (share, *held))),
+            unclipped=Bounds(*(scale.value(each) for each in (share, *free))),
+            effective=np.broadcast_to(weighed.effective, share.shape),
+            influence=most.share * scale.slope,
+            share=np.broadcast_to(most.share, share.shape),
+            device=np.broadcast_to(most.device, share.shape),
+        )
+
+    def counts(self) -> tuple[Floats, Floats]:
+        """Plus and minus reports by cell, float64[cells] each."""
+        return self._by_cell(self.plus), self._by_cell(self.minus)
+
+    def _share(self, weights: Floats) -> Floats:
+        """Which part of the weight speaks for each figure; NaN where there is none."""
+        speaking = mechanism_of(self.profile).speaking(self.profile, self._by_cell(self.plus * weights[self.place]))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(speaking / self.holdings.sums(self.holdings.reports * weights))
+
+    def _by_cell(self, values: Ints | Floats) -> Floats:
+        cells = mechanism_of(self.profile).cells(self.profile)
+        return np.bincount(self.cell, values, cells).astype(np.float64, copy=False)
+
+
+class _Scale(NamedTuple):
+    """From chances to values."""
+
+    low: Floats
+    high: Floats
+    least: float
+    most: float
+
+    @property
+    def slope(self) -> Floats:
+        return (self.high - self.low) / (self.most - self.least)
+
+    def value(self, chance: Floats) -> Floats:
+        return self.low + (chance - self.least) * self.slope
+
+    def clipped(self, chance: Floats) -> Floats:
+        return np.clip(self.value(chance), self.low, self.high)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""What each device holds of each figure, and what its reports weigh.
+
+Weights depend on how many reports a device has, never on what they say, so no weighing biases an estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.mechanisms.intervals import Weighing
+
+__all__ = ["Holdings", "Largest", "capped", "equal_devices", "equal_reports", "largest", "weighing"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Reports of devices, int64[holdings] each: one entry per device and figure that it has reports of.
+
+    Figures that are made of the same reports (shares of categories) count as one here.
+    """
+
+    device: Ints
+    figure: Ints
+    reports: Ints
+    figures: int
+    """How many figures there are; some may have no entry."""
+
+    @classmethod
+    def of(cls, device: Ints, figure: Ints, reports: Ints, figures: int) -> tuple[Holdings, Ints]:
+        """Add up rows of the same device and figure; the second is each row's place."""
+        keys, place = np.unique(device * figures + figure, return_inverse=True)
+        total = np.bincount(place, reports, len(keys)).astype(np.int64)
+        return cls(keys // figures, keys % figures, total, figures), place
+
+    def sums(self, values: Ints | Floats) -> Floats:
+        """Add up values of holdings by figure."""
+        return np.bincount(self.figure, values, self.figures).astype(np.float64, copy=False)
+
+    def largest(self, values: Floats) -> Floats:
+        """The largest of float64[holdings] by figure; 0 where there is none."""
+        most = np.zeros(self.figures)
+        np.maximum.at(most, self.figure, values)
+        return most
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The device that weighs most in each figure, [figures] each."""
+
+    share: Floats
+    """Its part of the weight; NaN where there is no report."""
+    device: Ints
+    """The first of them, where several weigh the same."""
+
+
+def equal_reports(holdings: Holdings) -> Floats:
+    """Weights for a mean over reports: each counts once."""
+    return np.ones(len(holdings.reports))
+
+
+def equal_devices(holdings: Holdings) -> Floats:
+    """Weights for a mean over devices: each device counts once, whatever it has reported."""
+    return 1 / holdings.reports
+
+
+def capped(holdings: Holdings, cap: float) -> Floats:
+    """Weights for a mean over reports in which no device has more than a share of `cap`.
+
+    A device with n reports counts like min(n, t), with the largest t (not a whole number) for which t / sum min(n, t) <= cap. A cap below
+    1/devices cannot be kept: 1/devices takes its place, and all devices weigh the same.
+
+    With n_1 <= n_2 <= ... the share of a device that is held at t grows with t. Let i be the last place where t = n_i keeps the cap; the
+    m devices after it are held at t = cap (n_1 + ... + n_i + m t), which is cap (n_1 + ... + n_i) / (1 - m cap).
+    """
+    if cap >= 1:
+        return equal_reports(holdings)
+    order = np.lexsort((holdings.reports, holdings.figure))
+    figure, reports = holdings.figure[order], holdings.reports[order]
+    devices = np.bincount(figure, minlength=holdings.figures)
+    first = np.cumsum(devices) - devices
+    limit = np.maximum(cap, 1 / devices[figure])
+    before = np.cumsum(reports) - reports
+    sums = before - before[first[figure]] + reports
+    above = devices[figure] - (np.arange(len(order)) - first[figure]) - 1
+    keeps = np.bincount(figure, reports / (sums + above * reports) <= limit, holdings.figures).astype(np.int64)[figure]
+    held = devices[figure] - keeps
+    threshold = limit * sums[first[figure] + keeps - 1] / (1 - held * limit)
+    weights = np.empty(len(order))
+    weights[order] = np.minimum(1, threshold / reports)
+    return weights
+
+
+def weighing(holdings: Holdings, weights: Floats) -> Weighing:
+    """How the reports weigh in each figure."""
+    one, two, three, four = (holdings.sums(holdings.reports * weights**power) for power in (1, 2, 3, 4))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        doubt = four / two**2 - 2 * three / (two * one) + two / one**2
+        return Weighing(one, one**2 / two, np.maximum(doubt, 0), holdings.largest(weights) / one)
+
+
+def largest(holdings: Holdings, weights: Floats) -> Largest:
+    """Which device weighs most, and how much."""
+    part = holdings.reports * weights
+    order = np.lexsort((holdings.device, -part, holdings.figure))
+    figures, first = np.unique(holdings.figure[order], return_index=True)
+    share, device = np.full(holdings.figures, np.nan), np.zeros(holdings.figures, np.int64)
+    share[figures] = part[order][first] / holdings.sums(part)[figures]
+    device[figures] = holdings.device[order][first]
+    return Largest(share, device)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""What a device's reports weigh: capped shares, effective numbers, and the device that weighs most."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peel_gateway.estimation.holdings import Holdings, capped, equal_devices, equal_reports, largest, weighing
+
+COUNTS = st.lists(st.integers(1, 10_000), min_size=1, max_size=40)
+
+
+def holdings(*figures: list[int]) -> Holdings:
+    """Of devices 1, 2, ... in each figure."""
+    figure = np.repeat(np.arange(len(figures)), [len(counts) for counts in figures])
+    device = np.concatenate([np.arange(1, len(counts) + 1) for counts in figures])
+    return Holdings(device, figure, np.concatenate([np.array(counts, np.int64) for counts in figures]), len(figures))
+
+
+@given(COUNTS, st.floats(0, 1))
+def test_a_cap_is_kept_and_takes_no_more_than_it_must(counts: list[int], cap: float) -> None:
+    held = holdings(counts)
+    weights = capped(held, cap)
+    parts = held.reports * weights
+    limit = max(cap, 1 / len(counts))
+    assert parts.max() <= limit * parts.sum() * (1 + 1e-9)
+    assert (weights > 0).all() and (weights <= 1).all()
+    lowered = weights < 1 - 1e-12
+    if lowered.any():  # those are held at one level, it is the highest, and it uses the cap up
+        level = parts[lowered].max()
+        assert parts[lowered] == pytest.approx(level)
+        assert (held.reports[~lowered] <= level * (1 + 1e-9)).all()
+        assert level == pytest.approx(limit * parts.sum())
+
+
+@given(COUNTS, COUNTS, st.floats(0, 1))
+def test_figures_are_capped_one_by_one(some: list[int], others: list[int], cap: float) -> None:
+    both = capped(holdings(some, others), cap)
+    assert both.tolist() == [*capped(holdings(some), cap), *capped(holdings(others), cap)]
+
+
+def test_caps_by_hand() -> None:
+    """100 + 300 + 600: at 0.5 the largest is held at t = 0.5 (400 + t) = 400; at 0.4 two are, at t = 0.4 (100 + 2t) = 200."""
+    held = holdings([600, 100, 300])
+    assert capped(held, 1.0).tolist() == [1, 1, 1]
+    assert held.reports * capped(held, 0.5) == pytest.approx([400, 100, 300])
+    assert held.reports * capped(held, 0.4) == pytest.approx([200, 100, 200])
+    assert held.reports * capped(held, 0.01) == pytest.approx([100, 100, 100])
+
+
+@given(COUNTS)
+def test_effective_numbers(counts: list[int]) -> None:
+    held = holdings(counts)
+    reports, devices = weighing(held, equal_reports(held)), weighing(held, equal_devices(held))
+    assert reports.effective == pytest.approx([sum(counts)])
+    assert reports.doubt == pytest.approx([0])
+    assert reports.step == pytest.approx([1 / sum(counts)])
+    assert devices.effective == pytest.approx([len(counts) ** 2 / sum(1 / count for count in counts)])
+    assert (devices.doubt < 1e-12).all() == (len(set(counts)) == 1)
+    assert devices.step == pytest.approx([1 / min(counts) / len(counts)])
+
+
+def test_the_device_that_weighs_most() -> None:
+    held = Holdings(np.array([7, 9, 3, 9]), np.array([0, 0, 2, 2]), np.array([5, 15, 8, 8]), 3)
+    most = largest(held, equal_reports(held))
+    assert most.share.tolist() == pytest.approx([0.75, np.nan, 0.5], nan_ok=True)
+    assert most.device.tolist() == [9, 0, 3]

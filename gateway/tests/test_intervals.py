@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""Intervals cover: exactly computed for few reports of equal weight, simulated for weights, at the ends of what is possible above all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from peel_gateway.estimation.holdings import Holdings, capped, equal_devices, weighing
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms.intervals import Weighing, chance_interval, wilson
+
+Floats = npt.NDArray[np.float64]
+Makers = tuple[Callable[..., Any], Callable[..., Any]]
+
+CASES = [(0, 4, epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0)] + [
+    (1, k, epsilon) for k in (2, 3) for epsilon in (0.5, 1.0, 4.0)
+]
+CASES += [(1, 16, 4.0)]
+"""Harmony (0) and kRR (1), k, epsilon."""
+
+TRIALS = 8000
+LEAST = 0.95 - 3 * (0.95 * 0.05 / TRIALS) ** 0.5
+"""95% less three standard errors of as many trials."""
+
+
+def equal_weights(reports: int) -> Weighing:
+    """So many reports, each counting once."""
+    one = np.array([1.0])
+    return Weighing(total=reports * one, effective=reports * one, doubt=0 * one, step=one / reports)
+
+
+def coverage(reports: int, chances: tuple[float, float], weights: Weighing) -> Floats:
+    """Exactly, of intervals from so many reports, for the mean chances where it is least (just outside an interval) and at both ends."""
+    said = np.arange(reports + 1)
+    low, high = chance_interval(said / reports, said / reports, weights, chances, chances)
+    truth = np.clip(np.concatenate([chances, low - 1e-9, high + 1e-9]), *chances)[:, None]
+    ways = np.array([float(comb(reports, x)) for x in said.tolist()])
+    likely = ways * truth**said * (1 - truth) ** (reports - said)
+    return np.asarray((likely * ((low <= truth) & (truth <= high))).sum(axis=1))
+
+
+@pytest.mark.parametrize(("kind", "k", "epsilon"), CASES)
+@pytest.mark.parametrize("reports", [1, 2, 5, 20, 100])
+def test_intervals_cover_readings_and_shares_at_the_ends(
+    profiles: Makers, kind: int, k: int, epsilon: float, reports: int
+) -> None:
+    """No simulation: the chances of all outcomes are added up."""
+    profile = profiles[kind](k, epsilon=epsilon)
+    chances = mechanism_of(profile).chances(profile)
+    bottom, top, *between = coverage(reports, chances, equal_weights(reports)).tolist()
+    assert bottom > 0.95 and top > 0.95 and min(between) > 0.945
+
+
+def test_intervals_cover_any_chance() -> None:
+    """The least coverage there is, for any chance and up to 150 reports: 94.5% for one report, 94.7% for more."""
+    least = [coverage(reports, (0.0, 1.0), equal_weights(reports)).min() for reports in range(1, 151)]
+    assert least[0] > 0.945 and min(least[1:]) > 0.947
+
+
+def test_without_half_a_step_few_reports_would_not_be_covered() -> None:
+    """Why ends are taken further out: Wilson's interval as it is covers the chance of a single report at 80%, of five at 84%."""
+    for reports in (1, 2, 5):
+        exact = equal_weights(reports)._replace(step=np.zeros(1))
+        assert coverage(reports, (0.0, 1.0), exact).min() < 0.85
+
+
+def test_wilson_against_published_values() -> None:
+    """Newcombe (1998), table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29."""
+    trials = np.array([263.0, 148, 20, 29])
+    low, high = wilson(np.array([81, 15, 0, 1]) / trials, trials)
+    assert low == pytest.approx([0.2553, 0.0624, 0.0, 0.0061], abs=6e-5)
+    assert high == pytest.approx([0.3662, 0.1605, 0.1611, 0.1718], abs=6e-5)
+
+
+def test_half_a_step_against_published_values() -> None:
+    """Newcombe (1998), table I, method 4 (score with continuity correction), of the same."""
+    trials = np.array([263.0, 148, 20, 29])
+    share = np.array([81, 15, 0, 1]) / trials
+    weights = Weighing(total=trials, effective=trials, doubt=0 * trials, step=1 / trials)
+    low, high = chance_interval(share, share, weights, (0.0, 1.0), (0.0, 1.0))
+    assert low == pytest.approx([0.2535, 0.0598, 0.0, 0.0018], abs=6e-5)
+    assert high == pytest.approx([0.3682, 0.1644, 0.2005, 0.1963], abs=6e-5)
+
+
+FLEETS = {
+    "few of the middle among many at the top": ([200] * 45 + [1] * 5, [1] * 45 + [0.5] * 5),
+    "few at the bottom among many at the top": ([200] * 45 + [1] * 5, [1] * 45 + [0] * 5),
+    "few of the middle among many at the bottom": ([200] * 45 + [1] * 5, [0] * 45 + [0.5] * 5),
+    "three of the middle among thirty at the top": ([1] * 3 + [50] * 30, [0.5] * 3 + [1] * 30),
+    "three at the top among thirty at the bottom": ([1] * 3 + [50] * 30, [1] * 3 + [0] * 30),
+    "three of the middle among thirty at the top, all with many": ([100] * 3 + [10_000] * 30, [0.5] * 3 + [1] * 30),
+    "one has a hundred, one has one": ([100, 1], [0.5, 1]),
+    "one has a hundred, one has one, both at the top": ([100, 1], [1, 1]),
+    "three devices with 1, 2 and 5": ([1, 2, 5], [1, 1, 1]),
+    "three devices with 1, 2 and 5 at the bottom": ([1, 2, 5], [0, 0, 0]),
+    "twenty devices with 1 to 20": (list(range(1, 21)), [0, 1] * 10),
+    "forty devices with 1 to 1000": (list(range(1, 1001, 25)), [0] * 20 + [1] * 20),
+    "ten devices with one each": ([1] * 10, [1] * 10),
+}
+"""Reports per device, and the mean reading of each from 0 (the least that is possible) to 1 (the most)."""
+
+
+def weighings(reports: list[int]) -> Iterator[tuple[Holdings, Floats]]:
+    """Means over devices, and over reports under two caps."""
+    devices = len(reports)
+    holdings = Holdings(np.arange(devices), np.zeros(devices, np.int64), np.array(reports), 1)
+    yield holdings, equal_devices(holdings)
+    yield holdings, capped(holdings, 0.05)
+    yield holdings, capped(holdings, 0.3)
+
+
+@pytest.mark.parametrize("fleet", FLEETS)
+def test_weighted_intervals_cover(profiles: Makers, fleet: str) -> None:
+    rng = np.random.default_rng(8)
+    reports, readings = FLEETS[fleet]
+    for kind, k, epsilon in CASES:
+        profile = profiles[kind](k, epsilon=epsilon)
+        chances = mechanism_of(profile).chances(profile)
+        chance = chances[0] + np.array(readings) * (chances[1] - chances[0])
+        for holdings, weights in weighings(reports):
+            said = rng.binomial(reports, chance, (TRIALS, len(reports)))
+            share, lean = ((said @ each) / (reports @ each) for each in (weights, weights**2))
+            truth = (chance * reports) @ weights / (reports @ weights)
+            low, high = chance_interval(share, lean, weighing(holdings, weights), chances, chances)
+            covered = np.mean((low <= truth + 1e-12) & (truth - 1e-12 <= high))
+            assert covered > LEAST, (kind, k, epsilon, weights)
+
+
+def test_the_effective_number_alone_would_not_do(profiles: Makers) -> None:
+    """Why the lean is looked at: where heavy reports vary more than the mean's chance lets one think, as those of three new devices do."""
+    rng = np.random.default_rng(9)
+    profile = profiles[0](4, epsilon=4.0)
+    chances = mechanism_of(profile).chances(profile)
+    reports, readings = FLEETS["three of the middle among thirty at the top"]
+    holdings, weights = next(weighings(reports))
+    chance = chances[0] + np.array(readings) * (chances[1] - chances[0])
+    said = rng.binomial(reports, chance, (TRIALS, len(reports)))
+    share = (said @ weights) / (reports @ weights)
+    naive = weighing(holdings, weights)._replace(doubt=np.zeros(1))
+    low, high = chance_interval(share, share, naive, chances, chances)
+    truth = (chance * reports) @ weights / (reports @ weights)
+    assert np.mean((low <= truth) & (truth <= high)) < 0.85
+
+
+@pytest.mark.parametrize(("kind", "k", "epsilon"), CASES)
+def test_a_share_beyond_the_range_is_taken_for_its_end(profiles: Makers, kind: int, k: int, epsilon: float) -> None:
+    """All outcomes of up to 60 reports: the interval is never empty, and holds all of the range that one without regard to it holds."""
+    profile = profiles[kind](k, epsilon=epsilon)
+    least, most = chances = mechanism_of(profile).chances(profile)
+    for reports in range(1, 61):
+        share = np.arange(reports + 1) / reports
+        low, high = chance_interval(share, share, equal_weights(reports), chances, chances)
+        free_low, free_high = chance_interval(share, share, equal_weights(reports), chances, (0.0, 1.0))
+        assert (np.minimum(high, most) - np.maximum(low, least) > 1e-3 * (most - least)).all()
+        some = (free_low <= most) & (least <= free_high)
+        assert (low <= np.maximum(free_low, least) + 1e-12)[some].all()
+        assert (high >= np.minimum(free_high, most) - 1e-12)[some].all()

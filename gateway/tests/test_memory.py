@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Answers that are kept: true ones for good, slow ones for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from peel_gateway.answers.memory import Memory
+
+
+class World:
+    """Something that changes, and that takes `seconds` to look at."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.generation = 0
+        self.looked = 0
+        self.seconds = seconds
+        self.memory: Memory[int] = Memory(lambda: self.generation)
+
+    def look(self) -> int:
+        self.looked += 1
+        seen = self.generation
+        time.sleep(self.seconds)
+        return seen
+
+    def ask(self, question: str = "") -> int:
+        return self.memory.recall(question, self.look)
+
+
+def test_an_answer_is_kept_until_something_changes() -> None:
+    world = World()
+    assert [world.ask(), world.ask(), world.ask("other")] == [0, 0, 0]
+    assert world.looked == 2
+    world.generation = 1
+    assert [world.ask(), world.ask()] == [1, 1]
+    assert world.looked == 3
+
+
+def test_a_slow_answer_is_given_for_a_while_and_then_no_more() -> None:
+    world = World(seconds=0.12)
+    assert world.ask() == 0
+    world.generation = 1
+    assert world.ask() == 0
+    _until(lambda: world.ask() == 1, 20)
+    assert world.looked == 2
+
+
+def test_those_who_ask_at_once_look_once() -> None:
+    world = World(seconds=0.05)
+    askers = [threading.Thread(target=world.ask) for _ in range(8)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert world.looked == 1
+
+
+def test_a_change_while_looking_is_not_missed() -> None:
+    world = World()
+    assert world.memory.recall("", lambda: setattr(world, "generation", 5) or 0) == 0  # type: ignore[func-returns-value]
+    assert world.ask() == 5
+
+
+def test_old_answers_go() -> None:
+    world = World()
+    for question in range(100):
+        world.ask(str(question))
+    assert len(world.memory._kept) == 16
+    world.ask("99")
+    assert world.looked == 100
+
+
+def _until(true: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
