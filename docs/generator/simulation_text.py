@@ -3,15 +3,36 @@
 
 from __future__ import annotations
 
-from peel_tools.simulation.attackers import ATTACKS
+from peel_core import MECHANISMS
+from peel_tools.simulation.attackers import ATTACKS, Attack
 
 __all__ = ["attack_table"]
 
 
 def attack_table() -> str:
-    """One line per kind of attacker: what it takes a share of, who must expose it, what it does."""
-    lines = ["| kind | share of | layer | what |", "|---|---|---|---|"]
+    """One line per kind of attacker: what it takes a share of, who must expose it and when, what it does."""
+    lines = [
+        "| kind | share of | mechanisms | layer | at the latest after | in the demonstration | what |",
+        "|---" * 7 + "|",
+    ]
     for attack in ATTACKS.values():
         of = "devices" if attack.by_device else "reports"
-        lines.append(f"| `{attack.name}` | {of} | {attack.layer or 'none'} | {attack.help.removesuffix('.')} |")
+        layer = attack.layer_label or "none"
+        able = "all" if attack.mechanisms == frozenset(MECHANISMS) else ", ".join(sorted(attack.mechanisms))
+        cells = [
+            f"`{attack.name}`",
+            of,
+            able,
+            layer,
+            _latest(attack),
+            f"{attack.share:.0%}",
+            attack.help.removesuffix("."),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _latest(attack: Attack) -> str:
+    if attack.patience is not None:
+        return f"{attack.patience} reports"
+    return "one piece" if attack.layer else ""

@@ -29,4 +29,4 @@ def test_the_threat_model_lists_them_in_order() -> None:
 def test_each_layer_has_an_attacker_that_it_must_expose() -> None:
     """Withdrawal exposes nobody by itself: it follows from the others."""
     exposing = {layer.label for layer in LAYERS} - {"withdrawal"}
-    assert {attack.layer for attack in ATTACKS.values()} - {""} == exposing
+    assert {attack.layer_label for attack in ATTACKS.values()} - {""} == exposing

@@ -8,25 +8,19 @@ import socket
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from peel_gateway.fleet.registry import Fleet
 from peel_tools.gateway_process import GatewayError
 from peel_tools.rig import Rig
+from peel_tools.simulation.attackers import default_shares
 from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, true_means
 
-__all__ = ["DEFAULT_ATTACKS", "Demonstration", "Outcome"]
-
-DEFAULT_ATTACKS = {
-    "garbage": 0.01, "truncation": 0.01, "stranger": 0.01, "foreign": 0.01, "forgery": 0.01, "tampering": 0.01,
-    "negation": 0.01, "splice": 0.01, "replay": 0.01, "loss": 0.01,
-    "reuse": 0.01, "flood": 0.01, "budget": 0.01, "target": 0.02, "encoder": 0.01, "noise": 0.01,
-    "stuck": 0.03, "biased": 0.02, "overreport": 0.05, "hide_minus": 0.02, "hide_attribute": 0.02,
-}  # fmt: skip
-"""About every tenth device and every tenth report is an attacker's."""
+__all__ = ["Demonstration", "Outcome"]
 
 _CATEGORICAL_SHARE = 0.2
 _HTTP_PORT = 8420
@@ -62,6 +56,8 @@ class Demonstration:
     ----------
     folder : Path, optional
         Where everything is kept; a temporary folder, removed at the end, when not given.
+    plan : Plan
+        What to simulate; without attackers of its own, with those that each kind has in a demonstration.
     embedded : bool, optional
         Which broker: see `peel_tools.broker.Broker`.
     """
@@ -97,7 +93,7 @@ class Demonstration:
             undo.callback(rig.close)
             rig.start()
             self.broker, self.gateway = rig.broker, rig.gateway
-            self.session = rig.session(self._plan, on_progress=self._progress)
+            self.session = rig.session(self._with_attackers(rig.fleet), on_progress=self._progress)
             undo.enter_context(self.session)
             self._rig = rig
             self._undo = undo.pop_all()
@@ -129,6 +125,12 @@ class Demonstration:
             }
             for (profile, name), row in self._rig.estimates().items()
         ]
+
+    def _with_attackers(self, fleet: Fleet) -> Plan:
+        """The plan; where it names no attackers, with all kinds that this fleet's devices give a use."""
+        profiles = fleet.profiles()
+        used = {profiles[device.profile].mechanism for device in fleet.devices()}
+        return replace(self._plan, shares=self._plan.shares or default_shares(used))
 
     def _progress(self, progress: Progress) -> None:
         if self.gateway.pid is None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from peel_core import CODE_NAMES, open_many
+from peel_core import CODE_NAMES, MECHANISMS, open_many
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_tools.simulation.attackers import ATTACKS, parse_attack
+from peel_gateway.model.verdict import LAYERS, Layer, Verdict
+from peel_tools.simulation.attackers import ATTACKS, check_shares, default_shares, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
 from peel_tools.simulation.piece import HONEST, digest_of
 from peel_tools.simulation.traces import BuiltInTraces
@@ -163,12 +164,36 @@ def test_roles_are_shares_of_the_devices_that_can_play_them() -> None:
 
 
 def test_every_kind_names_its_layer_and_what_must_expose_it() -> None:
-    layers = {attack.layer for attack in ATTACKS.values()}
-    assert layers == {"parse", "seal", "freshness", "rule", "support", "structure", "statistics", ""}
+    assert {attack.layer for attack in ATTACKS.values()} == {None, *LAYERS} - {Layer.WITHDRAWAL}
     for attack in ATTACKS.values():
-        exposable = bool(attack.verdicts or attack.causes)
-        assert exposable == bool(attack.layer), attack.name
+        expected = attack.verdicts | attack.causes
+        assert bool(expected) == bool(attack.layer), attack.name
+        assert {verdict.layer for verdict in expected} <= {attack.layer, None}, attack.name
         assert bool(attack.causes) <= attack.by_device, attack.name
+        assert (attack.patience is not None) == (Verdict.STATISTICS in attack.causes), attack.name
+        assert attack.mechanisms <= set(MECHANISMS), attack.name
+
+
+def test_about_every_tenth_report_and_device_of_a_demonstration_is_an_attackers() -> None:
+    shares = default_shares(MECHANISMS)
+    for by_device in (False, True):
+        kinds = [name for name in shares if ATTACKS[name].by_device == by_device]
+        assert 0.05 <= sum(shares[name] for name in kinds) <= 0.25
+    assert {ATTACKS[name].layer for name in shares} == {attack.layer for attack in ATTACKS.values()}
+    assert "overreport" not in default_shares(["harmony"])
+    assert "stuck" not in default_shares(["krr"])
+
+
+def test_an_attack_that_fits_no_device_is_refused_with_those_that_do() -> None:
+    check_shares({"stuck": 0.1, "overreport": 0.1, "forgery": 0.1}, ["harmony", "krr"])
+    check_shares({"overreport": 0.0}, ["harmony"])
+    with pytest.raises(
+        ValueError, match=r"overreport=0.1: fits no device of this fleet: it is for hashing and krr"
+    ) as refused:
+        check_shares({"overreport": 0.1}, ["harmony", "harmony"])
+    assert str(refused.value).endswith("hide_minus, hide_attribute, sensor")
+    with pytest.raises(ValueError, match="unknown attack 'stick'; known are: garbage, truncation"):
+        check_shares({"stick": 0.0}, ["harmony"])
 
 
 def test_attacks_are_parsed_with_reasons() -> None:

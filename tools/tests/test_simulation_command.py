@@ -164,6 +164,7 @@ def test_the_quota_holds_the_fleet_back_and_says_so(fleet: Fleet, broker: Broker
         (["--broker", "mqtt://user:secret@x"], "no user or password in the address"),
         (["--attack", "stuck=2"], "give the share as a number from 0 to 1"),
         (["--attack", "nothing=0.1"], "unknown attack 'nothing'"),
+        (["--attack", "overreport=0.1"], "fits no device of this fleet"),
         (["--devices", "21"], "21 devices: the fleet has 20 active ones"),
         (["--attack", "stuck=0.6", "--attack", "noise=0.6"], "needs 12 devices, only 8 are left"),
         (["--attack", "garbage=0.6", "--attack", "replay=0.6"], "add up to more than all reports"),

@@ -15,7 +15,7 @@ import click
 from peel_gateway.fleet.registry import FleetError
 from peel_tools.broker import BrokerError
 from peel_tools.commands.simulate import attack_option, stopping_on_signals
-from peel_tools.demonstration import DEFAULT_ATTACKS, Demonstration
+from peel_tools.demonstration import Demonstration
 from peel_tools.gateway_process import GatewayError
 from peel_tools.live import LiveSummary
 from peel_tools.simulation.publisher import PublisherError
@@ -66,7 +66,7 @@ def demo(
     all of it is as it must be: everything acknowledged and counted once, nobody honest exposed, every attack exposed by its layer
     (by statistics once a device has sent enough). Exit code 1 names what is not.
     """
-    plan = Plan(rate=rate, shares=shares or DEFAULT_ATTACKS, seed=seed)
+    plan = Plan(rate=rate, shares=shares, seed=seed)
     show = LiveSummary(sys.stderr if as_json else sys.stdout)
     demonstration = Demonstration(
         folder=folder, devices=devices, plan=plan, embedded=_BROKERS[broker], on_progress=show.progress

@@ -30,7 +30,7 @@ def _attack_epilog() -> str:
     rows = []
     for attack in ATTACKS.values():
         what = "devices" if attack.by_device else "reports"
-        rows.append(f"  {attack.name:<15} {what:<8} {attack.layer or '-':<11} {attack.help}")
+        rows.append(f"  {attack.name:<15} {what:<8} {attack.layer_label or '-':<11} {attack.help}")
     return "\b\nAttacks: kind, share of what, the layer that must expose it\n" + "\n".join(rows)
 
 

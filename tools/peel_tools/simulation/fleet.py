@@ -15,10 +15,11 @@ from peel_core import Keyring, Profile, encode_many, open_many
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_tools.simulation.attackers import ATTACKS, Attack, Workshop
+from peel_tools.simulation.attackers import ATTACKS, Attack, check_shares
 from peel_tools.simulation.ledger import Ledger
 from peel_tools.simulation.piece import HONEST, Identity, Piece
 from peel_tools.simulation.traces import Traces
+from peel_tools.simulation.tricks import Workshop
 from peel_tools.simulation.truth import Outgoing, Truth
 
 __all__ = ["SimulatedFleet", "assign_roles"]
@@ -36,7 +37,7 @@ def assign_roles(mechanisms: Sequence[str], shares: Mapping[str, float], rng: np
         attack = ATTACKS[name]
         if not attack.by_device:
             continue
-        able = [place for place, mechanism in enumerate(mechanisms) if mechanism in attack.mechanisms]
+        able = [place for place, mechanism in enumerate(mechanisms) if attack.fits(mechanism)]
         free = [place for place in able if roles[place] == HONEST]
         wanted = round(share * len(able))
         if wanted > len(free):
@@ -96,6 +97,8 @@ class SimulatedFleet:
         power_cut: float = 0.0,
         now: float = 0.0,
     ) -> None:
+        mechanisms = {profile.name: profile.mechanism for profile in snapshot.profiles}
+        check_shares(shares, {mechanisms[device.profile] for device in snapshot.devices})
         self._fleet = snapshot.fleet
         self._truth = truth
         self._burst = burst

@@ -22,9 +22,6 @@ from peel_tools.simulation.piece import HONEST
 __all__ = ["Findings", "KindFindings", "judge"]
 
 _ACCEPTED = int(Verdict.ACCEPTED)
-_PATIENCE = {"stuck": 120, "biased": 400, "overreport": 100, "hide_minus": 150, "hide_attribute": 400}
-"""Reports after which the statistics must have exposed a device: over twice what the slowest of many devices with the built-in profiles
-took, at the default alpha. Before that nothing is required: evidence takes time. Every other layer needs one bad piece."""
 
 
 @dataclass
@@ -233,7 +230,7 @@ class _Referee:
         )
         for name, verdict, count in rows:
             attack = ATTACKS[name]
-            kind = kinds.setdefault(name, KindFindings(attack.layer))
+            kind = kinds.setdefault(name, KindFindings(attack.layer_label))
             kind.pieces += count
             if verdict is None and Verdict.REDELIVERED in attack.verdicts:
                 kind.exposed += count
@@ -253,11 +250,11 @@ class _Referee:
         )
         for role, cause, said, proofs in rows:
             attack = ATTACKS[role]
-            kind = kinds.setdefault(role, KindFindings(attack.layer))
+            kind = kinds.setdefault(role, KindFindings(attack.layer_label))
             kind.devices += 1
             if cause in attack.causes:
                 kind.exposed_devices += 1
             elif cause:
                 kind.mistaken_devices += 1
-            elif proofs or said >= _PATIENCE.get(role, said + 1):
+            elif proofs or (attack.patience is not None and said >= attack.patience):
                 kind.escaped_devices += 1
