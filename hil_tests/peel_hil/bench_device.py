@@ -26,15 +26,17 @@ __all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals"]
 REPORTS = 16
 """Reports per measurement: four times what one block of the generator lasts, so refills are in it."""
 
-_SIZES = {"k16": (16, 48), "k64": (64, 64), "k252": (252, 252)}
+# mechanism, k, domain, width
+_SIZES = {"k16": (1, 16, 0, 48), "k64": (1, 64, 0, 64), "k252": (1, 252, 0, 252), "hashing": (3, 3, 65535, 48)}
 _SETUP = f"""
 import peelcore
 drbg = peelcore.drbg()
 peelcore.drbg_seed(drbg, bytes((i * 167 + 13) & 255 for i in range(48)))
-def bench(k, width, cached):
-    rule = peelcore.rule(1 << 20, 2)
-    encoder = peelcore.encoder(1, 0, 1, 1, k, 0, width, 12345, rule, b"sixteen byte key", b"another such key", cached)
-    readings, out = [j * 97 % 32768 for j in range(k)], bytearray(128)
+def bench(mechanism, k, domain, width, cached):
+    rule = peelcore.rule(1 << 20, k if domain else 2)
+    keys = b"sixteen byte key", b"another such key"
+    encoder = peelcore.encoder(mechanism, 0, 1, 1, k, domain, width, 12345, rule, *keys, cached)
+    readings, out = [domain - 1] if domain else [j * 97 % 32768 for j in range(k)], bytearray(128)
     for number in range(1, {REPORTS} + 1):
         peelcore.encode(out, encoder, drbg, number, readings)
 """
@@ -94,9 +96,9 @@ def measure_reports(folder: Path) -> dict[str, Any]:
     with PicoDut(folder, functions=functions) as dut:
         dut.start()
         dut.exec(_SETUP)
-        for name, (k, width) in _SIZES.items():
+        for name, sizes in _SIZES.items():
             before = len(dut.calls())
-            dut.exec(f"bench({k}, {width}, False)\nbench({k}, {width}, True)", timeout=120)
+            dut.exec(f"bench(*{sizes}, False)\nbench(*{sizes}, True)", timeout=120)
             calls = dut.calls()[before:]
             if len(calls) != 2 * REPORTS:
                 raise BuildError(f"the emulator saw {len(calls)} calls of peel_encode, expected {2 * REPORTS}")

@@ -6,25 +6,34 @@ import vfs
 
 
 class RamFile(io.IOBase):
+    """A file as the pieces in which it was written: a small heap seldom has room for all of it in one place."""
+
     def __init__(self, files, path, mode):
         self.files, self.path, self.mode = files, path, mode
-        self.data = bytearray() if "w" in mode else files[path]
-        self.at = 0
+        self.pieces = [] if "w" in mode else files[path]
+        self.piece = self.at = 0
 
     def write(self, data):
-        self.data.extend(data)
+        if data:
+            self.pieces.append(bytes(data))
         return len(data)
 
     def readinto(self, target):
-        some = self.data[self.at : self.at + len(target)]
-        target[: len(some)] = some
-        self.at += len(some)
-        return len(some)
+        done = 0
+        while done < len(target) and self.piece < len(self.pieces):
+            some = self.pieces[self.piece][self.at : self.at + len(target) - done]
+            target[done : done + len(some)] = some
+            done += len(some)
+            self.at += len(some)
+            if self.at == len(self.pieces[self.piece]):
+                self.piece, self.at = self.piece + 1, 0
+        return done
 
     def read(self, count=-1):
-        end = len(self.data) if count < 0 else self.at + count
-        some, self.at = bytes(self.data[self.at : end]), min(end, len(self.data))
-        return some
+        if count < 0:
+            count = sum(len(piece) for piece in self.pieces[self.piece :]) - self.at
+        some = bytearray(count)
+        return bytes(some[: self.readinto(some)])
 
     def ioctl(self, request, argument):
         if request == 4:
@@ -33,7 +42,7 @@ class RamFile(io.IOBase):
 
     def close(self):
         if "w" in self.mode:
-            self.files[self.path] = self.data
+            self.files[self.path] = self.pieces
 
     def __enter__(self):
         return self
@@ -59,7 +68,7 @@ class RamFiles:
         path = path.lstrip("/")
         if path not in self.files:
             raise OSError(2)
-        return (0x8000, 0, 0, 0, 0, 0, len(self.files[path]), 0, 0, 0)
+        return (0x8000, 0, 0, 0, 0, 0, sum(len(piece) for piece in self.files[path]), 0, 0, 0)
 
     def open(self, path, mode):
         path = path.lstrip("/")
