@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from peel_gateway.logs import Log
-from peel_gateway.model.verdict import Verdict
+from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.storage.store import Store, StoreError
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
@@ -42,6 +42,13 @@ class Metrics:
             "peel_store_failures", "Attempts to commit that failed.", ["kind"], registry=self.registry
         )
         self._reloads = Counter("peel_reloads", "Reloads of devices and profiles.", ["result"], registry=self.registry)
+        self._exposures = Counter(
+            "peel_device_exposures", "Devices exposed since the gateway started.", ["cause"], registry=self.registry
+        )
+        self._alarms = self._counter("peel_alarms", "Times that many devices were exposed within ten minutes.")
+        self._set_aside = self._counter("peel_messages_set_aside", "Messages that could not be stored, kept in a file.")
+        for verdict in BLAMED:
+            self._exposures.labels(cause=verdict.label)
         for error in StoreError.__subclasses__():
             self._store_failures.labels(kind=error.__name__)  # from 0 on, so that the first failure shows as a rise
         for result in ("ok", "refused"):
@@ -70,6 +77,15 @@ class Metrics:
 
     def store_failed(self, error: StoreError) -> None:
         self._store_failures.labels(kind=type(error).__name__).inc()
+
+    def device_exposed(self, cause: Verdict) -> None:
+        self._exposures.labels(cause=cause.label).inc()
+
+    def alarm_raised(self) -> None:
+        self._alarms.inc()
+
+    def set_aside(self) -> None:
+        self._set_aside.inc()
 
     def reloaded(self, *, ok: bool) -> None:
         self._reloads.labels(result="ok" if ok else "refused").inc()
@@ -115,7 +131,8 @@ class _StoreCollector(Collector):
             ("peel_quarantine_pieces", "Pieces held in quarantine.", counts.quarantined),
             ("peel_quarantine_bytes", "Bytes of the pieces held in quarantine.", counts.quarantined_bytes),
             ("peel_withdrawn_reports", "Accepted reports withdrawn with their device.", counts.withdrawn_past),
-            ("peel_exposed_devices", "Devices exposed.", counts.withdrawn_devices),
+            ("peel_exposed_devices", "Devices exposed.", counts.exposed_devices),
+            ("peel_withdrawn_devices", "Devices whose reports do not count.", counts.withdrawn_devices),
             ("peel_missing_numbers", "Report numbers that were taken and never arrived.", counts.gaps),
         ):
             yield GaugeMetricFamily(name, text, value=value)

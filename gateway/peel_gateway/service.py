@@ -13,6 +13,7 @@ from types import FrameType
 import numpy as np
 from starlette.types import ASGIApp
 
+from peel_gateway.alarm import Alarm
 from peel_gateway.answers.views import Table, Views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
@@ -92,7 +93,15 @@ class Service:
         self._metrics = Metrics()
         self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
         self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics)
-        self._ingest = Ingest(settings, self._engine, self._inbox, self._receiver, self._metrics, on_end=self.ended.set)
+        self._ingest = Ingest(
+            settings,
+            self._engine,
+            self._inbox,
+            self._receiver,
+            self._metrics,
+            alarm=Alarm(self._metrics, self._receiver.tell),
+            on_end=self.ended.set,
+        )
         self._watch()
         self._ingest.start()
         self._receiver.start()

@@ -322,6 +322,7 @@ class Counts:
     """Reports by verdict, each counted once."""
     withdrawn_past: int
     """Accepted rows that left the estimates when their device was exposed."""
+    exposed_devices: int
     withdrawn_devices: int
     quarantined: int
     """Pieces held now."""

@@ -55,7 +55,7 @@ class Inbox:
         """Add a message; `announce` has to follow."""
         self._waiting.append(delivery)
         self._put_messages += 1
-        self._put_bytes += len(delivery.message.payload)
+        self._put_bytes += delivery.message.size
 
     def announce(self) -> None:
         """Wake the taker."""
@@ -65,7 +65,7 @@ class Inbox:
     def take(self, most: int, most_bytes: int, *, linger: float, patience: float) -> list[Delivery]:
         """Wait up to `patience` seconds for a first message, then up to `linger` for others.
 
-        Returns at most `most` messages with `most_bytes` of payload; a single message may have more.
+        Returns at most `most` messages with `most_bytes` of topics and payloads; a single message may have more.
         """
         with self._news:
             if not self._waiting and not self._closed:
@@ -82,7 +82,7 @@ class Inbox:
         batch: list[Delivery] = []
         size = 0
         while self._waiting and len(batch) < most:
-            size += len(self._waiting[0].message.payload)
+            size += self._waiting[0].message.size
             if batch and size > most_bytes:
                 break
             batch.append(self._waiting.popleft())
@@ -91,7 +91,7 @@ class Inbox:
     def release(self, batch: Sequence[Delivery]) -> None:
         """Make room: these messages are stored."""
         self._released_messages += len(batch)
-        self._released_bytes += sum(len(delivery.message.payload) for delivery in batch)
+        self._released_bytes += sum(delivery.message.size for delivery in batch)
 
     def oldest_age(self) -> float:
         """Seconds that the oldest message not yet taken has waited; 0 when there is none."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """From the inbox to the store: micro-batches, one transaction each, acknowledgement after the commit.
 
-What cannot be stored now is kept, unacknowledged, and tried again: the broker holds the rest back. What can never be
-stored (a damaged database) ends the service, still unacknowledged: the broker delivers it again after the repair.
+What cannot be stored now is kept, unacknowledged, and tried again: the broker holds the rest back. A database that cannot
+be used ends the service, everything still unacknowledged: the broker delivers it again after the repair. A single message
+that cannot be stored while others can is set aside in a file, and acknowledged: it must not stop those behind it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from peel_gateway.alarm import Alarm
 from peel_gateway.engine.engine import Engine
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
+from peel_gateway.model.message import Message
+from peel_gateway.mqtt.aside import SideFolder
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.settings import Settings
-from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreMismatch, StoreTooNew
+from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreMismatch, StoreTooNew
 
 __all__ = ["FATAL", "Ingest"]
 
@@ -40,9 +44,19 @@ class Ingest:
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, inbox: Inbox, receiver: Receiver, metrics: Metrics, on_end: Chore
+        self,
+        settings: Settings,
+        engine: Engine,
+        inbox: Inbox,
+        receiver: Receiver,
+        metrics: Metrics,
+        *,
+        alarm: Alarm,
+        on_end: Chore,
     ) -> None:
         self._settings = settings
+        self._alarm = alarm
+        self._unstorable = SideFolder(settings.store_path.with_name(settings.store_path.name + ".unstorable"))
         self._engine = engine
         self._inbox = inbox
         self._receiver = receiver
@@ -106,11 +120,10 @@ class Ingest:
     def _store(self, batch: Sequence[Delivery]) -> bool:
         """Store and acknowledge a batch; False when the service stops before the store recovers."""
         backoff = _FIRST_BACKOFF_SECONDS
-        messages = [delivery.message for delivery in batch]
         while True:
             started = time.monotonic()
             try:
-                self._engine.process(messages)
+                self._commit([delivery.message for delivery in batch])
             except FATAL:
                 raise
             except StoreError as error:
@@ -128,6 +141,32 @@ class Ingest:
         )
         self.generation += 1
         return True
+
+    def _commit(self, messages: Sequence[Message]) -> None:
+        """Have messages stored; one that fails while an empty batch does not is set aside.
+
+        Halves are tried on their own, so that what is good about a batch is stored, and once: a half that was stored and comes
+        again is redelivered, which is harmless.
+        """
+        try:
+            report = self._engine.process(messages)
+        except (*FATAL, StoreFull, StoreLocked):
+            raise
+        except Exception as error:
+            self._engine.process([])  # fails if it is the store, and then all of it is tried again later
+            if len(messages) == 1:
+                self._set_aside(messages[0], error)
+                return
+            middle = len(messages) // 2
+            for half in (messages[:middle], messages[middle:]):
+                self._commit(half)
+            return
+        self._alarm.exposed(report.exposed_devices)
+
+    def _set_aside(self, message: Message, error: Exception) -> None:
+        path = self._unstorable.put(message)
+        self._metrics.set_aside()
+        _log.error("a message cannot be stored; it is set aside", file=path, bytes=message.size, cause=repr(error))
 
     def _acknowledge(self, batch: Sequence[Delivery]) -> None:
         self._inbox.release(batch)

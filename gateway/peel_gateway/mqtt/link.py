@@ -61,9 +61,14 @@ class _Names:
     status: str
 
 
+def gateway_topic(fleet: str, about: str) -> str:
+    """Where the gateway tells others something."""
+    return f"peel/v1/{fleet}/gateway/{about}"
+
+
 def status_topic(fleet: str) -> str:
     """Where the gateway says that it is there (SPEC section 11)."""
-    return f"peel/v1/{fleet}/gateway/status"
+    return gateway_topic(fleet, "status")
 
 
 def report_filter(fleet: str, share: str) -> str:
@@ -79,6 +84,7 @@ class Link:
         self, settings: Settings, fleet: str, *, version: MQTTProtocolVersion, deliver: Deliver, wake_fd: int
     ) -> None:
         self._settings = settings
+        self._fleet = fleet
         self._version = version
         self._deliver = deliver
         self._wake_fd = wake_fd
@@ -230,6 +236,11 @@ class Link:
         if not self._answered:
             return VersionError(f"the broker hung up on CONNECT ({cause})")
         return self._failure or LinkError(cause)
+
+    def publish(self, about: str, text: str) -> None:
+        """Publish something of the gateway's own, once."""
+        sent = self._client.publish(gateway_topic(self._fleet, about), text, qos=1)
+        self._published.add(sent.mid)
 
     def _announce(self, state: str) -> None:
         sent = self._client.publish(self._names.status, _status(state), qos=1, retain=True)

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.message import Message
+from peel_gateway.model.message import Message, short_topic
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.link import Link, LinkError, VersionError
 from peel_gateway.settings import Settings
@@ -29,6 +30,8 @@ _STEADY_SECONDS = 5.0
 _STOP_SECONDS = 30.0
 # A broker that is just restarting hangs up once; one that cannot read a CONNECT of MQTT 5 does it every time.
 _HANGUPS_BEFORE_FALLBACK = 2
+
+_MOST_NEWS = 1000
 
 _VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
 
@@ -51,6 +54,7 @@ class Receiver:
         self._stopping = threading.Event()
         self._paused = False
         self._acknowledged: deque[tuple[Link, Sequence[int]]] = deque()
+        self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
         self._wake_receive, self._wake_send = socket.socketpair()
         self._wake_receive.setblocking(False)
         self._wake_send.setblocking(False)
@@ -92,6 +96,11 @@ class Receiver:
     def acknowledge(self, link: Link, identifiers: Sequence[int]) -> None:
         """Have the network thread acknowledge messages of this link, if it still lives."""
         self._acknowledged.append((link, identifiers))
+        self._wake()
+
+    def tell(self, about: str, document: Mapping[str, object]) -> None:
+        """Have the network thread publish what others should know, under `<fleet>/gateway/<about>`; lost while the broker is away."""
+        self._news.append((about, json.dumps(document)))
         self._wake()
 
     def _run(self) -> None:
@@ -169,6 +178,7 @@ class Receiver:
         try:
             while not self._stopping.is_set():
                 self._send_acknowledgements()
+                self._send_news(link)
                 link.step(_IDLE_SECONDS, has_room=self._has_room)
                 self._swallow_wakes()
                 self._inbox.announce()
@@ -190,12 +200,17 @@ class Receiver:
         return not self._paused and self._inbox.has_room(beyond=window)
 
     def _deliver(self, link: Link, identifier: int, topic: str, payload: bytes) -> None:
-        self._inbox.put(Delivery(Message(topic, payload, time.time()), link, identifier, time.monotonic()))
+        message = Message(short_topic(topic), payload, time.time())
+        self._inbox.put(Delivery(message, link, identifier, time.monotonic()))
 
     def _send_acknowledgements(self) -> None:
         while self._acknowledged:
             link, identifiers = self._acknowledged.popleft()
             link.acknowledge(identifiers)
+
+    def _send_news(self, link: Link) -> None:
+        while self._news and link.ready:
+            link.publish(*self._news.popleft())
 
     def _wake(self) -> None:
         with suppress(BlockingIOError, OSError):  # a full pipe wakes just as well

@@ -45,6 +45,8 @@ class ExposedDevice:
     cause: Verdict
     withdrawn: bool
     """Whether its reports, past and future, do not count."""
+    words: str
+    """What speaks against it."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +332,7 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         moment=moment,
     )
     change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies))
-    return Plan(written, change, _exposed_devices(batch, book, standing))
+    return Plan(written, change, _exposed_devices(batch, book, standing, judged.cases))
 
 
 def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.Judged) -> list[Played]:
@@ -344,10 +346,19 @@ def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.J
     return result
 
 
-def _exposed_devices(batch: Batch, book: Book, standing: _Standing) -> list[ExposedDevice]:
+def _exposed_devices(batch: Batch, book: Book, standing: _Standing, cases: Sequence[Exposure]) -> list[ExposedDevice]:
     ids = book.roster.ids(batch.heard)
+    words = {case.device: str(case.evidence["words"]) for case in cases}
     withdrawn = standing.states["withdrawn"]
-    return [ExposedDevice(int(ids[at]), cause, bool(withdrawn[at])) for at, cause in standing.exposed]
+    return [
+        ExposedDevice(
+            int(ids[at]),
+            cause,
+            bool(withdrawn[at]),
+            words[int(ids[at])] if cause is Verdict.STATISTICS else cause.sentence,
+        )
+        for at, cause in standing.exposed
+    ]
 
 
 def _changed_devices(batch: Batch, book: Book, states: States) -> DeviceTable:

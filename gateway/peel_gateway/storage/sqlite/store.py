@@ -277,11 +277,12 @@ class SqliteStore(Store):
             for kind, key, value in connection.execute("SELECT kind, key, value FROM counter"):
                 kinds.setdefault(kind, {})[key] = value
             (generation,) = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
-            (devices,) = connection.execute("SELECT COUNT(*) FROM device WHERE withdrawn").fetchone()
+            exposed, withdrawn = connection.execute("SELECT TOTAL(cause != 0), TOTAL(withdrawn) FROM device").fetchone()
         return Counts(
             verdicts={verdict: kinds.get("verdict", {}).get(verdict, 0) for verdict in Verdict},
             withdrawn_past=kinds.get("withdrawn", {}).get(0, 0),
-            withdrawn_devices=devices,
+            exposed_devices=int(exposed),
+            withdrawn_devices=int(withdrawn),
             quarantined=sum(kinds.get("held", {}).values()),
             quarantined_bytes=sum(kinds.get("held_bytes", {}).values()),
             dropped={Verdict(key): value for key, value in kinds.get("dropped", {}).items()},

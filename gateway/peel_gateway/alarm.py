@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Exposure is loud: a log line, a metric and an MQTT message per exposed device; an alarm when there are many at once."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from peel_gateway.fleet.registry import device_label
+from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
+from peel_gateway.screening.plan import ExposedDevice
+
+__all__ = ["MANY", "SOON_SECONDS", "Alarm"]
+
+MANY = 5
+"""So many devices exposed within `SOON_SECONDS` are an alarm: one bad device is an attack, many are more likely a mistake of ours."""
+SOON_SECONDS = 600.0
+
+_ADVICE = "look at it, then `peel gateway exposures --device {device}`; to keep it out: `peel fleet revoke`"
+_MANY_ADVICE = (
+    "if a fleet folder was copied, an old database restored or a profile changed, undo that first: "
+    "honest devices look like this then"
+)
+
+_log = Log("alarm")
+
+
+class Alarm:
+    """Tells whoever should know.
+
+    Parameters
+    ----------
+    tell : callable
+        Publishes a document for others, under a name.
+    """
+
+    def __init__(self, metrics: Metrics, tell: Callable[[str, Mapping[str, object]], None]) -> None:
+        self._metrics = metrics
+        self._tell = tell
+        self._lately: deque[float] = deque()
+        self._rung: float | None = None
+
+    def exposed(self, devices: Sequence[ExposedDevice]) -> None:
+        """Tell of devices that a batch has exposed."""
+        for each in devices:
+            label = device_label(each.device)
+            advice = _ADVICE.format(device=label)
+            _log.warning(
+                "device exposed",
+                device=label,
+                cause=each.cause.label,
+                evidence=each.words,
+                withdrawn=each.withdrawn,
+                advice=advice,
+            )
+            self._metrics.device_exposed(each.cause)
+            self._tell(
+                "exposure",
+                {
+                    "device": label,
+                    "cause": each.cause.label,
+                    "evidence": each.words,
+                    "withdrawn": each.withdrawn,
+                    "advice": advice,
+                },
+            )
+        self._ring(len(devices))
+
+    def _ring(self, count: int) -> None:
+        """Raise the alarm when there have been many lately, once per while."""
+        now = time.monotonic()
+        self._lately.extend([now] * count)
+        while self._lately and now - self._lately[0] > SOON_SECONDS:
+            self._lately.popleft()
+        if not count or len(self._lately) < MANY or (self._rung is not None and now - self._rung < SOON_SECONDS):
+            return
+        self._rung = now
+        _log.error("many devices exposed", devices=len(self._lately), seconds=int(SOON_SECONDS), advice=_MANY_ADVICE)
+        self._metrics.alarm_raised()
+        self._tell("alarm", {"exposed": len(self._lately), "seconds": int(SOON_SECONDS), "advice": _MANY_ADVICE})

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""Messages that are made to hurt, and exposures that nobody may overlook."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import paho.mqtt.client as paho
+from field import Field
+from paho.mqtt.enums import CallbackAPIVersion
+
+from peel_gateway.alarm import MANY
+from peel_gateway.model.message import LONGEST_TOPIC
+
+LONG_TOPIC = "peel/v1/field/" + "x" * 60_000 + "/report"
+
+
+def test_a_long_topic_is_stored_short_however_many_pieces_it_brings(field: Field) -> None:
+    """One message of a thousand frames of nobody, under a topic of sixty thousand bytes."""
+    gateway = field.new_gateway().start()
+    empty = gateway.store_path.stat().st_size
+    frame = bytearray(field.reports(1)[0][1])
+    pieces = b"".join(
+        bytes(frame[:6]) + (0x7000_0000 + i).to_bytes(4, "little") + bytes(frame[10:]) for i in range(1000)
+    )
+    field.publish([(LONG_TOPIC, pieces)])
+    gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["device"] == 1000)
+    sent = field.reports(100)
+    field.publish(sent)
+    field.wait_accepted(gateway, 100)
+    assert gateway.stop() == 0
+    with gateway.store() as store:
+        assert {len(exposure.topic) for exposure in store.exposures(limit=1000)} == {LONGEST_TOPIC}
+    assert gateway.store_path.stat().st_size - empty < 3_000_000
+
+
+def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) -> None:
+    heard: dict[str, list[dict[str, object]]] = {"exposure": [], "alarm": []}
+    subscribed = threading.Event()
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+
+    def subscribe(*_: object) -> None:
+        client.subscribe("peel/v1/field/gateway/+", qos=1)
+
+    client.on_connect = subscribe
+    client.on_subscribe = lambda *_: subscribed.set()
+    client.on_message = lambda _, __, message: heard.get(message.topic.rsplit("/")[-1], []).append(
+        json.loads(message.payload)
+    )
+    client.connect("127.0.0.1", field.broker.port)
+    client.loop_start()
+    try:
+        assert subscribed.wait(30)
+        gateway = field.new_gateway().start()
+        field.publish(field.reports(1, devices=[3], rule=5))
+        gateway.wait_for(lambda: len(heard["exposure"]) == 1)
+        (told,) = heard["exposure"]
+        assert (told["device"], told["cause"], told["withdrawn"]) == ("00000003", "rule", True)
+        assert "budget" in str(told["evidence"])
+        assert not heard["alarm"]
+        assert 'peel_device_exposures_total{cause="rule"} 1.0' in gateway.fetch("/metrics")
+        assert "device exposed" in gateway.log_tail(200)
+        assert "00000003" in gateway.log_tail(200)
+        for device in range(4, 4 + MANY):
+            field.publish(field.reports(1, devices=[device], rule=5))
+        gateway.wait_for(lambda: len(heard["alarm"]) == 1)
+        assert "many devices exposed" in gateway.log_tail(200)
+        assert gateway.stop() == 0
+    finally:
+        client.loop_stop()
+        client.disconnect()
