@@ -57,13 +57,13 @@ def test_one_attribute_end_to_end(tmp_path: Path) -> None:
         engine.process([Message(message.topic, message.payload, 1_700_000_000.0 + step) for message in sent])
         truth.acknowledge([message.id for message in sent])
 
-    found = judge(truth.path, store.path)
+    found = judge(truth.path, store)
     assert found.exact, found.faults()
     assert found.accepted == found.honest == 8_000
     assert found.attacks["stuck"].exposed_devices == found.attacks["budget"].exposed_devices == 2
-    (answer,) = estimates(profile, store.tallies(profile.id))
+    (answer,) = estimates(profile, store.device_tallies(profile.id))
     (temperature,) = answer.estimates
-    low, high = temperature.published.low, temperature.published.high
+    low, high = temperature.published.within.low, temperature.published.within.high
     assert low is not None
     assert high is not None
     assert low < true_means(truth, profile)["temperature"] < high
