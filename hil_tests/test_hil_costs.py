@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from peel_hil import bench_device
 from peel_tools.boards.natmod import build_natmod
+
+FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures.md"
 
 
 @pytest.mark.boards("pico")
@@ -23,7 +26,24 @@ def test_a_report_stays_within_its_budget(board: str, tmp_path: Path) -> None:
     assert costs["ram_bytes"]["encoder_k252"] + costs["ram_bytes"]["drbg"] <= 160
     assert costs["k252"]["cached"]["cycles"] < costs["k252"]["cycles"]
 
+    assert_documented(
+        *(f"| {costs[size]['cycles']:,} | {costs[size]['cached']['cycles']:,} |" for size in ("k16", "k64", "k252")),
+        f"| stack | {costs['k252']['stack_bytes']} bytes",
+        f"| {costs['ram_bytes']['drbg']} and {costs['ram_bytes']['encoder_k252']} bytes;",
+    )
+
 
 @pytest.mark.boards("pico")
 def test_the_native_module_is_small(board: str) -> None:
-    assert build_natmod("armv6m").stat().st_size <= 10 * 1024
+    size = build_natmod("armv6m").stat().st_size
+    assert size <= 10 * 1024
+    assert_documented(f"| native module, armv6m | {size:,} bytes")
+
+
+def assert_documented(*figures: str) -> None:
+    """These figures stand in docs/figures.md, if the compiler is the one that they are said to be of."""
+    version = subprocess.run(["arm-none-eabi-gcc", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    text = FIGURES.read_text(encoding="utf-8")
+    if f"GCC {version.partition('.')[0]}." in text:
+        for figure in figures:
+            assert figure in text, f"docs/figures.md is not what `peel bench device` prints: {figure}"
