@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 from inbox import Inbox
 
-from host_board import HostBoard, PacedBoard, bundle
-from peel_core.frame import NUMBER
+from host_board import HASHING_PROFILE, HostBoard, PacedBoard, bundle
+from peel_core import primitives
+from peel_core.frame import HEADER_BYTES, NUMBER
+from peel_core.hash_family import hash_count
+from peel_core.hashing import hashed
 from peel_device.app import App
 from peel_device.config import Config
 from peel_tools.broker import Broker, free_port
 from power_cut import FullFiles, MemoryFiles
 
 SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
+INDEX_KEY = bytes.fromhex("ffeeddccbbaa99887766554433221100")
 WIDTH = 48
 
 
@@ -47,6 +51,26 @@ def test_an_edited_epsilon_shows_in_the_frame(core: ModuleType, broker: Broker, 
     make_app(core, broker.port, MemoryFiles(), profile__epsilon_q20=3 << 20).step()
     rule, _ = core.frame_open(SEAL_KEY, WIDTH, inbox.frames(1)[0])
     assert rule == core.rule(3 << 20, 2) != core.rule(1 << 20, 2)
+
+
+def test_a_category_is_hashed_by_what_the_number_assigns(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    """At epsilon 16 the answer is the hash of the reading, but for one report in 4 million."""
+    profile = HASHING_PROFILE | {"epsilon_q20": 16 << 20, "quota": 100}
+    app = make_app(
+        core,
+        broker.port,
+        MemoryFiles(),
+        profile=profile,
+        sensors={"mode": {"kind": "trace", "values": [0, 41_000, 65_534]}},
+    )
+    for _ in range(30):
+        app.step()
+    symbols = {primitives.codeword(profile["seed"], WIDTH, symbol, 0): symbol for symbol in range(3)}
+    for frame, category in zip(inbox.frames(30), itertools.cycle([0, 41_000, 65_534]), strict=False):
+        rule, trits = core.frame_open(SEAL_KEY, WIDTH, frame)
+        assert rule == core.rule(16 << 20, 3)
+        hash_ = primitives.index(INDEX_KEY, frame[:HEADER_BYTES], hash_count(3, 65535))
+        assert symbols[trits] == hashed(hash_, category, 3, 65535)
 
 
 def test_the_birth_tells_the_counts(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
