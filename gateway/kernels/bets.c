@@ -79,12 +79,27 @@ void peel_bets_update(int64_t *crossed, uint8_t *states, const peel_bets_game *g
   }
 }
 
+static double peek(uint8_t *scratch, const uint8_t *state, const peel_bets_game *game, const event *e) {
+  memcpy(scratch, state, game->bytes);
+  return play(scratch, game, e);
+}
+
 void peel_bets_peek(double *wealth, uint8_t *scratch, const uint8_t *states, const peel_bets_game *game, const peel_bets_events *events) {
   for (size_t i = 0; i < events->count; i++) {
     event e = event_at(events, i);
-    memcpy(scratch, states + events->row[i] * game->bytes, game->bytes);
-    wealth[i] = play(scratch, game, &e);
+    wealth[i] = peek(scratch, states + events->row[i] * game->bytes, game, &e);
   }
+}
+
+size_t peel_bets_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const peel_bets_game *game, const peel_bets_events *wanted,
+                      const peel_bets_events *other, double ceiling, double price) {
+  for (size_t i = 0; i < wanted->count; i++) {
+    event first = event_at(wanted, i), second = event_at(other, i);
+    double wealth = peek(scratch, state, game, &first);
+    took[i] = wealth < ceiling && wealth <= price * peek(scratch, state, game, &second);
+    if (play(state, game, took[i] ? &first : &second) >= game->limit) return i + 1;
+  }
+  return wanted->count;
 }
 
 double peel_bets_wealth(const uint8_t *state, const peel_bets_game *game) {

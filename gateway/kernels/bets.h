@@ -116,6 +116,12 @@ void peel_bets_update(int64_t *crossed, uint8_t *states, const peel_bets_game *g
 /* Wealth after each of the events if it were played alone, states unchanged. scratch has game->bytes. */
 void peel_bets_peek(double *wealth, uint8_t *scratch, const uint8_t *states, const peel_bets_game *game, const peel_bets_events *events);
 
+/* The walk of an insider who sees one step ahead: of two events per step play the wanted one, unless it would take the wealth to the
+ * ceiling, or to more than price times what the other would leave; then the other. wanted and other have equal counts, all of the one
+ * state. took[i] is 1 where the wanted one was played. Returns the steps walked: less than count if the limit was reached. */
+size_t peel_bets_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const peel_bets_game *game, const peel_bets_events *wanted,
+                      const peel_bets_events *other, double ceiling, double price);
+
 /* Wealth of a device, of which share_of_alpha (see late_share) has been taken off already: it is exposed at 1/alpha. */
 double peel_bets_wealth(const uint8_t *state, const peel_bets_game *game);
 

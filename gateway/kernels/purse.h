@@ -18,7 +18,7 @@
 #define KEPT (1.0 - 0x1p-46)
 #define CEILING 0x1p100 /* far beyond any limit, far below a float's largest value */
 
-static const double fractions[PEEL_BETS_FRACTIONS] = {0.95, 0.42, 0.18, 0.08, 0.036, 0.016, 0.007, 0.003};
+static const double fractions[PEEL_BETS_FRACTIONS] = {0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003};
 
 /* What is put in at toss n = 1, 2, ... of a capital of 1: the tosses 2^b to 2^(b+1) - 1 share 1/((b + 1)(b + 2)), so all shares add up to
  * 1. Half of everything at the first toss, about 1/(n log2(n)^2) at the nth: for ever, so that whoever turns late is found as well. */

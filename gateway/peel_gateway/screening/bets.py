@@ -4,7 +4,7 @@
 **A bet.** Before a report is looked at, something is predicted about it that an honest device makes come true with probability at
 most b, whatever its readings and whatever happened before: that its sign is the one that this device has shown for the attribute, that
 its category is among the eight that it has shown most. The bet pays ``x = (1 - b)/b`` per unit risked if it comes true and ``x = -1`` if
-not, so ``E[x] <= 0``. A fraction c of what the bet holds is risked (0.95, 0.42, ... 0.003: each is best against another bias) ::
+not, so ``E[x] <= 0``. A fraction c of what the bet holds is risked (0.95, 0.5, ... 0.003: each is best against another bias) ::
 
     V  <-  (V + w_n) (1 + c x)                n = 1, 2, ... counts the tosses
 
@@ -169,6 +169,42 @@ class Bets:
         scratch = ffi.cast("uint8_t *", self._scratch)
         lib.peel_bets_peek(ffi.from_buffer("double[]", wealth), scratch, self._states(states), self._game, kept[0])
         return wealth
+
+    def walk(
+        self, state: Bytes, wanted: Events, other: Events, *, ceiling: float, price: float = np.inf
+    ) -> tuple[npt.NDArray[np.bool_], int]:
+        """The walk of an insider who knows his own state: what `peel bench promise` measures.
+
+        Parameters
+        ----------
+        state : uint8, shape (1, state_bytes)
+            Changed in place.
+        wanted, other : Events
+            Two choices per step, all of row 0. The wanted one is played unless it would take the wealth to the ceiling, or to more than
+            `price` times what the other would leave.
+
+        Returns
+        -------
+        took : bool, shape (E,)
+            Where the wanted one was played.
+        steps : int
+            How many steps were walked; less than E if the device was exposed at the last of them.
+        """
+        took = np.zeros(len(wanted), np.uint8)
+        if len(other) != len(wanted) or len(state) != 1:
+            raise ValueError(f"a walk of one device has two choices per step, not {len(wanted)} and {len(other)}")
+        first, second = self._events(state, wanted), self._events(state, other)
+        steps = lib.peel_bets_walk(
+            ffi.from_buffer("uint8_t[]", took),
+            ffi.cast("uint8_t *", self._scratch),
+            self._states(state, writable=True),
+            self._game,
+            first[0],
+            second[0],
+            ceiling,
+            price,
+        )
+        return took.astype(np.bool_), int(steps)
 
     def log_wealth(self, states: Bytes) -> Floats:
         """Natural logarithm of each device's wealth, float64[R]: of all that its bets hold, -inf where nothing was said."""

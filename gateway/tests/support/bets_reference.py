@@ -14,7 +14,7 @@ from peel_gateway.mechanisms.game import Face, Faces, Game, Sets
 
 __all__ = ["Event", "Reference"]
 
-FRACTIONS = (0.95, 0.42, 0.18, 0.08, 0.036, 0.016, 0.007, 0.003)
+FRACTIONS = (0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003)
 UNIT_FRACTIONS = FRACTIONS[:4]
 NOTEBOOKS = 4
 BURN_EVERY = 64
