@@ -27,6 +27,8 @@ size_t peel_bets_lay_out(peel_bets_game *game) {
     parts[i]->offset = at;
     at += sets_bytes(parts[i]);
   }
+  game->candidates.offset = at;
+  at += candidates_bytes(&game->candidates);
   return game->bytes = at;
 }
 
@@ -37,7 +39,7 @@ static event event_at(const peel_bets_events *events, size_t i) {
 /* Two supermartingales share alpha; a device is exposed by either. */
 static double wealth_of(const head *h, const peel_bets_game *game, double units) {
   double punctual = h->worth[PEEL_BETS_PART_FACES] + units + h->worth[PEEL_BETS_PART_REPORTS] + h->worth[PEEL_BETS_PART_GAPS] +
-                    h->worth[PEEL_BETS_PART_SYMBOLS];
+                    h->worth[PEEL_BETS_PART_SYMBOLS] + h->worth[PEEL_BETS_PART_CANDIDATES];
   double late = h->worth[PEEL_BETS_PART_LATE];
   punctual *= 1.0 - game->late_share;
   late *= game->late_share;
@@ -62,6 +64,8 @@ static double play(uint8_t *state, const peel_bets_game *game, const event *e) {
   if (e->kind == PEEL_BETS_FRESH) bet_on_item(state, &game->reports, PEEL_BETS_PART_REPORTS, e->unit, now);
   if (e->kind == PEEL_BETS_TARDY) bet_on_item(state, &game->late, PEEL_BETS_PART_LATE, e->unit, now);
   bet_on_item(state, &game->symbols, PEEL_BETS_PART_SYMBOLS, e->symbol, now);
+  if (game->candidates.categories)
+    h->worth[PEEL_BETS_PART_CANDIDATES] = candidates_play(state + game->candidates.offset, &game->candidates, e->unit, e->symbol, now);
   if (game->faces.units) {
     faces_worth worth = faces_play(state + game->faces.offset, &game->faces, e->unit, e->symbol, e->cohort, now);
     h->worth[PEEL_BETS_PART_FACES] = worth.pooled;
@@ -132,11 +136,15 @@ peel_bets_evidence peel_bets_explain(const uint8_t *state, const peel_bets_game 
     double share = part == PEEL_BETS_PART_LATE ? game->late_share : punctual;
     if (sets && sets->items) sets_explain(&best, state + sets->offset, sets, part, share);
   }
+  if (game->candidates.categories) candidates_explain(&best, state + game->candidates.offset, &game->candidates, punctual);
   best.since += ((const head *)state)->first;
   return best;
 }
 
 void peel_bets_members(uint32_t *items, const uint8_t *state, const peel_bets_game *game, const peel_bets_evidence *evidence) {
   const peel_bets_sets *sets = sets_of(game, evidence->part);
-  if (sets && sets->items) sets_members(items, state + sets->offset, sets, evidence->bet, evidence->size);
+  if (evidence->part == PEEL_BETS_PART_CANDIDATES)
+    candidates_members(items, state + game->candidates.offset, &game->candidates, evidence->bet, evidence->size);
+  else if (sets && sets->items)
+    sets_members(items, state + sets->offset, sets, evidence->bet, evidence->size);
 }

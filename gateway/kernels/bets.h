@@ -15,6 +15,8 @@
 #define PEEL_BETS_UNIT_FRACTIONS 4 /* the same for the bets on one unit: the largest ones */
 #define PEEL_BETS_NOTEBOOKS 4      /* memories that compete; see notebook.h */
 #define PEEL_BETS_SIZES 32         /* at most so many sizes of predicted sets */
+#define PEEL_BETS_CANDIDATES 8     /* categories on a list of candidates */
+#define PEEL_BETS_LIST_SIZES 4     /* at most so many sizes of sets of candidates */
 
 /* What a pooled bet predicts, for whatever unit a report is about. */
 enum {
@@ -35,6 +37,7 @@ enum {
   PEEL_BETS_PART_REPORTS,
   PEEL_BETS_PART_GAPS,
   PEEL_BETS_PART_SYMBOLS,
+  PEEL_BETS_PART_CANDIDATES,
   PEEL_BETS_PART_LATE, /* a process of its own */
   PEEL_BETS_PARTS
 };
@@ -70,15 +73,30 @@ typedef struct {
   size_t offset;
 } peel_bets_sets;
 
-/* All bets on the devices of a profile. The capital of faces, reports, gaps and symbols adds up to at most 1, and so does that of late. */
+/* Bets that a report supports one of a few categories (local hashing). Its unit is the hash. */
+typedef struct {
+  uint32_t categories; /* 0: no such bets */
+  uint32_t symbols;    /* g, a prime of at most 127 */
+  uint32_t digits;     /* m: a hash and a category have so many digits to base g */
+  uint32_t sizes;
+  uint32_t size[PEEL_BETS_LIST_SIZES]; /* ascending, at most PEEL_BETS_CANDIDATES */
+  double most;                         /* a distinct symbols come with probability at most most + (a - 1) least */
+  double least;
+  double capital; /* of each of PEEL_BETS_NOTEBOOKS lists */
+  size_t offset;
+} peel_bets_candidates;
+
+/* All bets on the devices of a profile. The capital of faces, reports, gaps, symbols and candidates adds up to at most 1, and so does that
+ * of late. */
 typedef struct {
   peel_bets_faces faces;
   peel_bets_sets reports; /* which units came */
   peel_bets_sets gaps;    /* which units did not */
   peel_bets_sets symbols; /* which symbols, whatever the unit */
-  peel_bets_sets late;    /* which units came after having been settled as missing */
-  double late_share;      /* of alpha, for late; the rest for the other process */
-  double limit;           /* exposed from this wealth on: 1/alpha and a little */
+  peel_bets_candidates candidates;
+  peel_bets_sets late; /* which units came after having been settled as missing */
+  double late_share;   /* of alpha, for late; the rest for the other process */
+  double limit;        /* exposed from this wealth on: 1/alpha and a little */
   size_t bytes;
 } peel_bets_game;
 
@@ -96,7 +114,7 @@ typedef struct {
 /* The bet that holds most of a device's wealth. */
 typedef struct {
   uint32_t part;   /* PEEL_BETS_PART_... */
-  uint32_t bet;    /* a pooled bet; for sets 0 for the whole past, 1 and up for notebooks */
+  uint32_t bet;    /* a pooled bet; for sets 0 for the whole past, 1 and up for notebooks; the list of candidates */
   uint32_t size;   /* of the predicted set */
   uint32_t unit;   /* of the bet on one unit */
   uint32_t events; /* how often it was right */

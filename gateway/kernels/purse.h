@@ -16,7 +16,8 @@
 #include "bets.h"
 
 #define KEPT (1.0 - 0x1p-46)
-#define CEILING 0x1p100 /* far beyond any limit, far below a float's largest value */
+#define HAIR (1.0 + 0x1p-46) /* a bound that was computed is rounded up */
+#define CEILING 0x1p100      /* far beyond any limit, far below a float's largest value */
 
 static const double fractions[PEEL_BETS_FRACTIONS] = {0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003};
 

@@ -3,8 +3,6 @@
 #include "parts.h"
 #include "purse.h"
 
-#define HAIR (1.0 + 0x1p-46) /* a bound is rounded up */
-
 typedef struct {
   uint32_t *clock;
   bet *bets;         /* all sizes of the whole past, then the few of each notebook */

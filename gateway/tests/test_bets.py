@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from bets_reference import Event, FacesPart, Purse, Reference, SetsPart, put_in
+from bets_reference import CandidatesPart, Event, FacesPart, Purse, Reference, SetsPart, hashed, put_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.primitives import rule
 from peel_gateway.mechanisms.game import Face
 from peel_gateway.mechanisms.harmony import harmony_game
+from peel_gateway.mechanisms.hashing_bets import hashing_game
 from peel_gateway.mechanisms.krr import krr_game
 from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bet, Bets, Events, in_words
 
@@ -26,12 +27,12 @@ Ints = npt.NDArray[np.int64]
 Signs = Callable[[Ints], Ints]
 
 
-def harmony_rule(epsilon: float = 1.0) -> int:
-    return rule(round(epsilon * 2**20), 2)
+def harmony_rule() -> int:
+    return rule(2**20, 2)
 
 
-def krr_rule(k: int, epsilon: float = 1.0) -> int:
-    return rule(round(epsilon * 2**20), k)
+def krr_rule(k: int) -> int:
+    return rule(2**20, k)
 
 
 def events_of(
@@ -59,10 +60,12 @@ def exact_total(reference: Reference) -> Fraction:
         purses += [*reference.faces.bets, *reference.faces.units]
     for part in reference.sets.values():
         purses += [bet for memory in part.bets for _, bet in memory]
+    if reference.candidates:
+        purses += [bet for each in reference.candidates.bets for bet in each]
     return sum((Fraction(value) for purse in purses for value in purse.held), Fraction(0))
 
 
-def exact_stake(part: FacesPart | SetsPart) -> Fraction:
+def exact_stake(part: FacesPart | SetsPart | CandidatesPart) -> Fraction:
     """What the next event puts into a part."""
     n = part.clock + 1
     b = n.bit_length() - 1
@@ -70,6 +73,8 @@ def exact_stake(part: FacesPart | SetsPart) -> Fraction:
     assert float(share) == put_in(n)
     if isinstance(part, SetsPart):
         return share * (Fraction(part.sets.past) + part.sets.notebooks * Fraction(part.sets.notebook))
+    if isinstance(part, CandidatesPart):
+        return share * 4 * Fraction(part.candidates.capital)
     faces = part.faces
     capital = sum(
         (Fraction(each) * (4 if face == Face.RECENT else 1) for face, each in faces.capital.items()), Fraction(0)
@@ -85,7 +90,7 @@ def clone(reference: Reference) -> Reference:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, (FacesPart, SetsPart, Purse)):
+    if isinstance(value, (FacesPart, SetsPart, CandidatesPart, Purse)):
         result = type(value).__new__(type(value))
         result.__dict__ = {name: _copy(each) for name, each in vars(value).items()}
         return result
@@ -96,16 +101,17 @@ def _copy(value: Any) -> Any:
     return (value[0], _copy(value[1])) if isinstance(value, tuple) and len(value) == 2 else value
 
 
-def honest_coin(tau: Fraction, symbols: int, reading: Fraction) -> list[Fraction]:
-    """What an honest device says with which probability: a sign for a reading in [-1, 1], or a category (SPEC sections 6.1, 6.2)."""
-    if symbols == 2:
+def honest_coin(tau: Fraction, symbols: int, mechanism: str, reading: Fraction, unit: int, k: int) -> list[Fraction]:
+    """What an honest device says with which probability: a sign for a reading in [-1, 1], a category, or a hashed one (SPEC 6.1 to 6.3)."""
+    if mechanism == "harmony":
         return [(1 - reading * tau) / 2, (1 + reading * tau) / 2]
-    value = int(abs(reading) * symbols) % symbols
+    value = int(abs(reading) * k) % k
+    value = hashed(unit, value, 3, 2) if mechanism == "hashing" else value
     return [(1 - tau) / symbols + (tau if symbol == value else 0) for symbol in range(symbols)]
 
 
 @given(
-    st.booleans(),
+    st.sampled_from(["harmony", "krr", "hashing"]),
     st.integers(2, 5),
     st.sampled_from([0.1, 1.0, 4.0]),
     st.integers(0, 2**32),
@@ -114,12 +120,17 @@ def honest_coin(tau: Fraction, symbols: int, reading: Fraction) -> list[Fraction
 )
 @settings(max_examples=60, deadline=None)
 def test_no_honest_device_is_expected_to_gain(
-    numeric: bool, k: int, epsilon: float, seed: int, length: int, reading: Fraction
+    mechanism: str, k: int, epsilon: float, seed: int, length: int, reading: Fraction
 ) -> None:
     """From any state, over all outcomes of the next event, in rational numbers: what the bets hold grows by what is put in, at most."""
-    units, symbols = (k, 2) if numeric else (1, k + 1)
-    the_rule = harmony_rule(epsilon) if numeric else krr_rule(k + 1, epsilon)
-    reference = Reference(harmony_game(k, the_rule) if numeric else krr_game(k + 1, the_rule))
+    units, symbols = {"harmony": (k, 2), "krr": (1, k + 1), "hashing": (9, 3)}[mechanism]
+    the_rule = rule(round(epsilon * 2**20), symbols)
+    games = {
+        "harmony": lambda: harmony_game(k, the_rule),
+        "krr": lambda: krr_game(symbols, the_rule),
+        "hashing": lambda: hashing_game(k, 3, 2, the_rule),
+    }
+    reference = Reference(games[mechanism]())
     rng = random.Random(seed)  # noqa: S311
     bias = rng.random()
     for number in range(1, length + 1):
@@ -127,21 +138,18 @@ def test_no_honest_device_is_expected_to_gain(
         symbol = unit % symbols if rng.random() < bias else rng.randrange(symbols)
         kind = rng.choice(["fresh", "fresh", "fresh", "tardy", "gap"])
         reference.play(Event(number, unit, symbol, rng.choice([-1, 0, 1]), kind))
-    before = exact_total(reference)
     for kind, cohort in (("fresh", 1), ("fresh", 0), ("tardy", -1), ("gap", 0)):
-        grown = [
-            [growth(reference, Event(length + 1, unit, symbol, cohort, kind)) for symbol in range(symbols)]
+        options = [
+            (unit, symbol, growth(reference, Event(length + 1, unit, symbol, cohort, kind)))
             for unit in range(units)
+            for symbol in range(symbols)
         ]
-        stake = next_stake(reference, kind)
         for x in (Fraction(-1), reading, Fraction(1)):
-            chances = honest_coin(Fraction(the_rule, 2**31), symbols, x)
-            expected = sum(
-                Fraction(words_for(unit, units), 2**32) * chance * grown[unit][symbol]
-                for unit in range(units)
-                for symbol, chance in enumerate(chances)
-            )
-            assert before + expected <= before + stake
+            expected = Fraction(0)
+            for unit, symbol, grown in options:
+                chances = honest_coin(Fraction(the_rule, 2**31), symbols, mechanism, x, unit, k)
+                expected += Fraction(words_for(unit, units), 2**32) * chances[symbol] * grown
+            assert expected <= next_stake(reference, kind)
 
 
 def growth(reference: Reference, event: Event) -> Fraction:
@@ -155,7 +163,8 @@ def next_stake(reference: Reference, kind: str) -> Fraction:
     """What the next event of a kind puts in."""
     played = {"fresh": ["reports", "symbols"], "tardy": ["late", "symbols"], "gap": ["gaps"]}[kind]
     stake = sum((exact_stake(reference.sets[name]) for name in played if name in reference.sets), Fraction(0))
-    return stake + (exact_stake(reference.faces) if reference.faces and kind != "gap" else 0)
+    others = [part for part in (reference.faces, reference.candidates) if part is not None and kind != "gap"]
+    return stake + sum((exact_stake(part) for part in others), Fraction(0))
 
 
 def words_for(unit: int, units: int) -> int:
@@ -342,6 +351,48 @@ def test_a_set_of_categories(honest: int, k: int, size: int, most: int) -> None:
     bet = bets.explain(states[0])
     assert bet.name == "symbols: too many"
     assert len(set(bet.among) & set(chosen.tolist())) >= 0.7 * len(bet.among)
+
+
+@pytest.mark.parametrize("honest", [0, 20_000])
+@pytest.mark.parametrize(
+    ("categories", "size", "most"), [(200, 1, 110), (200, 20, 260), (5000, 1, 140), (5000, 2, 330)]
+)
+def test_local_hashing_that_supports_a_few_categories(honest: int, categories: int, size: int, most: int) -> None:
+    """By the symbol that most of them hash to, each time."""
+    rng = np.random.default_rng(categories + size + honest)
+    digits = 5 if categories == 200 else 8
+    the_rule = rule(2**20, 3)
+    bets = Bets(hashing_game(categories, 3, digits, the_rule), ALPHA)
+    states = bets.new_states(1)
+    hashes = rng.integers(0, 3**digits, honest)
+    told = np.array([hashed(each, 77, 3, digits) for each in hashes.tolist()], np.int64)
+    symbol = np.where(rng.random(honest) < the_rule / 2**31, told, rng.integers(0, 3, honest))
+    assert bets.update(states, events_of(hashes, symbol))[0] == -1
+    chosen = rng.choice(categories, size, replace=False).tolist()
+    hashes = rng.integers(0, 3**digits, 1000)
+    told = np.array([[hashed(each, category, 3, digits) for category in chosen] for each in hashes.tolist()])
+    symbol = (told[:, :, None] == np.arange(3)).sum(axis=1).argmax(axis=1)
+    at = int(bets.update(states, events_of(hashes, symbol, first=honest + 1))[0])
+    assert 0 <= at < most
+    bet = bets.explain(states[0])
+    if size <= 2:
+        assert bet.name == "candidates"
+        assert set(bet.among) & set(chosen)
+
+
+def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -> None:
+    alpha, devices, n = 0.1, 150, 600
+    rng = np.random.default_rng(1)
+    the_rule = rule(2**20, 3)
+    bets = Bets(hashing_game(200, 3, 5, the_rule), alpha)
+    table = np.array([[hashed(hash_, category, 3, 5) for category in range(200)] for hash_ in range(243)])
+    rows = np.repeat(np.arange(devices), n)
+    for value in (np.full(devices * n, 5), rng.integers(0, 200, devices * n)):
+        hashes = rng.integers(0, 243, devices * n)
+        told = rng.random(devices * n) < the_rule / 2**31
+        symbol = np.where(told, table[hashes, value], rng.integers(0, 3, devices * n))
+        crossed = bets.update(bets.new_states(devices), events_of(hashes, symbol, row=rows)) >= 0
+        assert crossed.mean() <= alpha
 
 
 def test_a_category_that_never_comes() -> None:

@@ -12,7 +12,9 @@ from bets_reference import Event, Reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from peel_core.primitives import rule
 from peel_gateway.mechanisms.game import Face, Faces, Game, Sets, both_ends, up_to_half
+from peel_gateway.mechanisms.hashing_bets import hashing_game
 from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
 
 KINDS = {"fresh": FRESH, "tardy": TARDY, "gap": GAP}
@@ -38,15 +40,6 @@ def krr(categories: int, most: float = 0.4) -> Game:
     return Game(symbols=sets)
 
 
-def hashed(units: int, symbols: int, most: float = 0.5) -> Game:
-    """Units and more than two symbols."""
-    least = (1 - most) / (symbols - 1)
-    faces = Faces(units=units, symbols=symbols, most=most, capital={Face.PAST: 1 / 8, Face.RECENT: 1 / 8})
-    few, many = both_ends(symbols)
-    sets = Sets(items=symbols, few=few, many=many, most=most, least=least, past=1 / 8, notebooks=4, notebook=1 / 16)
-    return Game(faces=faces, symbols=sets)
-
-
 def size(game: Game) -> tuple[int, int]:
     """How many units and symbols."""
     units = game.faces.units if game.faces else 1
@@ -60,7 +53,9 @@ def histories(draw: st.DrawFn) -> tuple[Game, list[Event]]:
         st.one_of(
             st.integers(1, 9).map(harmony),
             st.integers(2, 9).map(krr),
-            st.tuples(st.integers(1, 5), st.integers(3, 7)).map(lambda each: hashed(*each)),
+            st.tuples(st.integers(2, 30), st.sampled_from([(2, 5), (3, 4), (7, 2), (37, 1)])).map(
+                lambda each: hashing_game(each[0], *each[1], rule(2**20, each[1][0]))
+            ),
         )
     )
     units, symbols = size(game)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What can be bet on the devices of a profile, and with which share of the capital: a mechanism's side of the statistics layer.
 
-How a bet is played, and why no honest device loses, is in `peel_gateway.screening.bets`. Here are its three kinds.
+How a bet is played, and why no honest device loses, is in `peel_gateway.screening.bets`. Here are its kinds.
 
 *Faces*: the symbol that a report says about its unit (Harmony: the sign of the attribute) is the predicted one.
 *Sets*: an item (a category, or the unit of a report or of a gap) is in a predicted set.
 *One unit*: faces, with a purse per unit, for whoever attacks one attribute alone.
+*Candidates*: a report supports one of a few categories (local hashing).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Face", "Faces", "Game", "Sets", "both_ends", "up_to_half"]
+__all__ = ["Candidates", "Face", "Faces", "Game", "Sets", "both_ends", "up_to_half"]
 
 
 class Face(enum.IntEnum):
@@ -66,6 +67,24 @@ class Sets:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Bets that a report supports one of a few categories, which the device's last reports point to. Its unit is the hash."""
+
+    categories: int
+    symbols: int
+    """What categories are hashed into: g, a prime of at most 127."""
+    digits: int
+    """m: categories and hashes have so many digits to base g."""
+    sizes: tuple[int, ...]
+    """How many of the candidates, ascending, at most 8."""
+    most: float
+    """A different symbols come with probability at most most + (a - 1) least."""
+    least: float
+    capital: float
+    """Of each of the kernel's four lists of candidates, shared evenly among the sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Game:
     """All bets on the devices of a profile: two processes, whose capital adds up to 1 each."""
 
@@ -76,6 +95,7 @@ class Game:
     """Which units did not."""
     symbols: Sets | None = None
     """Which symbols or categories came, whatever the unit."""
+    candidates: Candidates | None = None
     late: Sets | None = None
     """Which units came after having been settled as missing. A process of its own."""
     late_share: float = 0.0

@@ -56,7 +56,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
-from peel_gateway.mechanisms.game import Face, Faces, Game, Sets
+from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets
 
 __all__ = ["FRESH", "GAP", "TARDY", "Bet", "Bets", "Events", "in_words"]
 
@@ -131,6 +131,8 @@ class Bets:
             sets = getattr(game, name)
             if sets is not None:
                 _fill_sets(getattr(self._game, name), sets)
+        if game.candidates is not None:
+            _fill_candidates(self._game.candidates, game.candidates)
         self._game.late_share = game.late_share
         self._game.limit = (1 + _ROUNDING) / alpha
         self.state_bytes = int(lib.peel_bets_lay_out(self._game))
@@ -236,11 +238,13 @@ class Bets:
             return _FACE_NAMES[min(found.bet, Face.RECENT)], None, ()
         if found.part == lib.PEEL_BETS_PART_UNIT:
             return "one unit", int(found.unit), ()
-        part = _SETS[_PARTS.index(found.part)]
-        items = getattr(self._game, part).items
-        room = ffi.new("uint32_t[]", items)
+        room = ffi.new("uint32_t[]", found.size)
         lib.peel_bets_members(room, state, self._game, ffi.new("peel_bets_evidence *", found))
         members = {int(room[i]) for i in range(found.size)}
+        if found.part == lib.PEEL_BETS_PART_CANDIDATES:
+            return "candidates", None, tuple(sorted(members))
+        part = _SETS[_PARTS.index(found.part)]
+        items = getattr(self._game, part).items
         if found.size > items // 2:
             return f"{part}: too few", None, tuple(sorted(set(range(items)) - members))
         return f"{part}: too many", None, tuple(sorted(members))
@@ -257,7 +261,7 @@ class Bets:
         units |= {self.game.faces.units} if self.game.faces is not None else set()
         _check_range("unit", events.unit, min(units, default=2**32))
         symbols = {self.game.symbols.items} if self.game.symbols is not None else set()
-        symbols |= {self.game.faces.symbols} if self.game.faces is not None else set()
+        symbols |= {part.symbols for part in (self.game.faces, self.game.candidates) if part is not None}
         _check_range("symbol", events.symbol, min(symbols))
         pointer = ffi.new("peel_bets_events *", {"count": len(events)})
         kept = []
@@ -294,6 +298,8 @@ def _check(game: Game, alpha: float) -> None:
     if game.faces is not None:
         capital += game.faces.unit_capital
         capital += sum(share * (notebooks if face == Face.RECENT else 1) for face, share in game.faces.capital.items())
+    if game.candidates is not None:
+        capital += notebooks * game.candidates.capital
     late = game.late.past + game.late.notebooks * game.late.notebook if game.late is not None else 0.0
     if capital > 1 or late > 1:
         raise ValueError(f"the bets have {capital} and {late} of a capital of 1")
@@ -321,6 +327,18 @@ def _fill_sets(target: Any, sets: Sets) -> None:
     target.past, target.notebook = sets.past, sets.notebook
 
 
+def _fill_candidates(target: Any, candidates: Candidates) -> None:
+    most = int(lib.PEEL_BETS_CANDIDATES)
+    if len(candidates.sizes) > lib.PEEL_BETS_LIST_SIZES or max(candidates.sizes) > most or candidates.symbols > 127:
+        raise ValueError(
+            f"candidates of sizes {candidates.sizes}, {candidates.symbols} symbols: more than the kernel has"
+        )
+    target.categories, target.symbols, target.digits = candidates.categories, candidates.symbols, candidates.digits
+    target.sizes = len(candidates.sizes)
+    target.size[0 : len(candidates.sizes)] = candidates.sizes
+    target.most, target.least, target.capital = candidates.most, candidates.least, candidates.capital
+
+
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
         "plus": "were plus",
@@ -336,6 +354,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "late: too many": "of the late ones were about {among}",
         "symbols: too many": "were {among}",
         "symbols: too few": "were not {among}",
+        "candidates": "supported {among}",
     }
 )
 

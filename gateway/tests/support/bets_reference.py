@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from peel_gateway.mechanisms.game import Face, Faces, Game, Sets
+from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets
 
 __all__ = ["Event", "Reference"]
 
@@ -203,6 +203,61 @@ class SetsPart:
         )
 
 
+def hashed(hash_: int, category: int, symbols: int, digits: int) -> int:
+    """h_a(v), the inner product of digits: those of the hash from the most significant (SPEC section 6.3)."""
+    of_hash = [hash_ // symbols ** (digits - 1 - i) % symbols for i in range(digits)]
+    of_category = [category // symbols**i % symbols for i in range(digits)]
+    return sum(a * v for a, v in zip(of_hash, of_category, strict=True)) % symbols
+
+
+class CandidatesPart:
+    """Bets that a report supports one of the categories that the last reports point to."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        self.candidates = candidates
+        self.clock = 0
+        self.reports: list[tuple[int, int]] = []
+        self.lists: list[list[int]] = [[] for _ in range(NOTEBOOKS)]
+        self.bets = [[Purse() for _ in candidates.sizes] for _ in range(NOTEBOOKS)]
+
+    def hash_of(self, hash_: int, category: int) -> int:
+        return hashed(hash_, category, self.candidates.symbols, self.candidates.digits)
+
+    def play_list(self, which: int, stake: float, event: Event, now: int) -> float:
+        held = 0.0
+        for size, bet in zip(self.candidates.sizes, self.bets[which], strict=True):
+            said = {self.hash_of(event.unit, category) for category in self.lists[which][:size]}
+            right = event.symbol in said if said else None
+            bound = (self.candidates.most + (len(said) - 1) * self.candidates.least) * HAIR if said else 1.0
+            held += bet.play(stake / len(self.candidates.sizes), right, bound, now)
+        return held
+
+    def play(self, event: Event, now: int) -> float:
+        self.clock += 1
+        share = put_in(self.clock) * self.candidates.capital
+        held = [self.play_list(which, share, event, now) for which in range(NOTEBOOKS)]
+        self.reports = [*self.reports[-255:], (event.unit, event.symbol)]
+        if self.clock % BURN_EVERY == 0:
+            window = self.reports if self.clock % 256 == 0 else self.reports[-BURN_EVERY:]
+            support = [
+                sum(self.hash_of(hash_, category) == symbol for hash_, symbol in window)
+                for category in range(self.candidates.categories)
+            ]
+            ranking = sorted(range(len(support)), key=lambda category: (-support[category], category))
+            self.lists[held.index(min(held))] = ranking[:8]
+        return in_order(held)
+
+    def pack(self) -> bytes:
+        kept = 256
+        ring = [(0, 0)] * kept
+        for back, report in enumerate(reversed(self.reports)):
+            ring[(self.clock - 1 - back) % kept] = report
+        parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.bets for bet in each)]
+        parts.append(struct.pack(f"<{kept}I", *(hash_ for hash_, _ in ring)))
+        parts += [struct.pack("<8H", *each, *[0] * (8 - len(each))) for each in self.lists]
+        return b"".join(parts) + bytes(map(len, self.lists)) + bytes(symbol for _, symbol in ring)
+
+
 class Reference:
     """One device."""
 
@@ -215,7 +270,8 @@ class Reference:
             for name in ("reports", "gaps", "symbols", "late")
             if (sets := getattr(game, name)) is not None
         }
-        self.worth = dict.fromkeys(("faces", "unit", "reports", "gaps", "symbols", "late"), 0.0)
+        self.candidates = CandidatesPart(game.candidates) if game.candidates else None
+        self.worth = dict.fromkeys(("faces", "unit", "reports", "gaps", "symbols", "candidates", "late"), 0.0)
 
     def play(self, event: Event) -> float:
         """The wealth after an event, as it is compared with 1/alpha."""
@@ -227,17 +283,21 @@ class Reference:
         for name, item in items.items():
             if name in self.sets:
                 self.worth[name] = self.sets[name].play(item, now)
+        if self.candidates and event.kind != "gap":
+            self.worth["candidates"] = self.candidates.play(event, now)
         if self.faces and event.kind != "gap":
             self.worth["faces"], self.worth["unit"] = self.faces.play(event, now)
         return self.wealth()
 
     def wealth(self) -> float:
-        punctual = in_order([self.worth[name] for name in ("faces", "unit", "reports", "gaps", "symbols")])
+        names = ("faces", "unit", "reports", "gaps", "symbols", "candidates")
+        punctual = in_order([self.worth[name] for name in names])
         return max(punctual * (1.0 - self.game.late_share), self.worth["late"] * self.game.late_share)
 
     def pack(self) -> bytes:
         """The kernel's record."""
-        parts = [struct.pack("<Q6d", self.first, *self.worth.values())]
+        parts = [struct.pack("<Q7d", self.first, *self.worth.values())]
         parts += [self.faces.pack()] if self.faces else []
         parts += [part.pack() for part in self.sets.values()]
+        parts += [self.candidates.pack()] if self.candidates else []
         return b"".join(part + bytes(-len(part) % 8) for part in parts)
