@@ -53,33 +53,40 @@ def events_of(
 # ---- the supermartingale property, exactly ----
 
 
-def exact_total(reference: Reference) -> Fraction:
-    """All that the bets hold, late ones included."""
-    purses: list[Purse] = []
-    if reference.faces:
-        purses += [*reference.faces.bets, *reference.faces.units]
-    for part in reference.sets.values():
-        purses += [bet for memory in part.bets for _, bet in memory]
-    if reference.candidates:
-        purses += [bet for each in reference.candidates.bets for bet in each]
-    return sum((Fraction(value) for purse in purses for value in purse.held), Fraction(0))
+Stakes = list[tuple[Purse, Fraction]]
+"""Bets, and what the next event puts into each."""
 
 
-def exact_stake(part: FacesPart | SetsPart | CandidatesPart) -> Fraction:
-    """What the next event puts into a part."""
-    n = part.clock + 1
-    b = n.bit_length() - 1
+def next_share(clock: int) -> Fraction:
+    """Of a capital of 1, what the next toss puts in."""
+    b = (clock + 1).bit_length() - 1
     share = Fraction(1, 2**b * (b + 1) * (b + 2))
-    assert float(share) == put_in(n)
-    if isinstance(part, SetsPart):
-        return share * (Fraction(part.sets.past) + part.sets.notebooks * Fraction(part.sets.notebook))
-    if isinstance(part, CandidatesPart):
-        return share * 4 * Fraction(part.candidates.capital)
-    faces = part.faces
-    capital = sum(
-        (Fraction(each) * (4 if face == Face.RECENT else 1) for face, each in faces.capital.items()), Fraction(0)
-    )
-    return share * (capital + Fraction(faces.unit_capital))
+    assert float(share) == put_in(clock + 1)
+    return share
+
+
+def sets_stakes(part: SetsPart) -> Stakes:
+    share = next_share(part.clock)
+    capital = [part.sets.past] + [part.sets.notebook] * part.sets.notebooks
+    return [
+        (bet, share * Fraction(each) / len(bets))
+        for each, bets in zip(capital, part.bets, strict=True)
+        for _, bet in bets
+    ]
+
+
+def said_stakes(reference: Reference, unit: int) -> Stakes:
+    """Bets on what a report says about its unit."""
+    stakes = sets_stakes(reference.sets["symbols"]) if "symbols" in reference.sets else []
+    if faces := reference.faces:
+        share = next_share(faces.clock)
+        capital = [faces.faces.capital.get(Face(min(i, Face.RECENT)), 0.0) for i in range(len(faces.bets))]
+        stakes += [(bet, share * Fraction(each)) for bet, each in zip(faces.bets, capital, strict=True)]
+        stakes += [(bet, share * Fraction(faces.faces.unit_capital)) for bet in faces.units[unit : unit + 1]]
+    if part := reference.candidates:
+        share = next_share(part.clock) * Fraction(part.candidates.capital)
+        stakes += [(bet, share / len(bets)) for bets in part.bets for bet in bets]
+    return stakes
 
 
 def clone(reference: Reference) -> Reference:
@@ -122,7 +129,7 @@ def honest_coin(tau: Fraction, symbols: int, mechanism: str, reading: Fraction, 
 def test_no_honest_device_is_expected_to_gain(
     mechanism: str, k: int, epsilon: float, seed: int, length: int, reading: Fraction
 ) -> None:
-    """From any state, over all outcomes of the next event, in rational numbers: what the bets hold grows by what is put in, at most."""
+    """From any state, over all outcomes of the next event, in rational numbers: each bet grows by what is put in, at most."""
     units, symbols = {"harmony": (k, 2), "krr": (1, k + 1), "hashing": (9, 3)}[mechanism]
     the_rule = rule(round(epsilon * 2**20), symbols)
     games = {
@@ -138,33 +145,38 @@ def test_no_honest_device_is_expected_to_gain(
         symbol = unit % symbols if rng.random() < bias else rng.randrange(symbols)
         kind = rng.choice(["fresh", "fresh", "fresh", "tardy", "gap"])
         reference.play(Event(number, unit, symbol, rng.choice([-1, 0, 1]), kind))
-    for kind, cohort in (("fresh", 1), ("fresh", 0), ("tardy", -1), ("gap", 0)):
-        options = [
-            (unit, symbol, growth(reference, Event(length + 1, unit, symbol, cohort, kind)))
-            for unit in range(units)
-            for symbol in range(symbols)
-        ]
-        for x in (Fraction(-1), reading, Fraction(1)):
-            expected = Fraction(0)
-            for unit, symbol, grown in options:
-                chances = honest_coin(Fraction(the_rule, 2**31), symbols, mechanism, x, unit, k)
-                expected += Fraction(words_for(unit, units), 2**32) * chances[symbol] * grown
-            assert expected <= next_stake(reference, kind)
+    for x in (Fraction(-1), reading, Fraction(1)):
+        for unit in range(units):
+            chances = honest_coin(Fraction(the_rule, 2**31), symbols, mechanism, x, unit, k)
+            outcomes = [
+                (chance, Event(length + 1, unit, symbol, unit % 3 - 1, "tardy"))
+                for symbol, chance in enumerate(chances)
+            ]
+            check_fair(reference, outcomes, lambda each, unit=unit: said_stakes(each, unit))
+    assigned = [Fraction(words_for(unit, units), 2**32) for unit in range(units)]
+    for kind, part in (("fresh", "reports"), ("tardy", "late"), ("gap", "gaps")):
+        if part in reference.sets:
+            outcomes = [(chance, Event(length + 1, unit, 0, 0, kind)) for unit, chance in enumerate(assigned)]
+            check_fair(reference, outcomes, lambda each, part=part: sets_stakes(each.sets[part]))
 
 
-def growth(reference: Reference, event: Event) -> Fraction:
-    """By how much an event makes the bets grow."""
-    after = clone(reference)
-    after.play(event)
-    return exact_total(after) - exact_total(reference)
+def check_fair(
+    reference: Reference, outcomes: list[tuple[Fraction, Event]], bets: Callable[[Reference], Stakes]
+) -> None:
+    """No bet is expected to grow by more than is put in, over all outcomes of an event."""
+    assert sum(chance for chance, _ in outcomes) == 1
+    before = bets(reference)
+    expected = [-held(bet) for bet, _ in before]
+    for chance, event in outcomes:
+        after = clone(reference)
+        after.play(event)
+        expected = [sum_ + chance * held(bet) for sum_, (bet, _) in zip(expected, bets(after), strict=True)]
+    for growth, (_, stake) in zip(expected, before, strict=True):
+        assert growth <= stake
 
 
-def next_stake(reference: Reference, kind: str) -> Fraction:
-    """What the next event of a kind puts in."""
-    played = {"fresh": ["reports", "symbols"], "tardy": ["late", "symbols"], "gap": ["gaps"]}[kind]
-    stake = sum((exact_stake(reference.sets[name]) for name in played if name in reference.sets), Fraction(0))
-    others = [part for part in (reference.faces, reference.candidates) if part is not None and kind != "gap"]
-    return stake + sum((exact_stake(part) for part in others), Fraction(0))
+def held(purse: Purse) -> Fraction:
+    return sum(map(Fraction, purse.held), Fraction(0))
 
 
 def words_for(unit: int, units: int) -> int:

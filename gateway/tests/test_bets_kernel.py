@@ -100,6 +100,24 @@ def test_the_kernel_does_what_the_reference_does(history: tuple[Game, list[Event
     assert states[0].tobytes() == reference.pack()
 
 
+@pytest.mark.parametrize("game", [harmony(5), krr(3), hashing_game(30, 3, 4, rule(2**20, 3))])
+def test_a_long_life(game: Game) -> None:
+    """Long enough that counts are full, and that all kept reports are looked at; with a gap at the end."""
+    units, symbols = size(game)
+    rng = np.random.default_rng(7)
+    unit = np.where(rng.random(1500) < 0.5, 0, rng.integers(0, units, 1500))
+    symbol = np.where(rng.random(1500) < 0.5, 0, rng.integers(0, symbols, 1500))
+    kind = rng.choice(list(KINDS), 1500, p=[0.6, 0.2, 0.2])
+    kind[-1] = "gap"
+    events = [Event(n + 1, int(unit[n]), int(symbol[n]), n % 3 - 1, str(kind[n])) for n in range(1500)]
+    bets, reference = Bets(game, 1e-300), Reference(game)
+    states = bets.new_states(1)
+    bets.update(states, arrays(events))
+    for event in events:
+        reference.play(event)
+    assert states[0].tobytes() == reference.pack()
+
+
 @given(histories(), st.lists(st.integers(0, 400), max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
