@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,11 @@ def sets_stakes(part: SetsPart) -> Stakes:
         for each, bets in zip(capital, part.bets, strict=True)
         for _, bet in bets
     ]
+
+
+def assigned_stakes(reference: Reference, part: str) -> Stakes:
+    """Bets on the unit that a number assigns."""
+    return sets_stakes(reference.sets[part])
 
 
 def said_stakes(reference: Reference, unit: int) -> Stakes:
@@ -152,12 +158,12 @@ def test_no_honest_device_is_expected_to_gain(
                 (chance, Event(length + 1, unit, symbol, unit % 3 - 1, "tardy"))
                 for symbol, chance in enumerate(chances)
             ]
-            check_fair(reference, outcomes, lambda each, unit=unit: said_stakes(each, unit))
+            check_fair(reference, outcomes, partial(said_stakes, unit=unit))
     assigned = [Fraction(words_for(unit, units), 2**32) for unit in range(units)]
     for kind, part in (("fresh", "reports"), ("tardy", "late"), ("gap", "gaps")):
         if part in reference.sets:
             outcomes = [(chance, Event(length + 1, unit, 0, 0, kind)) for unit, chance in enumerate(assigned)]
-            check_fair(reference, outcomes, lambda each, part=part: sets_stakes(each.sets[part]))
+            check_fair(reference, outcomes, partial(assigned_stakes, part=part))
 
 
 def check_fair(

@@ -205,8 +205,9 @@ class SetsPart:
 
 def hashed(hash_: int, category: int, symbols: int, digits: int) -> int:
     """h_a(v), the inner product of digits: those of the hash from the most significant (SPEC section 6.3)."""
-    of_hash = [hash_ // symbols ** (digits - 1 - i) % symbols for i in range(digits)]
-    of_category = [category // symbols**i % symbols for i in range(digits)]
+    powers = [int(symbols**i) for i in range(digits)]
+    of_hash = [hash_ // power % symbols for power in reversed(powers)]
+    of_category = [category // power % symbols for power in powers]
     return sum(a * v for a, v in zip(of_hash, of_category, strict=True)) % symbols
 
 
