@@ -4,11 +4,12 @@
 # make quick  what one runs while editing: lint, types, tests without boards, brokers and storms
 # Each target sets up what it needs (scripts/setup).
 
-.PHONY: run test quick check bench fuzz package clean help
+.PHONY: run test quick coverage check bench fuzz package clean help
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+	@echo "make coverage  which lines the tests run, boards apart: the total and the ten files with the least"
 	@echo "make check  formatting, lint, types, warnings"
 	@echo "make bench  sizes and speed of the core, of an emulated device and of the gateway"
 	@echo "make fuzz   the parsers under a coverage-guided fuzzer, ten minutes each (SECONDS=n for another time)"
@@ -26,6 +27,10 @@ test:
 quick:
 	@scripts/setup base test
 	@scripts/quick
+
+coverage:
+	@scripts/setup base broker test firmware
+	@scripts/coverage
 
 check:
 	@scripts/setup base test
