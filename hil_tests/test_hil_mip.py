@@ -35,11 +35,9 @@ def site(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.boards("pico")
 def test_mip_installs_the_module_and_the_loader(dut: Dut, site: str, tmp_path: Path) -> None:
     folder = publish("armv6m", tmp_path)
-    dut.console.write(b"\x02")  # leave the raw REPL to mpremote
-    dut.expect(rb">>> ")
     mip = ["mip", "install", "--target=/lib", f"{site}/armv6m/package.json"]
     done = subprocess.run(
-        [sys.executable, "-m", "mpremote", "connect", dut.port, *mip],
+        [sys.executable, "-m", "mpremote", "connect", dut.hand_over(), *mip],
         capture_output=True,
         text=True,
         timeout=120,

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import json
-import queue
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from peel_hil.listener import Listener
 
 from peel_core.frame import frame_bytes, split
 from peel_tools.broker import Broker
@@ -18,35 +15,15 @@ WIDTH = 48  # of the profile in host_board.bundle
 FRAME_BYTES = frame_bytes(WIDTH)
 
 
-class Inbox:
+class Inbox(Listener):
     """Subscribes to the lab fleet on a broker."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._messages: queue.Queue[tuple[str, bytes]] = queue.Queue()
-        self._ready: queue.Queue[None] = queue.Queue()
-        self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
-        self._client.on_message = lambda client, data, message: self._messages.put(
-            (message.topic, bytes(message.payload))
-        )
-        self._client.on_connect = lambda client, *rest: client.subscribe("peel/v1/lab/#", 1)
-        self._client.on_subscribe = lambda *rest: self._ready.put(None)
-
-    def __enter__(self) -> Self:
-        self._client.connect(self._broker.host, self._broker.port)
-        self._client.loop_start()
-        self._ready.get(timeout=10)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
+        super().__init__((broker.host, broker.port), "peel/v1/lab/#")
 
     def next(self, timeout: float = 10) -> tuple[str, bytes]:
         """The next message: the last part of its topic, and its payload."""
-        topic, payload = self._messages.get(timeout=timeout)
+        topic, payload = super().next(timeout)
         return topic.rsplit("/", 1)[1], payload
 
     def status(self, timeout: float = 10) -> dict[str, Any]:

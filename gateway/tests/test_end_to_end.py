@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import threading
 import time
-from importlib.resources import as_file, files
 from math import comb
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import numpy as np
 from peel_core import Profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
@@ -25,6 +23,7 @@ from peel_tools.gateway_process import GatewayProcess
 from peel_tools.rig import Rig
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.fleet import SimulatedFleet
+from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.session import Plan, true_means
 from peel_tools.simulation.traces import BuiltInTraces, from_q15
@@ -145,11 +144,8 @@ def _most_misses(count: int, chance: float) -> int:
 
 def _fixed_fleet(folder: Path, devices: int) -> Snapshot:
     """A fleet whose keys are the same in every run, so that a run is a function of its seed."""
-    with as_file(files("peel_tools.simulation.profiles")) as profiles:
-        fleet = Fleet.create(folder, "fixed", sorted(profiles.glob("*.toml")))
+    fleet = make_fleet(folder, "fixed", greenhouse=devices - devices // 5, vents=devices // 5)
     (folder / "master.key").write_text("07" * 32)
-    fleet.add("greenhouse", count=devices - devices // 5)
-    fleet.add("vents", count=devices // 5)
     return take_snapshot(fleet)
 
 

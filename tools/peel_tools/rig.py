@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from peel_gateway.fleet.registry import Fleet
 from peel_tools.broker import Broker
 from peel_tools.gateway_process import GatewayError
+from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.runner import Progress
@@ -19,7 +19,6 @@ from peel_tools.site import Site
 
 __all__ = ["Rig"]
 
-_FLEET_NAME = "demo"
 _POLL_SECONDS = 0.3
 
 
@@ -48,7 +47,9 @@ class Rig(Site):
         embedded: bool | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        fleet = _fleet(folder / "fleet", numeric, categorical)
+        home = folder / "fleet"
+        known = (home / "fleet.toml").exists()
+        fleet = Fleet(home) if known else make_fleet(home, greenhouse=numeric, vents=categorical)
         super().__init__(folder, fleet, Broker(persistent=persistent, embedded=embedded))
         self.truth_path = folder / "truth.sqlite"
         self.add_gateway(settings=settings)
@@ -71,14 +72,3 @@ class Rig(Site):
         """Compare the gateway's books with the truth as they are now."""
         with self.gateway.store() as store:
             return judge(self.truth_path, store)
-
-
-def _fleet(folder: Path, numeric: int, categorical: int) -> Fleet:
-    if (folder / "fleet.toml").exists():
-        return Fleet(folder)
-    with as_file(files("peel_tools.simulation.profiles")) as profiles:
-        fleet = Fleet.create(folder, _FLEET_NAME, sorted(profiles.glob("*.toml")))
-    for profile, count in (("greenhouse", numeric), ("vents", categorical)):
-        if count:
-            fleet.add(profile, count=count)
-    return fleet

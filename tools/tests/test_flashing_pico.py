@@ -4,73 +4,55 @@
 from __future__ import annotations
 
 import json
-import os
-import queue
 from pathlib import Path
-from typing import Any
 
-import paho.mqtt.client as paho
 from click.testing import CliRunner
-from flash_pico import EmulatedPico
-from paho.mqtt.enums import CallbackAPIVersion
+from flash_bundle import DEVICE, WIDTH, write_bundle
 
 from peel_core.frame import NUMBER, split
-from peel_tools.boards.command import require
+from peel_hil.duts.pico import PicoDut
+from peel_hil.emulators.pico import FLASH_BYTES
+from peel_hil.listener import Listener
 from peel_tools.boards.firmware import build_firmware
+from peel_tools.boards.table import find_board
 from peel_tools.broker import Broker
 from peel_tools.flashing.commands import provision_device
+from peel_tools.flashing.image import read_uf2
 
-WIDTH = 48
 REPORTS = 5
+SENSORS = {"a": {"kind": "internal_temperature"}, "b": {"kind": "adc", "pin": 26, "scale": 100}}
+_FLASH_START = 0x10000000
 
 
-def write_bundle(folder: Path) -> None:
-    made: dict[str, Any] = {
-        "peel": 1,
-        "fleet": "lab",
-        "device": "0000002a",
-        "seal_key": "00112233445566778899aabbccddeeff",
-        "index_key": "ffeeddccbbaa99887766554433221100",
-        "seed": os.urandom(32).hex(),
-        "profile": {
-            "name": "climate", "mechanism": "harmony", "id": "8765abcd", "epsilon_q20": 1 << 20, "k": 2, "width": WIDTH,
-            "seed": 694411955, "quota": 1000, "period": 60,
-            "attributes": [{"name": name, "unit": "", "low": 0, "high": 100} for name in ("warmth", "level")],
-        },
-        "board": "pico",
-        "transport": "uart",
-        "mqtt": {"host": "127.0.0.1", "port": 1883},
-        "sensors": {"warmth": {"kind": "internal_temperature"}, "level": {"kind": "adc", "pin": 26, "scale": 100}},
-        "interval_s": 0.1,
-    }  # fmt: skip
-    (folder / "bundles").mkdir()
-    (folder / "bundles" / "0000002a.json").write_text(json.dumps(made))
+def flash_from_uf2(image: Path) -> bytes:
+    """The flash of a new Pico after this file was copied to its boot drive, as the boot ROM would load it."""
+    uf2 = read_uf2(image)
+    assert uf2.family == find_board("pico").boot_drives[0].family
+    flash = bytearray(b"\xff" * FLASH_BYTES)
+    for address, data in uf2.blocks.items():
+        flash[address - _FLASH_START : address - _FLASH_START + len(data)] = data
+    return bytes(flash)
 
 
 def test_a_pico_from_uf2_to_reports(tmp_path: Path) -> None:
-    require("node")
-    write_bundle(tmp_path)
-    messages: queue.Queue[paho.MQTTMessage] = queue.Queue()
-    with Broker() as broker, EmulatedPico(build_firmware("pico").uf2, tmp_path, (broker.host, broker.port)) as pico:
-        client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
-        client.on_message = lambda _client, _data, message: messages.put(message)
-        client.on_connect = lambda connected, *_: connected.subscribe("peel/v1/lab/0000002a/#", 1)
-        client.connect(broker.host, broker.port)
-        client.loop_start()
-        try:
-            words = ["0000002a", "--fleet", str(tmp_path), "--board", "pico", "--port", pico.remote.port]
+    write_bundle(tmp_path, quota=1000, period=60, board="pico", sensors=SENSORS, interval_s=0.1)
+    with Broker() as broker:
+        endpoint = (broker.host, broker.port)
+        with PicoDut(tmp_path / "board", endpoint) as pico, Listener(endpoint, f"peel/v1/lab/{DEVICE}/#") as listener:
+            pico.folder.mkdir()
+            pico.flash.write_bytes(flash_from_uf2(build_firmware("pico").uf2))
+            pico.start()
+            words = [DEVICE, "--fleet", str(tmp_path), "--board", "pico", "--port", pico.hand_over()]
             answer = CliRunner().invoke(provision_device, words)
             assert answer.exit_code == 0, answer.output
             assert "found Raspberry Pi Pico with RP2040, MicroPython 1.25.0, native code: armv6m" in answer.output
             assert "peel: selftest passed" in answer.output
             assert "00112233" not in answer.output
 
-            birth = messages.get(timeout=90)
-            assert json.loads(birth.payload)["board"] == "pico"
+            _, birth = listener.next(timeout=90)
+            assert json.loads(birth)["board"] == "pico"
             numbers: list[int] = []
             while len(numbers) < REPORTS:
-                payload = bytes(messages.get(timeout=60).payload)
+                _, payload = listener.next(timeout=60)
                 numbers += [NUMBER.of(frame) for frame in split(payload, WIDTH)]
             assert numbers == list(range(1, len(numbers) + 1))
-        finally:
-            client.loop_stop()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -13,10 +12,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from flash_board import EmulatedBoard
+from flash_bundle import write_bundle
 
-from peel_hil.emulators.images import board_image
-from peel_tools.boards.command import require
+from peel_hil.duts.qemu import Mps2Dut
 from peel_tools.boards.table import BOARDS, Board, find_board
 from peel_tools.flashing.commands import provision_device
 from peel_tools.flashing.errors import FlashError
@@ -32,36 +30,10 @@ PICO_W = Facts(
 )
 
 
-def started() -> EmulatedBoard:
-    require("qemu-system-arm")
-    return EmulatedBoard(board_image("mps2").elf)
-
-
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    made: dict[str, Any] = {
-        "peel": 1,
-        "fleet": "lab",
-        "device": "0000002a",
-        "seal_key": "00112233445566778899aabbccddeeff",
-        "index_key": "ffeeddccbbaa99887766554433221100",
-        "seed": os.urandom(32).hex(),
-        "profile": {
-            "name": "climate", "mechanism": "harmony", "id": "8765abcd", "epsilon_q20": 1 << 20, "k": 2, "width": 48,
-            "seed": 694411955, "quota": 96, "period": 86400,
-            "attributes": [{"name": name, "unit": "", "low": 0, "high": 1} for name in ("a", "b")],
-        },
-        "board": "qemu",
-        "transport": "uart",
-        "mqtt": {"host": "127.0.0.1", "port": 1883},
-        "sensors": {name: {"kind": "trace", "values": [0.5]} for name in ("a", "b")},
-        "interval_s": 900,
-    }  # fmt: skip
-    path = tmp_path / "bundles" / "0000002a.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps(made))
-    path.chmod(0o600)
-    return path
+    sensors = {name: {"kind": "trace", "values": [0.5]} for name in ("a", "b")}
+    return write_bundle(tmp_path, board="qemu", sensors=sensors, interval_s=900)
 
 
 def no_module(architecture: str) -> Path:
@@ -72,14 +44,24 @@ def sources() -> Sources:
     return replace(find_sources(), native=no_module)
 
 
+class RemoteBoard(Mps2Dut):
+    """The board that QEMU has, at the other end of mpremote."""
+
+    remote: Remote
+
+    def start(self) -> None:
+        super().start()
+        self.remote = Remote(self.hand_over())
+
+
 @pytest.fixture
-def board() -> Iterator[EmulatedBoard]:
-    with started() as running:
-        running.mount(256)
+def board(tmp_path: Path) -> Iterator[RemoteBoard]:
+    with RemoteBoard(tmp_path / "board") as running:
+        running.start()
         yield running
 
 
-def test_a_board_is_provisioned_verified_tested_and_started(board: EmulatedBoard, bundle: Path) -> None:
+def test_a_board_is_provisioned_verified_tested_and_started(board: RemoteBoard, bundle: Path) -> None:
     said: list[str] = []
     provision(board.remote, find_board("qemu"), bundle, sources(), said.append, ca=None, dry_run=True)
     assert said[-1] == "dry run: nothing was changed"
@@ -91,14 +73,16 @@ def test_a_board_is_provisioned_verified_tested_and_started(board: EmulatedBoard
     assert said[-2:] == ["peel: selftest passed", "started"]
     assert bundle.with_suffix(".provisioned").exists()
     assert not any(secret in line for line in said for secret in ("00112233", "ffeeddcc"))
-    board.wait_for_reset()
+    board.wait_for_exit(10)  # a reset ends this emulator
 
 
 @pytest.fixture(scope="module")
-def small_board() -> Iterator[EmulatedBoard]:
+def small_board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteBoard]:
     """A board with an empty flash of 64 KiB."""
-    with started() as running:
-        running.mount(16)
+    with RemoteBoard(tmp_path_factory.mktemp("small")) as running:
+        running.start()
+        # psram_disk.py is what runs there.
+        running.remote.execute("vfs.umount('/')\n_BLOCKS = 16\nvfs.VfsLfs2.mkfs(PsramDisk())\n_mount()")
         yield running
 
 
@@ -108,12 +92,12 @@ def refused(remote: Remote, board: str, bundle: Path) -> str:
     return str(caught.value)
 
 
-def test_a_full_flash(small_board: EmulatedBoard, bundle: Path) -> None:
+def test_a_full_flash(small_board: RemoteBoard, bundle: Path) -> None:
     assert "KiB free and" in refused(small_board.remote, "qemu", bundle)
     assert small_board.remote.ask("import os, json\nprint(json.dumps(os.listdir('/')))") == []
 
 
-def test_a_bundle_is_not_put_onto_a_second_empty_board(board: EmulatedBoard, bundle: Path) -> None:
+def test_a_bundle_is_not_put_onto_a_second_empty_board(board: RemoteBoard, bundle: Path) -> None:
     note_provisioned(bundle)
     problem = refused(board.remote, "qemu", bundle)
     assert "would use the same report numbers again; make a fresh bundle (peel fleet bundle" in problem
@@ -140,7 +124,7 @@ def test_the_history_of_a_bundle(bundle: Path) -> None:
         check_history(bundle, has_ledger=False)
 
 
-def test_an_outbox_that_the_flash_cannot_hold(small_board: EmulatedBoard, bundle: Path) -> None:
+def test_an_outbox_that_the_flash_cannot_hold(small_board: RemoteBoard, bundle: Path) -> None:
     bundle.write_text(bundle.read_text().replace('"interval_s"', '"outbox": 10000, "interval_s"'))
     assert "of them for the outbox" in refused(small_board.remote, "qemu", bundle)
 
@@ -157,7 +141,7 @@ print(json.dumps(before - os.statvfs("/")[3]))
 
 
 @pytest.mark.parametrize(("width", "size"), [(48, 42), (480, 128), (1024, 237)])
-def test_the_outbox_needs_no_more_room_than_was_planned(board: EmulatedBoard, width: int, size: int) -> None:
+def test_the_outbox_needs_no_more_room_than_was_planned(board: RemoteBoard, width: int, size: int) -> None:
     frames = 100
     planned = outbox_blocks({"outbox": frames, "profile": {"width": width}})
     taken = board.remote.ask(_FILL.format(frames=frames, size=size))
@@ -165,32 +149,32 @@ def test_the_outbox_needs_no_more_room_than_was_planned(board: EmulatedBoard, wi
     assert outbox_blocks({"outbox": frames, "profile": {"width": width}}, present=frames) <= 2
 
 
-def test_a_flash_that_fills_up_while_copying(small_board: EmulatedBoard, tmp_path: Path) -> None:
+def test_a_flash_that_fills_up_while_copying(small_board: RemoteBoard, tmp_path: Path) -> None:
     (tmp_path / "big.bin").write_bytes(os.urandom(70_000))
     with pytest.raises(FlashError, match="flash is full"):
         small_board.remote.copy([tmp_path / "big.bin"], "big.bin")
     small_board.remote.execute("import os\nos.remove('big.bin')")
 
 
-def test_the_wrong_board(small_board: EmulatedBoard, bundle: Path) -> None:
+def test_the_wrong_board(small_board: RemoteBoard, bundle: Path) -> None:
     bundle.write_text(bundle.read_text().replace('"board": "qemu"', '"board": "pico"'))
     assert "this is not a pico: MicroPython's platform is 'qemu'" in refused(small_board.remote, "pico", bundle)
 
 
-def test_a_bundle_for_another_board(small_board: EmulatedBoard, bundle: Path) -> None:
+def test_a_bundle_for_another_board(small_board: RemoteBoard, bundle: Path) -> None:
     assert "was made for board 'qemu', not 'esp32'" in refused(small_board.remote, "esp32", bundle)
 
 
-def test_a_bundle_that_needs_a_ca(small_board: EmulatedBoard, bundle: Path) -> None:
+def test_a_bundle_that_needs_a_ca(small_board: RemoteBoard, bundle: Path) -> None:
     bundle.write_text(bundle.read_text().replace('"port": 1883', '"port": 8883, "tls": true, "ca": "ca.der"'))
     assert "give that file with --ca" in refused(small_board.remote, "qemu", bundle)
 
 
-def test_no_bundle(small_board: EmulatedBoard, tmp_path: Path) -> None:
+def test_no_bundle(small_board: RemoteBoard, tmp_path: Path) -> None:
     assert "peel fleet bundle" in refused(small_board.remote, "qemu", tmp_path / "none.json")
 
 
-def test_facts_of_the_emulated_board(small_board: EmulatedBoard) -> None:
+def test_facts_of_the_emulated_board(small_board: RemoteBoard) -> None:
     facts = probe(small_board.remote)
     assert (facts.platform, facts.version, facts.core) == ("qemu", (1, 25, 0), "built in")
     assert facts.module == "armv7m"

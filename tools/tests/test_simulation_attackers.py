@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +10,19 @@ import pytest
 
 from peel_core import CODE_NAMES, MECHANISMS, open_many
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.verdict import LAYERS, Layer, Verdict
 from peel_tools.simulation.attackers import ATTACKS, check_shares, default_shares, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
 from peel_tools.simulation.piece import HONEST, digest_of
+from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.truth import Outgoing, Truth
 
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
-    with as_file(files("peel_tools.simulation.profiles")) as profiles:
-        fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
-    fleet.add("greenhouse", count=8)
-    fleet.add("vents", count=8)
-    return take_snapshot(fleet)
+    return take_snapshot(make_fleet(tmp_path / "fleet", greenhouse=8, vents=8))
 
 
 class Seen:

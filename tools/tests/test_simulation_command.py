@@ -10,23 +10,21 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-import paho.mqtt.client as mqtt
 import pytest
 from click.testing import CliRunner
-from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import open_many
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
+from peel_hil.listener import Listener
 from peel_tools.broker import Broker
 from peel_tools.cli import main
+from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
 from peel_tools.simulation.truth import Truth
 
@@ -35,45 +33,13 @@ PEEL = [sys.executable, "-m", "peel_tools"]
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
-    with as_file(files("peel_tools.simulation.profiles")) as profiles:
-        fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
-    fleet.add("greenhouse", count=20)
-    return fleet
-
-
-class Listener:
-    """Keeps every payload that the broker delivers on the fleet's report topics."""
-
-    def __init__(self, port: int) -> None:
-        self.payloads: list[tuple[str, bytes]] = []
-        self._ready = threading.Event()
-        self._client = mqtt.Client(CallbackAPIVersion.VERSION2)
-        self._client.on_message = lambda client, data, message: self._keep(message)
-        self._client.on_subscribe = lambda *_: self._ready.set()
-        self._client.connect("127.0.0.1", port)
-        self._client.loop_start()
-        self._client.subscribe("peel/v1/+/+/report", qos=1)
-        assert self._ready.wait(10)
-
-    def _keep(self, message: mqtt.MQTTMessage) -> None:
-        self.payloads.append((message.topic, bytes(message.payload)))
-
-    def wait(self, count: int) -> list[tuple[str, bytes]]:
-        deadline = time.monotonic() + 20
-        while len(self.payloads) < count and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return self.payloads
-
-    def stop(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
+    return make_fleet(tmp_path / "fleet", greenhouse=20)
 
 
 @pytest.fixture
 def listener(broker: Broker) -> Iterator[Listener]:
-    listener = Listener(broker.port)
-    yield listener
-    listener.stop()
+    with Listener((broker.host, broker.port), "peel/v1/+/+/report") as listening:
+        yield listening
 
 
 @pytest.fixture

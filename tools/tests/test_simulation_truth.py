@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from peel_gateway.engine.engine import Engine
-from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
+from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.session import true_means
 from peel_tools.simulation.traces import BuiltInTraces
@@ -25,11 +24,7 @@ from peel_tools.simulation.truth import Truth, TruthError
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
-    with as_file(files("peel_tools.simulation.profiles")) as profiles:
-        fleet = Fleet.create(tmp_path / "fleet", "demo", sorted(profiles.glob("*.toml")))
-    fleet.add("greenhouse", count=30)
-    fleet.add("vents", count=10)
-    return take_snapshot(fleet)
+    return take_snapshot(make_fleet(tmp_path / "fleet", greenhouse=30, vents=10))
 
 
 def _simulated(snapshot: Snapshot, truth: Truth, **shares: float) -> SimulatedFleet:

@@ -121,6 +121,12 @@ class Dut(ABC):
             raise DutError(f"{self.name} is not running")
         return os.ttyname(self._terminal[1])
 
+    def hand_over(self) -> str:
+        """Leave the raw REPL to mpremote, and return the port to give to it."""
+        self.console.write(b"\x02")
+        self.expect(rb">>> ")
+        return self.port
+
     def expect(self, pattern: str | bytes, timeout: float = 10.0) -> re.Match[bytes]:
         """Wait for a regular expression in the console's output."""
         return self.console.expect(pattern, timeout)

@@ -1,2 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The demonstration's profiles, as files."""
+"""The demonstration's profiles, as files, and fleets that report under them."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from peel_gateway.fleet.registry import Fleet
+
+__all__ = ["make_fleet"]
+
+
+def make_fleet(folder: Path, name: str = "demo", **devices: int) -> Fleet:
+    """Make a fleet that has all profiles, and so many devices of those that are named."""
+    with as_file(files(__name__)) as profiles:
+        fleet = Fleet.create(folder, name, sorted(profiles.glob("*.toml")))
+    for profile, count in devices.items():
+        if count:
+            fleet.add(profile, count=count)
+    return fleet
