@@ -8,7 +8,6 @@ import re
 from project_files import ROOT
 
 from peel_gateway.model.verdict import LAYERS
-from peel_tools.simulation.attackers import ATTACKS
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -24,9 +23,3 @@ def test_the_threat_model_lists_them_in_order() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
     assert [row[:2] for row in rows] == [[layer.label, layer.value] for layer in LAYERS]
     assert all(how for _, _, how in rows)
-
-
-def test_each_layer_has_an_attacker_that_it_must_expose() -> None:
-    """Withdrawal exposes nobody by itself: it follows from the others."""
-    exposing = {layer.label for layer in LAYERS} - {"withdrawal"}
-    assert {attack.layer_label for attack in ATTACKS.values()} - {""} == exposing

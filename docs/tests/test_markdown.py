@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from project_files import name_of, tracked
+from project_files import ROOT, name_of, tracked
 
 COLUMNS = 120
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -24,6 +24,16 @@ def test_lines_are_wrapped(document: Path) -> None:
     lines = enumerate(document.read_text(encoding="utf-8").splitlines(), start=1)
     long = [number for number, line in lines if len(line) > COLUMNS and not line.lstrip().startswith("|")]
     assert not long, f"{name_of(document)}: longer than {COLUMNS} columns, and no table: lines {long}"
+
+
+def test_the_index_has_every_document() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link).resolve() for link in LINK.findall(index.read_text(encoding="utf-8"))}
+    documents = {path for path in tracked("*.md") if path.name not in ("CHANGELOG.md", "SECURITY.md")}
+    unlinked = [
+        name_of(path) for path in documents - linked - {index, ROOT / "README.md"} if ".github" not in path.parts
+    ]
+    assert not unlinked, f"docs/README.md does not lead to {', '.join(unlinked)}"
 
 
 @pytest.mark.parametrize("document", tracked("*.md"), ids=name_of)
