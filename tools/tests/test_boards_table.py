@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.firmware import RECIPES
+from peel_tools.boards.firmware import RECIPES, build_firmware
 from peel_tools.boards.natmod import build_natmod
 from peel_tools.boards.table import ARCHITECTURES, BOARDS, Board, UnknownBoardError, architecture_of, find_board
 
@@ -57,6 +57,8 @@ def test_the_unknown_is_refused_with_what_is_known() -> None:
         find_board("toaster")
     with pytest.raises(UnknownBoardError, match=r"'z80' is no architecture that Peel knows; there is: armv6m, armv7m"):
         build_natmod("z80")
+    with pytest.raises(UnknownBoardError, match=r"'esp32': there is no recipe for such an image; there is: pico$"):
+        build_firmware("esp32")
 
 
 @pytest.mark.parametrize("names", [BOARDS, ARCHITECTURES], ids=["boards", "architectures"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from peel_tools.boards import firmware
 from peel_tools.boards.cache import repository_files
 from peel_tools.boards.command import require
-from peel_tools.boards.firmware import Firmware, Job, Recipe, build_image, make_port, make_rp2
+from peel_tools.boards.firmware import Firmware, Job, Recipe, build_image, find_recipe, make_port, make_rp2
 
 __all__ = ["IMAGES", "board_image"]
 
@@ -72,4 +72,4 @@ IMAGES: Mapping[str, Recipe] = {**firmware.RECIPES, **{recipe.name: recipe for r
 
 def board_image(name: str) -> Firmware:
     """Build an image, or find it in the cache."""
-    return build_image(IMAGES[name])
+    return build_image(find_recipe(name, IMAGES))

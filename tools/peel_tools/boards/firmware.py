@@ -12,6 +12,7 @@ from pathlib import Path
 from peel_tools.boards.cache import REPOSITORY, cached, digest, repository_files
 from peel_tools.boards.command import Word, require, run
 from peel_tools.boards.sources import Sources, micropython_sources
+from peel_tools.boards.table import HOST_ONLY, UnknownBoardError, find_board
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.boards.workspace import copy_products, file_map, workspace
 
@@ -24,11 +25,13 @@ __all__ = [
     "build_firmware",
     "build_image",
     "core_files",
+    "find_recipe",
     "make_port",
     "make_rp2",
     "mpy_cross",
 ]
 
+_RP2_FLASH = "0x10000000"
 _JOBS = f"-j{min(os.cpu_count() or 1, 4)}"
 
 
@@ -141,10 +144,8 @@ def make_rp2(job: Job, modules: str) -> dict[str, Path]:
     run(["make", _JOBS, "-C", job.build], env={"MICROPY_MPYCROSS": str(job.cross)}, what="building the rp2 port")
     binary, uf2 = job.build / "firmware.bin", job.build / "firmware.uf2"
     convert = job.sources.path / "tools" / "uf2conv.py"
-    run(
-        [sys.executable, convert, "-b", "0x10000000", "-f", "0xe48bff56", "-c", "-o", uf2, binary],
-        what="making the UF2",
-    )
+    family = hex(find_board("pico").boot_drives[0].family)
+    run([sys.executable, convert, "-b", _RP2_FLASH, "-f", family, "-c", "-o", uf2, binary], what="making the UF2")
     return {"firmware.elf": job.build / "firmware.elf", "firmware.bin": binary, "firmware.uf2": uf2}
 
 
@@ -164,13 +165,11 @@ RECIPES: Mapping[str, Recipe] = {
 }
 """For boards of the table that have an image of their own; any other runs stock MicroPython."""
 
-_FOR_TYPE_CHECKERS = ("interfaces.py",)
-
 
 def _frozen_files() -> dict[str, Path]:
     """Frozen modules, by path below frozen/: the application, its board files and the MQTT client."""
     application = repository_files("firmware/peel_device", suffixes=(".py",))
-    frozen = [file for file in application if file.name not in _FOR_TYPE_CHECKERS]
+    frozen = [file for file in application if file.name not in HOST_ONLY]
     files = {f"frozen/{file.relative_to(REPOSITORY / 'firmware')}": file for file in frozen}
     files["frozen/peel_load.py"] = REPOSITORY / "bindings" / "micropython" / "peel_load.py"
     files["frozen/umqtt/simple.py"] = umqtt_folder() / "umqtt" / "simple.py"
@@ -202,6 +201,13 @@ def build_image(recipe: Recipe) -> Firmware:
     return Firmware(recipe.name, cached(f"firmware-{recipe.name}", key, build))
 
 
+def find_recipe(name: str, recipes: Mapping[str, Recipe]) -> Recipe:
+    """One of some recipes by its name; UnknownBoardError lists them."""
+    if name not in recipes:
+        raise UnknownBoardError(f"{name!r}: there is no recipe for such an image; there is: {', '.join(recipes)}")
+    return recipes[name]
+
+
 def build_firmware(board: str) -> Firmware:
     """Build the image of a board that one can buy, or find it in the cache."""
-    return build_image(RECIPES[board])
+    return build_image(find_recipe(board, RECIPES))

@@ -11,6 +11,7 @@ from typing import TypeVar
 __all__ = [
     "ARCHITECTURES",
     "BOARDS",
+    "HOST_ONLY",
     "Architecture",
     "Board",
     "BootDrive",
@@ -193,6 +194,9 @@ BOARDS = _table((
         emulator="mps2",
     ),
 ))  # fmt: skip
+
+HOST_ONLY = ("interfaces.py",)
+"""Modules of firmware/peel_device that no board needs: type checkers read them."""
 
 
 def find_board(name: str) -> Board:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peel_core.frame import frame_bytes
-from peel_tools.boards.table import Board
+from peel_tools.boards.table import HOST_ONLY, Board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.sources import Sources
 
@@ -26,7 +26,6 @@ INLINE_BYTES = 128
 CHECKSUM_BYTES = 4
 """Behind each frame that is stored (firmware/peel_device/checksum.py)."""
 
-_HOST_ONLY = ("interfaces.py",)
 _NETWORK_ONLY = ("tcp.py", "wifi.py")
 
 
@@ -52,7 +51,7 @@ class Copy:
 def application(board: Board, sources: Sources, *, core: Sequence[Path], bundle: Path, ca: Path | None) -> list[Copy]:
     """All files of a device, in the order of copying: main.py is last, so that half a copy never starts."""
     firmware, bindings = sources.firmware, sources.bindings
-    without = _HOST_ONLY if board.network else _HOST_ONLY + _NETWORK_ONLY
+    without = HOST_ONLY if board.network else HOST_ONLY + _NETWORK_ONLY
     modules = [path for path in sorted((firmware / "peel_device").glob("*.py")) if path.name not in without]
     copies = [Copy(source=path, target=path.name) for path in core]
     copies += [Copy(source=bindings / "peel_load.py", target="peel_load.py")]
