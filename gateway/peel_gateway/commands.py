@@ -12,9 +12,11 @@ from typing import Any
 import click
 
 from peel_gateway.answers.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
-from peel_gateway.answers.views import QueryError, Table, Views
+from peel_gateway.answers.table import Table
+from peel_gateway.answers.views import QueryError, Views
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
+from peel_gateway.estimation.estimate import Choice
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
@@ -105,6 +107,12 @@ def run(config: Path | None) -> None:
 @click.option("--since", help="Unix seconds or ISO 8601.")
 @click.option("--until", help="Unix seconds or ISO 8601.")
 @click.option("--bucket", type=int, help="Seconds per row; without it one row for the whole time.")
+@click.option("--name", help="One attribute or category only.")
+@click.option(
+    "--top",
+    type=int,
+    help=f"How many categories, where there are more than {Choice.top}: the largest.  [default: {Choice.top}]",
+)
 @click.option(
     "--devices/--no-devices",
     default=True,

@@ -14,7 +14,8 @@ import numpy as np
 from starlette.types import ASGIApp
 
 from peel_gateway.alarm import Alarm
-from peel_gateway.answers.views import Table, Views
+from peel_gateway.answers.table import Table
+from peel_gateway.answers.views import Views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError

@@ -151,14 +151,14 @@ def test_no_value_outside_its_interval_and_no_empty_interval(profiles: Makers, k
         for row in estimate(profile, *rows, share_cap=rng.choice([1.0, 0.3])):
             figures = [figure for figure in (row.published, row.over_devices) if row.n]
             for inner in [row.plain, row.before][: 2 * bool(row.n)] + [figure.within for figure in figures]:
-                assert row.low <= inner.low <= inner.value <= inner.high <= row.high
+                assert row.range[0] <= inner.low <= inner.value <= inner.high <= row.range[1]
                 assert inner.low < inner.high
             for figure in figures:
                 outer = figure.unclipped
                 assert outer.low <= outer.value <= outer.high
                 moved = outer.value != figure.within.value
                 assert (figure.edge == "value") == moved
-                assert moved or (figure.edge == "interval") == (outer.low < row.low or outer.high > row.high)
+                assert moved or (figure.edge == "interval") == (outer.low < row.range[0] or outer.high > row.range[1])
 
 
 def test_a_category_that_was_reported_is_never_nought_for_certain(profiles: Makers) -> None:
@@ -216,7 +216,7 @@ def test_influence_is_how_far_the_reports_of_one_device_reach(profiles: Makers, 
     for figure, row in enumerate(found):
         assert row.published.influence == pytest.approx(reached[:, figure].max())
         assert row.published.influence_device == reached[:, figure].argmax()
-        scale = 2**31 / profile.rule * (row.high - row.low)
+        scale = 2**31 / profile.rule * (row.range[1] - row.range[0])
         assert row.published.influence == pytest.approx(scale * row.published.influence_share)
         assert row.over_devices.influence == pytest.approx(scale / 5)
         assert row.over_devices.influence_device is None

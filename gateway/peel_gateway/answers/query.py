@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from peel_core.hash_family import MAX_DOMAIN
 from peel_gateway.answers.views import DeviceFilter, QueryError, parse_moment
+from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import FleetError, parse_device
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import BLAMED, Verdict
@@ -19,12 +21,13 @@ _LARGEST = 2**63 - 1
 
 def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
     """Parameters of `Views.estimates`."""
-    _refuse_others(given, ("profile", "since", "until", "bucket", "devices"))
+    _refuse_others(given, ("profile", "since", "until", "bucket", "devices", "name", "top"))
     return {
         "profile": given.get("profile"),
         **_span(given),
         "bucket_seconds": _integer(given, "bucket", 1, 10**9),
         "devices": _yes(given, "devices", default=True),
+        "choice": Choice(given.get("name"), _integer(given, "top", 1, MAX_DOMAIN) or Choice.top),
     }
 
 

@@ -4,34 +4,27 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from peel_core import Profile
+from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables
 from peel_gateway.answers.memory import Memory
-from peel_gateway.estimation.estimate import Estimate, Estimates, Figure, Interval, anonymous, estimates
+from peel_gateway.answers.table import Table, moment
+from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import ACTIVE, REVOKED, device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter, TallyTable
+from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Store
 
-__all__ = ["DeviceFilter", "QueryError", "Table", "Views", "moment", "parse_moment"]
-
-Table = dict[str, Any]
+__all__ = ["DeviceFilter", "QueryError", "Views", "parse_moment"]
 
 
 class QueryError(ValueError):
     """A question that cannot be answered; the message names the parameter."""
-
-
-def moment(seconds: float) -> str:
-    """Unix seconds as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def parse_moment(name: str, text: str) -> float:
@@ -84,6 +77,7 @@ class Views:
         until: float | None = None,
         bucket_seconds: int | None = None,
         devices: bool = True,
+        choice: Choice = Choice(),  # noqa: B008 - never changes
     ) -> list[Table]:
         """Each profile's estimates, over the whole time asked for or per bucket.
 
@@ -93,27 +87,15 @@ class Views:
             raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket_seconds}")
         if not devices and self._share_cap < 1:
             raise QueryError("devices: cannot be no where estimate.share_cap is below 1: weights depend on devices")
+        profiles = [each for each in self._profiles(profile) if choice.named(each)]
+        if choice.name is not None and not profiles:
+            raise QueryError(f"name: no attribute or category is called {choice.name!r}")
         found: list[Table] = []
-        for each in self._profiles(profile):
-            find = partial(self._estimates, each, since, until, bucket_seconds, devices)
-            question = (each.id, since, until, bucket_seconds)
-            found += self._memory.recall(question, find) if devices else find()
+        for each in profiles:
+            question = EstimateQuestion(each, since, until, bucket_seconds, devices, choice)
+            find = partial(estimate_tables, self._store, question, self._share_cap)
+            found += self._memory.recall(question.key, find) if devices else find()
         return found
-
-    def _estimates(
-        self, profile: Profile, since: float | None, until: float | None, bucket_seconds: int | None, devices: bool
-    ) -> list[Table]:
-        read = self._store.device_tallies if devices else self._store.tallies
-        tallies = read(profile.id, since=since, until=until, bucket_seconds=bucket_seconds)
-        common = {"withdrawn_devices": self._store.withdrawn_devices(profile.id), "computed": moment(time.time())}
-        rows = estimates(
-            profile,
-            anonymous(tallies) if isinstance(tallies, TallyTable) else tallies,
-            bucket_seconds,
-            share_cap=self._share_cap,
-            known=devices,
-        )
-        return [_estimates_table(row) | common for row in rows]
 
     def exposures(self, which: ExposureFilter, *, limit: int = 100, before: int | None = None) -> Table:
         """A page of exposures, newest first; `next` continues it."""
@@ -173,52 +155,6 @@ class Views:
             known = ", ".join(profile.name for profile in profiles) or "none"
             raise QueryError(f"profile: {name!r} is not in this fleet; there is: {known}")
         return found
-
-
-def _estimates_table(found: Estimates) -> Table:
-    return {
-        "profile": found.profile,
-        "mechanism": found.mechanism,
-        "start": None if found.start is None else moment(found.start),
-        "seconds": found.seconds,
-        "n": found.n,
-        "devices": found.devices,
-        "withdrawn": found.withdrawn,
-        "share_cap": found.share_cap,
-        "estimates": [_estimate_table(row) for row in found.estimates],
-    }
-
-
-def _estimate_table(row: Estimate) -> Table:
-    return {
-        "name": row.name,
-        "unit": row.unit,
-        "range": [row.low, row.high],
-        "n": row.n,
-        "devices": row.devices,
-        **_figure_table(row.published),
-        "over_devices": None if row.over_devices is None else _figure_table(row.over_devices),
-        "plain": _interval_table(row.plain),
-        "withdrawn": row.withdrawn,
-        "before_withdrawal": _interval_table(row.before),
-    }
-
-
-def _figure_table(figure: Figure) -> Table:
-    return {
-        "over": figure.over,
-        **_interval_table(figure.within),
-        "edge": figure.edge,
-        "unclipped": _interval_table(figure.unclipped),
-        "n_effective": figure.effective,
-        "influence": figure.influence,
-        "influence_share": figure.influence_share,
-        "influence_device": None if figure.influence_device is None else device_label(figure.influence_device),
-    }
-
-
-def _interval_table(interval: Interval) -> Table:
-    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:

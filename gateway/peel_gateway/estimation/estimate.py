@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -13,15 +13,14 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.estimation.figures import Bounds, Figures, Reports
-from peel_gateway.estimation.holdings import capped, equal_devices, equal_reports
+from peel_gateway.estimation.holdings import capped, equal_devices
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import DeviceTallyTable, TallyTable
 
-__all__ = ["DEVICES", "REPORTS", "Estimate", "Estimates", "Figure", "Interval", "anonymous", "estimates"]
+__all__ = ["DEVICES", "REPORTS", "Choice", "Estimate", "Estimates", "Figure", "Interval", "anonymous", "estimates"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 REPORTS, DEVICES = "reports", "devices"
 """What a mean is taken over."""
@@ -64,9 +63,8 @@ class Estimate:
 
     name: str
     unit: str
-    low: float
-    high: float
-    """The range of what is possible."""
+    range: tuple[float, float]
+    """What is possible."""
     n: int
     """Reports behind it."""
     devices: int | None
@@ -83,6 +81,28 @@ class Estimate:
     """What `published` would be had they stayed."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Which figures are listed."""
+
+    name: str | None = None
+    """Only the one of this name, if any."""
+    top: int = 100
+    """Of more categories than this, only so many, the largest first; all others in the order of the profile."""
+
+    def named(self, profile: Profile) -> list[int]:
+        """Indices of the figures that have the name, or of all."""
+        return [i for i in range(profile.size) if self.name in (None, profile.label(i))]
+
+    def figures(self, profile: Profile, values: Floats) -> Ints:
+        """Indices of those to list, given the values of all."""
+        if self.name is not None:
+            return np.array(self.named(profile), np.int64)
+        if profile.attributes or profile.size <= self.top:
+            return np.arange(profile.size)
+        return np.argsort(-values, kind="stable")[: self.top]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Estimates:
     """A profile's estimates over a time, or over one bucket of it."""
@@ -97,6 +117,8 @@ class Estimates:
     withdrawn: int
     share_cap: float
     """The largest part of a mean over reports that one device was let have, if there are enough devices."""
+    figures: int
+    """How many there are; not all need be listed."""
     estimates: tuple[Estimate, ...]
 
 
@@ -122,6 +144,7 @@ def estimates(
     *,
     share_cap: float = 1.0,
     known: bool = True,
+    choice: Choice | None = None,
 ) -> list[Estimates]:
     """A profile's estimates: one for all tallies, or one per bucket that has reports.
 
@@ -129,119 +152,97 @@ def estimates(
     ----------
     share_cap: largest part of a mean over reports that one device may have; 1 lets every report count once.
     known: whether the tallies know their devices, or are `anonymous`.
+    choice: which figures.
     """
-    starts = np.unique(tallies.bucket) if bucket_seconds else np.zeros(1, np.int64)
+    starts, bucket = np.unique(tallies.bucket, return_inverse=True)
+    if not bucket_seconds:
+        starts, bucket = np.zeros(1, np.int64), np.zeros_like(bucket)
+    order = np.argsort(bucket, kind="stable")
+    parts = np.split(order, np.searchsorted(bucket[order], np.arange(1, len(starts))))
     return [
-        _Bucket(profile, tallies, int(start), share_cap, known).estimates(
-            int(start) if bucket_seconds else None, bucket_seconds
+        Estimates(
+            profile=profile.name,
+            mechanism=profile.mechanism,
+            start=start if bucket_seconds else None,
+            seconds=bucket_seconds,
+            share_cap=share_cap,
+            figures=profile.size,
+            **_Bucket(profile, tallies, rows, share_cap, known).told(choice or Choice()),
         )
-        for start in starts
+        for start, rows in zip(starts.tolist(), parts, strict=True)
     ]
 
 
 class _Bucket:
     """One bucket's reports: those that count, and all that were accepted."""
 
-    def __init__(self, profile: Profile, tallies: DeviceTallyTable, start: int, share_cap: float, known: bool) -> None:
+    def __init__(self, profile: Profile, tallies: DeviceTallyTable, rows: Ints, share_cap: float, known: bool) -> None:
         self._profile = profile
-        self._mechanism = mechanism_of(profile)
-        self._ranges = self._mechanism.ranges(profile)
-        self._share_cap = share_cap
         self._known = known
-        rows = (tallies.bucket == start) & (tallies.plus + tallies.minus > 0)
+        rows = rows[tallies.plus[rows] + tallies.minus[rows] > 0]
         self._all = _reports(profile, tallies, rows)
-        self._stay = _reports(profile, tallies, rows & (tallies.withdrawn == 0))
+        self._stay = _reports(profile, tallies, rows[tallies.withdrawn[rows] == 0])
+        self._published = self._stay.figures(capped(self._stay.holdings, share_cap))
+        self._before = self._all.figures(capped(self._all.holdings, share_cap)).bounds
 
-    def estimates(self, start: int | None, seconds: int | None) -> Estimates:
+    def told(self, choice: Choice) -> dict[str, Any]:
+        """The fields of `Estimates` that the reports decide."""
         n, total = (int(reports.holdings.reports.sum()) for reports in (self._stay, self._all))
-        return Estimates(
-            profile=self._profile.name,
-            mechanism=self._profile.mechanism,
-            start=start,
-            seconds=seconds,
-            n=n,
-            devices=len(np.unique(self._stay.holdings.device)) if self._known else None,
-            withdrawn=total - n,
-            share_cap=self._share_cap,
-            estimates=tuple(self._listed()),
-        )
+        return {
+            "n": n,
+            "devices": len(np.unique(self._stay.holdings.device)) if self._known else None,
+            "withdrawn": total - n,
+            "estimates": tuple(self._estimates(choice.figures(self._profile, self._published.unclipped.value))),
+        }
 
-    def _listed(self) -> Iterator[Estimate]:
-        n, total = (self._sums(reports, reports.holdings.reports) for reports in (self._stay, self._all))
-        devices = self._sums(self._stay, np.ones_like(self._stay.holdings.reports))
-        columns = (
-            self._mechanism.labels(self._profile),
-            zip(*(each.tolist() for each in self._ranges), strict=True),
-            zip(n, total, devices, strict=True),
-            self._figures(REPORTS, self._stay.figures(capped(self._stay.holdings, self._share_cap))),
-            self._over_devices(n),
-            _intervals(self._plain()),
-            _intervals(self._all.figures(capped(self._all.holdings, self._share_cap)).bounds),
-        )
-        for (name, unit), (low, high), (stay, every, heard), published, over_devices, plain, before in zip(
-            *columns, strict=True
-        ):
+    def _estimates(self, chosen: Ints) -> Iterator[Estimate]:
+        low, high = mechanism_of(self._profile).ranges(self._profile)
+        n, total = (reports.sums(reports.holdings.reports) for reports in (self._stay, self._all))
+        devices = self._stay.sums(np.ones_like(self._stay.holdings.reports))
+        by_device = self._stay.figures(equal_devices(self._stay.holdings)) if self._known else None
+        plain = self._stay.plain()
+        for i in chosen.tolist():
+            extent = (float(low[i]), float(high[i]))
             yield Estimate(
-                name=name,
-                unit=unit,
-                low=low,
-                high=high,
-                n=stay,
-                devices=heard if self._known else None,
-                published=published,
-                over_devices=over_devices,
-                plain=plain,
-                withdrawn=every - stay,
-                before=before,
+                name=self._profile.label(i),
+                unit=self._profile.attributes[i].unit if self._profile.attributes else "",
+                range=extent,
+                n=int(n[i]),
+                devices=int(devices[i]) if self._known else None,
+                published=self._figure(REPORTS, self._published, i, extent),
+                over_devices=None if by_device is None else self._figure(DEVICES, by_device, i, extent),
+                plain=_interval(plain, i),
+                withdrawn=int(total[i] - n[i]),
+                before=_interval(self._before, i),
             )
 
-    def _plain(self) -> Bounds:
-        plain = self._mechanism.plain(self._profile, *self._stay.counts())
-        return self._stay.figures(equal_reports(self._stay.holdings)).bounds if plain is None else Bounds(*plain)
-
-    def _over_devices(self, n: list[int]) -> Sequence[Figure | None]:
-        if not self._known:
-            return [None] * len(n)
-        return self._figures(DEVICES, self._stay.figures(equal_devices(self._stay.holdings)))
-
-    def _figures(self, over: str, figures: Figures) -> list[Figure]:
-        said = ~np.isnan(figures.share) & self._known
-        columns = (
-            _intervals(figures.bounds),
-            _intervals(figures.unclipped),
-            np.nan_to_num(figures.effective).tolist(),
-            _where(said, figures.influence),
-            _where(said, figures.share),
-            _where(said & (over == REPORTS), figures.device),
-            _edges(figures, *self._ranges),
+    def _figure(self, over: str, figures: Figures, i: int, extent: tuple[float, float]) -> Figure:
+        within, unclipped = _interval(figures.bounds, i), _interval(figures.unclipped, i)
+        said = self._known and within.value is not None
+        return Figure(
+            over=over,
+            within=within,
+            unclipped=unclipped,
+            effective=float(figures.effective[i]) if within.value is not None else 0.0,
+            influence=float(figures.influence[i]) if said else None,
+            influence_share=float(figures.share[i]) if said else None,
+            influence_device=int(figures.device[i]) if said and over == REPORTS else None,
+            edge=_edge(within, unclipped, extent),
         )
-        names = ("within", "unclipped", "effective", "influence", "influence_share", "influence_device", "edge")
-        return [Figure(over=over, **dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
-
-    def _sums(self, reports: Reports, values: Ints) -> list[int]:
-        """Sums by figure; categories share their reports, and so have all the same."""
-        sums: list[int] = np.broadcast_to(reports.holdings.sums(values), len(self._ranges[0])).astype(np.int64).tolist()
-        return sums
 
 
-def _reports(profile: Profile, tallies: DeviceTallyTable, rows: Bools) -> Reports:
+def _reports(profile: Profile, tallies: DeviceTallyTable, rows: Ints) -> Reports:
     return Reports.of(profile, tallies.device[rows], tallies.index[rows], tallies.plus[rows], tallies.minus[rows])
 
 
-def _intervals(bounds: Bounds) -> list[Interval]:
-    rows = zip(*(each.tolist() for each in bounds), strict=True)
-    return [Interval(None, None, None) if isnan(value) else Interval(value, low, high) for value, low, high in rows]
+def _interval(bounds: Bounds, i: int) -> Interval:
+    value, low, high = (float(each[i]) for each in bounds)
+    return Interval(None, None, None) if isnan(value) else Interval(value, low, high)
 
 
-def _where(said: Bools, values: Ints | Floats) -> list[Any]:
-    return [value if there else None for there, value in zip(said.tolist(), values.tolist(), strict=True)]
-
-
-def _edges(figures: Figures, low: Floats, high: Floats) -> list[str | None]:
-    value = figures.bounds.value != figures.unclipped.value
-    cut = (figures.unclipped.low < low) | (figures.unclipped.high > high)
-    reported = ~np.isnan(figures.bounds.value)
-    return [
-        ("value" if moved else "interval" if short else None) if there else None
-        for there, moved, short in zip(reported.tolist(), value.tolist(), cut.tolist(), strict=True)
-    ]
+def _edge(within: Interval, unclipped: Interval, extent: tuple[float, float]) -> str | None:
+    if within.value != unclipped.value:
+        return "value"
+    if unclipped.low is None or unclipped.high is None:
+        return None
+    return "interval" if unclipped.low < extent[0] or unclipped.high > extent[1] else None

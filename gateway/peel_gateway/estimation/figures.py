@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.estimation.holdings import Holdings, largest, weighing
+from peel_gateway.estimation.holdings import Holdings, equal_reports, largest, weighing
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.mechanisms.intervals import chance_interval
 
@@ -39,7 +39,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """All figures of a profile under one weighing, [figures] each."""
+    """Figures of a profile under one weighing, [figures] each."""
 
     bounds: Bounds
     """Within what is possible."""
@@ -69,9 +69,8 @@ class Reports:
     @classmethod
     def of(cls, profile: Profile, device: Ints, cell: Ints, plus: Ints, minus: Ints) -> Reports:
         """Put rows in order."""
-        mechanism = mechanism_of(profile)
-        figure = cell if mechanism.separate else np.zeros_like(cell)
-        figures = mechanism.cells(profile) if mechanism.separate else 1
+        separate = mechanism_of(profile).separate
+        figure, figures = (cell, profile.size) if separate else (np.zeros_like(cell), 1)
         holdings, place = Holdings.of(device, figure, plus + minus, figures)
         return cls(profile, cell, plus, minus, holdings, place)
 
@@ -79,7 +78,8 @@ class Reports:
         """Estimate everything, with weights float64[holdings]."""
         mechanism = mechanism_of(self.profile)
         weighed, most = weighing(self.holdings, weights), largest(self.holdings, weights)
-        share, lean = self._share(weights), self._share(weights**2)
+        share = self._share(weights)
+        lean = share if (weights == weights[:1]).all() else self._share(weights**2)
         chances = mechanism.chances(self.profile)
         scale = _Scale(*mechanism.ranges(self.profile), *chances)
         held = chance_interval(share, lean, weighed, chances, chances)
@@ -93,19 +93,20 @@ class Reports:
             device=np.broadcast_to(most.device, share.shape),
         )
 
-    def counts(self) -> tuple[Floats, Floats]:
-        """Plus and minus reports by cell, float64[cells] each."""
-        return self._by_cell(self.plus), self._by_cell(self.minus)
+    def plain(self) -> Bounds:
+        """The textbook's estimates over reports."""
+        plain = mechanism_of(self.profile).plain(self.profile, self.cell, self.plus, self.minus)
+        return self.figures(equal_reports(self.holdings)).bounds if plain is None else Bounds(*plain)
+
+    def sums(self, values: Ints) -> Ints:
+        """Add up values of holdings by figure; categories share their reports, and all have the same."""
+        return np.broadcast_to(self.holdings.sums(values).astype(np.int64), self.profile.size)
 
     def _share(self, weights: Floats) -> Floats:
         """Which part of the weight speaks for each figure; NaN where there is none."""
-        speaking = mechanism_of(self.profile).speaking(self.profile, self._by_cell(self.plus * weights[self.place]))
+        speaking = mechanism_of(self.profile).speaking(self.profile, self.cell, self.plus * weights[self.place])
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(speaking / self.holdings.sums(self.holdings.reports * weights))
-
-    def _by_cell(self, values: Ints | Floats) -> Floats:
-        cells = mechanism_of(self.profile).cells(self.profile)
-        return np.bincount(self.cell, values, cells).astype(np.float64, copy=False)
 
 
 class _Scale(NamedTuple):

@@ -9,11 +9,12 @@ from __future__ import annotations
 from peel_core import Profile
 from peel_gateway.mechanisms.base import Mechanism
 from peel_gateway.mechanisms.harmony import HARMONY
+from peel_gateway.mechanisms.hashing import HASHING
 from peel_gateway.mechanisms.krr import KRR
 
 __all__ = ["MECHANISMS", "Mechanism", "mechanism_of"]
 
-MECHANISMS: dict[str, Mechanism] = {mechanism.name: mechanism for mechanism in (HARMONY, KRR)}
+MECHANISMS: dict[str, Mechanism] = {mechanism.name: mechanism for mechanism in (HARMONY, KRR, HASHING)}
 
 
 def mechanism_of(profile: Profile) -> Mechanism:

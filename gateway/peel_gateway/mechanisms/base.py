@@ -21,8 +21,8 @@ Bools = npt.NDArray[np.bool_]
 class Mechanism(abc.ABC):
     """One mechanism, as the layers, the statistics and the estimates need it.
 
-    What is estimated are *figures*: a mean per attribute, or a share per category. A report of index and sign is counted in a *cell*, its
-    index, and speaks for a figure or not.
+    What is estimated are *figures*: a mean per attribute, or a share per category. A report is counted in a *cell* (`Profile.cell`), by its
+    sign, and speaks for a figure or not.
     """
 
     name: str
@@ -38,10 +38,6 @@ class Mechanism(abc.ABC):
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
         """Which codewords, decoded to (index, sign), an honest device may send where its number assigns `expected`."""
 
-    def cell(self, profile: Profile, expected: Ints, index: Ints) -> Ints:
-        """Where codewords are tallied: by their attribute or category, unless the mechanism says more."""
-        return index
-
     @abc.abstractmethod
     def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
         """What was tossed, as bets take it: the unit that each report is about, and the symbol that it says about it."""
@@ -49,14 +45,6 @@ class Mechanism(abc.ABC):
     @abc.abstractmethod
     def game(self, profile: Profile) -> Game:
         """What is bet on the devices of a profile, and with which capital."""
-
-    @abc.abstractmethod
-    def cells(self, profile: Profile) -> int:
-        """How many indices reports are counted under."""
-
-    @abc.abstractmethod
-    def labels(self, profile: Profile) -> list[tuple[str, str]]:
-        """Name and unit of every figure that is estimated."""
 
     @abc.abstractmethod
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
@@ -67,9 +55,9 @@ class Mechanism(abc.ABC):
         """With which chance a report speaks for a figure that has its least value, and its greatest; in between it is linear."""
 
     @abc.abstractmethod
-    def speaking(self, profile: Profile, plus: Floats) -> Floats:
-        """How many reports speak for each figure, float64[figures], where `plus` float64[cells] of them (or of their weights) are plus."""
+    def speaking(self, profile: Profile, cell: Ints, weight: Floats) -> Floats:
+        """How many plus reports speak for each figure, float64[figures]: rows of so many of them, or of their weight, in a cell."""
 
-    def plain(self, profile: Profile, plus: Floats, minus: Floats) -> tuple[Floats, Floats, Floats] | None:
-        """Value, low and high of the textbook's estimator, from counts float64[cells], where it is another one."""
+    def plain(self, profile: Profile, cell: Ints, plus: Ints, minus: Ints) -> tuple[Floats, Floats, Floats] | None:
+        """Value, low and high of the textbook's estimator, float64[figures] each, where it is another one; from rows as above."""
         return None

@@ -65,12 +65,6 @@ class _Harmony(Mechanism):
     def game(self, profile: Profile) -> Game:
         return harmony_game(profile.k, profile.rule)
 
-    def labels(self, profile: Profile) -> list[tuple[str, str]]:
-        return [(attribute.name, attribute.unit) for attribute in profile.attributes]
-
-    def cells(self, profile: Profile) -> int:
-        return profile.k
-
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
         lows = np.array([attribute.low for attribute in profile.attributes], np.float64)
         return lows, np.array([attribute.high for attribute in profile.attributes], np.float64)
@@ -78,12 +72,15 @@ class _Harmony(Mechanism):
     def chances(self, profile: Profile) -> tuple[float, float]:
         return (_ONE - profile.rule) / (2 * _ONE), (_ONE + profile.rule) / (2 * _ONE)
 
-    def speaking(self, profile: Profile, plus: Floats) -> Floats:
-        return plus
+    def speaking(self, profile: Profile, cell: Ints, weight: Floats) -> Floats:
+        return np.bincount(cell, weight, profile.k).astype(np.float64, copy=False)
 
-    def plain(self, profile: Profile, plus: Floats, minus: Floats) -> tuple[Floats, Floats, Floats]:
+    def plain(self, profile: Profile, cell: Ints, plus: Ints, minus: Ints) -> tuple[Floats, Floats, Floats]:
+        means = plain_means(
+            profile, *(self.speaking(profile, cell, counts.astype(np.float64)) for counts in (plus, minus))
+        )
         lows, highs = self.ranges(profile)
-        value, low, high = (lows + (1 + each) / 2 * (highs - lows) for each in plain_means(profile, plus, minus))
+        value, low, high = (lows + (1 + each) / 2 * (highs - lows) for each in means)
         return value, low, high
 
 

@@ -46,12 +46,6 @@ class _Krr(Mechanism):
     def game(self, profile: Profile) -> Game:
         return krr_game(profile.k, profile.rule)
 
-    def labels(self, profile: Profile) -> list[tuple[str, str]]:
-        return [(category, "") for category in profile.categories]
-
-    def cells(self, profile: Profile) -> int:
-        return profile.k
-
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
         return np.zeros(profile.k), np.ones(profile.k)
 
@@ -59,8 +53,8 @@ class _Krr(Mechanism):
         wrong = (_ONE - profile.rule) / (profile.k * _ONE)
         return wrong, wrong + profile.rule / _ONE
 
-    def speaking(self, profile: Profile, plus: Floats) -> Floats:
-        return plus
+    def speaking(self, profile: Profile, cell: Ints, weight: Floats) -> Floats:
+        return np.bincount(cell, weight, profile.k).astype(np.float64, copy=False)
 
 
 KRR = _Krr()

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from peel_core import Opened
 from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
-from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.message import Message
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.verdict import Verdict
@@ -98,7 +97,7 @@ def _cells(opened: Opened, decoded: Decoded, roster: Roster) -> Ints:
     for position, profile in enumerate(roster.keyring.profiles):
         rows = np.flatnonzero((opened.profile == position) & (decoded.index >= 0))
         expected = opened.index[rows].astype(np.int64)
-        cell[rows] = mechanism_of(profile).cell(profile, expected, decoded.index[rows])
+        cell[rows] = profile.cell(expected, decoded.index[rows])
     return cell
 
 

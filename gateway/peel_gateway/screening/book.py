@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile
+from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import STATE_COLUMNS, ConductTable, DeviceTable, GapTable, LogTable, TallyTable
 from peel_gateway.screening.conduct import CHECKPOINT_EVENTS, Conduct, checkpoints, joined, restore
 from peel_gateway.screening.roster import Roster, slots_of
 
-__all__ = ["Book", "Change", "Played", "States"]
+__all__ = ["Book", "Change", "Played", "States", "cohort_rows"]
 
 Ints = npt.NDArray[np.int64]
 States = dict[str, Ints]
@@ -64,7 +65,7 @@ class Book:
     conduct: list[Conduct]
     """Per profile."""
     totals: list[Ints]
-    """Per profile: plus minus minus of all reports that count, per attribute, int64[k]."""
+    """Per profile: plus minus minus of all reports that count, per attribute, int64[k]; 0 where reports are not signs."""
 
     @classmethod
     def open(
@@ -101,7 +102,7 @@ class Book:
             conduct.states[played.rows] = played.states
             conduct.checkpoint[played.rows[played.stored]] = played.arrival[played.stored]
         for profile, totals, added in zip(self.roster.keyring.profiles, self.totals, change.totals, strict=True):
-            mine = left.profile == profile.id
+            mine = cohort_rows(profile, left)
             totals += added
             np.subtract.at(totals, left.index[mine], (left.withdrawn_plus - left.withdrawn_minus)[mine])
         self.generation = generation
@@ -121,6 +122,11 @@ class Book:
         return {name: column[slots] for name, column in self.states.items()}
 
 
+def cohort_rows(profile: Profile, table: TallyTable) -> npt.NDArray[np.bool_]:
+    """Which tallies are a profile's and say what its cohort's sign is: none where reports are not signs."""
+    return np.asarray((table.profile == profile.id) & mechanism_of(profile).signed)
+
+
 def _states(keyring: Keyring, table: DeviceTable) -> States:
     slots = slots_of(keyring, table.device)
     known = slots >= 0
@@ -135,7 +141,7 @@ def _states(keyring: Keyring, table: DeviceTable) -> States:
 def _totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
     result = []
     for profile in profiles:
-        mine = table.profile == profile.id
+        mine = cohort_rows(profile, table)
         totals = np.zeros(profile.k, np.int64)
         net = table.plus - table.minus - table.withdrawn_plus + table.withdrawn_minus
         totals[table.index[mine]] = net[mine]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.model.tables import ConductTable, GapTable, LogTable, TallyTable
-from peel_gateway.screening.book import Played, States
+from peel_gateway.screening.book import Played, States, cohort_rows
 from peel_gateway.screening.conduct import checkpoints, joined
 from peel_gateway.screening.roster import Roster
 
@@ -34,7 +34,7 @@ def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
     """Sum plus minus minus over all buckets, per profile, int64[k]: the cohort's sign is that of the running total."""
     totals = []
     for profile in profiles:
-        mine = table.profile == profile.id
+        mine = cohort_rows(profile, table)
         net = np.zeros(profile.k, np.int64)
         np.add.at(net, table.index[mine], (table.plus - table.minus)[mine])
         totals.append(net)

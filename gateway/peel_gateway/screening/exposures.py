@@ -88,7 +88,7 @@ def device_exposure(profile: Profile, device: int, bets: Bets, state: npt.NDArra
     """Exposure of a device by statistics: the bet that won most, in words too, and the wealth; now in milliseconds."""
     bet = bets.explain(state)
     wealth = float(bets.log_wealth(state[None])[0])
-    names = [name for name, _ in mechanism_of(profile).labels(profile)]
+    names = [profile.label(i) for i in range(profile.size)]
     return Exposure(
         verdict=Verdict.STATISTICS,
         device=device,

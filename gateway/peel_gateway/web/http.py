@@ -24,7 +24,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peel_core import Secret
 from peel_gateway.answers.query import device_filter, estimate_query, exposure_page
-from peel_gateway.answers.views import QueryError, Table, Views
+from peel_gateway.answers.table import Table
+from peel_gateway.answers.views import QueryError, Views
 from peel_gateway.logs import Log
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.settings import Settings
@@ -75,7 +76,8 @@ def build_app(
         """Estimates per profile, or per profile and bucket; the fields are in estimates.md.
 
         Parameters: `profile`, `since`, `until`, `bucket` (seconds, a multiple of `store.bucket_seconds`), `devices` (yes, or
-        no to leave out what needs a pass over the log: influence, and means over devices).
+        no to leave out what needs a pass over the log: influence, and means over devices), `name` (one attribute or category
+        only), `top` (how many categories, where there are more than 100: the largest).
         """
         return JSONResponse({"items": views.estimates(**estimate_query(_parameters(request)))})
 

@@ -56,6 +56,8 @@ def test_summary_estimates_devices_and_profiles(field: Field, gateway: GatewayPr
     for key in ("n", "value", "low", "high", "unclipped", "n_effective", "edge", "plain", "before_withdrawal"):
         assert quick["estimates"][0][key] == temperature[key]
     assert quick["devices"] is quick["estimates"][0]["over_devices"] is quick["estimates"][0]["influence"] is None
+    (one,) = gateway.get("/api/estimates?name=soil")["items"]
+    assert ([row["name"] for row in one["estimates"]], one["figures"]) == (["soil"], 2)
     assert gateway.get("/api/estimates?profile=climate&bucket=600")["items"][0]["seconds"] == 600
     assert gateway.get("/api/estimates?until=1000")["items"][0]["n"] == 0
 
@@ -91,6 +93,8 @@ def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: GatewayP
         ("/api/estimates?since=nan", "since: 'nan' is out of range"),
         ("/api/estimates?since=20&until=10", "since: must be before until"),
         ("/api/estimates?attribute=x", "attribute: unknown parameter"),
+        ("/api/estimates?name=rain", "name: no attribute or category is called 'rain'"),
+        ("/api/estimates?top=0", "top: must be a whole number from 1 to 65535"),
         ("/api/estimates?devices=1", "devices: must be yes or no, not '1'"),
         ("/api/exposures?limit=0", "limit: must be a whole number from 1 to 1000"),
         ("/api/exposures?limit=99999999999999999999999", "limit: must be"),

@@ -64,6 +64,24 @@ def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
     )
 
 
+@functools.cache
+def hashing_profile(domain: int = 1000, *, epsilon: float = 1.0) -> Profile:
+    """A profile that counts so many categories, without names, by local hashing."""
+    seed, _ = search_seed(WIDTH, WIDTH)
+    return make_profile(
+        {
+            "name": "words",
+            "mechanism": "hashing",
+            "epsilon": epsilon,
+            "width": WIDTH,
+            "seed": seed,
+            "quota": 100_000,
+            "period": 60,
+        }
+        | {"attribute": [{"name": "word", "domain": domain}]}
+    )
+
+
 class Lab:
     """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says, and the wall clock is off by `skew`."""
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Estimates as plain tables. Their fields are explained in docs/estimates.md."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from peel_core import Profile
+from peel_gateway.answers.table import Table, moment
+from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
+from peel_gateway.fleet.registry import device_label
+from peel_gateway.model.tables import TallyTable
+from peel_gateway.storage.store import Store
+
+__all__ = ["EstimateQuestion", "estimate_tables"]
+
+
+@dataclass(frozen=True)
+class EstimateQuestion:
+    """What is asked of one profile."""
+
+    profile: Profile
+    since: float | None
+    until: float | None
+    bucket_seconds: int | None
+    devices: bool
+    choice: Choice
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from others."""
+        return (self.profile.id, self.since, self.until, self.bucket_seconds, self.devices, self.choice)
+
+
+def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) -> list[Table]:
+    """The answer: one table for the whole time, or one per bucket."""
+    profile = question.profile
+    read = store.device_tallies if question.devices else store.tallies
+    tallies = read(profile.id, since=question.since, until=question.until, bucket_seconds=question.bucket_seconds)
+    common = {"withdrawn_devices": store.withdrawn_devices(profile.id), "computed": moment(time.time())}
+    rows = estimates(
+        profile,
+        anonymous(tallies) if isinstance(tallies, TallyTable) else tallies,
+        question.bucket_seconds,
+        share_cap=share_cap,
+        known=question.devices,
+        choice=question.choice,
+    )
+    return [_estimates_table(row) | common for row in rows]
+
+
+def _estimates_table(found: Estimates) -> Table:
+    return {
+        "profile": found.profile,
+        "mechanism": found.mechanism,
+        "start": None if found.start is None else moment(found.start),
+        "seconds": found.seconds,
+        "n": found.n,
+        "devices": found.devices,
+        "withdrawn": found.withdrawn,
+        "share_cap": found.share_cap,
+        "figures": found.figures,
+        "estimates": [_estimate_table(row) for row in found.estimates],
+    }
+
+
+def _estimate_table(row: Estimate) -> Table:
+    return {
+        "name": row.name,
+        "unit": row.unit,
+        "range": list(row.range),
+        "n": row.n,
+        "devices": row.devices,
+        **_figure_table(row.published),
+        "over_devices": None if row.over_devices is None else _figure_table(row.over_devices),
+        "plain": _interval_table(row.plain),
+        "withdrawn": row.withdrawn,
+        "before_withdrawal": _interval_table(row.before),
+    }
+
+
+def _figure_table(figure: Figure) -> Table:
+    return {
+        "over": figure.over,
+        **_interval_table(figure.within),
+        "edge": figure.edge,
+        "unclipped": _interval_table(figure.unclipped),
+        "n_effective": figure.effective,
+        "influence": figure.influence,
+        "influence_share": figure.influence_share,
+        "influence_device": None if figure.influence_device is None else device_label(figure.influence_device),
+    }
+
+
+def _interval_table(interval: Interval) -> Table:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}

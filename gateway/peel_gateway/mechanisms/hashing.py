@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""Local hashing (Wang et al. 2017): the number assigns a hash of the categories into g symbols, the device answers kRR over these.
+
+A report speaks for every category whose symbol, under its hash, is the one that it says: for the device's own with probability
+p = (1 + (g - 1) R/2^31)/g, and for any other with probability 1/g exactly, since under a random hash of the family (SPEC section 6.3)
+two categories meet with probability 1/g. With C_v of N reports speaking for v its share is f_v = (C_v/N - 1/g) / (p - 1/g).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_core.hash_family import digits
+from peel_core.hashing import supports
+from peel_gateway.mechanisms.base import Mechanism
+from peel_gateway.mechanisms.game import Game
+from peel_gateway.mechanisms.hashing_bets import hashing_game
+
+__all__ = ["HASHING"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_ONE = 2.0**31
+
+
+class _Hashing(Mechanism):
+    name = "hashing"
+    assigns = False
+    signed = False
+    separate = False
+
+    def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
+        return np.asarray((index < profile.k) & (sign > 0))
+
+    def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
+        return cell // profile.k, cell % profile.k
+
+    def game(self, profile: Profile) -> Game:
+        return hashing_game(profile.domain, profile.k, digits(profile.k, profile.domain), profile.rule)
+
+    def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
+        return np.zeros(profile.size), np.ones(profile.size)
+
+    def chances(self, profile: Profile) -> tuple[float, float]:
+        return 1 / profile.k, (1 + (profile.k - 1) * profile.rule / _ONE) / profile.k
+
+    def speaking(self, profile: Profile, cell: Ints, weight: Floats) -> Floats:
+        return supports(cell, weight, profile.k, profile.domain)
+
+
+HASHING = _Hashing()
