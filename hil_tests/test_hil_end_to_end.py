@@ -13,8 +13,8 @@ from peel_hil.duts import Dut
 from peel_hil.duts.pico import PicoDut
 from peel_hil.site import BoardSite
 
-# With such a quota a device has tokens for 7 blocks of an eighth of it and then rests for an hour: the count of its reports is known.
-QUOTAS = {"mps2": 256, "pico": 96}
+# With such a quota a device has tokens for about a tenth of it and then rests for an hour: the count of its reports is known.
+QUOTAS = {"mps2": 2048, "pico": 920}
 EPSILON = 4.0
 TRACES = {"temperature": [38.0, 44.0, 30.0, 41.0, 35.0], "humidity": [12.0, 30.0, 18.0, 25.0]}
 STRETCH = 2.5
@@ -31,13 +31,9 @@ class UnattendedPico(PicoDut):
         """Nothing is typed."""
 
 
-def reports_of(site: BoardSite) -> int:
-    return 7 * (site.profile.quota // 8)
-
-
 def check_everything_arrived(site: BoardSite, device: Device) -> None:
     """The device's flash, the gateway's log and the gateway's counters tell the same story."""
-    reports, flash = reports_of(site), device.flash()
+    reports, flash = site.at_once, device.flash()
     assert flash.next_number == reports + 1
     assert flash.spent_q20 == reports * site.profile.epsilon_q20
     assert set(flash.frames) <= {reports}  # the cut may have come between the last acknowledgement and the removal
@@ -53,7 +49,7 @@ def check_estimates(site: BoardSite) -> None:
     """Each interval covers the mean of its trace, and is narrow enough for that to mean something."""
     ranges = {attribute.name: (attribute.low, attribute.high) for attribute in site.profile.attributes}
     estimates = site.estimates()
-    assert sum(row["n"] for row in estimates.values()) == reports_of(site)
+    assert sum(row["n"] for row in estimates.values()) == site.at_once
     for name, values in TRACES.items():
         row, mean = estimates[site.profile.name, name], sum(values) / len(values)
         low, high = ranges[name]
@@ -75,7 +71,7 @@ def test_cortex_m3(site: BoardSite, open_board: OpenBoard, tmp_path: Path) -> No
     device = Device(dut, site.enrol(TRACES, interval_s=0.01))
     device.provision()
     device.start()
-    site.wait_for_accepted(reports_of(site), 180)
+    site.wait_for_accepted(site.at_once, 180)
     dut.reset()
     check_everything_arrived(site, device)
     check_estimates(site)
@@ -92,7 +88,7 @@ def test_pico_unattended(site: BoardSite, open_board: OpenBoard, tmp_path: Path)
         pico.start()
         device = Device(pico, bundle)
         device.wait_until_up()
-        site.wait_for_accepted(reports_of(site), 240)
+        site.wait_for_accepted(site.at_once, 240)
         device.interrupt()
         check_everything_arrived(site, device)
     check_estimates(site)

@@ -15,9 +15,7 @@ from peel_hil.proxy import Proxy
 from peel_hil.site import BoardSite
 from peel_hil.tampering import TRICKS, Tamperer
 
-QUOTA = 256
-REPORTS = 7 * (QUOTA // 8)
-"""What the quota allows at once: the device makes so many reports and then rests."""
+QUOTA = 2048
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 TIMEOUT_MS = 1500
 
@@ -39,7 +37,7 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
         device.provision()
         device.start(timeout_ms=TIMEOUT_MS)
         record = tamperer.record
-        site.wait(lambda: len(record.acknowledged) == REPORTS, "the last report", 240)
+        site.wait(lambda: len(record.acknowledged) == site.at_once, "the last report", 240)
         site.wait(
             lambda: sum(site.verdicts().values()) >= len(record.arrivals) + len(record.verdicts), "the last piece"
         )
@@ -48,13 +46,13 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
         assert proxy.errors == []
     # What happened on the line: every trick, and all that the device ever made came to it.
     assert set(record.tricks) == set(TRICKS)
-    assert flash.next_number == REPORTS + 1
+    assert flash.next_number == site.at_once + 1
     assert set(flash.frames) <= record.acknowledged  # the reset may have come just before a removal
     assert flash.dropped == 0
     # Each altered frame was refused, kept as evidence, and for its own cause.
     assert {exposed.raw: exposed.verdict.label for exposed in site.exposures()} == record.verdicts
     # Everything else counts exactly once, however often it came.
-    honest = set(range(1, REPORTS + 1)) - record.destroyed
+    honest = set(range(1, site.at_once + 1)) - record.destroyed
     assert site.accepted(device.label) == sorted(honest)
     expected = Counter(record.verdicts.values())
     expected["accepted"] = len(honest)

@@ -14,8 +14,7 @@ from peel_hil.duts import Dut
 from peel_hil.site import BoardSite
 
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
-QUOTA = 64
-REPORTS = 7 * (QUOTA // 8)
+QUOTA = 640
 
 
 @pytest.fixture
@@ -36,24 +35,24 @@ def test_edited_epsilon_is_exposed_from_the_first_report(
     site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path
 ) -> None:
     honest = run(open_board(link=site.endpoint, folder=tmp_path / "honest"), site.enrol(TRACES, interval_s=0.01))
-    site.wait_for_accepted(REPORTS, 180)
+    site.wait_for_accepted(site.at_once, 180)
     honest.dut.kill()
     before = site.estimates()
 
     edited = deepcopy(site.enrol(TRACES, interval_s=0.01))
     edited["profile"]["epsilon_q20"] *= 4  # the profile's id stays: the device claims to follow it
     poisoned = run(open_board(link=site.endpoint, folder=tmp_path / "poisoned"), edited)
-    site.wait(lambda: site.verdicts().get("rule", 0) >= REPORTS, "the poisoned reports", 180)
+    site.wait(lambda: site.verdicts().get("rule", 0) >= site.at_once, "the poisoned reports", 180)
     poisoned.dut.kill()
 
     exposed = site.exposures()
     assert [(each.verdict.label, each.device, each.number) for each in exposed] == [
-        ("rule", int(poisoned.label, 16), number) for number in range(1, REPORTS + 1)
+        ("rule", int(poisoned.label, 16), number) for number in range(1, site.at_once + 1)
     ]
     assert site.device_cause(poisoned.label) == "rule"
     assert site.accepted(poisoned.label) == []
-    assert site.verdicts() == {"accepted": REPORTS, "rule": REPORTS}
+    assert site.verdicts() == {"accepted": site.at_once, "rule": site.at_once}
     # The fleet's numbers are what they were without it, and the honest device stands as it stood.
     assert site.estimates() == before
     assert site.device_cause(honest.label) is None
-    assert site.accepted(honest.label) == list(range(1, REPORTS + 1))
+    assert site.accepted(honest.label) == list(range(1, site.at_once + 1))

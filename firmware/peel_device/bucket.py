@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The token bucket of SPEC section 10: at most `quota` report numbers per `period`, saved up to at most `quota`.
+"""A token bucket: `rate` tokens per period, saved up to `capacity`.
 
-Integers only: one token is `period` (in ms) units, and each millisecond brings `quota` units.
+Integers only: each millisecond brings `rate` units, and one token is as many units as the period has milliseconds.
+
+The clock shows whole milliseconds, so two moments may lie up to one millisecond less apart than it says. For that the
+period is taken one millisecond longer than it is.
 """
 
 MICRO = 1000000
 
 
 class Bucket:
-    """Tokens that grow with time. Starts empty; `restore` puts back what was saved."""
+    """Tokens that grow with time. Starts empty; `start` puts back what was saved."""
 
-    def __init__(self, quota: int, period_s: int, capacity: int) -> None:
-        self._rate = quota
-        self._token = period_s * 1000
+    def __init__(self, rate: int, period_s: int, capacity: int) -> None:
+        self._rate = rate
+        self._token = period_s * 1000 + 1
         self._full = capacity * self._token
         self._level = 0
         self._at = 0
@@ -31,12 +34,11 @@ class Bucket:
         """Add what this much time brings."""
         self._level = min(self._full, self._level + milliseconds * self._rate)
 
-    def take(self, tokens: int) -> bool:
-        """Take tokens if there are as many."""
-        if self._level < tokens * self._token:
-            return False
+    def take(self, most: int) -> int:
+        """Take as many whole tokens as there are, at most so many; return how many."""
+        tokens = max(0, min(most, self._level // self._token))
         self._level -= tokens * self._token
-        return True
+        return tokens
 
     def owe(self, tokens: int) -> None:
         """Take tokens that may not be there: the level falls below zero, and time pays."""
@@ -46,9 +48,9 @@ class Bucket:
         """Undo a `take` whose numbers were not handed out."""
         self._level = min(self._full, self._level + tokens * self._token)
 
-    def wait(self, tokens: int) -> int:
-        """Milliseconds until `take` would succeed."""
-        missing = tokens * self._token - self._level
+    def wait(self) -> int:
+        """Milliseconds until there is a whole token."""
+        missing = self._token - self._level
         return max(0, -(-missing // self._rate))
 
     def micro_tokens(self) -> int:

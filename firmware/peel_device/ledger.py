@@ -5,6 +5,11 @@ Report numbers are the currency of privacy: a number is spent when it is reserve
 blocks, on flash, before the first one is used, and paid for from the token bucket at that moment. So a power cut can
 skip numbers and can never repeat one, and what is on flash never says less than what was spent.
 
+In any window of `period` seconds at most `quota` numbers are handed out (SPEC section 10). With burst b, block m, a
+bucket that holds b - m + 1 tokens and is given quota + 1 - b per period, a window begins with at most m - 1 numbers left
+of a block that was paid for before, finds at most b - m + 1 tokens, and is given less than quota + 1 - b more: together
+less than quota + 1. A ledger that cannot know what was used before it (an erased flash) begins with an empty bucket.
+
 The bucket's level is saved with each reservation. Between two of them it only grows, so the saved level is a safe one
 to go on with after a reboot.
 
@@ -32,11 +37,18 @@ _LEVEL_SPAN = 1 << 64
 _NUMBER_SIZE = 6
 
 
+def burst_size(quota: int) -> int:
+    """The most numbers that are handed out at once: an eighth of the quota, so that seven eighths come evenly."""
+    return max(1, quota // 8)
+
+
 def block_size(quota: int, deep_sleep: bool) -> int:
-    """Numbers per reservation: a reboot skips at most an eighth of the quota; one where every report is a reboot."""
+    """The most numbers per reservation: half a burst, as the rest of a block may be used with the next one; one where
+    every report is a reboot.
+    """
     if deep_sleep:
         return 1
-    return min(BLOCK_MAX, max(1, quota // 8))
+    return min(BLOCK_MAX, (burst_size(quota) + 1) // 2)
 
 
 class Ledger:
@@ -50,10 +62,9 @@ class Ledger:
         self._clock = clock
         self._epsilon = epsilon_q20
         self._block = block
-        self._quota = quota
-        # A block that was paid for may still hold block - 1 numbers: the burst that this allows is to stay within the
-        # quota.
-        self._bucket = Bucket(quota, period_s, quota - block + 1)
+        burst = burst_size(quota)
+        self._capacity = burst - block + 1
+        self._bucket = Bucket(quota + 1 - burst, period_s, self._capacity)
         self._next = 0
         self._end = 0
         self.spent_q20 = 0
@@ -86,8 +97,8 @@ class Ledger:
         return int.from_bytes(record, "little") if record and not self._followed.damaged else 0
 
     def _begin(self, first: int) -> None:
-        # Whoever begins above 1 has reported before and may have used its first quota: one block must do.
-        self._bucket.start(self._clock.now(), (self._quota if first == 1 else self._block) * MICRO)
+        # Whoever begins above 1 has reported before, and may have used all that it had saved a moment ago.
+        self._bucket.start(self._clock.now(), self._capacity * MICRO if first == 1 else 0)
         self._end, self.spent_q20 = first, (first - 1) * self._epsilon
         for _ in range(2 if self._slots.damaged else 1):  # no copy of old is to come back to life
             self._write(self._end, self.spent_q20, 0)
@@ -99,7 +110,7 @@ class Ledger:
             slept if woke_from_sleep and not self._slots.damaged else 0
         )  # an old record's sleep was credited before
         if first > self._end:
-            self._end, level = first, min(level, self._block * MICRO)
+            self._end = first
         self._bucket.start(self._clock.now(), level)
         self._bucket.credit(credit)
         if self._slots.damaged:
@@ -122,7 +133,7 @@ class Ledger:
         if self._next < self._end:
             return 0
         self._bucket.fill(self._clock.now())
-        return self._bucket.wait(self._block)
+        return self._bucket.wait()
 
     def prepare_sleep(self, milliseconds: int) -> None:
         """Note that the device is about to sleep, so that the sleep counts as time if it is woken from it."""
@@ -135,17 +146,17 @@ class Ledger:
         return self._next
 
     def _reserve(self) -> bool:
-        end = self._end + self._block
-        if end > NUMBER_MAX:
+        if self._end + self._block > NUMBER_MAX:
             raise StorageError("all report numbers of this device are spent: give it a new identity")
         self._bucket.fill(self._clock.now())
-        if not self._bucket.take(self._block):
+        count = self._bucket.take(self._block)
+        if not count:
             return False
-        spent = self.spent_q20 + self._block * self._epsilon
+        end, spent = self._end + count, self.spent_q20 + count * self._epsilon
         try:
             self._write(end, spent, 0)
         except OSError:
-            self._bucket.give_back(self._block)
+            self._bucket.give_back(count)
             raise
         self._next, self._end, self.spent_q20 = self._end, end, spent
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from peel_device.ledger import BLOCK_MAX, NUMBER_MAX, Ledger, block_size
 from power_cut import FullFiles, ManualClock, MemoryFiles, WitnessFiles
 
 EPSILON = 1 << 20
+PERIOD_MS = 3_600_000
 
 
 def open_ledger(
@@ -31,8 +33,16 @@ def open_ledger(
     return ledger
 
 
+def open_saved_up(files: MemoryFiles, **settings: Any) -> Ledger:
+    """A ledger whose bucket has had time to fill."""
+    clock = ManualClock()
+    ledger = open_ledger(files, clock, **settings)
+    clock.at += PERIOD_MS
+    return ledger
+
+
 def test_numbers_rise_by_one_from_the_first() -> None:
-    ledger = open_ledger(MemoryFiles(), first=7, block=10)
+    ledger = open_saved_up(MemoryFiles(), first=7, block=10)
     assert [ledger.take() for _ in range(10)] == list(range(7, 17))
 
 
@@ -129,14 +139,14 @@ def test_bit_rot_in_any_copy_never_repeats_a_number(block: int, harm: str) -> No
 
 def test_what_is_skipped_for_a_damaged_copy_is_paid_for() -> None:
     files = RottenFiles()
-    ledger = open_ledger(files, block=1, quota=8)
+    ledger = open_ledger(files, block=1, quota=64)
     assert [ledger.take() for _ in range(8)] == list(range(1, 9))
     clock = ManualClock()
     (spoiled,) = files.spoiled("ledger.1", "unreadable")
-    again = open_ledger(spoiled, clock, block=1, quota=8)
+    again = open_ledger(spoiled, clock, block=1, quota=64)
     assert again.take() is None
-    assert open_ledger(spoiled, clock, block=1, quota=8).take() is None, "the debt survives a reboot"
-    clock.at += BLOCK_MAX * 3_600_000 // 8 - 1
+    assert open_ledger(spoiled, clock, block=1, quota=64).take() is None, "the debt survives a reboot"
+    clock.at += BLOCK_MAX * (PERIOD_MS + 1) // 57  # the rate is quota + 1 - burst
     assert again.take() is None
     clock.at += 1
     assert again.take() == 8 + BLOCK_MAX, "the whole copy said that 8 was next"
@@ -190,13 +200,21 @@ def test_a_higher_first_number_is_followed_and_a_lower_one_is_not() -> None:
         assert ledger.take() == expected
 
 
-def test_a_later_start_begins_with_one_block_not_with_a_quota() -> None:
-    fresh = open_ledger(MemoryFiles(), first=1000, quota=16)
-    assert [fresh.take() for _ in range(5)] == [1000, 1001, 1002, 1003, None]
+def test_a_new_device_has_saved_up_and_one_that_was_erased_has_not() -> None:
+    new = open_ledger(MemoryFiles(), quota=32, block=2)
+    assert [new.take() for _ in range(4)] == [1, 2, 3, None], "a burst of 4, less what the first block may leave"
+    clock = ManualClock()
+    erased = open_ledger(MemoryFiles(), clock, first=1000, quota=32, block=2)
+    assert erased.take() is None
+    clock.at += erased.wait()
+    assert [erased.take(), erased.take()] == [1000, None]
+
+
+def test_a_further_bundle_leaves_what_was_saved_as_it_was() -> None:
     files = MemoryFiles()
-    open_ledger(files, quota=16)
-    jumped = open_ledger(files, first=1000, quota=16)
-    assert [jumped.take() for _ in range(5)] == [1000, 1001, 1002, 1003, None]
+    assert open_ledger(files, quota=32, block=2).take() == 1
+    jumped = open_ledger(files, first=1000, quota=32, block=2)
+    assert [jumped.take(), jumped.take()] == [1000, None]
 
 
 def test_a_fresh_bundle_repairs_two_damaged_copies_and_the_old_one_does_not() -> None:
@@ -205,7 +223,7 @@ def test_a_fresh_bundle_repairs_two_damaged_copies_and_the_old_one_does_not() ->
     files.kept.update({"ledger.0": b"?", "ledger.1": b"?"})
     with pytest.raises(StorageError, match="both copies"):
         open_ledger(files)
-    assert open_ledger(files, first=500).take() == 500
+    assert open_saved_up(files, first=500).take() == 500
     files.kept.update({"ledger.0": b"?", "ledger.1": b"?"})
     with pytest.raises(StorageError, match="both copies"):
         open_ledger(files, first=500)
@@ -217,7 +235,7 @@ def test_a_ledger_that_was_removed_is_not_begun_again() -> None:
     del files.kept["ledger.0"], files.kept["ledger.1"]
     with pytest.raises(StorageError, match="the ledger is gone"):
         open_ledger(files)
-    assert open_ledger(files, first=500).take() == 500
+    assert open_saved_up(files, first=500).take() == 500
 
 
 class PowerCut(BaseException):
@@ -244,7 +262,7 @@ class CutFiles(MemoryFiles):
 
 
 def test_the_quota_holds_across_reboots() -> None:
-    """No matter how often it boots, a device takes no more than quota plus rate times time."""
+    """No matter how often it boots, a device takes no more than burst plus rate times time."""
     files, clock = MemoryFiles(), ManualClock()
     first = open_ledger(files, clock, block=2, quota=16).next_number
     for boot in range(400):
@@ -255,33 +273,33 @@ def test_the_quota_holds_across_reboots() -> None:
         booted.at += 30_000
         clock.at += 30_000
         ledger.take()
-        assert ledger._end - first <= 16 + clock.at * 16 / 3_600_000, boot
+        assert ledger._end - first <= 2 + clock.at * 15 / PERIOD_MS, boot
 
 
 def test_an_empty_bucket_makes_the_device_wait() -> None:
     clock = ManualClock()
     ledger = open_ledger(MemoryFiles(), clock, block=1, quota=2)
-    assert (ledger.take(), ledger.take(), ledger.take()) == (1, 2, None)
-    assert ledger.wait() == 1_800_000
-    clock.at += 1_799_999
+    assert (ledger.take(), ledger.take()) == (1, None)
+    assert ledger.wait() == PERIOD_MS // 2 + 1
+    clock.at += PERIOD_MS // 2
     assert ledger.take() is None
     clock.at += 1
-    assert ledger.take() == 3
+    assert ledger.take() == 2
 
 
-@pytest.mark.parametrize(("woke", "expected"), [(True, 3), (False, None)])
+@pytest.mark.parametrize(("woke", "expected"), [(True, 2), (False, None)])
 def test_only_a_sleep_that_ran_its_course_counts_as_time(woke: bool, expected: int | None) -> None:
     files = MemoryFiles()
     ledger = open_ledger(files, block=1, quota=2)
-    assert (ledger.take(), ledger.take()) == (1, 2)
-    ledger.prepare_sleep(1_800_000)
+    assert (ledger.take(), ledger.take()) == (1, None)
+    ledger.prepare_sleep(PERIOD_MS // 2 + 1)
     assert open_ledger(files, block=1, quota=2, woke=woke).take() == expected
     assert open_ledger(files, block=1, quota=2, woke=True).take() is None, "one sleep is credited once"
 
 
 def test_a_full_flash_gives_no_number_and_keeps_the_tokens() -> None:
     files = FullFiles(120)
-    ledger = open_ledger(files, block=1, quota=2)
+    ledger = open_ledger(files, block=1, quota=16)
     files.kept["other"] = b"x" * 60
     with pytest.raises(OSError):
         ledger.take()
@@ -301,7 +319,7 @@ def test_when_all_numbers_are_spent_the_device_stops() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quota", "deep", "expected"), [(1, False, 1), (96, False, 12), (10**6, False, 32), (10**6, True, 1)]
+    ("quota", "deep", "expected"), [(1, False, 1), (96, False, 6), (10**6, False, 32), (10**6, True, 1)]
 )
 def test_block_size(quota: int, deep: bool, expected: int) -> None:
     assert block_size(quota, deep) == expected

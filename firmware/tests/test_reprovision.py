@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peel_device.ledger import BLOCK_MAX, Ledger, block_size
+from peel_core import burst_size
+from peel_device import ledger as device_ledger
+from peel_device.ledger import Ledger, block_size
 from peel_gateway.fleet.registry import Issue
 from peel_gateway.model.pace import RATE_SLACK
 from peel_gateway.screening.freshness import last_allowed
@@ -64,7 +66,7 @@ def test_erased_again_and_again(lives: list[int], quota: int, fast: float) -> No
         issue = Issue(first_number=first, made=now.isoformat(), quota=quota, period=period)
 
 
-@pytest.mark.parametrize("quota", [1, 10**6])
-def test_a_block_is_never_larger_than_the_registry_thinks(quota: int) -> None:
+@pytest.mark.parametrize("quota", [1, 7, 8, 96, 10**6])
+def test_the_registry_knows_what_a_device_uses_at_once(quota: int) -> None:
     first = Issue(first_number=500, made=ENROLLED.isoformat(), quota=quota, period=60)
-    assert first.first_unused(ENROLLED) - 500 == BLOCK_MAX >= block_size(quota, False)
+    assert first.first_unused(ENROLLED) - 500 == burst_size(quota) == device_ledger.burst_size(quota)

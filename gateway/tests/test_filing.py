@@ -106,7 +106,7 @@ def test_newer_numbers_take_the_newer_buckets(fleet: Callable[[int], Any]) -> No
 
 
 def test_before_its_enrolment_a_device_has_no_room(fleet: Callable[[int], Any]) -> None:
-    """A new device may use its whole quota at once. That counts, under no time."""
+    """What a new device uses at once has no room in time. It counts, under no time."""
     lab = fleet(1)
     lab.enrolled = {1: lab.now - BUCKET}
     lab.engine = lab.make_engine()

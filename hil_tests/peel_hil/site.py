@@ -51,7 +51,7 @@ class BoardSite(Site):
     Parameters
     ----------
     quota, period : int
-        Report numbers per so many seconds. With a long period a device makes a known number of reports and then rests.
+        Report numbers per so many seconds. With a long period a device makes a known number of reports and then rests; see `at_once`.
     """
 
     def __init__(self, folder: Path, *, epsilon: float, quota: int, period: int) -> None:
@@ -63,6 +63,12 @@ class BoardSite(Site):
         broker_folder.mkdir()
         super().__init__(folder, fleet, Broker(folder=broker_folder, persistent=True, embedded=False))
         self.add_gateway(settings=_SETTINGS)
+
+    @property
+    def at_once(self) -> int:
+        """How many reports a new device makes before it has to wait: a burst, less what a block may leave."""
+        burst = self.profile.burst
+        return burst + 1 - min(32, (burst + 1) // 2)
 
     @property
     def profile(self) -> Profile:

@@ -8,7 +8,7 @@ from peel_core.errors import CODE_NAMES, CORE_VERSION, PeelError
 from peel_core.fields import ProfileError
 from peel_core.keys import Secret, check_fleet_name
 from peel_core.mechanisms import MECHANISMS, Attribute, Content, Mechanism
-from peel_core.profile import Profile, load_profile, make_profile, parse_profile
+from peel_core.profile import Profile, burst_size, load_profile, make_profile, parse_profile
 
 if TYPE_CHECKING:
     from peel_core.batch import Keyring, Opened, derive_keys, encode_many, index_many, open_many, project_many
@@ -26,6 +26,7 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Secret",
+    "burst_size",
     "check_fleet_name",
     "derive_keys",
     "encode_many",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from peel_core.mechanisms import Attribute, Content
 from peel_core.primitives import EPSILON_ONE, MAX_WIDTH, RULE_ONE, hash_
 from peel_core.primitives import rule as core_rule
 
-__all__ = ["DEFAULT_WIDTH", "Profile", "load_profile", "make_profile", "parse_profile"]
+__all__ = ["DEFAULT_WIDTH", "Profile", "burst_size", "load_profile", "make_profile", "parse_profile"]
 
 DEFAULT_WIDTH = 48
 _KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "attribute", "force_krr"}
@@ -153,6 +154,16 @@ class Profile:
         """Size of a sealed frame."""
         return int(lib.peel_frame_bytes(self.width, 0))
 
+    @property
+    def burst(self) -> int:
+        """The most numbers that a device takes at once (SPEC section 10)."""
+        return burst_size(self.quota)
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between the reports of a device that takes all its numbers, evenly; in whole milliseconds, as devices count."""
+        return math.ceil((1000 * self.period + 1) / (self.quota + 1 - self.burst)) / 1000
+
     def table(self) -> dict[str, Any]:
         """The profile as a device's bundle spells it."""
         return {
@@ -187,6 +198,11 @@ class Profile:
     def id(self) -> int:
         """The 32-bit profile id."""
         return int.from_bytes(hash_("peel/1 profile", self.canonical().encode(), 4), "little")
+
+
+def burst_size(quota: int) -> int:
+    """The most numbers that a device with this quota takes at once: an eighth of it (SPEC section 10)."""
+    return max(1, quota // 8)
 
 
 def load_profile(path: Path | str) -> Profile:

@@ -65,7 +65,7 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
             "mqtt": {"host": "127.0.0.1", "port": 1883},
             "sensors": {},
             # Without another wish a device spends its quota evenly.
-            "interval_s": profile.period / profile.quota,
+            "interval_s": profile.interval_s,
             "sleep": "none",
             **template,
         }

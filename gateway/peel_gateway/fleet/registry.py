@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from peel_core import Profile, ProfileError, Secret, check_fleet_name, load_profile
+from peel_core import Profile, ProfileError, Secret, burst_size, check_fleet_name, load_profile
 from peel_gateway.files import write_atomically
 from peel_gateway.model.pace import RATE_SLACK
 
@@ -37,7 +37,6 @@ REVOKED = "revoked"
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
-_BLOCK_MAX = 32  # the most numbers that firmware reserves at once
 
 
 class FleetError(Exception):
@@ -73,12 +72,11 @@ class Issue:
     def first_unused(self, now: datetime) -> int:
         """The lowest number that a device with this bundle cannot have used.
 
-        A new device may use its whole quota at once; one that begins above number 1 begins with one block of numbers. To that comes
-        what time has brought, on a clock as fast as the gateway believes in. So the gateway's own bound since the bundle is kept.
+        A device may use a burst at once, and then what time brings (SPEC section 10), on a clock as fast as the gateway believes in.
         """
         elapsed = max(0.0, (now - datetime.fromisoformat(self.made)).total_seconds())
-        at_once = self.quota if self.first_number == 1 else _BLOCK_MAX
-        return self.first_number + at_once + math.ceil(RATE_SLACK * self.quota * elapsed / self.period)
+        burst = burst_size(self.quota)
+        return self.first_number + burst + math.ceil(RATE_SLACK * (self.quota + 1 - burst) * elapsed / self.period)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ is filed in the latest bucket, not after its receipt, in which its device still 
 An outage's backlog then fills the buckets of the outage, a hoard of saved numbers is spread over the time in which it was saved, and no
 device ever holds more than its quota's part of any bucket: by construction, in whatever order things are delivered, without refusing
 anybody and without looking at a sign. Room begins at a device's enrolment, or at its first report if that was heard before. What finds
-none, such as the quota that a new device may use at once, is filed under no time at all (`UNFILED`): it counts in estimates over the whole
+none, such as the burst that a new device may use at once, is filed under no time at all (`UNFILED`): it counts in estimates over the whole
 life, and in no bucket. Within a batch newer numbers take the newer buckets.
 """
 

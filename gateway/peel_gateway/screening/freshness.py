@@ -10,13 +10,10 @@ import numpy.typing as npt
 
 from peel_gateway.model.pace import RATE_SLACK
 
-__all__ = ["SAVED_PERIODS", "UNKNOWN_ALLOWANCE", "Repeat", "last_allowed", "rebased", "repeats"]
+__all__ = ["UNKNOWN_ALLOWANCE", "Repeat", "last_allowed", "rebased", "repeats"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-SAVED_PERIODS = 2
-"""Quotas in hand: the device saves up to one, the other is taken while the first is on its way."""
 
 UNKNOWN_ALLOWANCE = 1024
 """Numbers granted at first contact to a device of which nobody knows when it began: what its outbox may hold."""
@@ -37,10 +34,11 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
 
     ::
 
-        first_number + allowance + 2 quota + 1.1 quota elapsed / period
+        first_number + allowance + quota + 1.1 quota elapsed / period
 
-    A device takes at most `quota` numbers per `period`, saved up to `quota`, skipped ones included (specification, section 10),
-    and its account never lapses: what it was entitled to while it was offline it may deliver at once. So the bound has no cap.
+    A device takes at most `quota` numbers in any window of `period` seconds, skipped ones included, an eighth of them at once
+    (specification, section 10); the rest of the first quota was on its way. What it was entitled to while it was offline it may
+    deliver at once, however long that was. So the bound has no cap.
 
     Parameters
     ----------
@@ -55,7 +53,7 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
     """
     earned = np.floor(RATE_SLACK * quota * np.maximum(elapsed, 0).astype(np.float64) / (1000.0 * period))
     earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)
-    return np.asarray(np.minimum(first_number + allowance + SAVED_PERIODS * quota + earned, _NUMBER_MAX))
+    return np.asarray(np.minimum(first_number + allowance + quota + earned, _NUMBER_MAX))
 
 
 def rebased(first_number: Ints, elapsed: Ints, old: tuple[Ints, Ints], new: tuple[Ints, Ints]) -> Ints:
@@ -64,7 +62,7 @@ def rebased(first_number: Ints, elapsed: Ints, old: tuple[Ints, Ints], new: tupl
     When the device itself changed is not known, so the time until now counts at the better rate.
     """
     reached = [last_allowed(first_number, elapsed, *rate, allowance=0) for rate in (old, new)]
-    return np.asarray(np.maximum(*reached) - SAVED_PERIODS * new[0])
+    return np.asarray(np.maximum(*reached) - new[0])
 
 
 def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: Ints) -> Ints:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +24,7 @@ mechanism = "{mechanism}"
 epsilon = {epsilon}      # privacy budget of one report; every report number spends it once
 width = {width}         # columns of the projection
 seed = {seed}           # found by search: all codewords decode to themselves
-quota = {quota}          # report numbers per period
+quota = {quota}          # report numbers in any window of a period
 period = {period}       # seconds
 """
 _FORCED = "force_krr = true    # hashing would be better: lower variance, and less weight for a forged report\n"
@@ -49,7 +50,7 @@ def profile() -> None:
 @click.option("--force-krr", is_flag=True, help="Count categories by kRR even where hashing is better.")
 @click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
 @click.option("--width", type=int, help="Columns of the projection; by default the larger of 48 and k.")
-@click.option("--quota", default=60, show_default=True, help="Report numbers per period.")
+@click.option("--quota", default=60, show_default=True, help="Report numbers in any window of a period.")
 @click.option("--period", default=3600, show_default=True, help="Period in seconds.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(
@@ -152,12 +153,20 @@ def _facts(loaded: Profile) -> dict[str, Any]:
         "width": loaded.width,
         "seed": loaded.seed,
         "frame bytes": loaded.frame_bytes,
-        "quota": f"{loaded.quota} per {loaded.period} s",
-        "epsilon per day": round(loaded.epsilon * loaded.quota * 86400 / loaded.period, 3),
+        "quota": f"{loaded.quota} in any {loaded.period} s, {loaded.burst} of them at once",
+        "interval": f"{loaded.interval_s:g} s when reports come evenly",
+        "epsilon per window": round(loaded.epsilon * loaded.quota, 3),
+        "epsilon per day": round(loaded.epsilon * _most_numbers(loaded, 86400), 3),
         "attributes": [f"{a.name} [{a.low:g}, {a.high:g}] {a.unit}".strip() for a in loaded.attributes]
         or loaded.subject,
         "categories": list(loaded.categories) or loaded.domain,
     }
+
+
+def _most_numbers(loaded: Profile, seconds: int) -> int:
+    """The most numbers that a device uses in any window of so many seconds (SPEC section 10)."""
+    steady = loaded.burst + (loaded.quota + 1 - loaded.burst) * seconds // loaded.period
+    return min(steady, loaded.quota * math.ceil(seconds / loaded.period))
 
 
 def _load(path: Path) -> Profile:

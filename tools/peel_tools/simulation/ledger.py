@@ -12,6 +12,7 @@ __all__ = ["Ledger"]
 
 Ints = npt.NDArray[np.int64]
 _BLOCK_MAX = 32
+_TICK_SECONDS = 0.001
 
 
 class Ledger:
@@ -22,14 +23,14 @@ class Ledger:
     reserved : int64, shape (D,)
         Numbers spent so far. After a crash the rest of a block is lost, as after a power cut.
     now : float
-        Seconds on any clock that runs forward. A new device starts with its quota saved up, one that continues with nothing.
+        Seconds on any clock that runs forward. A new device starts with a full bucket, one that continues with an empty one.
     """
 
     def __init__(self, profile: Profile, reserved: Ints, now: float) -> None:
-        self.block = min(_BLOCK_MAX, max(1, profile.quota // 8))
-        # A block that was paid for may still hold block - 1 numbers: the burst that this allows is to stay within the quota.
-        self._depth = float(profile.quota - self.block + 1)
-        self._rate = profile.quota / profile.period
+        self.block = min(_BLOCK_MAX, (profile.burst + 1) // 2)
+        # The rest of a block that was paid for is part of the burst, too.
+        self._depth = float(profile.burst - self.block + 1)
+        self._rate = (profile.quota + 1 - profile.burst) / (profile.period + _TICK_SECONDS)
         self._tokens = np.where(reserved == 0, self._depth, 0.0)
         self._filled = now
         self.reserved = reserved.copy()
@@ -42,15 +43,15 @@ class Ledger:
 
     def able(self, count: int) -> npt.NDArray[np.bool_]:
         """Which devices may take `count` numbers now, bool[D]."""
-        return np.asarray(self._tokens >= self._cost(count))
+        return np.asarray(self._tokens >= self._short(count))
 
-    def _cost(self, count: int) -> Ints:
-        short = np.maximum(count - (self.reserved - self.next + 1), 0)
-        return np.asarray(-(-short // self.block) * self.block)
+    def _short(self, count: int) -> Ints:
+        return np.asarray(np.maximum(count - (self.reserved - self.next + 1), 0))
 
     def take(self, slots: Ints, count: int) -> Ints:
         """Take `count` numbers for each of some distinct devices that are able to, int64[len(slots), count]."""
-        cost = self._cost(count)[slots]
+        whole_blocks = -(-self._short(count)[slots] // self.block) * self.block
+        cost = np.minimum(whole_blocks, self._tokens[slots].astype(np.int64))
         self._tokens[slots] -= cost
         self.reserved[slots] += cost
         first = self.next[slots]
