@@ -38,7 +38,7 @@ COVERAGE_SHARES = {
     name: 0.03 if attack.by_device else 0.01 for name, attack in ATTACKS.items() if attack.causes or attack.verdicts
 }
 """All attackers that can be exposed."""
-COVERAGE_ROUNDS = 14
+COVERAGE_ROUNDS = 18
 """So many that all of them are."""
 
 

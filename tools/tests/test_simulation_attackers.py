@@ -186,7 +186,7 @@ def test_an_attack_that_fits_no_device_is_refused_with_those_that_do() -> None:
         ValueError, match=r"overreport=0.1: fits no device of this fleet: it is for hashing and krr"
     ) as refused:
         check_shares({"overreport": 0.1}, ["harmony", "harmony"])
-    assert str(refused.value).endswith("hide_minus, hide_attribute, sensor")
+    assert str(refused.value).endswith("hide_minus, hide_attribute, sensor, burst")
     with pytest.raises(ValueError, match="unknown attack 'stick'; known are: garbage, truncation"):
         check_shares({"stick": 0.0}, ["harmony"])
 

@@ -125,23 +125,38 @@ _KINDS = (
     ),
     _device(tricks.encoder, _V.STRUCTURE, "Devices with another projection."),
     _device(tricks.noise, _V.STRUCTURE, "Devices that add noise to the codeword."),
-    _statistical(tricks.stuck, "Devices whose coin always shows plus.", share=0.03, patience=120, effort=2),
+    _statistical(tricks.stuck, "Devices whose coin always shows plus.", share=0.02, patience=140, effort=2),
     _statistical(
         tricks.biased, f"Devices whose coin shows plus {BIAS:.0%} of the time.", share=0.02, patience=400, effort=4
     ),
     _statistical(
-        tricks.overreport, "Devices that always speak for one category.", share=0.05, patience=100, effort=2,
+        tricks.mixed, "Devices biased in a direction of their own for each attribute.", share=0.01, patience=150, effort=4
+    ),
+    _statistical(
+        tricks.sleeper, "Devices that toss honestly at first, then show plus.", share=0.01, patience=300, effort=4
+    ),
+    _statistical(
+        tricks.subset, "Devices that name half of the categories, evenly.", share=0.03, patience=110, effort=4,
+        only=("krr",),
+    ),
+    _statistical(
+        tricks.overreport, "Devices that always speak for one category.", share=0.04, patience=100, effort=2,
         only=("krr", "hashing"),
     ),
     _statistical(
-        tricks.hide_minus, "Devices that keep their minus reports back.", share=0.02, patience=150, effort=4
+        tricks.hide_minus, "Devices that keep their minus reports back.", share=0.01, patience=150, effort=4
     ),
     _statistical(
-        tricks.hide_attribute, "Devices that keep the reports of one attribute back.", share=0.02, patience=400, effort=6
+        tricks.hide_attribute, "Devices that keep the reports of one attribute back.", share=0.01, patience=400, effort=6
     ),
     Attack(
         transform=tricks.sensor, help="Devices whose sensor lies; no private protocol can expose it.", layer=None,
         knowledge=Knowledge.KEYS, mechanisms=frozenset({"harmony"}), reading=READING_ONE,
+    ),
+    Attack(
+        transform=tricks.burst, layer=None, knowledge=Knowledge.KEYS, mechanisms=frozenset({"harmony"}),
+        help="Devices that save reports of a false reading and send them at once; bounded: no bucket holds more than its quota's part.",
+        reading=READING_ONE, share=0.01,
     ),
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ Each takes a piece that an honest device has made, and returns what is sent in i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ __all__ = [
     "Workshop",
     "biased",
     "budget",
+    "burst",
     "encoder",
     "flood",
     "foreign",
@@ -32,15 +33,18 @@ __all__ = [
     "hide_attribute",
     "hide_minus",
     "loss",
+    "mixed",
     "negation",
     "noise",
     "overreport",
     "replay",
     "reuse",
     "sensor",
+    "sleeper",
     "splice",
     "stranger",
     "stuck",
+    "subset",
     "tampering",
     "target",
     "trailing",
@@ -54,6 +58,10 @@ _TARGET = 0
 _CATEGORY = 1
 """The category that they are after: not 0, which every hash leaves as it is."""
 BIAS = 0.95
+_HONEST_NUMBERS = 60
+"""What a sleeper tosses honestly before it turns."""
+_HOARD = 50
+"""Reports that are saved before they are sent at once."""
 _STRANGERS = 0x7000_0000
 """Ids from here on belong to nobody: fleets number their devices from 1."""
 
@@ -64,6 +72,8 @@ class Workshop:
 
     rng: np.random.Generator
     identities: Mapping[int, Identity]
+    hoards: dict[int, list[Piece]] = field(default_factory=dict)
+    """What devices have made and not sent yet."""
 
     def __post_init__(self) -> None:
         self._peers: dict[int, list[Identity]] = {}
@@ -245,13 +255,34 @@ def biased(piece: Piece, shop: Workshop) -> list[Piece]:
     return [_with_symbol(piece, shop, piece.index, 1 if shop.rng.random() < BIAS else -1)]
 
 
-def overreport(piece: Piece, shop: Workshop) -> list[Piece]:
-    """The symbol that speaks for the target category, whatever the hash makes of it."""
+def mixed(piece: Piece, shop: Workshop) -> list[Piece]:
+    """A direction of its own for each attribute, half of them plus: over all attributes the signs are even."""
+    return [_with_symbol(piece, shop, piece.index, 1 if (piece.device + piece.index) % 2 else -1)]
+
+
+def sleeper(piece: Piece, shop: Workshop) -> list[Piece]:
+    """Honest for a while, then always plus."""
+    return [piece] if piece.number <= _HONEST_NUMBERS else stuck(piece, shop)
+
+
+def subset(piece: Piece, shop: Workshop) -> list[Piece]:
+    """Any category of the lower half, evenly: none of them is named more often than an honest device may."""
     profile = shop.identities[piece.device].profile
-    symbol = _CATEGORY
+    size = (profile.hash_domain or profile.k) // 2
+    return [_speaking_for(piece, shop, int(shop.rng.integers(size)))]
+
+
+def _speaking_for(piece: Piece, shop: Workshop, category: int) -> Piece:
+    """The symbol that speaks for a category, whatever the hash makes of it."""
+    profile = shop.identities[piece.device].profile
+    symbol = category
     if profile.hash_domain:
-        symbol = int(hashed(piece.cell // profile.k, _CATEGORY, profile.k, profile.hash_domain))
-    return [_with_symbol(piece, shop, symbol, 1)]
+        symbol = int(hashed(piece.cell // profile.k, category, profile.k, profile.hash_domain))
+    return _with_symbol(piece, shop, symbol, 1)
+
+
+def overreport(piece: Piece, shop: Workshop) -> list[Piece]:
+    return [_speaking_for(piece, shop, _CATEGORY)]
 
 
 def hide_minus(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -264,3 +295,12 @@ def hide_attribute(piece: Piece, shop: Workshop) -> list[Piece]:
 
 def sensor(piece: Piece, shop: Workshop) -> list[Piece]:
     return [piece]
+
+
+def burst(piece: Piece, shop: Workshop) -> list[Piece]:
+    """Nothing for a while, then everything at once, to own a moment: an honest coin, for a reading that is a lie."""
+    hoard = shop.hoards.setdefault(piece.device, [])
+    hoard.append(piece)
+    if len(hoard) < _HOARD:
+        return []
+    return shop.hoards.pop(piece.device)
