@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from peel_gateway.answers.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
-from peel_gateway.answers.table import Table
-from peel_gateway.answers.views import QueryError, Views
+from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.views import Views
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.estimation.estimate import Choice

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from lab import Lab, Makers
 from peel_core import derive_keys, encode_many, open_many
 from peel_core.batch import Keyring
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.estimation.estimate import anonymous, estimates
+from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables
+from peel_gateway.answers.table import QueryError
+from peel_gateway.estimation.estimate import Choice, anonymous, estimates
 from peel_gateway.mechanisms.harmony import plain_means
 from peel_gateway.model.tables import DeviceTallyTable
 
@@ -263,3 +266,16 @@ def test_estimates_by_bucket_add_up(lab: Lab) -> None:
     (whole,) = lab.estimates()
     assert sum(bucket.n for bucket in buckets) == whole.n == 300
     assert all(bucket.seconds == 3600 for bucket in buckets) and whole.start is None
+
+
+def test_an_answer_that_would_fill_the_memory_is_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for hour in range(3):
+        lab.now = 1_700_000_400.0 + 3600 * hour
+        lab.send(lab.frames(1, range(hour * 100 + 1, hour * 100 + 11)))
+    monkeypatch.setattr("peel_gateway.answers.estimates.MOST_FIGURES", 11)
+    for devices in (True, False):
+        question = EstimateQuestion(lab.profiles[0], None, None, 3600, devices, Choice())
+        with pytest.raises(QueryError, match="bucket: 3 buckets have 12 figures, an answer has at most 11"):
+            estimate_tables(lab.store, question, 1.0)
+        assert len(estimate_tables(lab.store, replace(question, choice=Choice(name="a1")), 1.0)) == 3
+        assert len(estimate_tables(lab.store, replace(question, bucket_seconds=None), 1.0)) == 1

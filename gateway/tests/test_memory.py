@@ -17,7 +17,7 @@ class World:
         self.generation = 0
         self.looked = 0
         self.seconds = seconds
-        self.memory: Memory[int] = Memory(lambda: self.generation)
+        self.memory: Memory[int] = Memory(lambda: self.generation, size=lambda _: 2, room=32)
 
     def look(self) -> int:
         self.looked += 1
@@ -64,6 +64,7 @@ def test_a_change_while_looking_is_not_missed() -> None:
 
 
 def test_old_answers_go() -> None:
+    """Each takes 2 of 32."""
     world = World()
     for question in range(100):
         world.ask(str(question))

@@ -6,14 +6,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from peel_core import Profile
-from peel_gateway.answers.table import Table, moment
+from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.model.tables import TallyTable
 from peel_gateway.storage.store import Store
 
-__all__ = ["EstimateQuestion", "estimate_tables"]
+__all__ = ["MOST_FIGURES", "EstimateQuestion", "estimate_tables", "figure_count"]
+
+MOST_FIGURES = 100_000
+"""In one answer: some 200 MB of tables."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) 
     profile = question.profile
     read = store.device_tallies if question.devices else store.tallies
     tallies = read(profile.id, since=question.since, until=question.until, bucket_seconds=question.bucket_seconds)
+    _refuse_flood(question, tallies.bucket)
     common = {"withdrawn_devices": store.withdrawn_devices(profile.id), "computed": moment(time.time())}
     rows = estimates(
         profile,
@@ -48,6 +55,22 @@ def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) 
         choice=question.choice,
     )
     return [_estimates_table(row) | common for row in rows]
+
+
+def figure_count(tables: list[Table]) -> int:
+    """How many figures an answer lists."""
+    return sum(len(table["estimates"]) for table in tables)
+
+
+def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> None:
+    """A year of five minutes each, of hundreds of attributes, would fill the memory."""
+    buckets = len(np.unique(bucket)) if question.bucket_seconds else 1
+    figures = buckets * question.choice.count(question.profile)
+    if figures > MOST_FIGURES:
+        raise QueryError(
+            f"bucket: {buckets} buckets have {figures} figures, an answer has at most {MOST_FIGURES}; "
+            "ask for larger buckets, a shorter time, or one name"
+        )
 
 
 def _estimates_table(found: Estimates) -> Table:

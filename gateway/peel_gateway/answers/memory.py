@@ -15,7 +15,6 @@ Answer = TypeVar("Answer")
 
 _QUICK_SECONDS = 0.1
 _PATIENCE = 10.0
-_MOST_ANSWERS = 16
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,14 @@ class Memory(Generic[Answer]):
     Parameters
     ----------
     generation: grows when the store changes.
+    size: how large an answer is.
+    room: how large all that are kept may be together; the oldest go first.
     """
 
-    def __init__(self, generation: Callable[[], int]) -> None:
+    def __init__(self, generation: Callable[[], int], *, size: Callable[[Answer], int], room: int) -> None:
         self._generation = generation
+        self._size = size
+        self._room = room
         self._lock = threading.Lock()
         self._kept: dict[Hashable, _Kept[Answer]] = {}
 
@@ -55,9 +58,12 @@ class Memory(Generic[Answer]):
                 kept = self._find(find)
                 self._kept.pop(question, None)
                 self._kept[question] = kept
-                while len(self._kept) > _MOST_ANSWERS:
-                    del self._kept[next(iter(self._kept))]
+                self._make_room()
             return kept.answer
+
+    def _make_room(self) -> None:
+        while sum(self._size(kept.answer) for kept in self._kept.values()) > self._room:
+            del self._kept[next(iter(self._kept))]
 
     def _find(self, find: Callable[[], Answer]) -> _Kept[Answer]:
         generation, begun = self._generation(), time.monotonic()

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from peel_core.hash_family import MAX_DOMAIN
-from peel_gateway.answers.views import DeviceFilter, QueryError, parse_moment
+from peel_gateway.answers.table import QueryError
+from peel_gateway.answers.views import DeviceFilter, parse_moment
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import FleetError, parse_device
 from peel_gateway.model.tables import ExposureFilter

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What answers are made of: plain tables, and times that people can read."""
+"""What answers are made of: plain tables, times that people can read, and the error of a question that has no answer."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["Table", "moment"]
+__all__ = ["QueryError", "Table", "moment"]
 
 Table = dict[str, Any]
+
+
+class QueryError(ValueError):
+    """A question that cannot be answered; the message names the parameter."""
 
 
 def moment(seconds: float) -> str:

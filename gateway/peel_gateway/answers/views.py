@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 from peel_core import Profile
-from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables
+from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables, figure_count
 from peel_gateway.answers.memory import Memory
-from peel_gateway.answers.table import Table, moment
+from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import ACTIVE, REVOKED, device_label
 from peel_gateway.fleet.snapshot import Snapshot
@@ -20,11 +20,7 @@ from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFil
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Store
 
-__all__ = ["DeviceFilter", "QueryError", "Views", "parse_moment"]
-
-
-class QueryError(ValueError):
-    """A question that cannot be answered; the message names the parameter."""
+__all__ = ["DeviceFilter", "Views", "parse_moment"]
 
 
 def parse_moment(name: str, text: str) -> float:
@@ -55,6 +51,10 @@ class DeviceFilter:
     STATES = (ACTIVE, REVOKED, "exposed", "silent")
 
 
+_MOST_FIGURES_KEPT = 20_000
+"""About 2 KB each."""
+
+
 class Views:
     """Answers from a store and the current snapshot of the fleet.
 
@@ -67,7 +67,7 @@ class Views:
         self._store = store
         self._snapshot = snapshot
         self._share_cap = share_cap
-        self._memory: Memory[list[Table]] = Memory(store.generation)
+        self._memory: Memory[list[Table]] = Memory(store.generation, size=figure_count, room=_MOST_FIGURES_KEPT)
 
     def estimates(
         self,

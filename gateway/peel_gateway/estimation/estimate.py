@@ -94,6 +94,11 @@ class Choice:
         """Indices of the figures that have the name, or of all."""
         return [i for i in range(profile.size) if self.name in (None, profile.label(i))]
 
+    def count(self, profile: Profile) -> int:
+        """How many are listed."""
+        named = len(self.named(profile))
+        return named if profile.attributes else min(named, self.top)
+
     def figures(self, profile: Profile, values: Floats) -> Ints:
         """Indices of those to list, given the values of all."""
         if self.name is not None:

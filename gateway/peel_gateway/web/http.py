@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peel_core import Secret
 from peel_gateway.answers.query import device_filter, estimate_query, exposure_page
-from peel_gateway.answers.table import Table
-from peel_gateway.answers.views import QueryError, Views
+from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.views import Views
 from peel_gateway.logs import Log
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.settings import Settings
