@@ -581,6 +581,7 @@ class Profile:
     attributes: list[Attribute]
     categories: list[str]  # empty for Harmony, and for local hashing with a domain
     domain: int = 0  # local hashing without names
+    lifetime: int | None = None
 
     @property
     def d(self) -> int:
@@ -613,6 +614,7 @@ def check_profile(profile: Profile) -> None:
     refuse_if(not 0 <= profile.seed <= MASK32, "seed")
     refuse_if(not 1 <= profile.quota <= 10**6, "quota")
     refuse_if(not 1 <= profile.period <= 10**8, "period")
+    refuse_if(profile.lifetime is not None and not 1 <= profile.lifetime < 2**48, "lifetime")
     names = [attribute.name for attribute in profile.attributes]
     refuse_if(len(set(names)) != len(names) or not all(is_name(name) for name in names), "attribute")
     if profile.mechanism == HARMONY:
@@ -635,6 +637,7 @@ def canonical(profile: Profile) -> bytes:
         f"quota={profile.quota}",
         f"period={profile.period}",
     ]
+    lines += [f"lifetime={profile.lifetime}"] if profile.lifetime is not None else []
     for a in profile.attributes:
         lines.append(
             f"attribute={a.name}|{a.unit}|{a.low}|{a.high}" if profile.mechanism == HARMONY else f"attribute={a.name}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FRAME_MAX = 16 + 4 + 205 + 8  # bytes, at width 1024
 AWAKE_MS = 30000  # before sleep, how long to try to empty the outbox
+FINISHED_MS = 86400000  # how long to rest when the lifetime's numbers are used up: only a new bundle can change that
 NO_SPACE = 28  # ENOSPC, which MicroPython's errno does not name
 _STEP_MS = 200
 
@@ -40,8 +41,9 @@ class App:
         files.make_folder(home)
         block = block_size(profile.quota, config.sleep == "deep")
         self.ledger = Ledger(
-            files, home + "/ledger", self._clock, profile.epsilon_q20, profile.quota, profile.period, block
-        )
+            files, home + "/ledger", self._clock, profile.epsilon_q20, profile.quota, profile.period, block,
+            profile.lifetime,
+        )  # fmt: skip
         self.outbox = Outbox(files, home + "/outbox", config.outbox)
         self._entropy = Entropy(core, board, files, root + "/seed")
         self.sampler = Sampler(config, board)
@@ -49,6 +51,7 @@ class App:
         self._buffer = bytearray(FRAME_MAX)
         self._due = 0
         self._awake_since = 0
+        self._finished = False
         self.throttled = 0
         self.lost = 0
 
@@ -82,6 +85,8 @@ class App:
         self._board.led(len(self.outbox) > 0)
         self.link.drain(self.outbox, self.birth())
         self._board.led(len(self.outbox) > 0)
+        if self.ledger.left == 0 and not self._finished:
+            self._finished = self.link.announce(self.birth())
         self.link.tend()
         self._rest()
 
@@ -101,6 +106,9 @@ class App:
 
     def _store(self, now: int, readings: list[int]) -> None:
         number = self._with_room(self.ledger.take)
+        if self.ledger.left == 0 and number is None:
+            self._due = now + FINISHED_MS
+            return
         if number is None:
             self.throttled += 1
             self._due = now + self.ledger.wait()
@@ -128,6 +136,7 @@ class App:
             "lost": self.lost,
             "skipped": self.sampler.failed,
             "throttled": self.throttled,
+            "left": self.ledger.left,
             "faults": self.link.faults,
         }
 

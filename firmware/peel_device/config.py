@@ -35,6 +35,7 @@ class Profile:
         self.seed: int = given["seed"]
         self.quota: int = given["quota"]
         self.period: int = given["period"]
+        self.lifetime: int | None = given["lifetime"]
         if self.k > self.width:
             raise ConfigError("profile.k", "must not be above profile.width")
         self.subject = self.mechanism.subject(given)
@@ -154,6 +155,7 @@ _PROFILE: "dict[str, checks.Check]" = {
 _PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "categories": (lambda key, value: value, None),
     "domain": (lambda key, value: value, None),
+    "lifetime": (checks.integer(1, (1 << 48) - 1), None),
 }
 _MQTT: "dict[str, checks.Check]" = {"host": checks.text(1, 255), "port": checks.integer(1, 65535)}
 _MQTT_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {

@@ -55,13 +55,22 @@ class Ledger:
     """Hands out report numbers, each at most once, no faster than the quota allows."""
 
     def __init__(
-        self, files: "Files", path: str, clock: "Clock", epsilon_q20: int, quota: int, period_s: int, block: int
+        self,
+        files: "Files",
+        path: str,
+        clock: "Clock",
+        epsilon_q20: int,
+        quota: int,
+        period_s: int,
+        block: int,
+        lifetime: int | None = None,
     ) -> None:
         self._slots = Slots(files, path, sum(_SIZES))
         self._followed = Slots(files, path + "_first", _NUMBER_SIZE)
         self._clock = clock
         self._epsilon = epsilon_q20
         self._block = block
+        self._lifetime = lifetime
         burst = burst_size(quota)
         self._capacity = burst - block + 1
         self._bucket = Bucket(quota + 1 - burst, period_s, self._capacity)
@@ -120,8 +129,13 @@ class Ledger:
         if changed:  # before any use, so that one sleep is credited once
             self._write(self._end, self.spent_q20, 0)
 
+    @property
+    def left(self) -> int | None:
+        """How many numbers the lifetime still has; None where there is no such limit."""
+        return None if self._lifetime is None else max(0, self._lifetime + 1 - self._next)
+
     def take(self) -> int | None:
-        """Return a number that was never returned before, or None while the quota is used up."""
+        """Return a number that was never returned before, or None while the quota or for ever the lifetime is used up."""
         if self._next == self._end and not self._reserve():
             return None
         number = self._next
@@ -149,7 +163,7 @@ class Ledger:
         if self._end + self._block > NUMBER_MAX:
             raise StorageError("all report numbers of this device are spent: give it a new identity")
         self._bucket.fill(self._clock.now())
-        count = self._bucket.take(self._block)
+        count = self._bucket.take(self._block if self.left is None else min(self._block, self.left))
         if not count:
             return False
         end, spent = self._end + count, self.spent_q20 + count * self._epsilon

@@ -55,6 +55,7 @@ class Link:
         self._topic = "peel/v1/%s/%s/" % (config.fleet, config.name)
         self._client: "Client | None" = None
         self._transport: "Transport | None" = None
+        self._said: "dict[str, Any]" = {}
         self._retry_at = 0
         self._pinged_at = 0
         self.faults = 0
@@ -82,6 +83,17 @@ class Link:
             self._fail(fault)
         return sent
 
+    def announce(self, status: "dict[str, Any]") -> bool:
+        """Say what has become of the device, connecting if need be; whether the broker has taken it."""
+        try:
+            if self._client is None:
+                return self._ready(status)
+            self._say(status)
+            return True
+        except _FAULTS as fault:
+            self._fail(fault)
+            return False
+
     def tend(self) -> None:
         """Keep an idle session alive, and notice when it died."""
         if self._client is None or self._transport is None:
@@ -105,9 +117,7 @@ class Link:
         """Say goodbye before sleep: offline on purpose, so the will does not fire."""
         try:
             if self._client is not None:
-                self._client.publish_sure(
-                    self._topic + "status", json.dumps({"state": "offline", "asleep": True}).encode(), True
-                )
+                self._say(dict(self._said, state="offline", asleep=True))
                 self._client.disconnect()
         except _FAULTS as fault:
             self._fail(fault)
@@ -128,10 +138,15 @@ class Link:
         client = Client(name, mqtt.host, mqtt.port, user, mqtt.password.reveal(), KEEPALIVE_S)
         client.set_last_will(self._topic + "status", json.dumps({"state": "offline"}), True, 1)
         client.connect_over(self._transport)
-        client.publish_sure(self._topic + "status", json.dumps(birth).encode(), True)
         self._client = client
+        self._say(birth)
         self._pinged_at = self._clock.now()
         self._backoff.reset()
+
+    def _say(self, status: "dict[str, Any]") -> None:
+        assert self._client is not None
+        self._said = status
+        self._client.publish_sure(self._topic + "status", json.dumps(status).encode(), True)
 
     def _publish(self, frames: "list[tuple[int, bytes]]") -> None:
         assert self._client is not None

@@ -55,7 +55,7 @@ def test_an_edited_epsilon_shows_in_the_frame(core: ModuleType, broker: Broker, 
 
 def test_a_category_is_hashed_by_what_the_number_assigns(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
     """At epsilon 16 the answer is the hash of the reading, but for one report in 4 million."""
-    profile = HASHING_PROFILE | {"epsilon_q20": 16 << 20, "quota": 100}
+    profile = HASHING_PROFILE | {"epsilon_q20": 16 << 20, "quota": 1000}
     app = make_app(
         core,
         broker.port,
@@ -181,6 +181,25 @@ def test_the_quota_throttles(core: ModuleType) -> None:
     assert len(app.outbox) == 3, "a burst of 5, less what a block of 3 may leave"
     assert app.throttled == 7
     assert app._due - app._clock.now() > 900_000
+
+
+def test_a_device_whose_lifetime_is_over_says_so_and_rests(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    files = MemoryFiles()
+    app = make_app(core, broker.port, files, profile__lifetime=3)
+    assert app.birth()["left"] == 3
+    for _ in range(6):
+        app.step()
+    assert numbers(inbox.frames(3)) == [1, 2, 3]
+    status = inbox.status()
+    assert (status["state"], status["left"], status["throttled"]) == ("online", 0, 0)
+    assert app._due - app._clock.now() > 86_000_000
+    app.link.stop()
+    assert inbox.status()["asleep"]
+    make_app(core, broker.port, files, PacedBoard(), profile__lifetime=3, sleep="light").step()
+    status = inbox.status()
+    assert (status["state"], status["left"]) == ("online", 0), "again after a boot, though nothing is left to send"
+    status = inbox.status()
+    assert (status["asleep"], status["left"]) == (True, 0)
 
 
 def test_a_failed_sensor_spends_nothing(core: ModuleType) -> None:

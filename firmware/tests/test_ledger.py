@@ -27,8 +27,9 @@ def open_ledger(
     quota: int = 100_000,
     woke: bool = False,
     first: int = 1,
+    lifetime: int | None = None,
 ) -> Ledger:
-    ledger = Ledger(files, "ledger", clock or ManualClock(), EPSILON, quota, 3600, block)
+    ledger = Ledger(files, "ledger", clock or ManualClock(), EPSILON, quota, 3600, block, lifetime)
     ledger.start(first, woke)
     return ledger
 
@@ -316,6 +317,19 @@ def test_when_all_numbers_are_spent_the_device_stops() -> None:
     ledger = open_ledger(MemoryFiles(), first=NUMBER_MAX)
     with pytest.raises(StorageError, match="all report numbers"):
         ledger.take()
+
+
+def test_no_number_above_the_lifetime_is_ever_used() -> None:
+    files = MemoryFiles()
+    ledger = open_ledger(files, lifetime=6)
+    assert [ledger.take() for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert ledger.left == 1
+    again = open_ledger(files, lifetime=6)
+    assert (again.left, again.take()) == (0, None), "what a reboot skips is used up"
+    assert again.spent_q20 == 6 * EPSILON
+    assert open_saved_up(files, first=50, lifetime=6).take() is None
+    assert open_saved_up(files, lifetime=60).take() == 50, "another profile may allow more"
+    assert open_ledger(MemoryFiles()).left is None
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_sleep_says_goodbye(broker: Broker, inbox: Inbox) -> None:
     link.drain(filled(1), BIRTH)
     link.stop()
     assert not link.up
-    assert [inbox.status()["state"], inbox.status()] == ["online", {"state": "offline", "asleep": True}]
+    assert [inbox.status()["state"], inbox.status()] == ["online", {**BIRTH, "state": "offline", "asleep": True}]
 
 
 def test_without_a_broker_nothing_is_lost_and_attempts_back_off() -> None:

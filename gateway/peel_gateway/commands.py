@@ -218,12 +218,12 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
         print_json(page)
         return
     print_table(
-        ["device", "profile", "state", "exposed", "accepted", "last number", "last received", "note"],
+        ["device", "profile", "state", "exposed", "accepted", "last number", "left", "last received", "note"],
         [
             [
                 *(row[key] for key in ("device", "profile", "state", "exposed")),
                 row["reports"].get("accepted", 0),
-                *(row[key] for key in ("last_number", "last_received", "note")),
+                *(row[key] for key in ("last_number", "left", "last_received", "note")),
             ]
             for row in page["items"]
         ],

@@ -246,6 +246,20 @@ def test_each_further_bundle_begins_above_what_the_former_allowed(fleet: Fleet) 
         write_bundles(fleet, devices[1:], {}, first_number=10**6)
 
 
+def test_a_lifetime_runs_out(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(PROFILE.replace("climate", "short").replace("86400", "86400\nlifetime = 30"))
+    fleet.adopt_profile(tmp_path / "c.toml")
+    devices = fleet.add("short") + fleet.add("climate")
+    assert fleet.left(devices) == [30, None]
+    first = [first_number(write_bundles(fleet, devices[:1], {})[0]) for _ in range(3)]
+    assert first == sorted(first)
+    assert fleet.left(fleet.devices())[0] == 0
+    with pytest.raises(FleetError, match="may have used all 30 numbers of its profile's lifetime"):
+        write_bundles(fleet, devices[:1], {})
+    bundle = json.loads(fleet.bundle_path(devices[0]).read_text())
+    assert bundle["profile"]["lifetime"] == 30
+
+
 def test_a_bundle_that_the_registry_does_not_tell_of_counts(fleet: Fleet) -> None:
     devices = fleet.add("climate")
     (path,) = write_bundles(fleet, devices, {})

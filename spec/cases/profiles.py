@@ -19,7 +19,8 @@ def profile_fields(p: ref.Profile) -> Case:
         fields["attributes"] = [{**vars(a), "low": str(a.low), "high": str(a.high)} for a in p.attributes]
     else:
         fields["attributes"] = [{"name": a.name} for a in p.attributes]
-    return {key: value for key, value in fields.items() if value or key not in ("categories", "domain")}
+    absent = {"categories": [], "domain": 0, "lifetime": None}
+    return {key: value for key, value in fields.items() if key not in absent or value != absent[key]}
 
 
 CLIMATE = ref.Profile(
@@ -77,6 +78,7 @@ def profile() -> Vectors:
     swapped = replace(CLIMATE, attributes=CLIMATE.attributes[::-1])
     profiles = [CLIMATE, swapped, STATE, edge, wide, replace(STATE, categories=["é" * 16, "e\u0301", "é"])]
     profiles += [replace(CLIMATE, name="thermometer", attributes=CLIMATE.attributes[:1])]
+    profiles += [replace(CLIMATE, lifetime=35040), replace(STATE, lifetime=2**48 - 1)]
     profiles += [VISITS, replace(VISITS, domain=2), replace(VISITS, epsilon=2**24, width=127)]
     profiles += [replace(STATE, mechanism=ref.HASHING)]
     return comment, [
@@ -106,6 +108,8 @@ def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
         yield "quota", f"quota {quota}", replace(CLIMATE, quota=quota)
     for period in (0, 10**8 + 1):
         yield "period", f"period {period}", replace(CLIMATE, period=period)
+    for lifetime in (0, 2**48):
+        yield "lifetime", f"lifetime {lifetime}", replace(CLIMATE, lifetime=lifetime)
     yield "attribute", "two of the same name", replace(CLIMATE, attributes=[first, *others, first])
     yield "attribute", "a name in capitals", replace(CLIMATE, attributes=[replace(first, name="CO2"), *others])
     yield "attribute", "krr with two attributes", replace(STATE, attributes=[ref.Attribute("a"), ref.Attribute("b")])

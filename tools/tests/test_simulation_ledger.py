@@ -11,7 +11,7 @@ from peel_core import Profile, make_profile
 from peel_tools.simulation.ledger import Ledger
 
 
-def _profile(quota: int, period: int) -> Profile:
+def _profile(quota: int, period: int, **more: object) -> Profile:
     attributes = [{"name": "a", "low": 0, "high": 1}, {"name": "b", "low": 0, "high": 1}]
     return make_profile(
         {
@@ -22,6 +22,7 @@ def _profile(quota: int, period: int) -> Profile:
             "quota": quota,
             "period": period,
             "attribute": attributes,
+            **more,
         }
     )
 
@@ -59,3 +60,12 @@ def test_a_device_that_continues_starts_behind_its_last_block_with_nothing_saved
     assert ledger.able(1).tolist() == [False, True]
     ledger.refill(60.0)
     assert ledger.take(np.array([0]), 1)[0, 0] == 41
+
+
+def test_no_number_above_the_lifetime_is_used() -> None:
+    ledger = Ledger(_profile(800, 60, lifetime=7), np.array([0, 5]), now=0.0)
+    ledger.refill(60.0)
+    assert ledger.take(np.array([0]), 5).tolist() == [[1, 2, 3, 4, 5]]
+    assert ledger.reserved.tolist() == [7, 5]
+    assert ledger.able(2).tolist() == [True, True]
+    assert ledger.able(3).tolist() == [False, False]

@@ -23,7 +23,7 @@ from peel_core.primitives import rule as core_rule
 __all__ = ["DEFAULT_WIDTH", "Profile", "burst_size", "load_profile", "make_profile", "parse_profile"]
 
 DEFAULT_WIDTH = 48
-_KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "attribute", "force_krr"}
+_KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "lifetime", "attribute", "force_krr"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,8 @@ class Profile:
     quota: int
     period: int
     content: Content
+    lifetime: int | None = None
+    """The last number that a device may use; None where there is no such limit."""
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -176,6 +178,7 @@ class Profile:
             "seed": self.seed,
             "quota": self.quota,
             "period": self.period,
+            **({} if self.lifetime is None else {"lifetime": self.lifetime}),
             **self._mechanism.table(self.content),
         }
 
@@ -190,6 +193,7 @@ class Profile:
             f"seed={self.seed}",
             f"quota={self.quota}",
             f"period={self.period}",
+            *([] if self.lifetime is None else [f"lifetime={self.lifetime}"]),
             *self._mechanism.canonical(self.content),
         ]
         return "".join(line + "\n" for line in lines)
@@ -245,6 +249,7 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
         quota=fields.integer(table, "quota", 1, 10**6),
         period=fields.integer(table, "period", 1, 10**8),
         content=content,
+        lifetime=fields.integer(table, "lifetime", 1, 2**48 - 1) if "lifetime" in table else None,
     )
     _check_size(profile)
     _check_wisdom(profile, mechanism, table)

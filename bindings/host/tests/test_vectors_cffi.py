@@ -227,6 +227,7 @@ def test_refused_frames(case: dict[str, Any]) -> None:
 
 def profile_table(case: dict[str, Any]) -> dict[str, Any]:
     table = {key: case[key] for key in ("name", "mechanism", "width", "seed", "quota", "period")}
+    table |= {key: case[key] for key in ("lifetime",) if key in case}
     table["epsilon"] = Decimal(case["epsilon"]) / 2**20
     table["attribute"] = [dict(attribute) for attribute in case["attributes"]]
     for attribute in table["attribute"]:

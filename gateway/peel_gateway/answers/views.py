@@ -110,6 +110,7 @@ class Views:
         """A page of devices by id, registered ones and what is known of them; `next` continues it."""
         states = _device_states(self._store.devices())
         reports = self._store.device_reports()
+        lifetimes = {profile.name: profile.lifetime for profile in self._snapshot().profiles}
         rows: list[Table] = []
         for device in self._snapshot().devices:
             if device.id <= which.after or which.profile not in (None, device.profile):
@@ -123,6 +124,7 @@ class Views:
                 "reports": {verdict.label: count for verdict, count in reports.get(device.id, {}).items()},
                 **states.get(device.id, _UNHEARD),
             }
+            row["left"] = _left(lifetimes.get(device.profile), row["last_number"])
             if which.state in (None, device.state) or which.state == _standing(row):
                 rows.append(row)
             if len(rows) == which.limit:
@@ -170,6 +172,11 @@ def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:
         "evidence": dict(row.evidence),
         "raw": row.raw.hex(),
     }
+
+
+def _left(lifetime: int | None, last_number: int | None) -> int | None:
+    """How many numbers of its lifetime a device has not shown yet; None where there is no such limit."""
+    return None if lifetime is None else max(0, lifetime - (last_number or 0))
 
 
 _UNHEARD: Table = {

@@ -60,7 +60,7 @@ def add(
         chosen = profile or _only_profile(opened)
         added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note)
         paths = write_bundles(opened, added, shared) if bundles else []
-    show_devices(added, as_json, paths)
+    show_devices(added, as_json, **({"bundle": list(map(str, paths))} if bundles else {}))
 
 
 def _only_profile(opened: Fleet) -> str:
@@ -89,4 +89,4 @@ def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: 
         opened = Fleet(folder)
         chosen = [opened.device(parse_device(text)) for text in device]
         paths = write_bundles(opened, chosen, _template(opened, template), first_number=first_number)
-    show_devices(chosen, as_json, paths)
+    show_devices(chosen, as_json, bundle=list(map(str, paths)))

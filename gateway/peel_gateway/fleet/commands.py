@@ -31,9 +31,8 @@ def explained() -> Iterator[None]:
         raise _Failure(str(error)) from None
 
 
-def show_devices(devices: Sequence[Device], as_json: bool, bundles: Sequence[Path] = ()) -> None:
-    """Print devices as a table or as JSON, each with its bundle where there are some."""
-    paths: list[str | None] = [str(path) for path in bundles] or [None for _ in devices]
+def show_devices(devices: Sequence[Device], as_json: bool, **more: Sequence[object]) -> None:
+    """Print devices as a table or as JSON, with further columns."""
     rows = [
         {
             "device": device.label,
@@ -41,14 +40,14 @@ def show_devices(devices: Sequence[Device], as_json: bool, bundles: Sequence[Pat
             "state": device.state,
             "created": device.created,
             "note": device.note,
-            **({"bundle": path} if path else {}),
+            **dict(zip(more, values, strict=True)),
         }
-        for device, path in zip(devices, paths, strict=True)
+        for device, *values in zip(devices, *more.values(), strict=True)
     ]
     if as_json:
         print_json({"items": rows})
         return
-    header = ["device", "profile", "state", "created", "note", *(["bundle"] if bundles else [])]
+    header = ["device", "profile", "state", "created", "note", *more]
     print_table(header, [[row[key] for key in header] for row in rows])
 
 
@@ -67,10 +66,12 @@ def init(folder: Path, name: str, profiles: Sequence[Path]) -> None:
 @folder_argument
 @json_option
 def list_devices(folder: Path, as_json: bool) -> None:
-    """List the devices."""
+    """List the devices. What is left of a lifetime is what a fresh bundle would have: numbers that may have been used count as used."""
     with explained():
-        devices = Fleet(folder).devices()
-    show_devices(devices, as_json)
+        fleet = Fleet(folder)
+        devices = fleet.devices()
+        left = fleet.left(devices)
+    show_devices(devices, as_json, left=left)
 
 
 @click.command()

@@ -205,8 +205,14 @@ class Fleet:
                     f"device {device.label}: with its former bundle it may have used all numbers below {lowest}; "
                     "leave --first-number out, or give that or more"
                 )
+            first = first_number or lowest
+            if rate.lifetime is not None and first > rate.lifetime:
+                raise FleetError(
+                    f"device {device.label}: may have used all {rate.lifetime} numbers of its profile's lifetime; "
+                    "enrol a new device, or give it a profile with a longer one"
+                )
             issue = Issue(
-                first_number=first_number or lowest,
+                first_number=first,
                 made=now.isoformat(timespec="seconds"),
                 quota=rate.quota,
                 period=rate.period,
@@ -214,6 +220,20 @@ class Fleet:
             return replace(device, bundle=issue)
 
         return self._update(ids, change)
+
+    def left(self, devices: Sequence[Device]) -> list[int | None]:
+        """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
+        profiles = self.profiles()
+        now = datetime.now(UTC)
+
+        def count(device: Device) -> int | None:
+            profile = profiles.get(device.profile)
+            if profile is None or profile.lifetime is None:
+                return None
+            former = device.bundle or self._unrecorded(device, profile)
+            return max(0, profile.lifetime + 1 - (former.first_unused(now) if former else 1))
+
+        return [count(device) for device in devices]
 
     def bundle_path(self, device: Device) -> Path:
         """Where a device's bundle is written."""

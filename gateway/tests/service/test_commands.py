@@ -163,7 +163,7 @@ def fleet(*words: str) -> Result:
 def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     profile = tmp_path / "p.toml"
     profile.write_text(
-        'name = "door"\nmechanism = "krr"\nepsilon = 1\nseed = 1\nquota = 1\nperiod = 1\n'
+        'name = "door"\nmechanism = "krr"\nepsilon = 1\nseed = 1\nquota = 1\nperiod = 1\nlifetime = 500\n'
         '[[attribute]]\nname = "state"\ncategories = ["open", "shut"]\n'
     )
     folder = str(tmp_path / "fleet")
@@ -178,6 +178,7 @@ def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     assert fleet("note", folder, "2", "by the door").exit_code == 0
     listed = json.loads(fleet("list", folder, "--json").output)["items"]
     assert [(row["state"], row["note"]) for row in listed] == [("revoked", ""), ("active", "by the door")]
+    assert all(row["left"] < 500 for row in listed), "a bundle was written, so some may have been used"
     again = json.loads(fleet("bundle", folder, "2", "--first-number", "77", "--json").stdout)["items"]
     assert json.loads(Path(again[0]["bundle"]).read_text())["first_number"] == 77
 

@@ -67,6 +67,7 @@ def test_summary_estimates_devices_and_profiles(field: Field, gateway: GatewayPr
     assert [row["device"] for row in rows] == [f"{device:08x}" for device in range(1, 21)]
     assert rest["next"] is None
     assert sum(row["reports"].get("accepted", 0) for row in rows) == 200
+    assert [row["left"] for row in rows] == [10**9 - row["last_number"] for row in rows]
     assert [row["device"] for row in gateway.get("/api/devices?state=exposed")["items"]] == ["00000014"]
     (profile,) = gateway.get("/api/profiles")["items"]
     assert (profile["name"], profile["id"], profile["devices"]) == ("climate", f"{field.profile.id:08x}", 20)

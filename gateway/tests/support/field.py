@@ -33,6 +33,7 @@ width = {WIDTH}
 seed = {search_seed(WIDTH, 2)[0]}
 quota = 1000000
 period = 1
+lifetime = 1000000000
 [[attribute]]
 name = "temperature"
 unit = "degC"

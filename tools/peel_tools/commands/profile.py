@@ -26,7 +26,7 @@ width = {width}         # columns of the projection
 seed = {seed}           # found by search: all codewords decode to themselves
 quota = {quota}          # report numbers in any window of a period
 period = {period}       # seconds
-"""
+{lifetime}"""
 _FORCED = "force_krr = true    # hashing would be better: lower variance, and less weight for a forged report\n"
 
 
@@ -52,6 +52,9 @@ def profile() -> None:
 @click.option("--width", type=int, help="Columns of the projection; by default the larger of 48 and k.")
 @click.option("--quota", default=60, show_default=True, help="Report numbers in any window of a period.")
 @click.option("--period", default=3600, show_default=True, help="Period in seconds.")
+@click.option(
+    "--lifetime", type=int, help="Report numbers over a device's whole life; by default there is no such limit."
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(
     path: Path,
@@ -64,6 +67,7 @@ def new(
     width: int | None,
     quota: int,
     period: int,
+    lifetime: int | None,
     force: bool,
 ) -> None:
     """Write a new profile to PATH, with a seed found by search.
@@ -86,6 +90,7 @@ def new(
         "epsilon": epsilon,
         "quota": quota,
         "period": period,
+        "lifetime": "" if lifetime is None else f"lifetime = {lifetime}  # report numbers over a device's whole life\n",
     }
     draft = _parse(_TEMPLATE.format(**fields, width=width or 1024, seed=0) + tables)
     if draft.categories and (force_krr or not choice.hashing_is_better(draft.epsilon_q20, draft.domain)):
@@ -129,7 +134,7 @@ def show(path: Path, as_json: bool) -> None:
         click.echo(json.dumps(facts))
         return
     for key, value in facts.items():
-        click.echo(f"{key:>22}  {value}")
+        click.echo(f"{key:>22}  {'no limit' if value is None else value}")
 
 
 def _verdict(path: Path, loaded: Profile, found: projection.Soundness) -> str:
@@ -157,6 +162,8 @@ def _facts(loaded: Profile) -> dict[str, Any]:
         "interval": f"{loaded.interval_s:g} s when reports come evenly",
         "epsilon per window": round(loaded.epsilon * loaded.quota, 3),
         "epsilon per day": round(loaded.epsilon * _most_numbers(loaded, 86400), 3),
+        "lifetime": loaded.lifetime,
+        "epsilon per lifetime": None if loaded.lifetime is None else round(loaded.epsilon * loaded.lifetime, 3),
         "attributes": [f"{a.name} [{a.low:g}, {a.high:g}] {a.unit}".strip() for a in loaded.attributes]
         or loaded.subject,
         "categories": list(loaded.categories) or loaded.domain,

@@ -13,6 +13,7 @@ __all__ = ["Ledger"]
 Ints = npt.NDArray[np.int64]
 _BLOCK_MAX = 32
 _TICK_SECONDS = 0.001
+_NUMBER_MAX = 2**48 - 1
 
 
 class Ledger:
@@ -33,6 +34,7 @@ class Ledger:
         self._rate = (profile.quota + 1 - profile.burst) / (profile.period + _TICK_SECONDS)
         self._tokens = np.where(reserved == 0, self._depth, 0.0)
         self._filled = now
+        self._last = profile.lifetime or _NUMBER_MAX
         self.reserved = reserved.copy()
         self.next = reserved + 1
 
@@ -43,7 +45,7 @@ class Ledger:
 
     def able(self, count: int) -> npt.NDArray[np.bool_]:
         """Which devices may take `count` numbers now, bool[D]."""
-        return np.asarray(self._tokens >= self._short(count))
+        return np.asarray((self._tokens >= self._short(count)) & (self.next + count - 1 <= self._last))
 
     def _short(self, count: int) -> Ints:
         return np.asarray(np.maximum(count - (self.reserved - self.next + 1), 0))
@@ -51,7 +53,8 @@ class Ledger:
     def take(self, slots: Ints, count: int) -> Ints:
         """Take `count` numbers for each of some distinct devices that are able to, int64[len(slots), count]."""
         whole_blocks = -(-self._short(count)[slots] // self.block) * self.block
-        cost = np.minimum(whole_blocks, self._tokens[slots].astype(np.int64))
+        payable = np.minimum(self._tokens[slots].astype(np.int64), self._last - self.reserved[slots])
+        cost = np.minimum(whole_blocks, payable)
         self._tokens[slots] -= cost
         self.reserved[slots] += cost
         first = self.next[slots]
