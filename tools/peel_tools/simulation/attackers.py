@@ -140,7 +140,7 @@ _KINDS = (
         only=("krr",),
     ),
     _statistical(
-        tricks.overreport, "Devices that always speak for one category.", share=0.04, patience=100, effort=2,
+        tricks.overreport, "Devices that always speak for one category.", share=0.04, patience=220, effort=2,
         only=("krr", "hashing"),
     ),
     _statistical(
