@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomically"]
+__all__ = ["make_private", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
@@ -28,3 +28,11 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, unless there is a file already; whoever opens it then keeps its mode."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        return  # it is there, or whoever opens it says better what is wrong

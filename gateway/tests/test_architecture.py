@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "mechanisms": {"model"},
     "screening": {"model", "mechanisms", "_kernels"},
     "estimation": {"model", "mechanisms"},
-    "storage": {"model", "settings"},
+    "storage": {"model", "settings", "files"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "printing", "exits"},
     "answers": {"model", "estimation", "storage", "fleet"},

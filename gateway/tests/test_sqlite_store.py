@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,18 @@ from peel_gateway.storage.store import (
     StoreMismatch,
     StoreTooNew,
 )
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    """Whatever the umask, and with the files that SQLite puts beside it."""
+    before = os.umask(0)
+    try:
+        store = SqliteStore(tmp_path / "a.sqlite")
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert modes == {"a.sqlite": 0o600, "a.sqlite-wal": 0o600, "a.sqlite-shm": 0o600}
 
 
 def test_every_commit_is_durable(tmp_path: Path) -> None:

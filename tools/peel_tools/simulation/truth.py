@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.files import make_private
 from peel_tools.simulation.piece import HONEST, Piece
 
 __all__ = ["Outgoing", "Truth", "TruthError"]
@@ -101,6 +102,7 @@ class Truth:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        make_private(path)  # it holds every reading
         self._connection = sqlite3.connect(path, isolation_level=None)
         try:
             self._prepare()

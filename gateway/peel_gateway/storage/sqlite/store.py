@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from peel_gateway.files import make_private
 from peel_gateway.model.tables import (
     ConductTable,
     Counts,
@@ -68,6 +69,7 @@ class SqliteStore(Store):
         self._timeout = timeout
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
+        make_private(self.path)  # reports are private on their own, their times and senders are not
         with translated(self.path):
             self._writer = self._open()
             try:
