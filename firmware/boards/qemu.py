@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """QEMU's mps2-an385 (Cortex-M3).
 
-Its link is UART1, which QEMU connects to a TCP port. There is no network and no sensor.
+Its link is UART1, which QEMU connects to a TCP port. There is no network and no sensor. For tests only: its randomness is
+the host's, which comes in through UART2 and proves nothing about a device. So this board refuses to run anywhere else.
 """
 
+import sys
 import time
 
 import machine
@@ -17,11 +19,12 @@ if TYPE_CHECKING:
     from peel_device.config import Mqtt, Wifi
     from peel_device.interfaces import Bus, Source, Wire
 
-UART1 = 0x40005000  # CMSDK APB UART
+UART1, UART2 = 0x40005000, 0x40006000  # CMSDK APB UART
 DATA, STATE, CONTROL, DIVIDER = 0x00, 0x04, 0x08, 0x10
 TX_FULL, RX_FULL = 1, 2
 USER_LEDS = 0x40028000  # FPGAIO
 _QUIET_MS = 20
+_HOST_POLLS = 100000
 
 
 class UartWire:
@@ -58,11 +61,16 @@ class Board:
     name = "qemu"
 
     def __init__(self) -> None:
+        if sys.platform != "qemu":
+            raise BoardError("board: qemu takes its randomness from an emulator's host; name the board that this is")
         self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
 
     def sources(self) -> "list[Source]":
-        """Only timing against the host's clock: the seed in the bundle must bring the rest."""
-        return [("timing", lambda count: jitter(time.ticks_cpu, count), 64, 16)]
+        """The host's randomness stands in for what a real board has; and timing against the host's clock."""
+        return [
+            ("emulator's host (test)", _host_bytes, 64, 128),
+            ("timing", lambda count: jitter(time.ticks_cpu, count), 64, 16),
+        ]
 
     def unique_id(self) -> bytes:
         """All of these boards are alike; the seed and the report number tell them apart."""
@@ -125,3 +133,17 @@ class Board:
     def i2c(self, bus: int, sda: int, scl: int) -> "Bus":
         """This machine's I2C is not driven."""
         raise BoardError("sensors: this board has no i2c, use a trace or a callable")
+
+
+def _host_bytes(count: int) -> bytes:
+    """What QEMU sends through UART2; less than was asked for, which the check then refuses, where nothing is connected."""
+    machine.mem32[UART2 + DIVIDER] = 16
+    machine.mem32[UART2 + CONTROL] = 2  # receive
+    machine.mem32[UART2 + DATA]  # without a read QEMU may never look for bytes to receive
+    data = bytearray()
+    for _ in range(_HOST_POLLS):
+        if machine.mem32[UART2 + STATE] & RX_FULL:
+            data.append(machine.mem32[UART2 + DATA] & 0xFF)
+        if len(data) == count:
+            break
+    return bytes(data)

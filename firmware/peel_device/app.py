@@ -8,6 +8,7 @@ repeats a frame, and neither harms privacy or the estimate.
 
 from peel_device import VERSION
 from peel_device.entropy import Entropy
+from peel_device.errors import EntropyError
 from peel_device.ledger import Ledger, block_size
 from peel_device.link import Link
 from peel_device.outbox import Outbox
@@ -60,7 +61,11 @@ class App:
         config, profile = self._config, self._config.profile
         self.outbox.start()  # first: on a full flash its frames make room for what cannot wait
         self._with_room(lambda: self.ledger.start(config.first_number, self._board.woke_from_sleep()))
-        self._with_room(lambda: self._entropy.start(config.seed.reveal(), self.ledger.next_number))
+        try:
+            self._with_room(lambda: self._entropy.start(config.seed.reveal(), self.ledger.next_number))
+        except EntropyError:
+            self.link.last_words(dict(self.birth(), state="stopped"))
+            raise
         # The rule is computed here and never read from anywhere, so what the frame says is what the coin was tossed
         # with.
         rule = self._core.rule(profile.epsilon_q20, profile.mechanism.faces(profile.k))
@@ -137,6 +142,8 @@ class App:
             "skipped": self.sampler.failed,
             "throttled": self.throttled,
             "left": self.ledger.left,
+            "entropy": self._entropy.bits,
+            "refused": self._entropy.refused,
             "faults": self.link.faults,
         }
 

@@ -5,9 +5,13 @@ Each source is fed on its own, so that the core's health check (SPEC section 4) 
 is left out and named, and does not hide behind the others. The sources that pass must together be trusted for 128
 bits.
 
-A stored seed carries entropy from one boot to the next. It is replaced on flash before the generator's first use, so
-no seed ever starts two runs. The board's id and the next report number are mixed in too: they are no secrets, but
-with them two boards, or two boots, never share a stream even if everything else fails.
+A stored seed carries entropy from one boot to the next: it comes from a generator that had its 128 bits. Both copies on
+flash are replaced before the generator's first use, so no seed ever starts two runs, and the one that started this run
+cannot be read from the device any more.
+
+What others may know counts for nothing, and is mixed in all the same: the seed that came with the bundle (the gateway's
+host made it, and the device is to be safe from the gateway), the board's id and the next report number. With them two
+boards, or two boots, never share a stream even if everything else fails.
 """
 
 from peel_device.errors import EntropyError, StorageError
@@ -35,24 +39,26 @@ class Entropy:
         self.bits = 0
         self.refused: list[str] = []
 
-    def start(self, first_seed: bytes, next_number: int) -> None:
-        """Seed the generator.
-
-        `first_seed` comes with the bundle and counts until a seed of the device's own is stored.
-        """
+    def start(self, bundle_seed: bytes, next_number: int) -> None:
+        """Seed the generator, or raise EntropyError."""
         self.bits, self.refused = 0, []  # it may be called again after a fault
-        self._feed("stored seed", self._stored_seed() or first_seed, SEED_BYTES * 8)
+        stored = self._stored_seed()
+        if bundle_seed:
+            self._feed("bundle seed", bundle_seed, 0)
+        if stored:
+            self._feed("stored seed", stored, NEEDED_BITS)
         for name, collect, count, bits in self._board.sources():
             self._feed(name, collect(count), bits)
         if self.bits < NEEDED_BITS:
             refused = ", ".join(self.refused) or "none"
             raise EntropyError(
-                "the sources that passed the check give %d bits of %d (refused: %s): check the board, "
-                "or flash a fresh bundle, which brings a seed" % (self.bits, NEEDED_BITS, refused)
+                "the device's own sources give %d bits of %d (refused: %s): check the board"
+                % (self.bits, NEEDED_BITS, refused)
             )
         context = self._board.unique_id() + next_number.to_bytes(8, "little")
         self._core.drbg_seed(self.drbg, self._core.hash(_CONTEXT_LABEL, context, SEED_BYTES))
-        self._seed.write(self.random(SEED_BYTES))
+        for _ in range(2):  # each replaces the older copy
+            self._seed.write(self.random(SEED_BYTES))
 
     def random(self, count: int) -> bytes:
         """Random bytes for anything but keys: back-off, seeds."""
@@ -65,8 +71,6 @@ class Entropy:
             return b""  # a damaged seed is no seed; the other sources must do
 
     def _feed(self, name: str, data: bytes, bits: int) -> None:
-        if not data:
-            return
         try:
             self._core.drbg_seed(self.drbg, data)
         except ValueError:

@@ -94,6 +94,17 @@ class Link:
             self._fail(fault)
             return False
 
+    def last_words(self, status: "dict[str, Any]") -> None:
+        """Say why this run ends, if the broker can be reached now."""
+        try:
+            self._connect(status)
+            assert self._client is not None
+            self._client.disconnect()  # in good order, so that the will does not replace these words
+        except _FAULTS as fault:
+            print("peel: could not say so to the broker (%r)" % fault)
+        self._client = self._transport = None
+        self._board.hang_up()
+
     def tend(self) -> None:
         """Keep an idle session alive, and notice when it died."""
         if self._client is None or self._transport is None:

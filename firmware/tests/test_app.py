@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from peel_core.hash_family import hash_count
 from peel_core.hashing import hashed
 from peel_device.app import App
 from peel_device.config import Config
+from peel_device.errors import EntropyError
 from peel_tools.broker import Broker, free_port
 from power_cut import FullFiles, MemoryFiles
 
@@ -200,6 +202,22 @@ def test_a_device_whose_lifetime_is_over_says_so_and_rests(core: ModuleType, bro
     assert (status["state"], status["left"]) == ("online", 0), "again after a boot, though nothing is left to send"
     status = inbox.status()
     assert (status["asleep"], status["left"]) == (True, 0)
+
+
+def test_without_randomness_of_its_own_a_device_says_why_and_reports_nothing(
+    core: ModuleType, broker: Broker, inbox: Inbox
+) -> None:
+    files = MemoryFiles()
+    board = HostBoard()
+    board.sources = lambda: [("adc noise", bytes, 64, 128), ("timing", os.urandom, 64, 16)]  # type: ignore[method-assign]
+    with pytest.raises(EntropyError, match="16 bits of 128"):
+        make_app(core, broker.port, files, board, seed=os.urandom(32).hex())
+    status = inbox.status()
+    assert (status["state"], status["entropy"], status["refused"]) == ("stopped", 16, ["adc noise"])
+    assert not [path for path in files.kept if "seed" in path], "nothing to start the next run with"
+    make_app(core, broker.port, files).step()
+    status = inbox.status()
+    assert (status["state"], status["entropy"], status["refused"]) == ("online", 256, [])
 
 
 def test_a_failed_sensor_spends_nothing(core: ModuleType) -> None:

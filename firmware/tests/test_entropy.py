@@ -58,38 +58,65 @@ def test_a_bad_source_is_named_and_left_out(core: ModuleType) -> None:
     assert entropy.bits == 128
 
 
-def test_the_bundle_seed_is_enough_once_and_then_the_stored_one(core: ModuleType) -> None:
+def test_the_bundle_seed_counts_for_nothing(core: ModuleType) -> None:
+    """The gateway's host made it: a device that ran on it alone would toss coins that the gateway can tell."""
+    for board in (PoorBoard(), PoorBoard(STUCK, WEAK)):
+        with pytest.raises(EntropyError, match="bits of 128"):
+            start(core, board, MemoryFiles(), os.urandom(32))
+    assert start(core, PoorBoard(GOOD), MemoryFiles(), os.urandom(32)).bits == 128
+
+
+def test_the_bundle_seed_is_mixed_in(core: ModuleType) -> None:
+    """Sources that give the same in each run: only the seed differs."""
+    same: Source = ("same", lambda count: bytes(range(count)), 64, 128)
+    first, second, again = (
+        start(core, PoorBoard(same), MemoryFiles(), seed).random(16)
+        for seed in (bytes(range(1, 33)), bytes(range(2, 34)), bytes(range(1, 33)))
+    )
+    assert first == again != second
+
+
+def test_a_stored_seed_is_the_device_s_own(core: ModuleType) -> None:
     files = MemoryFiles()
-    first = start(core, PoorBoard(), files, os.urandom(32)).random(16)
-    second = start(core, PoorBoard(), files).random(16)
-    assert first != second
+    first = start(core, PoorBoard(GOOD), files).random(16)
+    entropy = start(core, PoorBoard(), files)
+    assert entropy.bits == 128
+    assert entropy.random(16) != first
 
 
-def test_the_stored_seed_changes_before_first_use(core: ModuleType) -> None:
-    """After each start the seed on flash is a new one, and a cut during its replacement leaves a whole one."""
-    files = WitnessFiles()
-    seen: set[bytes] = set()
-    seed = os.urandom(32)
-
-    def next_boot_starts(state: MemoryFiles) -> None:
-        start(core, PoorBoard(), state, seed)
-
-    files.witness = next_boot_starts
+def test_the_seed_that_started_a_run_is_gone_before_the_first_coin(core: ModuleType) -> None:
+    files = MemoryFiles()
+    start(core, PoorBoard(GOOD), files)
     for _ in range(4):
-        start(core, PoorBoard(), files, seed)
-        seen.add(max(files.kept.values(), key=lambda record: record[3]))
-    assert len(seen) == 4
+        before = set(files.kept.values())
+        start(core, PoorBoard(), files)
+        assert len(files.kept) == 2
+        assert before.isdisjoint(files.kept.values())
+
+
+def test_a_cut_while_the_seed_is_replaced_leaves_a_whole_one(core: ModuleType) -> None:
+    files = WitnessFiles()
+    start(core, PoorBoard(GOOD), files)
+    files.witness = lambda state: start(core, PoorBoard(), state)
+    for _ in range(4):
+        start(core, PoorBoard(), files)
+    assert files.cuts > 1000
 
 
 def test_the_number_separates_streams_even_when_all_else_is_equal(core: ModuleType) -> None:
-    seed = os.urandom(32)
-    streams = {start(core, PoorBoard(), MemoryFiles(), seed, number).random(16) for number in (1, 2, 3)}
+    same: Source = ("same", lambda count: bytes(range(count)), 64, 128)
+    streams = {start(core, PoorBoard(same), MemoryFiles(), b"", number).random(16) for number in (1, 2, 3)}
     assert len(streams) == 3
 
 
 def test_a_bad_seed_is_refused(core: ModuleType) -> None:
-    with pytest.raises(EntropyError, match="refused: stored seed"):
+    with pytest.raises(EntropyError, match="refused: bundle seed"):
         start(core, PoorBoard(), MemoryFiles(), bytes(32))
+
+
+def test_a_source_that_gives_nothing_is_refused_and_named(core: ModuleType) -> None:
+    with pytest.raises(EntropyError, match="refused: silent"):
+        start(core, PoorBoard(("silent", lambda count: b"", 64, 256)), MemoryFiles())
 
 
 def test_a_damaged_stored_seed_is_no_seed(core: ModuleType) -> None:

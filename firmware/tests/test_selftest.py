@@ -23,7 +23,7 @@ VECTORS = Path(__file__).parents[2] / "spec" / "vectors" / "report.json"
 
 def test_a_sound_device_passes(core: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     files = MemoryFiles()
-    assert selftest.run(core, HostBoard(), files, "peel", b"")
+    assert selftest.run(core, HostBoard(), files, "peel")
     assert capsys.readouterr().out.splitlines()[-1] == "peel: selftest passed"
     assert files.kept == {}
 
@@ -59,7 +59,7 @@ def test_a_wrong_frame_is_found(core: ModuleType) -> None:
 def test_missing_entropy_is_found(core: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     board = HostBoard()
     board.sources = list  # type: ignore[method-assign]
-    assert not selftest.run(core, board, MemoryFiles(), "peel", b"")
+    assert not selftest.run(core, board, MemoryFiles(), "peel")
     assert "selftest FAILED" in capsys.readouterr().out
 
 

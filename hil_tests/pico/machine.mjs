@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An RP2040 with our own boot ROM and a flash that is a file.
+import { randomInt } from 'node:crypto';
 import fs from 'node:fs';
 import { RP2040, ConsoleLogger, LogLevel } from 'rp2040js';
 import { repairTransmitter } from './uart.mjs';
@@ -8,6 +9,8 @@ const ROM_BYTES = 16 * 1024;
 const FLASH_BYTES = 2 * 1024 * 1024;
 const FLASH_PAGE = 0x10; // addresses 0x10xxxxxx
 const WATCHDOG = 0x40058;
+const RING_OSCILLATOR = 0x40060;
+const RANDOM_BIT = 0x1c;
 const THUMB_BIT = 1;
 
 /** Writes every change of the flash through to its file at once: killing the process is pulling the plug. */
@@ -32,6 +35,15 @@ class FlashBacked extends RP2040 {
   }
 }
 
+/**
+ * The ring oscillator's random bit, from the host: rp2040js has no oscillator, and without one the firmware rightly refuses to report.
+ * For tests. It says nothing about the oscillator of a real chip, and nothing on the device can ask for it.
+ */
+function giveRandomBits(oscillator) {
+  const read = oscillator.readUint32.bind(oscillator);
+  oscillator.readUint32 = (offset) => (offset === RANDOM_BIT ? randomInt(2) : read(offset));
+}
+
 /** One power-on of the board. `onReset` is called when the firmware resets itself or the watchdog bites. */
 export class Machine {
   constructor({ rom, flash, onReset }) {
@@ -47,6 +59,7 @@ export class Machine {
       this.halted = true;
       onReset();
     };
+    giveRandomBits(this.chip.peripherals[RING_OSCILLATOR]);
     this.chip.onBreak = (code) => this.stopAtBreakpoint(code);
     this.halted = false;
     this.meter = null;

@@ -43,7 +43,7 @@ class _QemuDut(Dut):
 
 class Mps2Dut(_QemuDut):
     """mps2-an385, a Cortex-M3. Its file system lies in the board's 16 MiB of external RAM, which is a file shared with the host: killing
-    QEMU leaves exactly what had been written. Its second UART is a TCP connection."""
+    QEMU leaves exactly what had been written. Its second UART is a TCP connection, its third the host's randomness."""
 
     name = "mps2"
     processor = "Cortex-M3"
@@ -56,10 +56,16 @@ class Mps2Dut(_QemuDut):
         disk = self.folder / "psram.bin"
         memory = f"memory-backend-file,id=disk,size=16M,mem-path={disk},share=on"
         words = [*super().command(), "-object", memory]
-        if self.link:
-            host, port = self.link
-            words += ["-serial", f"tcp:{host}:{port},reconnect=1,nodelay=on"]
-        return words
+        link = "tcp:{}:{},reconnect=1,nodelay=on".format(*self.link) if self.link else "null"
+        return [
+            *words,
+            "-serial",
+            link,
+            "-chardev",
+            "serial,id=host_randomness,path=/dev/urandom",
+            "-serial",
+            "chardev:host_randomness",
+        ]
 
 
 class M4Dut(_QemuDut):

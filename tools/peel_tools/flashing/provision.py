@@ -72,7 +72,7 @@ from peel_device.files import FlashFiles
 files = FlashFiles()
 settings = main.read_bundle(files)
 board = main.find_board(settings.board)
-selftest.run(peel_load.load(), board, files, main.ROOT, settings.seed.reveal())
+selftest.run(peel_load.load(), board, files, main.ROOT)
 """
 
 

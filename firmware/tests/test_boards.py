@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Light sleep on the boards: until its time, whatever wakes the chip, and never for a negative time."""
+"""The boards: light sleep lasts until its time, whatever wakes the chip; the emulator's board runs in the emulator only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from peel_device.errors import BoardError
 from power_cut import ManualClock
 
 
@@ -45,3 +46,14 @@ def test_light_sleep_never_asks_for_less_than_no_time(name: str, monkeypatch: py
     finally:
         del sys.modules[f"boards.{name}"]
         sys.modules.pop("peel_device.wifi", None)
+
+
+def test_the_board_of_the_emulator_runs_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its randomness is the emulator's host's: a bundle that names it must not make a real board report."""
+    monkeypatch.setitem(sys.modules, "machine", ModuleType("machine"))
+    module = importlib.import_module("boards.qemu")
+    try:
+        with pytest.raises(BoardError, match="name the board that this is"):
+            module.Board()
+    finally:
+        del sys.modules["boards.qemu"]
