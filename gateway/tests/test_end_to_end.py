@@ -164,8 +164,8 @@ def _covered(folder: Path, snapshot: Snapshot, seed: int) -> list[bool]:
     engine.load(snapshot)
     traces = {profile.name: BuiltInTraces(profile, seed) for profile in snapshot.profiles}
     fleet = SimulatedFleet(snapshot, traces, truth, shares=COVERAGE_SHARES, seed=seed, burst=5)
-    for _ in range(COVERAGE_ROUNDS):
-        outgoing = [message for _ in range(4) for message in fleet.reports(250, now=0.0)]
+    for minute in range(COVERAGE_ROUNDS):
+        outgoing = [message for part in range(4) for message in fleet.reports(250, now=60.0 * minute + 15 * part)]
         engine.process([Message(each.topic, each.payload, 1_700_000_000.0) for each in outgoing])
         truth.acknowledge([each.id for each in outgoing])
     covered = []

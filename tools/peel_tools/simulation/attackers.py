@@ -127,7 +127,7 @@ _KINDS = (
     _device(tricks.noise, _V.STRUCTURE, "Devices that add noise to the codeword."),
     _statistical(tricks.stuck, "Devices whose coin always shows plus.", share=0.02, patience=140, effort=2),
     _statistical(
-        tricks.biased, f"Devices whose coin shows plus {BIAS:.0%} of the time.", share=0.02, patience=400, effort=4
+        tricks.biased, f"Devices whose coin shows plus {BIAS:.0%} of the time.", share=0.02, patience=450, effort=6
     ),
     _statistical(
         tricks.mixed, "Devices biased in a direction of their own for each attribute.", share=0.01, patience=150, effort=4
