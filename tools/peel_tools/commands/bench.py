@@ -58,3 +58,16 @@ def device(as_json: bool) -> None:
 def gateway(as_json: bool) -> None:
     """Reports per second through screening and SQLite; reports until a biased coin is exposed."""
     _print(import_module("peel_tools.bench_gateway").measure(), as_json)
+
+
+@bench.command()
+@click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
+@click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
+@click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")
+@click.option("--low", default=-40.0, show_default=True, help="Lower end of the range.")
+@click.option("--high", default=85.0, show_default=True, help="Upper end of the range.")
+@click.option("--devices", default=20, show_default=True, help="How many devices to simulate.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+def privacy(as_json: bool, **given: Any) -> None:
+    """What a day, a month and a year of reports give away about a reading that never changes: frames from the real core."""
+    _print(import_module("peel_tools.bench_privacy").measure(**given, stretches=["day", "month", "year"]), as_json)
