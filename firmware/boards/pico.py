@@ -21,6 +21,8 @@ LIGHT_SLEEP_MAX_MS = 4000000  # machine.lightsleep refuses 2^32 microseconds and
 LINK_UART, LINK_TX, LINK_RX, LINK_BAUD = 1, 4, 5, 115200
 TEMPERATURE_CHANNEL = 4
 ROSC_RANDOM_BIT = 0x4006001C
+WATCHDOG_SCRATCH = 0x4005800C  # survives a reset by software, not a power cut
+SLEPT = 0x51EEB7
 _QUIET_MS = 50
 
 
@@ -124,13 +126,16 @@ class Board:
             machine.lightsleep(min(left, LIGHT_SLEEP_MAX_MS))
 
     def deep_sleep(self, milliseconds: int) -> None:
-        """Sleep, then boot. On this port deep sleep is light sleep and a reset; so it is done here in full."""
+        """Sleep, then boot. On this port deep sleep is light sleep and a reset; so it is done here in full, and marked."""
         self.light_sleep(milliseconds)
+        machine.mem32[WATCHDOG_SCRATCH] = SLEPT
         machine.reset()
 
     def woke_from_sleep(self) -> bool:
-        """Whether a reset by software began this run: the reset cause of `deep_sleep`, never that of a power cut."""
-        return machine.reset_cause() == machine.WDT_RESET
+        """Whether this run began with the end of a `deep_sleep`, not with a reset in the middle of one; asked once."""
+        slept = machine.mem32[WATCHDOG_SCRATCH] == SLEPT
+        machine.mem32[WATCHDOG_SCRATCH] = 0
+        return slept and machine.reset_cause() == machine.WDT_RESET
 
     def reset(self) -> None:
         """Boot again."""

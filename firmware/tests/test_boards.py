@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The boards: light sleep lasts until its time, whatever wakes the chip; the emulator's board runs in the emulator only."""
+"""The boards: light sleep lasts until its time, whatever wakes the chip; a sleep that was cut short is known as such; the emulator's board
+runs in the emulator only.
+"""
 
 from __future__ import annotations
 
@@ -57,3 +59,47 @@ def test_the_board_of_the_emulator_runs_nowhere_else(monkeypatch: pytest.MonkeyP
             module.Board()
     finally:
         del sys.modules["boards.qemu"]
+
+
+class FakeChip(ModuleType):
+    """MicroPython's `machine` on an RP2040 that boots again and again."""
+
+    WDT_RESET = 3
+    PWRON_RESET = 1
+
+    def __init__(self) -> None:
+        super().__init__("machine")
+        self.mem32 = {0x4005800C: 0}
+        self.cause = self.PWRON_RESET
+
+    def reset_cause(self) -> int:
+        return self.cause
+
+    def reset(self) -> None:
+        self.cause = self.WDT_RESET
+
+    def cut_power(self) -> None:
+        self.cause = self.PWRON_RESET
+        self.mem32 = {0x4005800C: 0}
+
+    def lightsleep(self, milliseconds: int) -> None:
+        """Returns at once; the clock moves by itself."""
+
+
+def test_a_pico_knows_a_sleep_that_ended_from_one_that_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    chip = FakeChip()
+    monkeypatch.setitem(sys.modules, "machine", chip)
+    module = importlib.import_module("boards.pico")
+    try:
+        board = module.Board.__new__(module.Board)
+        board.clock = CreepingClock()
+        assert not board.woke_from_sleep()
+        board.deep_sleep(10)
+        assert board.woke_from_sleep()
+        chip.reset()  # somebody at the console, in the middle of the next sleep
+        assert not board.woke_from_sleep()
+        board.deep_sleep(10)
+        chip.cut_power()
+        assert not board.woke_from_sleep()
+    finally:
+        del sys.modules["boards.pico"]

@@ -97,7 +97,11 @@ def test_the_seed_that_started_a_run_is_gone_before_the_first_coin(core: ModuleT
 def test_a_cut_while_the_seed_is_replaced_leaves_a_whole_one(core: ModuleType) -> None:
     files = WitnessFiles()
     start(core, PoorBoard(GOOD), files)
-    files.witness = lambda state: start(core, PoorBoard(), state)
+
+    def next_boot_starts(state: MemoryFiles) -> None:
+        start(core, PoorBoard(), state)
+
+    files.witness = next_boot_starts
     for _ in range(4):
         start(core, PoorBoard(), files)
     assert files.cuts > 1000
