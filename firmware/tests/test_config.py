@@ -19,7 +19,7 @@ EXAMPLE = Path(__file__).parent.parent / "config.example.json"
 def test_the_example_is_valid() -> None:
     example = load(EXAMPLE.read_bytes())
     assert example.profile.mechanism.name == "harmony"
-    assert example.interval_ms == 900_000
+    assert example.interval_ms == 1_020_000
     assert example.mqtt.tls
 
 
