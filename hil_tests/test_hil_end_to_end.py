@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_hil.device import Device
+from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
 from peel_hil.duts.pico import PicoDut
 from peel_hil.site import BoardSite
@@ -31,9 +31,9 @@ class UnattendedPico(PicoDut):
         """Nothing is typed."""
 
 
-def check_everything_arrived(site: BoardSite, device: Device) -> None:
+def check_everything_arrived(site: BoardSite, device: Device, flash: Flash) -> None:
     """The device's flash, the gateway's log and the gateway's counters tell the same story."""
-    reports, flash = site.at_once, device.flash()
+    reports = site.at_once
     assert flash.next_number == reports + 1
     assert flash.spent_q20 == reports * site.profile.epsilon_q20
     assert set(flash.frames) <= {reports}  # the cut may have come between the last acknowledgement and the removal
@@ -73,7 +73,7 @@ def test_cortex_m3(site: BoardSite, open_board: OpenBoard, tmp_path: Path) -> No
     device.start()
     site.wait_for_accepted(site.at_once, 180)
     dut.reset()
-    check_everything_arrived(site, device)
+    check_everything_arrived(site, device, device.flash())
     check_estimates(site)
 
 
@@ -89,6 +89,5 @@ def test_pico_unattended(site: BoardSite, open_board: OpenBoard, tmp_path: Path)
         device = Device(pico, bundle)
         device.wait_until_up()
         site.wait_for_accepted(site.at_once, 240)
-        device.interrupt()
-        check_everything_arrived(site, device)
+        check_everything_arrived(site, device, device.stop_and_read())
     check_estimates(site)

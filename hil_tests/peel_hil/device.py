@@ -17,16 +17,13 @@ from typing import Any
 from peel_hil.duts import Dut, DutError
 from peel_hil.duts.console import ConsoleTimeoutError
 from peel_tools.boards.cache import REPOSITORY
+from peel_tools.boards.table import BOARDS
 
-__all__ = ["BOARD_FILES", "Device", "Flash"]
-
-BOARD_FILES = {"mps2": "qemu", "pico": "pico"}
-"""The board file of the firmware that runs on each emulated board."""
+__all__ = ["Device", "Flash"]
 
 _MODULE = "peel_application"  # firmware/main.py under a name that no board starts by itself
 _FIRMWARE = REPOSITORY / "firmware"
 _START_SECONDS = 30.0
-_SEVERAL_PACKETS = 600  # bytes; a USB packet has 64
 _INTERRUPTS = 6
 
 _START = """
@@ -87,9 +84,10 @@ class Device:
 
     def provision(self, *, autostart: bool = False) -> None:
         """Put bundle, board file and main program on the board's file system; the rest of the application is in the firmware."""
-        board_file = f"boards/{BOARD_FILES[self.dut.name]}.py"
         self.dut.exec("import os\nif 'boards' not in os.listdir():\n os.mkdir('boards')")
-        self.dut.put(board_file, (_FIRMWARE / board_file).read_bytes())
+        (board,) = [board for board in BOARDS.values() if board.emulator == self.dut.name]
+        for path in (f"boards/{name}.py" for name in board.files):
+            self.dut.put(path, (_FIRMWARE / path).read_bytes())
         self.dut.put("peel.json", json.dumps(self.bundle).encode())
         self.dut.put("main.py" if autostart else f"{_MODULE}.py", (_FIRMWARE / "main.py").read_bytes())
 
@@ -103,8 +101,8 @@ class Device:
         """Wait for the application's greeting."""
         self.dut.expect(f"peel: {self.label} of fleet [a-z]+ is up", _START_SECONDS)
 
-    def interrupt(self) -> None:
-        """Stop an application that the board started by itself, as a person at the console would, and go to the raw prompt.
+    def stop_and_read(self) -> Flash:
+        """Stop an application that the board started by itself, as a person at the console would, and read its state on flash.
 
         Now and then the emulated USB console takes no input after Ctrl-C, or none of more than one packet; a person would pull the plug
         and try again, and so does this.
@@ -114,11 +112,12 @@ class Device:
             with suppress(ConsoleTimeoutError):
                 self.dut.expect(rb">>> ", 10)
                 self.dut.console.enter_raw(3.0)
-                self.dut.exec("#" * _SEVERAL_PACKETS)
-                return
+                return self.flash()
             self.dut.reset()
             self.wait_until_up()
-        raise DutError(f"{self.dut.name} gave no prompt after Ctrl-C, {_INTERRUPTS} times: is its application running?")
+        raise DutError(
+            f"{self.dut.name} could not be read after Ctrl-C, {_INTERRUPTS} times: is its application running?"
+        )
 
     def flash(self) -> Flash:
         """Read the device's state from the board's file system. The application must not be running."""

@@ -124,7 +124,7 @@ class Tamperer:
         """Flip one bit in each field of the header."""
         frame = self._some_frame(message)
         for where, verdict in _FLIPS.values():
-            self._slip_in(line, message.topic, self._flipped(frame, self._chance.choice(where)), verdict)
+            self._slip_in(line, message.topic, self._strange(frame, where), verdict)
         self._slip_in(line, message.topic, bytes([frame[0] ^ 0x20]) + frame[1:], "malformed")  # another version
         self._pass_on(line, message)
 
@@ -174,6 +174,13 @@ class Tamperer:
 
     def _some_frame(self, message: Publish) -> bytes:
         return self._chance.choice(self._frames(message))
+
+    def _strange(self, frame: bytes, where: range) -> bytes:
+        """Flip one bit of a field. Device and number stay above 0, which would be malformed rather than strange."""
+        while True:
+            altered = self._flipped(frame, self._chance.choice(where))
+            if DEVICE.of(altered) and NUMBER.of(altered):
+                return altered
 
     def _flipped(self, frame: bytes, position: int) -> bytes:
         altered = bytearray(frame)
