@@ -99,8 +99,8 @@ size_t peel_bets_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const pee
                       const peel_bets_events *other, double ceiling, double price) {
   for (size_t i = 0; i < wanted->count; i++) {
     event first = event_at(wanted, i), second = event_at(other, i);
-    double wealth = peek(scratch, state, game, &first);
-    took[i] = wealth < ceiling && wealth <= price * peek(scratch, state, game, &second);
+    double wealth = peek(scratch, state, game, &first), spared = peek(scratch, state, game, &second);
+    took[i] = wealth < spared || (wealth < ceiling && wealth <= price * spared);
     if (play(state, game, took[i] ? &first : &second) >= game->limit) return i + 1;
   }
   return wanted->count;

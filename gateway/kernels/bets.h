@@ -15,8 +15,8 @@
 #define PEEL_BETS_UNIT_FRACTIONS 4 /* the same for the bets on one unit: the largest ones */
 #define PEEL_BETS_NOTEBOOKS 4      /* memories that compete; see notebook.h */
 #define PEEL_BETS_SIZES 32         /* at most so many sizes of predicted sets */
-#define PEEL_BETS_CANDIDATES 8     /* categories on a list of candidates */
-#define PEEL_BETS_LIST_SIZES 4     /* at most so many sizes of sets of candidates */
+#define PEEL_BETS_CANDIDATES 16    /* categories on a list of candidates */
+#define PEEL_BETS_LIST_SIZES 4     /* at most so many sizes of sets of candidates, and of votes of candidates */
 
 /* What a pooled bet predicts, for whatever unit a report is about. */
 enum {
@@ -79,8 +79,10 @@ typedef struct {
   uint32_t symbols;    /* g, a prime of at most 127 */
   uint32_t digits;     /* m: a hash and a category have so many digits to base g */
   uint32_t sizes;
-  uint32_t size[PEEL_BETS_LIST_SIZES]; /* ascending, at most PEEL_BETS_CANDIDATES */
-  double most;                         /* a distinct symbols come with probability at most most + (a - 1) least */
+  uint32_t size[PEEL_BETS_LIST_SIZES]; /* the symbol is one that the first candidates hash to; at most PEEL_BETS_CANDIDATES */
+  uint32_t votes;
+  uint32_t vote[PEEL_BETS_LIST_SIZES]; /* the symbol is the one that most of the first candidates hash to */
+  double most;                         /* one of a symbols comes with probability at most most + (a - 1) least */
   double least;
   double capital; /* of each of PEEL_BETS_NOTEBOOKS lists */
   size_t offset;
@@ -134,8 +136,8 @@ void peel_bets_update(int64_t *crossed, uint8_t *states, const peel_bets_game *g
 /* Wealth after each of the events if it were played alone, states unchanged. scratch has game->bytes. */
 void peel_bets_peek(double *wealth, uint8_t *scratch, const uint8_t *states, const peel_bets_game *game, const peel_bets_events *events);
 
-/* The walk of an insider who sees one step ahead: of two events per step play the wanted one, unless it would take the wealth to the
- * ceiling, or to more than price times what the other would leave; then the other. wanted and other have equal counts, all of the one
+/* The walk of an insider who sees one step ahead: of two events per step play the wanted one, unless the other would leave less wealth and
+ * the wanted one would take it to the ceiling, or to more than price times that. wanted and other have equal counts, all of the one
  * state. took[i] is 1 where the wanted one was played. Returns the steps walked: less than count if the limit was reached. */
 size_t peel_bets_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const peel_bets_game *game, const peel_bets_events *wanted,
                       const peel_bets_events *other, double ceiling, double price);

@@ -6,8 +6,7 @@
 #include "parts.h"
 #include "purse.h"
 
-#define KEPT_REPORTS 256
-#define SHORT_WINDOW 64 /* a list is drawn up every so many reports, from so many; every fourth time from all that are kept */
+#define KEPT_REPORTS 256 /* a list is drawn up from the reports since the last one; every fourth time from all that are kept */
 #define MOST_DIGITS 16
 
 typedef struct {
@@ -16,18 +15,20 @@ typedef struct {
 
 typedef struct {
   uint32_t *clock;
-  bet *bets; /* all sizes of the first list, then of the next */
+  bet *bets; /* sizes, then votes, of the first list, then of the next */
   uint32_t *hash;
   list *lists;
   uint8_t *drawn; /* how many candidates a list has */
   uint8_t *symbol;
 } view;
 
+static uint32_t bets_per_list(const peel_bets_candidates *c) { return c->sizes + c->votes; }
+
 static view view_of(uint8_t *part, const peel_bets_candidates *c) {
   view v;
   v.clock = (uint32_t *)part;
   v.bets = (bet *)(v.clock + 1);
-  v.hash = (uint32_t *)(v.bets + PEEL_BETS_NOTEBOOKS * c->sizes);
+  v.hash = (uint32_t *)(v.bets + PEEL_BETS_NOTEBOOKS * bets_per_list(c));
   v.lists = (list *)(v.hash + KEPT_REPORTS);
   v.drawn = (uint8_t *)(v.lists + PEEL_BETS_NOTEBOOKS);
   v.symbol = v.drawn + PEEL_BETS_NOTEBOOKS;
@@ -36,7 +37,7 @@ static view view_of(uint8_t *part, const peel_bets_candidates *c) {
 
 size_t candidates_bytes(const peel_bets_candidates *c) {
   if (!c->categories) return 0;
-  size_t bytes = 4 + PEEL_BETS_NOTEBOOKS * (c->sizes * sizeof(bet) + sizeof(list) + 1) + KEPT_REPORTS * 5;
+  size_t bytes = 4 + PEEL_BETS_NOTEBOOKS * (bets_per_list(c) * sizeof(bet) + sizeof(list) + 1) + KEPT_REPORTS * 5;
   return (bytes + 7) / 8 * 8;
 }
 
@@ -49,21 +50,46 @@ static uint32_t hashed(const peel_bets_candidates *c, uint32_t hash, uint32_t ca
   return sum % c->symbols;
 }
 
+/* How many different symbols the first few candidates hash to. */
+static uint32_t distinct(const uint8_t *symbols, uint32_t count) {
+  uint8_t seen[UINT8_MAX + 1] = {0};
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < count; i++) sum += !seen[symbols[i]]++;
+  return sum;
+}
+
+/* The symbol that most of the first few candidates hash to, -1 if there is no such one. */
+static int elected(const uint8_t *symbols, uint32_t count) {
+  uint8_t votes[UINT8_MAX + 1] = {0};
+  int first = -1;
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t now = ++votes[symbols[i]];
+    if (now > most)
+      most = now, first = symbols[i];
+    else if (now == most && symbols[i] != first)
+      first = -1;
+  }
+  return first;
+}
+
 /* Returns what the bets on a list then hold. */
 static double play_list(const view *v, const peel_bets_candidates *c, uint32_t which, double stake, uint32_t hash, uint32_t symbol,
                         uint32_t now) {
-  uint8_t said[UINT8_MAX + 1] = {0};
-  uint32_t distinct = 0, taken = 0;
-  double held = 0;
+  uint8_t symbols[PEEL_BETS_CANDIDATES];
+  uint32_t drawn = v->drawn[which];
+  bet *bets = v->bets + which * bets_per_list(c);
+  double each = stake / bets_per_list(c), held = 0;
+  for (uint32_t i = 0; i < drawn; i++) symbols[i] = (uint8_t)hashed(c, hash, v->lists[which].category[i]);
   for (uint32_t s = 0; s < c->sizes; s++) {
-    for (; taken < c->size[s] && taken < v->drawn[which]; taken++) {
-      uint8_t *place = said + hashed(c, hash, v->lists[which].category[taken]);
-      distinct += !*place;
-      *place = 1;
-    }
-    int outcome = distinct == 0 ? NO_BET : said[symbol] ? RIGHT : WRONG;
-    double bound = distinct == 0 ? 1.0 : (c->most + (double)(distinct - 1) * c->least) * HAIR;
-    held += bet_play(v->bets + which * c->sizes + s, stake / c->sizes, outcome, bound, now);
+    uint32_t count = c->size[s] < drawn ? c->size[s] : drawn, kinds = distinct(symbols, count);
+    int outcome = kinds == 0 ? NO_BET : memchr(symbols, (int)symbol, count) ? RIGHT : WRONG;
+    held += bet_play(bets + s, each, outcome, kinds == 0 ? 1.0 : (c->most + (double)(kinds - 1) * c->least) * HAIR, now);
+  }
+  for (uint32_t s = 0; s < c->votes; s++) {
+    int winner = elected(symbols, c->vote[s] < drawn ? c->vote[s] : drawn);
+    int outcome = winner < 0 ? NO_BET : winner == (int)symbol ? RIGHT : WRONG;
+    held += bet_play(bets + c->sizes + s, each, outcome, c->most, now);
   }
   return held;
 }
@@ -121,27 +147,34 @@ static void draw_up(view *v, const peel_bets_candidates *c, uint32_t which, uint
   v->drawn[which] = (uint8_t)drawn;
 }
 
+static uint32_t outdated_list(const view *v, const peel_bets_candidates *c) {
+  standing standings[PEEL_BETS_NOTEBOOKS] = {{0, 0}};
+  uint32_t bets = bets_per_list(c);
+  for (uint32_t i = 0; i < PEEL_BETS_NOTEBOOKS * bets; i++) standing_add(standings + i / bets, v->bets + i);
+  return outdated(standings, PEEL_BETS_NOTEBOOKS);
+}
+
 double candidates_play(uint8_t *part, const peel_bets_candidates *c, uint32_t hash, uint32_t symbol, uint32_t now) {
   view v = view_of(part, c);
-  double share = put_in(++*v.clock) * c->capital;
-  double held[PEEL_BETS_NOTEBOOKS], worth = 0;
-  for (uint32_t which = 0; which < PEEL_BETS_NOTEBOOKS; which++) worth += held[which] = play_list(&v, c, which, share, hash, symbol, now);
+  double share = put_in(++*v.clock) * c->capital, worth = 0;
+  for (uint32_t which = 0; which < PEEL_BETS_NOTEBOOKS; which++) worth += play_list(&v, c, which, share, hash, symbol, now);
   v.hash[(*v.clock - 1) % KEPT_REPORTS] = hash;
   v.symbol[(*v.clock - 1) % KEPT_REPORTS] = (uint8_t)symbol;
-  if (*v.clock % SHORT_WINDOW == 0)
-    draw_up(&v, c, poorest(held, PEEL_BETS_NOTEBOOKS), *v.clock % KEPT_REPORTS ? SHORT_WINDOW : KEPT_REPORTS);
+  if (*v.clock % NOTEBOOK_TOSSES == 0) draw_up(&v, c, outdated_list(&v, c), *v.clock % KEPT_REPORTS ? NOTEBOOK_TOSSES : KEPT_REPORTS);
   return worth;
 }
 
 void candidates_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_candidates *c, double share) {
   view v = view_of((uint8_t *)part, c);
-  for (uint32_t i = 0; i < PEEL_BETS_NOTEBOOKS * c->sizes; i++) {
+  uint32_t bets = bets_per_list(c);
+  for (uint32_t i = 0; i < PEEL_BETS_NOTEBOOKS * bets; i++) {
     double wealth = purse_sum(v.bets[i].purse, PEEL_BETS_FRACTIONS) * share;
-    uint32_t size = c->size[i % c->sizes], which = i / c->sizes;
+    uint32_t which = i / bets, at = i % bets;
     if (!(wealth > best->wealth)) continue;
-    *best = (peel_bets_evidence){.part = PEEL_BETS_PART_CANDIDATES, .bet = which, .size = size, .wealth = wealth};
+    *best = (peel_bets_evidence){.part = PEEL_BETS_PART_CANDIDATES, .bet = which, .bound = c->most, .wealth = wealth};
+    best->size = at < c->sizes ? c->size[at] : c->vote[at - c->sizes];
     if (best->size > v.drawn[which]) best->size = v.drawn[which];
-    best->bound = c->most + (double)(best->size ? best->size - 1 : 0) * c->least;
+    if (at < c->sizes && best->size) best->bound = c->most + (double)(best->size - 1) * c->least;
     best->events = v.bets[i].events, best->trials = v.bets[i].trials, best->since = v.bets[i].since;
   }
 }

@@ -90,16 +90,21 @@ static void remember(view *v, const peel_bets_faces *faces, uint32_t unit, uint3
   }
 }
 
+static void begin_notebook(view *v, const peel_bets_faces *faces) {
+  standing standings[PEEL_BETS_NOTEBOOKS] = {{0, 0}};
+  for (uint32_t i = 0; i < PEEL_BETS_NOTEBOOKS; i++) standing_add(standings + i, v->bets + PEEL_BETS_RECENT + i);
+  uint32_t which = outdated(standings, PEEL_BETS_NOTEBOOKS);
+  memset(v->cells + (CELLS_NOTEBOOK + which) * faces->units, 0, faces->units);
+}
+
 faces_worth faces_play(uint8_t *part, const peel_bets_faces *faces, uint32_t unit, uint32_t symbol, int cohort, uint32_t now) {
   view v = view_of(part, faces);
   double share = put_in(++*v.clock);
-  double held[PEEL_BETS_FACES] = {0};
   faces_worth worth = {0, 0};
   for (uint32_t i = 0; i < PEEL_BETS_FACES; i++) {
     if (!(faces->capital[i] > 0)) continue;
     int outcome = outcome_of(predicted(&v, faces, i, unit, cohort), symbol);
-    held[i] = bet_play(v.bets + i, share * faces->capital[i], outcome, faces->most, now);
-    worth.pooled += held[i];
+    worth.pooled += bet_play(v.bets + i, share * faces->capital[i], outcome, faces->most, now);
   }
   if (faces->unit_capital > 0) {
     int outcome = outcome_of(leader(v.cells[CELLS_SHORT * faces->units + unit], faces->symbols), symbol);
@@ -107,8 +112,7 @@ faces_worth faces_play(uint8_t *part, const peel_bets_faces *faces, uint32_t uni
     worth.unit = play_unit(v.unit_runs + unit, purse, share * faces->unit_capital, outcome, faces->most, now);
   }
   remember(&v, faces, unit, symbol);
-  if (*v.clock % NOTEBOOK_TOSSES == 0)
-    memset(v.cells + (CELLS_NOTEBOOK + poorest(held + PEEL_BETS_RECENT, PEEL_BETS_NOTEBOOKS)) * faces->units, 0, faces->units);
+  if (*v.clock % NOTEBOOK_TOSSES == 0) begin_notebook(&v, faces);
   return worth;
 }
 

@@ -76,15 +76,33 @@ static double bet_play(bet *b, double stake, int outcome, double bound, uint32_t
   return purse_play(b->purse, PEEL_BETS_FRACTIONS, stake / PEEL_BETS_FRACTIONS, paid(outcome, bound));
 }
 
-/* Every so many tosses the poorest of the notebooks is begun anew. One that is right about a device grows rich and stays; so there is
- * always one that began soon after a device turned, whenever that was, and that is not confused by what the device was before. */
+/* Every so many tosses one of the notebooks is begun anew. One that is right about a device grows rich and stays; so there is always one
+ * that began soon after a device turned, whenever that was, and that is not confused by what the device was before.
+ *
+ * The richest of all is kept. Of the others the one goes that is poorest at the larger fractions: the small ones remember for long what was
+ * luck. */
 #define NOTEBOOK_TOSSES 64
+#define LARGER_FRACTIONS 5
 
-static uint32_t poorest(const double *held, uint32_t count) {
-  uint32_t least = 0;
+typedef struct {
+  double wealth;
+  double lately;
+} standing;
+
+static void standing_add(standing *s, const bet *b) {
+  s->wealth += purse_sum(b->purse, PEEL_BETS_FRACTIONS);
+  s->lately += purse_sum(b->purse, LARGER_FRACTIONS);
+}
+
+/* Of two or more. */
+static uint32_t outdated(const standing *standings, uint32_t count) {
+  uint32_t richest = 0, poorest = 0;
   for (uint32_t i = 1; i < count; i++)
-    if (held[i] < held[least]) least = i;
-  return least;
+    if (standings[i].wealth > standings[richest].wealth) richest = i;
+  if (richest == 0) poorest = 1;
+  for (uint32_t i = poorest + 1; i < count; i++)
+    if (i != richest && standings[i].lately < standings[poorest].lately) poorest = i;
+  return poorest;
 }
 
 #endif

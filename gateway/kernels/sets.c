@@ -92,18 +92,21 @@ static void remember(view *v, const peel_bets_sets *sets, uint32_t item) {
   }
 }
 
+static void begin_notebook(view *v, const peel_bets_sets *sets) {
+  standing standings[PEEL_BETS_NOTEBOOKS] = {{0, 0}};
+  for (uint32_t i = 0; i < sets->notebooks; i++)
+    for (uint32_t s = 0; s < sets->few; s++) standing_add(standings + i, bets_of(v, sets, i + 1) + s);
+  memset(v->notebook + outdated(standings, sets->notebooks) * sets->items, 0, sets->items);
+}
+
 double sets_play(uint8_t *part, const peel_bets_sets *sets, uint32_t item, uint32_t now) {
   view v = view_of(part, sets);
   double share = put_in(++*v.clock);
-  double held[1 + PEEL_BETS_NOTEBOOKS] = {0};
   double worth = 0;
-  for (uint32_t memory = 0; memory <= sets->notebooks; memory++) {
-    held[memory] = play_memory(&v, sets, memory, share * (memory == 0 ? sets->past : sets->notebook), item, now);
-    worth += held[memory];
-  }
+  for (uint32_t memory = 0; memory <= sets->notebooks; memory++)
+    worth += play_memory(&v, sets, memory, share * (memory == 0 ? sets->past : sets->notebook), item, now);
   remember(&v, sets, item);
-  if (sets->notebooks && *v.clock % NOTEBOOK_TOSSES == 0)
-    memset(v.notebook + poorest(held + 1, sets->notebooks) * sets->items, 0, sets->items);
+  if (sets->notebooks && *v.clock % NOTEBOOK_TOSSES == 0) begin_notebook(&v, sets);
   return worth;
 }
 

@@ -368,7 +368,7 @@ def test_a_set_of_categories(honest: int, k: int, size: int, most: int) -> None:
     assert 0 <= at < most
     bet = bets.explain(states[0])
     assert bet.name == "symbols: too many"
-    assert len(set(bet.among) & set(chosen.tolist())) >= 0.7 * len(bet.among)
+    assert len(set(bet.among) & set(chosen.tolist())) >= 0.5 * len(bet.among)
 
 
 @pytest.mark.parametrize("honest", [0, 20_000])

@@ -76,12 +76,14 @@ class Candidates:
     digits: int
     """m: categories and hashes have so many digits to base g."""
     sizes: tuple[int, ...]
-    """How many of the candidates, ascending, at most 8."""
+    """A report says one of the symbols that so many candidates hash to; at most 16."""
+    votes: tuple[int, ...]
+    """A report says the symbol that most of so many candidates hash to; at most 16."""
     most: float
-    """A different symbols come with probability at most most + (a - 1) least."""
+    """One of a symbols comes with probability at most most + (a - 1) least."""
     least: float
     capital: float
-    """Of each of the kernel's four lists of candidates, shared evenly among the sizes."""
+    """Of each of the kernel's four lists of candidates, shared evenly among sizes and votes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets, bo
 __all__ = ["hashing_game"]
 
 _ONE = 2.0**31
-_REMEMBERED_HASHES = 1024
+_REMEMBERED_HASHES = 2500
 """Up to so many hashes, what a device says about each is remembered; beyond, it would take too much room, and too long to come back."""
 
 
@@ -35,6 +35,7 @@ def hashing_game(categories: int, symbols: int, digits: int, rule: int) -> Game:
             symbols=symbols,
             digits=digits,
             sizes=tuple(size for size in (1, 2, 4, 8) if size < symbols),
+            votes=(4, 8, 16),
             most=most,
             least=least,
             capital=3 / 16,

@@ -34,8 +34,8 @@ is down. Nothing is needed of readings, losses, duplicates or the order of arriv
   late reports alone. The two processes share alpha; a device is exposed by either.
 - *One unit.* At toss n, w_n goes to the purse of the unit that the toss is about. Given the unit, the others do not change.
 
-**Memories.** Predictions come from the whole past of a device, and from four *notebooks*. Every 64 tosses the poorest of the notebooks
-is begun anew. One that is right about a device grows rich and stays; so whenever a device turns, there soon is a notebook that began
+**Memories.** Predictions come from the whole past of a device, and from four *notebooks*. Every 64 tosses one of the poorer notebooks is
+begun anew. One that is right about a device grows rich and stays; so whenever a device turns, there soon is a notebook that began
 after it turned, is not confused by what the device was before, and lasts. (Forgetting at a fixed rate does worse: what remembers 252
 attributes long enough to know them is slow to notice that they have turned.)
 
@@ -328,14 +328,14 @@ def _fill_sets(target: Any, sets: Sets) -> None:
 
 
 def _fill_candidates(target: Any, candidates: Candidates) -> None:
-    most = int(lib.PEEL_BETS_CANDIDATES)
-    if len(candidates.sizes) > lib.PEEL_BETS_LIST_SIZES or max(candidates.sizes) > most or candidates.symbols > 127:
-        raise ValueError(
-            f"candidates of sizes {candidates.sizes}, {candidates.symbols} symbols: more than the kernel has"
-        )
+    sizes, votes = candidates.sizes, candidates.votes
+    room, most = int(lib.PEEL_BETS_LIST_SIZES), int(lib.PEEL_BETS_CANDIDATES)
+    if max(len(sizes), len(votes)) > room or max((*sizes, *votes)) > most or candidates.symbols > 127:
+        raise ValueError(f"candidates {sizes} and {votes} of {candidates.symbols} symbols are more than the kernel has")
     target.categories, target.symbols, target.digits = candidates.categories, candidates.symbols, candidates.digits
-    target.sizes = len(candidates.sizes)
-    target.size[0 : len(candidates.sizes)] = candidates.sizes
+    target.sizes, target.votes = len(sizes), len(votes)
+    target.size[0 : len(sizes)] = sizes
+    target.vote[0 : len(votes)] = votes
     target.most, target.least, target.capital = candidates.most, candidates.least, candidates.capital
 
 

@@ -7,6 +7,7 @@ Python's floats are the kernel's doubles, and nothing here is done in another or
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -93,6 +94,14 @@ class Purse:
         return struct.pack(f"<III{len(self.held)}f", self.since, self.trials, self.events, *self.held)
 
 
+def outdated(notebooks: list[list[Purse]]) -> int:
+    """Which notebook is begun anew: not the richest, and of the others the poorest at the larger fractions."""
+    wealth = [in_order([bet.worth for bet in bets]) for bets in notebooks]
+    lately = [in_order([in_order(bet.held[:5]) for bet in bets]) for bets in notebooks]
+    others = [i for i in range(len(notebooks)) if i != wealth.index(max(wealth))]
+    return min(others, key=lambda i: lately[i])
+
+
 class FacesPart:
     """Bets on the symbol that a report says about its unit."""
 
@@ -129,12 +138,11 @@ class FacesPart:
         faces = self.faces
         self.clock += 1
         share = put_in(self.clock)
-        pooled, held = 0.0, []
+        pooled = 0.0
         for i, face in enumerate(self.predictions(event.unit, event.cohort)):
             capital = faces.capital.get(Face(min(i, Face.RECENT)), 0.0)
             right = None if face is None else face == event.symbol
-            held.append(self.bets[i].play(share * capital, right, faces.most, now) if capital else 0.0)
-            pooled += held[-1]
+            pooled += self.bets[i].play(share * capital, right, faces.most, now) if capital else 0.0
         alone = 0.0
         if faces.unit_capital:
             face = self.leader(self.short[event.unit])
@@ -146,8 +154,7 @@ class FacesPart:
             limit = min(most, SHORT_LEAD) if cells is self.short else most
             cells[event.unit] = self.vote(cells[event.unit], event.symbol, limit)
         if self.clock % BURN_EVERY == 0:
-            recent = held[Face.RECENT :]
-            self.notebooks[recent.index(min(recent))] = [0] * faces.units
+            self.notebooks[outdated([[bet] for bet in self.bets[Face.RECENT :]])] = [0] * faces.units
         return pooled, alone
 
     def pack(self) -> bytes:
@@ -189,7 +196,8 @@ class SetsPart:
                 counts[:] = [count // 2 for count in counts]
             counts[item] += 1
         if self.sets.notebooks and self.clock % BURN_EVERY == 0:
-            self.counts[held.index(min(held[1:]), 1)] = [0] * self.sets.items
+            old = outdated([[bet for _, bet in bets] for bets in self.bets[1:]])
+            self.counts[1 + old] = [0] * self.sets.items
         return in_order(held)
 
     def pack(self) -> bytes:
@@ -219,18 +227,30 @@ class CandidatesPart:
         self.clock = 0
         self.reports: list[tuple[int, int]] = []
         self.lists: list[list[int]] = [[] for _ in range(NOTEBOOKS)]
-        self.bets = [[Purse() for _ in candidates.sizes] for _ in range(NOTEBOOKS)]
+        self.bets = [[Purse() for _ in (*candidates.sizes, *candidates.votes)] for _ in range(NOTEBOOKS)]
 
     def hash_of(self, hash_: int, category: int) -> int:
         return hashed(hash_, category, self.candidates.symbols, self.candidates.digits)
 
+    def predictions(self, which: int, unit: int) -> Iterator[tuple[set[int], float]]:
+        """Symbols that are bet on, and the bound; none for no bet."""
+        said = [self.hash_of(unit, category) for category in self.lists[which]]
+        for size in self.candidates.sizes:
+            symbols = set(said[:size])
+            yield (
+                symbols,
+                (self.candidates.most + (len(symbols) - 1) * self.candidates.least) * HAIR if symbols else 1.0,
+            )
+        for size in self.candidates.votes:
+            votes = Counter(said[:size]).most_common(2)
+            tied = not votes or (len(votes) == 2 and votes[0][1] == votes[1][1])
+            yield (set() if tied else {votes[0][0]}), self.candidates.most
+
     def play_list(self, which: int, stake: float, event: Event, now: int) -> float:
         held = 0.0
-        for size, bet in zip(self.candidates.sizes, self.bets[which], strict=True):
-            said = {self.hash_of(event.unit, category) for category in self.lists[which][:size]}
-            right = event.symbol in said if said else None
-            bound = (self.candidates.most + (len(said) - 1) * self.candidates.least) * HAIR if said else 1.0
-            held += bet.play(stake / len(self.candidates.sizes), right, bound, now)
+        for bet, (symbols, bound) in zip(self.bets[which], self.predictions(which, event.unit), strict=True):
+            right = event.symbol in symbols if symbols else None
+            held += bet.play(stake / len(self.bets[which]), right, bound, now)
         return held
 
     def play(self, event: Event, now: int) -> float:
@@ -245,7 +265,7 @@ class CandidatesPart:
                 for category in range(self.candidates.categories)
             ]
             ranking = sorted(range(len(support)), key=lambda category: (-support[category], category))
-            self.lists[held.index(min(held))] = ranking[:8]
+            self.lists[outdated(self.bets)] = ranking[:16]
         return in_order(held)
 
     def pack(self) -> bytes:
@@ -255,7 +275,7 @@ class CandidatesPart:
             ring[(self.clock - 1 - back) % kept] = report
         parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.bets for bet in each)]
         parts.append(struct.pack(f"<{kept}I", *(hash_ for hash_, _ in ring)))
-        parts += [struct.pack("<8H", *each, *[0] * (8 - len(each))) for each in self.lists]
+        parts += [struct.pack("<16H", *each, *[0] * (16 - len(each))) for each in self.lists]
         return b"".join(parts) + bytes(map(len, self.lists)) + bytes(symbol for _, symbol in ring)
 
 
