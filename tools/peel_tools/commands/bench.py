@@ -71,3 +71,10 @@ def gateway(as_json: bool) -> None:
 def privacy(as_json: bool, **given: Any) -> None:
     """What a day, a month and a year of reports give away about a reading that never changes: frames from the real core."""
     _print(import_module("peel_tools.bench_privacy").measure(**given, stretches=["day", "month", "year"]), as_json)
+
+
+@bench.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+def promise(as_json: bool) -> None:
+    """Harm of an insider who knows everything, over a liar's; reports until he is exposed; honest devices. Takes minutes."""
+    _print(import_module("peel_tools.promise.measure").measure(), as_json)

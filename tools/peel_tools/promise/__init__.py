@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+"""What an insider can do who knows everything: profile, keys, alpha, and the state of the bets on himself. ``peel bench promise``.
+
+`arena` says for each mechanism what honest devices say, what insiders want, and how much that harms in units of a liar's harm; `insider`
+plays against the wealth alone; `strategies` are those that expose themselves; `honest` counts how many honest devices are exposed;
+`measure` puts the figures together.
+"""

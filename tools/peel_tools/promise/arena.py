@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Per mechanism: what an honest device says, what an insider wants to say, and what that is worth to him.
+
+Harm is counted in units of what a liar does: a device with an honest coin and a false reading, chosen to harm most.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import hash_family
+from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_gateway.mechanisms.harmony import harmony_game
+from peel_gateway.mechanisms.hashing_bets import hashing_game
+from peel_gateway.mechanisms.krr import krr_game
+from peel_gateway.screening.bets import Bets
+
+__all__ = ["ALPHA", "Arena", "Goal", "HarmonyArena", "HashingArena", "KrrArena"]
+
+Ints = npt.NDArray[np.int64]
+Generator = np.random.Generator
+
+ALPHA = 1e-6
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What an insider wants to say, per unit, and what he says when he must not."""
+
+    name: str
+    wanted: Callable[[Generator, Ints], Ints]
+    other: Callable[[Generator, Ints], Ints]
+    gain: float
+    """Harm of a report that says what is wanted, in units of a liar's harm per report: the cap before judgement."""
+    loss: float
+    """And of one that says the other."""
+
+
+class Arena(abc.ABC):
+    """A mechanism with its parameters, and the bets on its devices."""
+
+    bets: Bets
+    lives: Sequence[str]
+    """Kinds of honest lives before a device turns; `live` knows them."""
+
+    @abc.abstractmethod
+    def assign(self, rng: Generator, n: int) -> Ints:
+        """The units that n numbers assign."""
+
+    @abc.abstractmethod
+    def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
+        """What an honest device says: in the middle, or as hard to tell from its later goal as possible, or the opposite."""
+
+    @abc.abstractmethod
+    def goals(self, rng: Generator) -> list[Goal]:
+        """What insiders want, each more harmful than a liar."""
+
+
+class HarmonyArena(Arena):
+    """k numeric attributes."""
+
+    lives = ("middle", "same", "against", "halves")
+
+    def __init__(self, epsilon: float, k: int) -> None:
+        self.k = k
+        self.rule = rule(round(epsilon * EPSILON_ONE), 2)
+        self.bias = self.rule / RULE_ONE
+        self.bets = Bets(harmony_game(k, self.rule), ALPHA)
+
+    def assign(self, rng: Generator, n: int) -> Ints:
+        return rng.integers(0, self.k, n)
+
+    def toss(self, rng: Generator, reading: npt.NDArray[np.float64]) -> Ints:
+        """Honest signs of readings, 1 for plus."""
+        return (rng.random(len(reading)) < (1 + self.bias * reading) / 2).astype(np.int64)
+
+    def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
+        side = (2 * goal.wanted(rng, unit) - 1).astype(np.float64)
+        if life == "halves":
+            return self.toss(rng, np.where(unit // 2 % 2, side, -side))
+        return self.toss(rng, side * {"middle": 0, "same": 1, "against": -1}[life])
+
+    def goals(self, rng: Generator) -> list[Goal]:
+        return [self.push("plus", np.ones(self.k, np.int64))] + ([self.mixed()] if self.k > 1 else [])
+
+    def mixed(self) -> Goal:
+        """Half of the attributes up, half of them down."""
+        return self.push("mixed", np.arange(self.k) % 2)
+
+    def push(self, name: str, sign: Ints) -> Goal:
+        """Push each attribute in a direction, 1 for up."""
+        return Goal(name, lambda _, unit: sign[unit], lambda _, unit: 1 - sign[unit], 1 / self.bias, -1 / self.bias)
+
+
+class KrrArena(Arena):
+    """k categories."""
+
+    lives = ("any", "one of them", "another one")
+
+    def __init__(self, epsilon: float, k: int) -> None:
+        self.k = k
+        self.rule = rule(round(epsilon * EPSILON_ONE), k)
+        self.truth = self.rule / RULE_ONE
+        self.bets = Bets(krr_game(k, self.rule), ALPHA)
+
+    def assign(self, rng: Generator, n: int) -> Ints:
+        return np.zeros(n, np.int64)
+
+    def answer(self, rng: Generator, value: Ints) -> Ints:
+        """Honest answers."""
+        return np.where(rng.random(len(value)) < self.truth, value, rng.integers(0, self.k, len(value)))
+
+    def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
+        one = np.zeros(1, np.int64)
+        fixed = {"one of them": goal.wanted(rng, one), "another one": goal.other(rng, one)}.get(life)
+        return self.answer(rng, rng.integers(0, self.k, len(unit)) if fixed is None else np.repeat(fixed, len(unit)))
+
+    def goals(self, rng: Generator) -> list[Goal]:
+        sizes = {1, 2, max(1, self.k // 4), self.k // 2}
+        return [self.support(size, rng) for size in sorted(sizes)]
+
+    def support(self, size: int, rng: Generator) -> Goal:
+        """Raise the share of a set of categories, any of them."""
+        order = rng.permutation(self.k)
+        inside, outside = order[:size], order[size:]
+        noise = (1 - self.truth) / self.k
+        return Goal(
+            f"{size} of {self.k}",
+            lambda rng, unit: rng.choice(inside, len(unit)),
+            lambda rng, unit: rng.choice(outside, len(unit)),
+            (1 - size * noise) / self.truth,
+            -size * noise / self.truth,
+        )
+
+
+class HashingArena(Arena):
+    """Many categories, hashed."""
+
+    lives = ("any", "one of them")
+
+    def __init__(self, epsilon: float, domain: int) -> None:
+        self.domain = domain
+        self.symbols = hash_family.symbols(round(epsilon * EPSILON_ONE))
+        self.digits = hash_family.digits(self.symbols, domain)
+        self.rule = rule(round(epsilon * EPSILON_ONE), self.symbols)
+        self.truth = self.rule / RULE_ONE
+        self.bets = Bets(hashing_game(domain, self.symbols, self.digits, self.rule), ALPHA)
+
+    def assign(self, rng: Generator, n: int) -> Ints:
+        return rng.integers(0, self.symbols**self.digits, n)
+
+    def hashed(self, unit: Ints, category: Ints) -> Ints:
+        """h_a(v) of hashes and categories (SPEC section 6.3), int64 of the shape that they broadcast to."""
+        result = np.zeros(np.broadcast_shapes(unit.shape, category.shape), np.int64)
+        for i in range(self.digits):
+            power, opposite = self.symbols**i, self.symbols ** (self.digits - 1 - i)
+            result += category // power % self.symbols * (unit // opposite % self.symbols)
+        return result % self.symbols
+
+    def answer(self, rng: Generator, unit: Ints, category: Ints) -> Ints:
+        """Honest answers."""
+        told = rng.random(len(unit)) < self.truth
+        return np.where(told, self.hashed(unit, category), rng.integers(0, self.symbols, len(unit)))
+
+    def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
+        if life == "any":
+            return self.answer(rng, unit, rng.integers(0, self.domain, len(unit)))
+        told = rng.random(len(unit)) < self.truth
+        return np.where(told, goal.wanted(rng, unit), rng.integers(0, self.symbols, len(unit)))
+
+    def goals(self, rng: Generator) -> list[Goal]:
+        return [self.support(size, rng) for size in (1, 2, 4, self.domain // 2)]
+
+    def support(self, size: int, rng: Generator) -> Goal:
+        """Raise the share of a set of categories: say what most of them hash to. (A liar that knows the hash picks his lie by it, too.)"""
+        chosen = rng.choice(self.domain, size, replace=False)
+        best = np.concatenate(
+            [self._best(unit, chosen) for unit in np.array_split(np.arange(self.symbols**self.digits), 64)]
+        )
+
+        def wanted(_: Generator, unit: Ints) -> Ints:
+            return np.asarray(best[unit])
+
+        def other(rng: Generator, unit: Ints) -> Ints:
+            return np.asarray(best[unit] + rng.integers(1, self.symbols, len(unit))) % self.symbols
+
+        chance = 1 / self.symbols
+        return Goal(f"{size} of {self.domain}", wanted, other, (1 - chance) / self._edge, -chance / self._edge)
+
+    @property
+    def _edge(self) -> float:
+        """What a liar says of his false category beyond chance."""
+        return self.truth * (1 - 1 / self.symbols)
+
+    def _best(self, unit: Ints, chosen: Ints) -> Ints:
+        votes = [(self.hashed(unit[:, None], chosen[None]) == symbol).sum(axis=1) for symbol in range(self.symbols)]
+        return np.asarray(np.argmax(votes, axis=0))
