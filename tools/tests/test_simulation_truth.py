@@ -106,7 +106,7 @@ def play(tmp_path: Path, snapshot: Snapshot) -> Callable[..., tuple[Truth, Sqlit
         engine = Engine(store)
         engine.load(snapshot)
         fleet = _simulated(snapshot, truth, **shares)
-        sent = [message for _ in range(rounds) for message in fleet.reports(40, now=0.0)]
+        sent = [message for second in range(rounds) for message in fleet.reports(40, now=float(second))]
         engine.process([Message(message.topic, message.payload, 1_700_000_000.0) for message in sent[skip:]])
         truth.acknowledge([message.id for message in sent])
         return truth, store
