@@ -16,6 +16,7 @@ from bets_reference import CandidatesPart, Event, FacesPart, Purse, Reference, S
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from peel_core.hashing import hashed as core_hashed
 from peel_core.primitives import rule
 from peel_gateway.mechanisms.game import Face
 from peel_gateway.mechanisms.harmony import harmony_game
@@ -369,6 +370,13 @@ def test_a_set_of_categories(honest: int, k: int, size: int, most: int) -> None:
     bet = bets.explain(states[0])
     assert bet.name == "symbols: too many"
     assert len(set(bet.among) & set(chosen.tolist())) >= 0.5 * len(bet.among)
+
+
+def test_the_hash_is_the_core_s() -> None:
+    """The reference's, and with it the kernel's."""
+    for hash_ in range(81):
+        expected = core_hashed(hash_, np.arange(70), 3, 70).tolist()
+        assert [hashed(hash_, category, 3, 4) for category in range(70)] == expected
 
 
 @pytest.mark.parametrize("honest", [0, 20_000])

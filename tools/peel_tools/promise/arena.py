@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import hash_family
+from peel_core.hashing import hashed
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
 from peel_gateway.mechanisms.harmony import harmony_game
 from peel_gateway.mechanisms.hashing_bets import hashing_game
@@ -146,26 +147,21 @@ class HashingArena(Arena):
     def __init__(self, epsilon: float, domain: int) -> None:
         self.domain = domain
         self.symbols = hash_family.symbols(round(epsilon * EPSILON_ONE))
-        self.digits = hash_family.digits(self.symbols, domain)
+        self.hashes = hash_family.hash_count(self.symbols, domain)
+        digits = hash_family.digits(self.symbols, domain)
         self.rule = rule(round(epsilon * EPSILON_ONE), self.symbols)
         self.truth = self.rule / RULE_ONE
-        self.bets = Bets(hashing_game(domain, self.symbols, self.digits, self.rule), ALPHA)
+        self.bets = Bets(hashing_game(domain, self.symbols, digits, self.rule), ALPHA)
 
     def assign(self, rng: Generator, n: int) -> Ints:
-        return rng.integers(0, self.symbols**self.digits, n)
-
-    def hashed(self, unit: Ints, category: Ints) -> Ints:
-        """h_a(v) of hashes and categories (SPEC section 6.3), int64 of the shape that they broadcast to."""
-        result = np.zeros(np.broadcast_shapes(unit.shape, category.shape), np.int64)
-        for i in range(self.digits):
-            power, opposite = self.symbols**i, self.symbols ** (self.digits - 1 - i)
-            result += category // power % self.symbols * (unit // opposite % self.symbols)
-        return result % self.symbols
+        return rng.integers(0, self.hashes, n)
 
     def answer(self, rng: Generator, unit: Ints, category: Ints) -> Ints:
         """Honest answers."""
         told = rng.random(len(unit)) < self.truth
-        return np.where(told, self.hashed(unit, category), rng.integers(0, self.symbols, len(unit)))
+        return np.where(
+            told, hashed(unit, category, self.symbols, self.domain), rng.integers(0, self.symbols, len(unit))
+        )
 
     def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
         if life == "any":
@@ -179,9 +175,7 @@ class HashingArena(Arena):
     def support(self, size: int, rng: Generator) -> Goal:
         """Raise the share of a set of categories: say what most of them hash to. (A liar that knows the hash picks his lie by it, too.)"""
         chosen = rng.choice(self.domain, size, replace=False)
-        best = np.concatenate(
-            [self._best(unit, chosen) for unit in np.array_split(np.arange(self.symbols**self.digits), 64)]
-        )
+        best = np.concatenate([self._best(unit, chosen) for unit in np.array_split(np.arange(self.hashes), 64)])
 
         def wanted(_: Generator, unit: Ints) -> Ints:
             return np.asarray(best[unit])
@@ -198,5 +192,8 @@ class HashingArena(Arena):
         return self.truth * (1 - 1 / self.symbols)
 
     def _best(self, unit: Ints, chosen: Ints) -> Ints:
-        votes = [(self.hashed(unit[:, None], chosen[None]) == symbol).sum(axis=1) for symbol in range(self.symbols)]
+        votes = [
+            (hashed(unit[:, None], chosen, self.symbols, self.domain) == symbol).sum(axis=1)
+            for symbol in range(self.symbols)
+        ]
         return np.asarray(np.argmax(votes, axis=0))

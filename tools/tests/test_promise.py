@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""What `peel bench promise` measures: the insider's harm within its targets, his exposure, and that he is as good as he claims to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from peel_gateway.mechanisms.game import Face
+from peel_gateway.screening.bets import Bets
+from peel_tools.promise import honest
+from peel_tools.promise.arena import ALPHA, Arena, HarmonyArena, HashingArena, KrrArena
+from peel_tools.promise.insider import in_order, one_attribute, ratios, turned
+from peel_tools.promise.strategies import STRATEGIES, exposed_after
+
+TARGETS = {
+    (1.0, 252): {"ratio_1000": 1.7, "ratio_10000": 1.2, "sleeper_ratio_1000": 1.8, "sleeper_ratio_10000": 1.25},
+    (0.5, 252): {"ratio_1000": 2.6, "ratio_10000": 1.4},
+}
+
+
+@pytest.mark.parametrize(("epsilon", "k"), TARGETS)
+def test_an_insider_stays_within_the_promise(epsilon: float, k: int) -> None:
+    arena = HarmonyArena(epsilon, k)
+    rng = np.random.default_rng(11)
+    measured = ratios(arena, arena.goals(rng), (1000, 10_000), rng)
+    for name, target in TARGETS[epsilon, k].items():
+        assert 1 < measured[name] <= target, name
+
+
+def test_an_insider_in_the_long_run() -> None:
+    arena = HarmonyArena(1.0, 252)
+    measured = ratios(arena, [arena.mixed()], (100_000,), np.random.default_rng(12))
+    assert 1 < measured["ratio_100000"] <= 1.06
+    assert 1 < measured["sleeper_ratio_100000"] <= 1.08
+
+
+def test_without_notebooks_the_promise_would_be_broken() -> None:
+    """So the sleeper is one who finds what there is to find."""
+    arena = HarmonyArena(1.0, 252)
+    faces = arena.bets.game.faces
+    assert faces is not None
+    blind = replace(arena.bets.game, faces=replace(faces, capital={**faces.capital, Face.RECENT: 0.0}))
+    arena.bets = Bets(blind, ALPHA)
+    measured = ratios(arena, [arena.mixed()], (1000, 10_000), np.random.default_rng(11))
+    assert measured["sleeper_ratio_1000"] > 2
+    assert measured["sleeper_ratio_10000"] > 1.5
+
+
+@pytest.mark.parametrize("arena", [HarmonyArena(1.0, 1), KrrArena(1.0, 16), HashingArena(1.0, 200)])
+def test_harm_is_counted_in_units_of_a_liar(arena: Arena) -> None:
+    """An honest coin with the most harmful reading does 1; always saying what is wanted does what the cap says."""
+    rng = np.random.default_rng(3)
+    for goal in arena.goals(rng)[:3]:
+        unit = arena.assign(rng, 40_000)
+        life = "same" if isinstance(arena, HarmonyArena) else "one of them"
+        said = arena.live(rng, life, unit, goal)
+        if isinstance(arena, KrrArena):
+            wanted = np.isin(said, goal.wanted(rng, np.zeros(1000, np.int64)))
+        else:
+            wanted = said == goal.wanted(rng, unit)
+        harm = np.where(wanted, goal.gain, goal.loss).mean()
+        assert harm == pytest.approx(1, abs=0.25)
+        assert goal.gain > 1
+
+
+def test_one_attribute_is_judged_by_its_own_reports() -> None:
+    measured = one_attribute(HarmonyArena(1.0, 16), (100, 1000), np.random.default_rng(5))
+    assert 1 < measured["ratio_1000"] < measured["ratio_100"]
+    assert measured["ratio_1000"] <= measured["sleeper_ratio_1000"] < 1.6
+
+
+MOST = {
+    "always_plus": 75,
+    "sleeper_always_plus": 150,
+    "sleeper_against_own_past": 150,
+    "krr_8_of_16": 150,
+    "krr_50_of_252": 150,
+    "sleeper_krr_8_of_16": 150,
+    "sleeper_krr_50_of_252": 150,
+    "hashing_1_of_200": 150,
+    "sleeper_hashing_1_of_200": 160,
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_whoever_does_not_look_at_his_wealth_is_exposed(strategy: object) -> None:
+    chosen = next(each for each in STRATEGIES if each is strategy)
+    waited = exposed_after(chosen, np.random.default_rng(21))
+    assert waited is not None
+    assert waited <= MOST.get(chosen.name, 30_000)
+
+
+def test_honest_devices_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a tenth of the command's devices."""
+    monkeypatch.setattr(honest, "DEVICES", 2)
+    exposed, reports = honest.count_exposed(np.random.default_rng(8))
+    assert exposed == 0
+    assert reports > 300_000
+
+
+def test_the_simulation_of_honest_devices_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices that toss by a larger rule than the bets are made for."""
+    monkeypatch.setattr(honest, "DEVICES", 2)
+    toss = HarmonyArena.toss
+
+    def bolder(self: HarmonyArena, rng: np.random.Generator, reading: np.ndarray) -> np.ndarray:
+        return toss(self, rng, 1.3 * reading)
+
+    monkeypatch.setattr(HarmonyArena, "toss", bolder)
+    exposed, _ = honest.count_exposed(np.random.default_rng(8))
+    assert exposed > 10
+
+
+def test_a_walk_ends_where_the_device_is_exposed() -> None:
+    """Where both choices are fatal in the end."""
+    arena = HarmonyArena(1.0, 1)
+    goal = arena.goals(np.random.default_rng(0))[0]
+    state = turned(arena, goal, "middle", 0, np.random.default_rng(0))
+    unit = np.zeros(500, np.int64)
+    plus = in_order(unit, unit + 1, 1)
+    took, walked = arena.bets.walk(state, plus, plus, ceiling=1 / ALPHA)
+    assert 50 < walked < 80
+    assert not took[walked:].any()
