@@ -35,9 +35,13 @@ def clone(tmp_path: Path) -> Path:
     git(ROOT, "clone", "-q", str(ROOT), str(folder))
     for name in git(ROOT, "diff", "--name-only", "HEAD").splitlines():  # as they are now, committed or not
         if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes((ROOT / name).read_bytes())
+        else:
+            (folder / name).unlink()
     change(folder, "CHANGELOG.md", dated)
-    git(folder, "commit", "-qam", "all: Release.")
+    git(folder, "add", "--all")
+    git(folder, "commit", "-qm", "all: Release.")
     return folder
 
 
