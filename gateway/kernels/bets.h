@@ -142,7 +142,7 @@ void peel_bets_peek(double *wealth, uint8_t *scratch, const uint8_t *states, con
 size_t peel_bets_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const peel_bets_game *game, const peel_bets_events *wanted,
                       const peel_bets_events *other, double ceiling, double price);
 
-/* Wealth of a device, of which share_of_alpha (see late_share) has been taken off already: it is exposed at 1/alpha. */
+/* Wealth of a device, all units counted: that of its richer process, times the process's share of alpha. */
 double peel_bets_wealth(const uint8_t *state, const peel_bets_game *game);
 
 /* The bet that holds most of a device's wealth; part is PEEL_BETS_PARTS if it has said nothing. */

@@ -156,7 +156,7 @@ static uint32_t outdated_list(const view *v, const peel_bets_candidates *c) {
 
 double candidates_play(uint8_t *part, const peel_bets_candidates *c, uint32_t hash, uint32_t symbol, uint32_t now) {
   view v = view_of(part, c);
-  double share = put_in(++*v.clock) * c->capital, worth = 0;
+  double share = put_in(v.clock) * c->capital, worth = 0;
   for (uint32_t which = 0; which < PEEL_BETS_NOTEBOOKS; which++) worth += play_list(&v, c, which, share, hash, symbol, now);
   v.hash[(*v.clock - 1) % KEPT_REPORTS] = hash;
   v.symbol[(*v.clock - 1) % KEPT_REPORTS] = (uint8_t)symbol;

@@ -99,7 +99,7 @@ static void begin_notebook(view *v, const peel_bets_faces *faces) {
 
 faces_worth faces_play(uint8_t *part, const peel_bets_faces *faces, uint32_t unit, uint32_t symbol, int cohort, uint32_t now) {
   view v = view_of(part, faces);
-  double share = put_in(++*v.clock);
+  double share = put_in(v.clock);
   faces_worth worth = {0, 0};
   for (uint32_t i = 0; i < PEEL_BETS_FACES; i++) {
     if (!(faces->capital[i] > 0)) continue;

@@ -101,7 +101,7 @@ static void begin_notebook(view *v, const peel_bets_sets *sets) {
 
 double sets_play(uint8_t *part, const peel_bets_sets *sets, uint32_t item, uint32_t now) {
   view v = view_of(part, sets);
-  double share = put_in(++*v.clock);
+  double share = put_in(v.clock);
   double worth = 0;
   for (uint32_t memory = 0; memory <= sets->notebooks; memory++)
     worth += play_memory(&v, sets, memory, share * (memory == 0 ? sets->past : sets->notebook), item, now);

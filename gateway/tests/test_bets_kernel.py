@@ -118,6 +118,21 @@ def test_a_long_life(game: Game) -> None:
     assert states[0].tobytes() == reference.pack()
 
 
+def test_a_clock_that_cannot_count_further_puts_nothing_in() -> None:
+    """Else the capital would be put in once more."""
+    bets = Bets(krr(3), 1e-300)
+    states = bets.new_states(1)
+    clock = states[0, 64:68].view(np.uint32)  # behind the head: the number of the first event and seven sums
+    clock[:] = 2**32 - 2
+    wealth = []
+    for n in range(1, 4):
+        bets.update(states, arrays([Event(n, 0, n % 3, 0, "fresh")]))
+        wealth.append(float(np.exp(bets.log_wealth(states)[0])))
+    assert clock[0] == 2**32 - 1
+    assert wealth[0] < 1e-12
+    assert max(wealth[1:]) < 5 * wealth[0]
+
+
 @given(histories(), st.lists(st.integers(0, 400), max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
@@ -162,7 +177,13 @@ def test_peeking_changes_nothing_and_tells_what_would_happen() -> None:
 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
-    [("row", 1, "events.row"), ("unit", 4, "events.unit"), ("symbol", 2, "events.symbol"), ("unit", -1, "events.unit")],
+    [
+        ("row", 1, "events.row"),
+        ("unit", 4, "events.unit"),
+        ("symbol", 2, "events.symbol"),
+        ("unit", -1, "events.unit"),
+        ("kind", 3, "events.kind"),
+    ],
 )
 def test_indices_that_the_kernel_would_trust_are_checked(column: str, value: int, message: str) -> None:
     bets = Bets(harmony(4), 1e-6)

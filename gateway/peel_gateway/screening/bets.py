@@ -257,6 +257,7 @@ class Bets:
     def _events(self, states: Bytes, events: Events) -> tuple[Any, list[Any]]:
         """The kernel's view of the events, and what must live as long as it does. Indices are checked: the kernel trusts them."""
         _check_range("row", events.row, len(states))
+        _check_range("kind", events.kind, GAP + 1)
         units = {sets.items for sets in (self.game.reports, self.game.gaps, self.game.late) if sets is not None}
         units |= {self.game.faces.units} if self.game.faces is not None else set()
         _check_range("unit", events.unit, min(units, default=2**32))
