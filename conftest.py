@@ -14,6 +14,9 @@ import zlib
 from collections.abc import Generator
 from pathlib import Path
 
+# Before numpy is loaded: its matrices are small here, and threads of their own only get into the other workers' way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
@@ -30,6 +33,8 @@ KINDS = {
 """Each test has one of these markers. A run begins with the first kind: in parallel, no worker is then left alone with a long one."""
 
 PLACES = {
+    "c_core/tests/test_fuzz.py": "slow",
+    "docs/tests/test_release.py": "slow",
     "firmware/tests/test_app.py": "broker",
     "firmware/tests/test_link.py": "broker",
     "firmware/tests/test_micropython.py": "board",
@@ -47,7 +52,9 @@ PLACES = {
     "tools/tests/test_demonstration.py": "broker",
     "tools/tests/test_flashing_pico.py": "board",
     "tools/tests/test_flashing_provision.py": "board",
+    "tools/tests/test_promise.py": "slow",
     "tools/tests/test_simulation_command.py": "broker",
+    "tools/tests/test_simulation_promise.py": "slow",
 }
 """Files and folders whose tests are not quick. A file's own `pytestmark` does as well."""
 

@@ -124,6 +124,7 @@ def honest_coin(tau: Fraction, symbols: int, mechanism: str, reading: Fraction, 
     return [(1 - tau) / symbols + (tau if symbol == value else 0) for symbol in range(symbols)]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["harmony", "krr", "hashing"]),
     st.integers(2, 5),

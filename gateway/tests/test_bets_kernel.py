@@ -86,6 +86,7 @@ def arrays(events: list[Event], row: int = 0) -> Events:
     )
 
 
+@pytest.mark.slow
 @given(histories())
 @settings(max_examples=150, deadline=None)
 def test_the_kernel_does_what_the_reference_does(history: tuple[Game, list[Event]]) -> None:

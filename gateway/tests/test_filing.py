@@ -161,6 +161,7 @@ def test_in_any_order_of_delivery(fleet: Callable[[int], Any], seed: int) -> Non
     assert recount(lab.store, lab).agrees
 
 
+@pytest.mark.slow
 def test_a_long_backlog_that_trickles_in_is_filed_to_its_end(make_lab: MakeLab, profiles: Makers) -> None:
     """One report per bucket is all that there is room for; a thousand buckets of backlog come one message at a time."""
     lab = make_lab(profiles[0](4, quota=1, period=BUCKET * 2), devices=1)
