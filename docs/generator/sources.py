@@ -8,6 +8,7 @@ from docs.generator.board_text import architecture_table, board_table
 from docs.generator.command_text import command_reference, command_table
 from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
+from docs.generator.promise_text import exposure_table, insider_table, promise_sentence
 from docs.generator.simulation_text import attack_table
 from docs.generator.verdict_text import verdict_table
 from peel_gateway.settings_text import markdown_table, sample_toml
@@ -23,6 +24,9 @@ SOURCES: dict[str, Source] = {
     "endpoints": endpoint_table,
     "metrics": metric_table,
     "projection": projection_table,
+    "promise": promise_sentence,
+    "promise-exposed": exposure_table,
+    "promise-insider": insider_table,
     "settings": markdown_table,
     "verdicts": verdict_table,
 }

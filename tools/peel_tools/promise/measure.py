@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from peel_tools.promise.arena import Arena, HarmonyArena, HashingArena, KrrArena
+from peel_tools.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_tools.promise.honest import count_exposed
 from peel_tools.promise.insider import one_attribute, ratios
 from peel_tools.promise.strategies import STRATEGIES, Strategy, exposed_after
@@ -20,21 +21,29 @@ TIMES = 9
 """How often each strategy is tried; the figure is that of the slowest exposure."""
 HARMONY = ((0.5, 8), (0.5, 252), (1.0, 1), (1.0, 8), (1.0, 252), (2.0, 252))
 KRR = ((1.0, 4), (1.0, 16), (1.0, 252), (2.0, 16))
+COALITIONS = (0.05, 0.2)
+"""Shares of a fleet whose insiders try to turn the cohort."""
 HASHING = ((1.0, 200), (1.0, 5000), (2.0, 200))
 
 
 def measure() -> dict[str, Any]:
     """What an insider can do, what exposes him, and that nothing exposes the honest."""
     exposed, reports = count_exposed(np.random.default_rng(1))
+    alliances = {f"coalition_of_{share:.0%}": coalition(share) for share in COALITIONS}
     return {
         "harmony": {f"eps{epsilon:g}_k{k}": _harmony(HarmonyArena(epsilon, k)) for epsilon, k in HARMONY},
         "krr": {f"eps{epsilon:g}_k{k}": _insider(KrrArena(epsilon, k)) for epsilon, k in KRR},
         "hashing": {
             f"eps{epsilon:g}_d{domain}": _hashing(HashingArena(epsilon, domain)) for epsilon, domain in HASHING
         },
-        "reports_until_exposed": {strategy.name: _slowest(strategy) for strategy in STRATEGIES},
-        "honest_exposed": exposed,
-        "honest_reports": reports,
+        "reports_until_exposed": {
+            **{strategy.name: _slowest(strategy) for strategy in STRATEGIES},
+            "late_delivery": late_delivery(),
+            **{name: found.slowest for name, found in alliances.items()},
+        },
+        "burst_share_over_fair": round(burst_share_over_fair(), 3),
+        "honest_exposed": exposed + sum(found.honest_exposed for found in alliances.values()),
+        "honest_reports": reports + sum(found.honest_reports for found in alliances.values()),
     }
 
 

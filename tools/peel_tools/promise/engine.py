@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""Insiders against the whole engine: what needs time buckets, late delivery, other devices or a new name."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Keyring, Profile, derive_keys, encode_many, index_many, make_profile
+from peel_core.primitives import READING_ONE, codeword
+from peel_gateway.engine.clock import Reading
+from peel_gateway.engine.engine import Engine
+from peel_gateway.model.message import Message
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.filing import UNFILED
+from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_tools.simulation.piece import sealed_frame
+
+__all__ = ["Coalition", "burst_share_over_fair", "coalition", "late_delivery"]
+
+Ints = npt.NDArray[np.int64]
+
+START = 1_700_000_000.0
+DAY = 86_400
+QUOTA, PERIOD = 288, DAY
+"""A report every five minutes."""
+BUCKET = 3600
+K = 8
+
+
+def _profile() -> Profile:
+    attributes = [{"name": f"a{i}", "low": -1, "high": 1} for i in range(K)]
+    table = {"name": "promise", "mechanism": "harmony", "epsilon": 1, "seed": 1, "quota": QUOTA, "period": PERIOD}
+    return make_profile({**table, "width": 48, "attribute": attributes})
+
+
+@dataclass
+class World:
+    """A fleet that was enrolled two weeks ago, and the engine that hears it. It is its own registry."""
+
+    engine: Engine
+    store: SqliteStore
+    rng: np.random.Generator
+    profile: Profile
+    ids: npt.NDArray[np.uint32]
+    seal: npt.NDArray[np.uint8]
+    index: npt.NDArray[np.uint8]
+    now: float = START
+    revoked: frozenset[int] = frozenset()
+    issued: dict[int, tuple[int, float]] = field(default_factory=dict)
+
+    @property
+    def keyring(self) -> Keyring:
+        """All devices have one profile."""
+        return Keyring([self.profile], self.ids, np.zeros(len(self.ids)), self.seal, self.index)
+
+    @property
+    def enrolled(self) -> dict[int, float]:
+        """Two weeks ago."""
+        return dict.fromkeys(self.ids.tolist(), START - 14 * DAY)
+
+    def honest(self, device: int, numbers: Sequence[int], reading: float) -> list[bytes]:
+        """What an honest coin makes of a reading, which may be a lie."""
+        who = np.full(len(numbers), device - 1)
+        readings = np.full((len(numbers), K), round(reading * READING_ONE), np.int32)
+        frames = encode_many(
+            self.profile,
+            self.ids[who],
+            self.seal[who],
+            self.index[who],
+            numbers,
+            readings,
+            entropy=self.rng.bytes(64),
+        )
+        return [frame.tobytes() for frame in frames]
+
+    def plus(self, device: int, numbers: Sequence[int]) -> list[bytes]:
+        """Plus, whatever the coin says, under the device's own seal."""
+        who = np.full(len(numbers), device - 1)
+        assigned = index_many(self.profile, self.ids[who], self.index[who], numbers)
+        key, seed, width = self.seal[device - 1].tobytes(), self.profile.seed, self.profile.width
+        return [
+            sealed_frame(self.profile, device, number, key, codeword(seed, width, int(j), 0))
+            for number, j in zip(numbers, assigned, strict=True)
+        ]
+
+    def send(self, frames: Sequence[bytes]) -> list[int]:
+        """Have one batch processed; return the devices that it exposed."""
+        report = self.engine.process([Message("", frame, self.now) for frame in frames])
+        return [each.device for each in report.exposed_devices]
+
+
+@contextmanager
+def _world(devices: int, seed: int) -> Iterator[World]:
+    profile = _profile()
+    ids = np.arange(1, devices + 1, dtype=np.uint32)
+    seal, index = derive_keys(bytes(32), "promise", ids)
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "promise.sqlite", bucket_seconds=BUCKET)
+
+        def clock() -> Reading:
+            return Reading(round(world.now * 1000), 1, round(world.now * 1000))
+
+        engine = Engine(store, clock=clock)
+        world = World(engine, store, np.random.default_rng(seed), profile, ids, seal, index)
+        engine.load(world)
+        try:
+            yield world
+        finally:
+            store.close()
+
+
+def burst_share_over_fair() -> float:
+    """The most that a hoard holds of any bucket, over what an honest device at full quota holds: for each order of delivery."""
+    orders: tuple[Callable[[list[bytes]], list[list[bytes]]], ...] = (
+        lambda frames: [frames],
+        lambda frames: [[frame] for frame in frames],
+        lambda frames: [[frame] for frame in reversed(frames)],
+    )
+    worst = 0.0
+    for order in orders:
+        with _world(devices=2, seed=5) as world:
+            for batch in order(world.honest(2, range(1, 401), 1.0)):
+                world.send(batch)
+            log = world.store.log()
+            counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
+            held = Counter(log.bucket[counted].tolist())
+            worst = max(worst, max(held.values()) / (QUOTA * BUCKET / PERIOD))
+    return worst
+
+
+def late_delivery() -> int | None:
+    """Reports of a device until it is exposed that shows plus, and delivers each number only after it was settled as missing."""
+    with _world(devices=2, seed=6) as world:
+        world.send(world.honest(2, range(1, 1001, 40), 0.0))
+        late = [number for number in range(2, 1000) if number % 40 != 1]
+        for sent, number in enumerate(late, start=1):
+            if 2 in world.send(world.plus(2, [number])):
+                return sent
+    return None
+
+
+@dataclass(frozen=True)
+class Coalition:
+    """What became of insiders who work together."""
+
+    slowest: int | None
+    """Reports until the last of them was exposed; None if one never was."""
+    honest_exposed: int
+    honest_reports: int
+
+
+def coalition(share: float, devices: int = 100, reports: int = 200) -> Coalition:
+    """Insiders who show plus to turn the cohort against honest devices at the other extreme.
+
+    The honest ones read -1: whatever sign the cohort has, they differ from it, or agree with it, as often as an honest coin may.
+    """
+    insiders = set(range(1, round(share * devices) + 1))
+    exposed: dict[int, int] = {}
+    with _world(devices, seed=7) as world:
+        for number in range(1, reports + 1):
+            world.now += PERIOD / QUOTA
+            frames = [frame for device in insiders for frame in world.plus(device, [number])]
+            for device in set(range(1, devices + 1)) - insiders:
+                frames += world.honest(device, [number], -1.0)
+            for device in world.send(frames):
+                exposed[device] = number
+    return Coalition(
+        slowest=max(exposed[each] for each in insiders) if insiders <= exposed.keys() else None,
+        honest_exposed=len(exposed.keys() - insiders),
+        honest_reports=(devices - len(insiders)) * reports,
+    )
