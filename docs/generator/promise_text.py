@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 __all__ = ["FIGURES", "exposure_table", "insider_table", "promise_sentence"]
@@ -25,13 +26,14 @@ def _figures() -> Mapping[str, Any]:
 def promise_sentence() -> str:
     """The promise with its constants, for one profile."""
     row = _figures()["harmony"]["eps1_k252"]
-    after = [f"{row[f'ratio_{n}']:.2f} after {n:,} reports" for n in _LENGTHS]
-    slept = " and ".join(f"{row[f'sleeper_ratio_{n}']:.2f}" for n in _LENGTHS[:2])
-    return (
-        f"At epsilon 1 with 252 attributes an insider who knows everything does at most {row['cap']:.2f} times a liar's harm per\n"
-        f"report before judgement; to stay unexposed he must come down to {', '.join(after)}.\n"
-        f"One who was honest for 100,000 reports first: {slept}.\n"
+    after = [f"{row[f'ratio_{n}']:.2f} over {n:,}" for n in _LENGTHS]
+    slept = [f"{row[f'sleeper_ratio_{n}']:.2f}" for n in _LENGTHS]
+    text = (
+        f"At epsilon 1 with 252 attributes, an insider who knows everything does at most {row['cap']:.2f} times a liar's harm per "
+        f"report. To stay unexposed he comes down to {after[0]} reports, {after[1]} and {after[2]}; after 100,000 honest reports "
+        f"first, to {slept[0]}, {slept[1]} and {slept[2]}."
     )
+    return "\n".join(wrap(text, 118)) + "\n"
 
 
 def insider_table(mechanism: str) -> str:
@@ -41,12 +43,17 @@ def insider_table(mechanism: str) -> str:
         "|---" * (3 + len(_LENGTHS)) + "|",
     ]
     for name, row in _figures()[mechanism].items():
-        epsilon, size = re.fullmatch(r"eps([\d.]+)_[kd](\d+)", name).groups()  # type: ignore[union-attr]
-        cells = [f"{_ratio(row, f'ratio_{n}')} / {_ratio(row, f'sleeper_ratio_{n}')}" for n in _LENGTHS]
-        lines.append(
-            f"| {epsilon}, {int(size):,} | {row['cap']:.2f} | {' | '.join(cells)} | {row['state_bytes']:,} bytes |"
-        )
+        lines += _rows(name, row)
     return "\n".join(lines) + "\n"
+
+
+def _rows(name: str, row: Mapping[str, float]) -> Iterator[str]:
+    epsilon, size = re.fullmatch(r"eps([\d.]+)_[kd](\d+)", name).groups()  # type: ignore[union-attr] # the names are ours
+    kinds = {"": ""} if "few_ratio_1000" not in row else {"few_": ", sets of 1, 2 or 4", "": ", also half of them"}
+    for prefix, note in kinds.items():
+        cells = [f"{_ratio(row, f'{prefix}ratio_{n}')} / {_ratio(row, f'{prefix}sleeper_ratio_{n}')}" for n in _LENGTHS]
+        state = f"{row['state_bytes']:,} bytes"
+        yield f"| {epsilon}, {int(size):,}{note} | {row['cap']:.2f} | {' | '.join(cells)} | {state} |"
 
 
 def _ratio(row: Mapping[str, float], name: str) -> str:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""docs/promise.json is what `peel bench promise --json` prints, and keeps what is promised."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peel_tools.promise import measure
+from peel_tools.promise.arena import HarmonyArena, KrrArena
+from peel_tools.promise.engine import burst_share_over_fair, coalition, late_delivery
+from peel_tools.promise.strategies import STRATEGIES, exposed_after
+
+FIGURES: dict[str, Any] = json.loads((Path(__file__).resolve().parents[1] / "promise.json").read_text())
+
+TARGETS = {
+    "eps1_k252": {
+        "ratio_1000": 1.7, "ratio_10000": 1.2, "ratio_100000": 1.06,
+        "sleeper_ratio_1000": 1.8, "sleeper_ratio_10000": 1.25, "sleeper_ratio_100000": 1.08,
+    },
+    "eps0.5_k252": {"ratio_1000": 2.6, "ratio_10000": 1.4, "ratio_100000": 1.12},
+}  # fmt: skip
+
+
+def test_the_figures_keep_the_promise() -> None:
+    for arena, targets in TARGETS.items():
+        for name, most in targets.items():
+            assert FIGURES["harmony"][arena][name] <= most, f"{arena} {name}"
+    waits = FIGURES["reports_until_exposed"]
+    assert waits["sleeper_always_plus"] <= 150
+    for name in ("krr_8_of_16", "krr_10_of_252", "krr_50_of_252"):
+        assert waits[name] <= 150
+    assert FIGURES["burst_share_over_fair"] <= 1.5
+    assert FIGURES["honest_exposed"] == 0
+    assert FIGURES["honest_reports"] >= 2_000_000
+
+
+def test_the_figures_are_of_what_is_measured_today() -> None:
+    assert list(FIGURES["harmony"]) == [f"eps{epsilon:g}_k{k}" for epsilon, k in measure.HARMONY]
+    assert list(FIGURES["krr"]) == [f"eps{epsilon:g}_k{k}" for epsilon, k in measure.KRR]
+    assert list(FIGURES["hashing"]) == [f"eps{epsilon:g}_d{domain}" for epsilon, domain in measure.HASHING]
+    assert set(FIGURES["reports_until_exposed"]) >= {strategy.name for strategy in STRATEGIES}
+
+
+def test_a_bench_prints_the_same_figures_again() -> None:
+    """The kernel and the dice are the same everywhere, so the figures are too; the quick ones are taken again."""
+    assert measure._insider(HarmonyArena(1.0, 1)).items() <= FIGURES["harmony"]["eps1_k1"].items()
+    assert measure._insider(KrrArena(1.0, 4)).items() <= FIGURES["krr"]["eps1_k4"].items()
+
+
+@pytest.mark.parametrize("strategy", [each for each in STRATEGIES if each.life is None], ids=lambda each: each.name)
+def test_a_strategy_is_exposed_as_soon_as_it_says(strategy: Any) -> None:
+    slowest = FIGURES["reports_until_exposed"][strategy.name]
+    waited = exposed_after(strategy, np.random.default_rng(0))
+    assert waited is not None
+    assert waited <= slowest
+
+
+def test_the_whole_engine_again() -> None:
+    assert round(burst_share_over_fair(), 3) == FIGURES["burst_share_over_fair"]
+    assert late_delivery() == FIGURES["reports_until_exposed"]["late_delivery"]
+    found = coalition(0.05)
+    assert found.slowest == FIGURES["reports_until_exposed"]["coalition_of_5%"]
+    assert found.honest_exposed == 0
