@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-__all__ = ["FIGURES", "exposure_table", "insider_table", "promise_sentence"]
+__all__ = ["FIGURES", "exposure_table", "insider_table", "one_attribute_table", "promise_sentence"]
 
 FIGURES = Path(__file__).resolve().parents[1] / "promise.json"
 
@@ -54,6 +54,19 @@ def _rows(name: str, row: Mapping[str, float]) -> Iterator[str]:
         cells = [f"{_ratio(row, f'{prefix}ratio_{n}')} / {_ratio(row, f'{prefix}sleeper_ratio_{n}')}" for n in _LENGTHS]
         state = f"{row['state_bytes']:,} bytes"
         yield f"| {epsilon}, {int(size):,}{note} | {row['cap']:.2f} | {' | '.join(cells)} | {state} |"
+
+
+def one_attribute_table() -> str:
+    """Harmony, one attribute attacked alone: harm over a liar's after so many reports of that attribute."""
+    lines = ["| epsilon, k | 100 reports of the attribute | 1,000 |", "|---|---|---|"]
+    for name, row in _figures()["harmony"].items():
+        epsilon, size = name.removeprefix("eps").split("_k")
+        cells = [
+            f"{row[f'one_attribute_ratio_{n}']:.2f} / {row[f'one_attribute_sleeper_ratio_{n}']:.2f}"
+            for n in (100, 1000)
+        ]
+        lines.append(f"| {epsilon}, {size} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _ratio(row: Mapping[str, float], name: str) -> str:

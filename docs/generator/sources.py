@@ -8,7 +8,7 @@ from docs.generator.board_text import architecture_table, board_table
 from docs.generator.command_text import command_reference, command_table
 from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
-from docs.generator.promise_text import exposure_table, insider_table, promise_sentence
+from docs.generator.promise_text import exposure_table, insider_table, one_attribute_table, promise_sentence
 from docs.generator.simulation_text import attack_table
 from docs.generator.verdict_text import verdict_table
 from peel_gateway.settings_text import markdown_table, sample_toml
@@ -27,6 +27,7 @@ SOURCES: dict[str, Source] = {
     "promise": promise_sentence,
     "promise-exposed": exposure_table,
     "promise-insider": insider_table,
+    "promise-one-attribute": one_attribute_table,
     "settings": markdown_table,
     "verdicts": verdict_table,
 }
