@@ -93,7 +93,7 @@ def installed(
 def fleet(installed: Installed) -> str:
     """The folder of a fleet with three devices, made by the commands of README.md."""
     attributes = ("--attribute", "temperature:-40:85:°C", "--attribute", "humidity:0:100:%")
-    installed.typed("profile", "new", "climate.toml", *attributes)
+    installed.typed("profile", "new", "climate.toml", *attributes, "--quota", "6000", "--period", "60")
     installed.typed("fleet", "init", "fleet", "--name", "greenhouse")
     (installed.folder / "climate.toml").rename(installed.folder / "fleet" / "profiles" / "climate.toml")
     assert "00000003" in installed.typed("fleet", "add", "fleet", "--profile", "climate", "--count", "3")

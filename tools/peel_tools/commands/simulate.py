@@ -171,10 +171,14 @@ class _Progress(ExitStack):
             else None
         )
         self._at = 0
+        self._told = False
         if self._bar is not None:
             self.enter_context(self._bar)
 
     def __call__(self, progress: Progress) -> None:
+        if progress.held_back and not self._told:
+            self._told = True
+            click.echo("the devices wait for their quota; a profile with a larger one lets them go on sooner", err=True)
         if self._bar is not None:
             now = round(1000 * progress.seconds) if self._by_time else progress.published
             self._bar.update(now - self._at)
