@@ -83,7 +83,9 @@ def test_fleet_with_every_attacker_and_five_kills(tmp_path: Path, rng: np.random
         for name, kind in found.attacks.items():
             assert kind.pieces + kind.devices > 0, name
             assert kind.exposed == kind.pieces, name
-            assert kind.exposed_devices == (kind.devices if ATTACKS[name].causes else 0), name
+            # Who has not said enough yet for the statistics is the referee's business: `exact` holds them to their patience.
+            least = kind.devices // 2 if ATTACKS[name].patience else kind.devices
+            assert (least if ATTACKS[name].causes else 0) <= kind.exposed_devices <= kind.devices, name
         assert found.faulty == sum(
             count
             for label, count in found.exposed.items()
