@@ -34,6 +34,7 @@ KINDS = {
 
 PLACES = {
     "c_core/tests/test_fuzz.py": "slow",
+    "docs/tests/test_promise_figures.py": "slow",
     "docs/tests/test_release.py": "slow",
     "firmware/tests/test_app.py": "broker",
     "firmware/tests/test_link.py": "broker",

@@ -130,7 +130,10 @@ def test_krr_in_c_rejects_replacements_beyond_k() -> None:
     assert perturb(MECHANISMS["krr"].id, 1, 5, 0, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)
 
 
-@pytest.mark.parametrize(("epsilon", "domain"), [(EPSILON_ONE // 4, 5), (EPSILON_ONE, 10), (2 * EPSILON_ONE, 50)])
+@pytest.mark.parametrize(
+    ("epsilon", "domain"),
+    [(EPSILON_ONE // 4, 5), (EPSILON_ONE, 10), pytest.param(2 * EPSILON_ONE, 50, marks=pytest.mark.slow)],
+)
 def test_hashing_in_c_is_private_by_enumeration(epsilon: int, domain: int) -> None:
     """For every hash: the table of outcomes of all categories that C gives, weighed exactly, as for kRR."""
     mechanism, k = MECHANISMS["hashing"].id, hash_family.symbols(epsilon)
