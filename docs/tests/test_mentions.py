@@ -16,7 +16,7 @@ from peel_tools.cli import main
 TEXTS = tracked("*.md", "*.yml", "*.yaml")
 FOLDERS = "bindings|c_core|docs|firmware|gateway|hil_tests|scripts|spec|tools"
 PATH = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./*-]*[\w*/])")
-MADE_ELSEWHERE = re.compile(r"^(gateway/status|firmware/(peel_device|boards)$)")
+MADE_ELSEWHERE = re.compile(r"^(gateway/$|firmware/(peel_device|boards)$)")
 COMMAND = re.compile(r"(?:(?<![\w/-])|\.venv/bin/)peel ((?:[a-z]+ ?)+[^`\n|]*)")
 MAKE = re.compile(r"`make (\w+)`|^make (\w+)", flags=re.M)
 

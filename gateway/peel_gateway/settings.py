@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from peel_core import Secret
 __all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "SettingsError", "load_settings", "settings_table"]
 
 ENVIRONMENT_PREFIX = "PEEL_GATEWAY_"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class SettingsError(Exception):
@@ -59,6 +62,11 @@ class Settings:
     )
     mqtt_client_id: str = _setting(
         "", "The session's name on the broker; empty means peel-gateway-<fleet>. The broker keeps reports under it."
+    )
+    mqtt_name: str = _setting(
+        "",
+        "The gateway's name in its own topics, peel/v1/<fleet>/gateway/<name>/...; another one for each gateway of a fleet. "
+        "Empty means mqtt.client_id, or main where that is empty too.",
     )
     mqtt_share: str = _setting(
         "",
@@ -175,6 +183,11 @@ class Settings:
 
     log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
+
+    @property
+    def gateway_name(self) -> str:
+        """The gateway's name in its own topics: no other gateway of this fleet has it, since client ids differ."""
+        return self.mqtt_name or self.mqtt_client_id or "main"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,6 +364,12 @@ def _checked_together(settings: Settings) -> Settings:
             raise SettingsError(f"{_dotted(one)}: needs {_dotted(other)} too")
     if not settings.mqtt_tls and (settings.mqtt_ca or settings.mqtt_certificate):
         raise SettingsError("mqtt.tls: is false, yet mqtt.ca or mqtt.certificate is set; set mqtt.tls = true")
+    if not _NAME.fullmatch(settings.gateway_name):
+        whence = "" if settings.mqtt_name else " (from mqtt.client_id)"
+        raise SettingsError(
+            f"mqtt.name: {settings.gateway_name!r}{whence} cannot be part of a topic; give a name of up to 64 letters, digits, "
+            "'-', '_' and '.'"
+        )
     if "/" in settings.mqtt_share or "+" in settings.mqtt_share or "#" in settings.mqtt_share:
         raise SettingsError("mqtt.share: a group name has no '/', '+' or '#'")
     if settings.mqtt_share and not settings.mqtt_client_id:

@@ -31,6 +31,14 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_pa
     assert (settings.mqtt_host, settings.mqtt_port, settings.http_port) == ("from-env", 1900, 8420)
 
 
+def test_a_gateway_is_named_by_its_client_id_unless_it_has_a_name() -> None:
+    assert Settings().gateway_name == "main"
+    assert Settings(mqtt_client_id="west").gateway_name == "west"
+    assert (
+        load_settings(None, {"PEEL_GATEWAY_MQTT_CLIENT_ID": "a b", "PEEL_GATEWAY_MQTT_NAME": "x"}).gateway_name == "x"
+    )
+
+
 def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
     file = write(tmp_path / "g.toml", '[store]\npath = "data/x.sqlite"\n')
     assert load_settings(file, {}).store_path == tmp_path / "data/x.sqlite"
@@ -55,6 +63,10 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ('[mqtt]\ntls = true\nkey = "k.pem"', "mqtt.key: needs mqtt.certificate too"),
         ('[mqtt]\nclient_id = "x"\nshare = "a/b"', "mqtt.share: a group name has no"),
         ('[mqtt]\nshare = "pool"', "mqtt.share: needs mqtt.client_id"),
+        ('[mqtt]\nname = "a/b"', "mqtt.name: 'a/b' cannot be part of a topic"),
+        ('[mqtt]\nname = "+"', "mqtt.name: '+' cannot be part of a topic"),
+        ('[mqtt]\nname = "line\\nbreak"', "mqtt.name: 'line\\nbreak' cannot be part of a topic"),
+        ('[mqtt]\nclient_id = "site 7"', "mqtt.name: 'site 7' (from mqtt.client_id) cannot be part of a topic"),
         ('[mqtt]\ntls = true\nca = "none.pem"', "mqtt.ca: cannot read"),
     ],
 )

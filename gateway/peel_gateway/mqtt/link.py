@@ -28,7 +28,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from peel_gateway.logs import Log
 from peel_gateway.settings import Settings
 
-__all__ = ["Deliver", "Link", "LinkError", "VersionError", "report_filter", "status_topic"]
+__all__ = ["Deliver", "Link", "LinkError", "VersionError", "gateway_topic", "report_filter"]
 
 Deliver = Callable[["Link", int, str, bytes], None]
 """Called with the link, the packet identifier (0 when nothing is to be acknowledged), the topic and the payload."""
@@ -61,14 +61,9 @@ class _Names:
     status: str
 
 
-def gateway_topic(fleet: str, about: str) -> str:
-    """Where the gateway tells others something."""
-    return f"peel/v1/{fleet}/gateway/{about}"
-
-
-def status_topic(fleet: str) -> str:
-    """Where the gateway says that it is there (SPEC section 11)."""
-    return gateway_topic(fleet, "status")
+def gateway_topic(fleet: str, name: str, about: str) -> str:
+    """Where the gateway of this name tells others something (SPEC section 11)."""
+    return f"peel/v1/{fleet}/gateway/{name}/{about}"
 
 
 def report_filter(fleet: str, share: str) -> str:
@@ -91,7 +86,7 @@ class Link:
         self._names = _Names(
             client_id=settings.mqtt_client_id or f"peel-gateway-{fleet}",
             subscription=report_filter(fleet, settings.mqtt_share),
-            status=status_topic(fleet),
+            status=gateway_topic(fleet, settings.gateway_name, "status"),
         )
         self._received = 0
         self._dead = False
@@ -239,7 +234,7 @@ class Link:
 
     def publish(self, about: str, text: str) -> None:
         """Publish something of the gateway's own, once."""
-        sent = self._client.publish(gateway_topic(self._fleet, about), text, qos=1)
+        sent = self._client.publish(gateway_topic(self._fleet, self._settings.gateway_name, about), text, qos=1)
         self._published.add(sent.mid)
 
     def _announce(self, state: str) -> None:

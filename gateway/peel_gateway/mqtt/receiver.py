@@ -99,7 +99,7 @@ class Receiver:
         self._wake()
 
     def tell(self, about: str, document: Mapping[str, object]) -> None:
-        """Have the network thread publish what others should know, under `<fleet>/gateway/<about>`; lost while the broker is away."""
+        """Have the network thread publish what others should know, under the gateway's topic; lost while the broker is away."""
         self._news.append((about, json.dumps(document)))
         self._wake()
 

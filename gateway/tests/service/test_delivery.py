@@ -19,6 +19,8 @@ from peel_core.frame import DEVICE, HEADER_BYTES, PROFILE
 from peel_gateway.model.verdict import Verdict
 from peel_tools.gateway_process import GatewayProcess
 
+ONLINE, OFFLINE = b'{"state": "online"}', b'{"state": "offline"}'
+
 
 def test_reports_are_stored_acknowledged_and_not_delivered_again(field: Field) -> None:
     gateway = field.new_gateway().start()
@@ -188,17 +190,25 @@ def test_an_empty_message_is_acknowledged_and_comes_no_more(field: Field) -> Non
 
 
 def test_availability_is_announced_and_renewed(field: Field) -> None:
-    topic = "peel/v1/field/gateway/status"
+    topic = "peel/v1/field/gateway/main/status"
     gateway = field.new_gateway().start()
-    assert _retained(field.broker.port, topic) == b'{"state": "online"}'
+    assert _retained(field.broker.port, topic) == ONLINE
     gateway.kill()
-    _eventually(lambda: _retained(field.broker.port, topic) == b'{"state": "offline"}')
+    _eventually(lambda: _retained(field.broker.port, topic) == OFFLINE)
     gateway.start()
     field.broker.stop()
     field.broker.start()
-    _eventually(lambda: _retained(field.broker.port, topic) == b'{"state": "online"}')
+    _eventually(lambda: _retained(field.broker.port, topic) == ONLINE)
     assert gateway.stop() == 0
-    assert _retained(field.broker.port, topic) == b'{"state": "offline"}'
+    assert _retained(field.broker.port, topic) == OFFLINE
+
+
+def test_gateways_of_one_fleet_have_topics_of_their_own(field: Field) -> None:
+    one, two = (field.new_gateway(name, mqtt_client_id=f"gateway-{name}").start() for name in ("one", "two"))
+    one.kill()
+    _eventually(lambda: _retained(field.broker.port, "peel/v1/field/gateway/gateway-one/status") == OFFLINE)
+    assert _retained(field.broker.port, "peel/v1/field/gateway/gateway-two/status") == ONLINE
+    assert two.stop() == 0
 
 
 def test_a_shared_subscription_splits_the_reports(field: Field) -> None:

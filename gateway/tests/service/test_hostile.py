@@ -41,7 +41,7 @@ def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) 
     client = paho.Client(CallbackAPIVersion.VERSION2)
 
     def subscribe(*_: object) -> None:
-        client.subscribe("peel/v1/field/gateway/+", qos=1)
+        client.subscribe("peel/v1/field/gateway/main/+", qos=1)
 
     client.on_connect = subscribe
     client.on_subscribe = lambda *_: subscribed.set()
