@@ -61,11 +61,12 @@ static const char error_names[] =
     "entropy: refused by the health check, or never seeded\0"
     "rule: 0 or 1 or more\0"
     "domain: not 2 to 65535 categories, or not for this mechanism\0"
+    "order: absorbing after squeezing\0"
     "value: not an unsigned 32-bit integer\0"
     "index: at or above the limit";
 
 /* Beyond enum peel_error: faults that C's types rule out and Python's don't. */
-enum { PEELCORE_E_VALUE = -17, PEELCORE_E_INDEX = -18 };
+enum { PEELCORE_E_VALUE = -18, PEELCORE_E_INDEX = -19 };
 
 static NORETURN void raise_code(int code) {
   static const char prefix[] = "peel: ";

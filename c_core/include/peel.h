@@ -63,9 +63,10 @@ enum peel_error {
   PEEL_E_EPSILON = -11,  /* epsilon out of range, or too small for this k */
   PEEL_E_WIDTH = -12,    /* k or width out of range: k <= width <= PEEL_MAX_WIDTH, and what the mechanism allows */
   PEEL_E_READING = -13,  /* a category that is not there, or not as many readings as the mechanism takes */
-  PEEL_E_ENTROPY = -14,  /* entropy input refused by the health check, or a generator that was never seeded */
+  PEEL_E_ENTROPY = -14,  /* entropy input refused by the health check, or a generator that was never seeded or is damaged */
   PEEL_E_RULE = -15,     /* a rule of 0, or at or above PEEL_RULE_ONE */
-  PEEL_E_DOMAIN = -16    /* hashing of less than 2 or more than PEEL_MAX_DOMAIN categories; a domain where there is none */
+  PEEL_E_DOMAIN = -16,   /* hashing of less than 2 or more than PEEL_MAX_DOMAIN categories; a domain where there is none */
+  PEEL_E_ORDER = -17     /* calls in the wrong order: absorbing after squeezing */
 };
 
 enum peel_mechanism { PEEL_HARMONY = 1, PEEL_KRR = 2, PEEL_HASHING = 3 };
@@ -86,15 +87,16 @@ int peel_ascon_open(uint8_t *out, const uint8_t key[16], const uint8_t nonce[16]
 /* Write the first out_len bytes of the keystream (section 2, STREAM). */
 void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], const uint8_t nonce[16]);
 
-/* Ascon-XOF128: init, absorb any number of times, squeeze once or more. */
+/* Ascon-XOF128: init, absorb any number of times, squeeze once or more. One caller at a time, as for every state that comes in here. */
 typedef struct {
   uint64_t s[5];
-  uint8_t fill;      /* bytes absorbed into, or squeezed from, the current block of 8 */
+  uint8_t fill;      /* bytes absorbed into, or squeezed from, the current block of 8; below 8 */
   uint8_t squeezing; /* 0 while absorbing */
 } peel_xof;
 
 void peel_xof_init(peel_xof *xof);
-void peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len);
+/* Returns 0, or PEEL_E_ORDER after the first squeeze. */
+int peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len);
 void peel_xof_squeeze(peel_xof *xof, uint8_t *out, size_t len);
 
 /* Init and absorb the label with its length (section 2, HASH); label is a C string shorter than 256. */
@@ -105,7 +107,9 @@ void peel_wipe(void *data, size_t len);
 
 /* ---- Random generator (section 4) ------------------------------------------------------------------------------- */
 
-/* Zero-initialise, then seed. Copying a live generator repeats its output: don't. */
+/* Zero-initialise, then seed. Copying a live generator repeats its output: don't. It belongs to one thread, or to whoever holds the lock
+ * that guards it: two that draw at once are given the same words, and with them two reports the same coin. The memory around it stays
+ * intact even then. */
 typedef struct {
   uint8_t key[16];
   uint8_t block[16];
@@ -118,7 +122,8 @@ typedef struct {
  */
 int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len);
 
-/* Write len bytes, whole words at a time. Returns 0, or PEEL_E_ENTROPY before the first successful seed. */
+/* Write len bytes, whole words at a time. Returns 0, or PEEL_E_ENTROPY before the first successful seed and for a state that no
+ * generator gets into. */
 int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len);
 
 /* ---- Rule (section 5) ------------------------------------------------------------------------------------------- */

@@ -181,28 +181,31 @@ void peel_xof_init(peel_xof *xof) {
   permute(xof->s, 12);
 }
 
-void peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len) {
+/* Whatever fill says, a shift stays within the word. */
+static unsigned shift_of(const peel_xof *xof) { return 8u * (xof->fill % XOF_RATE); }
+
+static void count_byte(peel_xof *xof) { xof->fill = (uint8_t)((xof->fill + 1) % XOF_RATE); }
+
+int peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len) {
+  if (xof->squeezing) return PEEL_E_ORDER;
   for (size_t i = 0; i < len; i++) {
-    xof->s[0] ^= (uint64_t)data[i] << (8 * xof->fill);
-    if (++xof->fill == XOF_RATE) {
-      permute(xof->s, 12);
-      xof->fill = 0;
-    }
+    xof->s[0] ^= (uint64_t)data[i] << shift_of(xof);
+    count_byte(xof);
+    if (xof->fill == 0) permute(xof->s, 12);
   }
+  return PEEL_OK;
 }
 
 void peel_xof_squeeze(peel_xof *xof, uint8_t *out, size_t len) {
   if (!xof->squeezing) {
-    xof->s[0] ^= (uint64_t)1 << (8 * xof->fill);
+    xof->s[0] ^= (uint64_t)1 << shift_of(xof);
     xof->squeezing = 1;
-    xof->fill = XOF_RATE; /* the first byte wants a permutation */
+    xof->fill = 0;
   }
   for (size_t i = 0; i < len; i++) {
-    if (xof->fill == XOF_RATE) {
-      permute(xof->s, 12);
-      xof->fill = 0;
-    }
-    out[i] = (uint8_t)(xof->s[0] >> (8 * xof->fill++));
+    if (xof->fill == 0) permute(xof->s, 12);
+    out[i] = (uint8_t)(xof->s[0] >> shift_of(xof));
+    count_byte(xof);
   }
 }
 

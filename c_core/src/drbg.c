@@ -70,15 +70,21 @@ static void refill(peel_drbg *drbg) {
   drbg->left = sizeof drbg->block;
 }
 
+/* Masked, so that it is a word of the block even when another thread, against the contract, changes left between two lines. */
+static uint8_t *next_word(peel_drbg *drbg) {
+  uint8_t *word = drbg->block + ((sizeof drbg->block - drbg->left) & 12);
+  drbg->left = (uint8_t)((drbg->left - 4) & 12);
+  return word;
+}
+
 int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len) {
-  if (!drbg->seeded) return PEEL_E_ENTROPY;
+  if (!drbg->seeded || drbg->left > sizeof drbg->block || drbg->left % 4) return PEEL_E_ENTROPY;
   while (len > 0) {
     size_t take = len < 4 ? len : 4;
     if (drbg->left == 0) refill(drbg);
-    uint8_t *word = drbg->block + sizeof drbg->block - drbg->left;
+    uint8_t *word = next_word(drbg);
     memcpy(out, word, take);
     peel_wipe(word, 4);
-    drbg->left = (uint8_t)(drbg->left - 4);
     out += take;
     len -= take;
   }

@@ -8,6 +8,7 @@
 
 #define STRIDE 59
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void require(int condition) {
@@ -15,7 +16,11 @@ static void require(int condition) {
 }
 
 /* Profiles and devices with small ids, so that a fuzzer finds them; unsealed frames are accepted, so that it gets past the seal. */
-static const peel_batch_profile profiles[] = {{1, 4, 7, PEEL_HARMONY}, {2, 60, 60, PEEL_HARMONY}, {3, 5, 48, PEEL_KRR}};
+static const peel_batch_profile profiles[] = {
+    {.id = 1, .width = 7, .mechanism = PEEL_HARMONY, .assignments = 4},
+    {.id = 2, .width = 60, .mechanism = PEEL_HARMONY, .assignments = 60},
+    {.id = 3, .width = 48, .mechanism = PEEL_KRR},
+};
 static const uint32_t devices[] = {1, 2, 3};
 static const int32_t profile_of[] = {0, 1, 2};
 static const uint8_t keys[3 * 16] = {9};
@@ -37,15 +42,13 @@ static void check_row(const peel_batch_rows *rows, size_t row) {
   }
 }
 
-/* The first byte says where the input is cut into two payloads. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (size < 1) return 0;
-  size_t length = size - 1, cut = data[0] < length ? data[0] : length;
-  uint8_t *exact = malloc(length ? length : 1);
+/* Open length bytes as two payloads, cut there. Returns how many frames opened. */
+static size_t open_payloads(const uint8_t *data, size_t length, size_t cut) {
+  uint8_t *exact = malloc(length ? length : 1); /* so that the sanitizer sees a read past the end */
   require(exact != NULL);
-  memcpy(exact, data + 1, length);
+  memcpy(exact, data, length);
   const uint64_t ends[2] = {cut, length};
-  size_t count = peel_batch_count(&keyring, exact, ends, 2), total = 0;
+  size_t count = peel_batch_count(&keyring, exact, ends, 2), total = 0, opened = 0;
   require(count >= 2);
   peel_batch_rows rows = {filled(count, 4),
                           filled(count, 4),
@@ -64,10 +67,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (size_t row = 0; row < count; row++) {
     check_row(&rows, row);
     total += (size_t)rows.length[row];
+    opened += rows.code[row] == 0;
   }
   require(total == length); /* every byte belongs to one piece */
   void *all[] = {rows.message, rows.offset, rows.length, rows.code,  rows.flags, rows.device, rows.number,
                  rows.profile, rows.slot,   rows.rule,   rows.index, rows.trits, exact};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+  return opened;
+}
+
+/* Before the first input: in a world where nothing opens, nothing behind the door would be fuzzed. */
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  const uint8_t frame[] = {0x11, PEEL_HARMONY, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  (void)argc, (void)argv;
+  require(open_payloads(frame, sizeof frame, sizeof frame) == 1);
+  return 0;
+}
+
+/* The first byte says where the input is cut into two payloads. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 1) return 0;
+  size_t length = size - 1;
+  open_payloads(data + 1, length, data[0] < length ? data[0] : length);
   return 0;
 }

@@ -225,19 +225,20 @@ def encode_many(
     encoder.rows = cache
     frames = np.empty((count, check(lib.peel_frame_bytes(profile.width, flags))), np.uint8)
     failed = ffi.new("size_t *")
-    code = lib.peel_batch_encode(
-        _pointer("uint8_t", frames),
-        failed,
-        encoder,
-        _pointer("uint32_t", devices),
-        _pointer("uint8_t", seals),
-        _pointer("uint8_t", indices),
-        _pointer("uint64_t", order),
-        _pointer("int32_t", values),
-        profile.readings,
-        count,
-        Drbg(entropy).state,
-    )
+    with Drbg(entropy).state() as drbg:
+        code = lib.peel_batch_encode(
+            _pointer("uint8_t", frames),
+            failed,
+            encoder,
+            _pointer("uint32_t", devices),
+            _pointer("uint8_t", seals),
+            _pointer("uint8_t", indices),
+            _pointer("uint64_t", order),
+            _pointer("int32_t", values),
+            profile.readings,
+            count,
+            drbg,
+        )
     if code < 0:
         raise PeelError(code, f"report {failed[0]} of the batch")
     return frames

@@ -19,9 +19,10 @@ _EXPLANATIONS = {
     "EPSILON": "epsilon out of range (above 0, up to 16), or too small for this many symbols",
     "WIDTH": "k or width out of range (k <= width <= 1024, and what the mechanism allows)",
     "READING": "a category that is not there, or not as many readings as the mechanism takes",
-    "ENTROPY": "entropy refused by the health check, or a generator that was never seeded",
+    "ENTROPY": "entropy refused by the health check, or a generator that was never seeded or is damaged",
     "RULE": "a rule of 0, or of 2^31 or more",
     "DOMAIN": "a number of categories out of range (2 to 65535), or one where the mechanism has none",
+    "ORDER": "calls in the wrong order: absorbing after squeezing",
 }
 
 #: Error code (negative) to its short lower-case name, such as ``{-9: "seal"}``.

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +46,7 @@ def xof(data: bytes, size: int) -> bytes:
     """Ascon-XOF128."""
     state, out = ffi.new("peel_xof *"), ffi.new("uint8_t[]", max(1, size))
     lib.peel_xof_init(state)
-    lib.peel_xof_absorb(state, data, len(data))
+    check(lib.peel_xof_absorb(state, data, len(data)))
     lib.peel_xof_squeeze(state, out, size)
     return bytes(ffi.buffer(out, size))
 
@@ -56,21 +58,30 @@ def hash_(label: str, data: bytes, size: int) -> bytes:
 
 
 class Drbg:
-    """The device's random generator (SPEC section 4)."""
+    """The device's random generator (SPEC section 4). Threads may share it: they take turns."""
 
     def __init__(self, entropy: bytes | None = None) -> None:
-        self.state: Any = ffi.new("peel_drbg *")
+        self._state: Any = ffi.new("peel_drbg *")
+        self._turn = threading.Lock()
         if entropy is not None:
             self.seed(entropy)
 
+    @contextmanager
+    def state(self) -> Iterator[Any]:
+        """The C struct, for this caller alone: the core runs without the GIL, and two that drew at once would share their coins."""
+        with self._turn:
+            yield self._state
+
     def seed(self, entropy: bytes) -> None:
         """Seed or reseed; PeelError when the health check refuses the input."""
-        check(lib.peel_drbg_seed(self.state, entropy, len(entropy)), "entropy")
+        with self.state() as state:
+            check(lib.peel_drbg_seed(state, entropy, len(entropy)), "entropy")
 
     def bytes(self, size: int) -> bytes:
         """The next ``size`` bytes, whole words at a time."""
         out = ffi.new("uint8_t[]", max(1, size))
-        check(lib.peel_drbg_bytes(self.state, out, size))
+        with self.state() as state:
+            check(lib.peel_drbg_bytes(state, out, size))
         return bytes(ffi.buffer(out, size))
 
 
@@ -87,7 +98,8 @@ def perturb(
     """The symbol ``(index, minus)`` of one report (SPEC section 6); ``word`` is WORD of section 7."""
     symbol = ffi.new("peel_symbol *")
     values = ffi.new("int32_t[]", list(readings) or [0])
-    check(lib.peel_perturb(symbol, mechanism, rule, k, domain, word, values, len(readings), drbg.state))
+    with drbg.state() as state:
+        check(lib.peel_perturb(symbol, mechanism, rule, k, domain, word, values, len(readings), state))
     return int(symbol.index), int(symbol.minus)
 
 
@@ -162,5 +174,6 @@ class Encoder:
         """One sealed frame."""
         out = ffi.new("uint8_t[]", int(lib.PEEL_MAX_FRAME_BYTES))
         values = ffi.new("int32_t[]", list(readings) or [0])
-        size = lib.peel_encode(out, len(out), self.struct(), number, values, len(readings), drbg.state)
+        with drbg.state() as state:
+            size = lib.peel_encode(out, len(out), self.struct(), number, values, len(readings), state)
         return bytes(ffi.buffer(out, check(size, "encode")))

@@ -57,8 +57,9 @@ def dealt(*words: int) -> Drbg:
     """A generator that hands out exactly these words (four at most), so that C can be asked about any of 2^32 coins."""
     drbg = Drbg(bytes(range(32)))
     block = b"".join(word.to_bytes(4, "little") for word in words)
-    drbg.state.block = list(block.rjust(16, b"\0"))
-    drbg.state.left = len(block)
+    with drbg.state() as state:
+        state.block = list(block.rjust(16, b"\0"))
+        state.left = len(block)
     return drbg
 
 

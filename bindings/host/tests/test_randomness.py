@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from peel_core import Profile, derive_keys, encode_many, index_many, make_profile, open_many, projection
 from peel_core.batch import Keyring
-from peel_core.primitives import READING_ONE, RULE_ONE
+from peel_core.primitives import READING_ONE, RULE_ONE, Drbg
 
 SEED = bytes(range(7, 71))
 MASTER = bytes(range(32))
@@ -123,3 +126,12 @@ def test_same_entropy_same_bytes_and_other_entropy_other_coins() -> None:
 
     assert encode(SEED) == encode(SEED)
     assert encode(SEED) != encode(SEED[::-1])
+
+
+def test_threads_that_share_a_generator_get_every_word_once() -> None:
+    draws, size = 400, 4096
+    alone, shared = Drbg(SEED), Drbg(SEED)
+    expected = Counter(alone.bytes(size) for _ in range(draws))
+    with ThreadPoolExecutor(8) as threads:
+        drawn = Counter(threads.map(shared.bytes, [size] * draws))
+    assert drawn == expected
