@@ -651,6 +651,13 @@ def profile_id(profile: Profile) -> int:
     return from_le(hash_("peel/1 profile", canonical(profile), 4))
 
 
+# ---- 11. Topics -----------------------------------------------------------------------------------------------------
+
+
+def device_topic(fleet: str, device: int, about: str) -> str:
+    return f"peel/v1/{fleet}/{device % 64:02x}/{device:08x}/{about}"
+
+
 # ---- 13. Constants --------------------------------------------------------------------------------------------------
 
 # E[i] = ceil(2^64 * e^(-2^(i - 20)))

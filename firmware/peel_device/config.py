@@ -96,6 +96,11 @@ class Config:
         """The device id as topics and folders spell it."""
         return "%08x" % self.device
 
+    @property
+    def topic(self) -> str:
+        """Where the device's messages go: all of the topic but its last level."""
+        return "peel/v1/%s/%02x/%s/" % (self.fleet, self.device & 63, self.name)
+
 
 def _sensors(value: "dict[str, Any]", profile: Profile) -> "dict[str, dict[str, Any]]":
     names = profile.subject.names

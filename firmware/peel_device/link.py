@@ -52,7 +52,7 @@ class Link:
         self._board = board
         self._clock = clock
         self._backoff = Backoff(random)
-        self._topic = "peel/v1/%s/%s/" % (config.fleet, config.name)
+        self._topic = config.topic
         self._client: "Client | None" = None
         self._transport: "Transport | None" = None
         self._said: "dict[str, Any]" = {}

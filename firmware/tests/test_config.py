@@ -14,6 +14,7 @@ from peel_device.config import load
 from peel_device.errors import ConfigError
 
 EXAMPLE = Path(__file__).parent.parent / "config.example.json"
+TOPICS = EXAMPLE.parents[1] / "spec" / "vectors" / "topics.json"
 
 
 def test_the_example_is_valid() -> None:
@@ -21,6 +22,12 @@ def test_the_example_is_valid() -> None:
     assert example.profile.mechanism.name == "harmony"
     assert example.interval_ms == 1_020_000
     assert example.mqtt.tls
+
+
+@pytest.mark.parametrize("case", json.loads(TOPICS.read_text(encoding="utf-8"))["cases"])
+def test_topics_are_those_of_the_specification(case: dict[str, Any]) -> None:
+    made = config(fleet=case["fleet"], device="%08x" % case["device"])
+    assert made.topic + case["about"] == case["topic"]
 
 
 def test_a_krr_bundle() -> None:

@@ -11,7 +11,7 @@ from peel_hil.mqtt_packets import PUBACK, Publish, Splitter, acknowledged, kind
 
 CONNECT = bytes([0x10, 2, 0, 0])
 ACK = bytes([PUBACK << 4, 2, 0x12, 0x34])
-LONG = Publish(b"peel/v1/lab/00000001/report", 7, bytes(300))
+LONG = Publish(b"peel/v1/lab/01/00000001/report", 7, bytes(300))
 HUGE = Publish(b"t", 0xFFFF, bytes(20_000))
 PACKETS = [CONNECT, LONG.packet(), ACK, Publish(b"t", 1, b"").packet(), HUGE.packet(), ACK]
 

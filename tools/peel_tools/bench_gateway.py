@@ -54,7 +54,7 @@ def _reports_per_second(k: int) -> int:
     who = np.arange(REPORTS) % DEVICES
     numbers, readings = 1 + np.arange(REPORTS) // DEVICES, np.zeros((REPORTS, k), np.int32)
     frames = encode_many(profile, ids[who], seal[who], index[who], numbers, readings, entropy=os.urandom(64))
-    messages = [Message("peel/v1/bench/x/report", frame.tobytes(), time.time()) for frame in frames]
+    messages = [Message("peel/v1/bench/00/x/report", frame.tobytes(), time.time()) for frame in frames]
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "bench.sqlite")
         engine = Engine(store)

@@ -38,7 +38,7 @@ def test_a_pico_from_uf2_to_reports(tmp_path: Path) -> None:
     write_bundle(tmp_path, quota=1000, period=60, board="pico", sensors=SENSORS, interval_s=0.1)
     with Broker() as broker:
         endpoint = (broker.host, broker.port)
-        with PicoDut(tmp_path / "board", endpoint) as pico, Listener(endpoint, f"peel/v1/lab/{DEVICE}/#") as listener:
+        with PicoDut(tmp_path / "board", endpoint) as pico, Listener(endpoint, f"peel/v1/lab/+/{DEVICE}/#") as listener:
             pico.folder.mkdir()
             pico.flash.write_bytes(flash_from_uf2(build_firmware("pico").uf2))
             pico.start()

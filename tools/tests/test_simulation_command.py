@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from peel_core import open_many
+from peel_core.topics import device_topic, fleet_topic
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_hil.listener import Listener
@@ -38,7 +39,7 @@ def fleet(tmp_path: Path) -> Fleet:
 
 @pytest.fixture
 def listener(broker: Broker) -> Iterator[Listener]:
-    with Listener((broker.host, broker.port), "peel/v1/+/+/report") as listening:
+    with Listener((broker.host, broker.port), fleet_topic("+", "+", "+", "report")) as listening:
         yield listening
 
 
@@ -65,7 +66,7 @@ def test_what_the_broker_delivers_is_what_the_truth_says(fleet: Fleet, broker: B
     truth = sqlite3.connect(said["truth"])
     rows = set(truth.execute("SELECT device, number FROM report").fetchall())
     assert set(zip(opened.device.tolist(), opened.number.tolist(), strict=True)) == rows
-    assert {topic for topic, _ in received} == {f"peel/v1/demo/{device:08x}/report" for device, _ in rows}
+    assert {topic for topic, _ in received} == {device_topic("demo", device, "report") for device, _ in rows}
 
 
 def test_a_run_is_continued_with_new_numbers(fleet: Fleet, broker: Broker) -> None:

@@ -27,6 +27,7 @@ from peel_core import (
 from peel_core._core import ffi, lib
 from peel_core.batch import _COLUMNS, Opened
 from peel_core.frame import FLAG_UNSEALED
+from peel_core.topics import device_topic
 
 VECTORS = Path(__file__).resolve().parents[3] / "spec" / "vectors"
 
@@ -254,3 +255,8 @@ def test_refused_profiles(case: dict[str, Any]) -> None:
     with pytest.raises(ProfileError) as caught:
         make_profile(profile_table(case))
     assert any(key in caught.value.key for key in KEYS.get(case["expect"], (case["expect"],)))
+
+
+@pytest.mark.parametrize("case", cases("topics"))
+def test_topics(case: dict[str, Any]) -> None:
+    assert device_topic(case["fleet"], case["device"], case["about"]) == case["topic"]

@@ -25,6 +25,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
 from peel_gateway.settings import Settings
 
@@ -63,12 +64,12 @@ class _Names:
 
 def gateway_topic(fleet: str, name: str, about: str) -> str:
     """Where the gateway of this name tells others something (SPEC section 11)."""
-    return f"peel/v1/{fleet}/gateway/{name}/{about}"
+    return fleet_topic(fleet, "gateway", name, about)
 
 
 def report_filter(fleet: str, share: str) -> str:
     """What the gateway subscribes to."""
-    topic = f"peel/v1/{fleet}/+/report"
+    topic = fleet_topic(fleet, "+", "+", "report")
     return f"$share/{share}/{topic}" if share else topic
 
 

@@ -13,7 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from peel_gateway.alarm import MANY
 from peel_gateway.model.message import LONGEST_TOPIC
 
-LONG_TOPIC = "peel/v1/field/" + "x" * 60_000 + "/report"
+LONG_TOPIC = "peel/v1/field/00/" + "x" * 60_000 + "/report"
 
 
 def test_a_long_topic_is_stored_short_however_many_pieces_it_brings(field: Field) -> None:

@@ -16,7 +16,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from peel_core import derive_keys, encode_many
 from peel_core.frame import DEVICE, NUMBER
 from peel_core.projection import search_seed
-from peel_gateway.fleet.registry import Fleet, device_label
+from peel_core.topics import device_topic
+from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
 from peel_tools.broker import Broker, find_mosquitto
@@ -113,7 +114,7 @@ class Field(Site):
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
 
     def topic(self, device: int) -> str:
-        return f"peel/v1/{self.fleet.name}/{device_label(device)}/report"
+        return device_topic(self.fleet.name, device, "report")
 
     def publish(self, messages: Sequence[tuple[str, bytes]]) -> None:
         """Hand messages to the broker; all are acknowledged by it on return."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from peel_core import Keyring, Profile, encode_many, open_many
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.fleet.registry import device_label
+from peel_core.topics import device_topic
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_tools.simulation.attackers import ATTACKS, Attack, check_shares
 from peel_tools.simulation.ledger import Ledger
@@ -257,7 +257,7 @@ class SimulatedFleet:
         ]
 
     def _topic(self, device: int) -> str:
-        return f"peel/v1/{self._fleet}/{device_label(device)}/report"
+        return device_topic(self._fleet, device, "report")
 
 
 def _claim(attack: Attack | None) -> int:

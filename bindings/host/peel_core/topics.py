@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""MQTT topics (SPEC section 11): the one place on hosts that makes them."""
+
+from __future__ import annotations
+
+__all__ = ["LANES", "device_topic", "fleet_topic", "lane_of"]
+
+LANES = 64
+
+
+def fleet_topic(fleet: str, *levels: str) -> str:
+    """A topic, or a filter with ``+`` and ``#``, of one fleet.
+
+    >>> fleet_topic("plant-7", "+", "+", "report")
+    'peel/v1/plant-7/+/+/report'
+    """
+    return "/".join(("peel/v1", fleet, *levels))
+
+
+def lane_of(device: int) -> str:
+    """The lane of a device: its low six bits.
+
+    >>> lane_of(0x2A7F)
+    '3f'
+    """
+    return f"{device % LANES:02x}"
+
+
+def device_topic(fleet: str, device: int, about: str) -> str:
+    """Where something about a device is published: ``about`` is the last level.
+
+    >>> device_topic("plant-7", 42, "report")
+    'peel/v1/plant-7/2a/0000002a/report'
+    """
+    return fleet_topic(fleet, lane_of(device), f"{device:08x}", about)
