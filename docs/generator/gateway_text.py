@@ -20,7 +20,7 @@ from starlette.routing import Route
 from peel_gateway.answers.views import Views
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.metrics import Metrics
-from peel_gateway.web.http import build_app
+from peel_gateway.web.app import build_app
 from peel_tools.broker import free_port
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 

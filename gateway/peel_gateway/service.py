@@ -28,7 +28,8 @@ from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_store
 from peel_gateway.storage.store import Store, StoreError
-from peel_gateway.web.http import HttpError, HttpServer, build_app
+from peel_gateway.web.app import build_app
+from peel_gateway.web.server import HttpError, HttpServer
 
 __all__ = ["Service", "open_engine", "run_service"]
 

@@ -13,7 +13,6 @@ from peel_core import Profile
 from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.registry import device_label
-from peel_gateway.model.tables import TallyTable
 from peel_gateway.storage.store import Store
 
 __all__ = ["MOST_FIGURES", "EstimateQuestion", "estimate_tables", "figure_count"]
@@ -42,13 +41,16 @@ class EstimateQuestion:
 def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) -> list[Table]:
     """The answer: one table for the whole time, or one per bucket."""
     profile = question.profile
-    read = store.device_tallies if question.devices else store.tallies
-    tallies = read(profile.id, since=question.since, until=question.until, bucket_seconds=question.bucket_seconds)
-    _refuse_flood(question, tallies.bucket)
+    since, until, seconds = question.since, question.until, question.bucket_seconds
+    sums = store.tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
+    _refuse_flood(question, sums.bucket)
+    tallies = anonymous(sums)
+    if question.devices:  # only now: it reads the log
+        tallies = store.device_tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
     common = {"withdrawn_devices": store.withdrawn_devices(profile.id), "computed": moment(time.time())}
     rows = estimates(
         profile,
-        anonymous(tallies) if isinstance(tallies, TallyTable) else tallies,
+        tallies,
         question.bucket_seconds,
         share_cap=share_cap,
         known=question.devices,

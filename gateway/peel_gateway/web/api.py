@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""The routes that answer questions with JSON. Their docstrings are their entries in docs/gateway.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from peel_gateway.answers.query import device_filter, estimate_query, exposure_page
+from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.views import Views
+
+__all__ = ["api_routes"]
+
+
+def api_routes(views: Views, summary: Callable[[], Table]) -> list[Route]:
+    """All of them; `summary` is what /api/summary says."""
+
+    def get_summary(_: Request) -> Response:
+        """Totals, broker, inbox, health."""
+        return JSONResponse(summary())
+
+    def get_estimates(request: Request) -> Response:
+        """Estimates per profile, or per profile and bucket; the fields are in estimates.md.
+
+        Parameters: `profile`, `since`, `until`, `bucket` (seconds, a multiple of `store.bucket_seconds`), `devices` (yes, or
+        no to leave out what needs a pass over the log: influence, and means over devices), `name` (one attribute or category
+        only), `top` (how many categories, where there are more than 100: the largest).
+        """
+        return JSONResponse({"items": views.estimates(**estimate_query(_parameters(request)))})
+
+    def get_exposures(request: Request) -> Response:
+        """`{"items": [...], "next": id}`: what devices are blamed for, newest first.
+
+        Parameters: `verdict` (several with commas), `device`, `since`, `until`, `limit` (up to 1000), `before` (an id).
+        """
+        return JSONResponse(views.exposures(**exposure_page(_parameters(request), blamed=True)))
+
+    def get_quarantine(request: Request) -> Response:
+        """The same for pieces that nobody is blamed for.
+
+        Parameters: `verdict` (several with commas), `device`, `since`, `until`, `limit` (up to 1000), `before` (an id).
+        """
+        return JSONResponse(views.exposures(**exposure_page(_parameters(request), blamed=False)))
+
+    def get_devices(request: Request) -> Response:
+        """`{"items": [...], "next": device}`: the devices, by id.
+
+        Parameters: `profile`, `state`, `limit` (up to 1000), `after` (a device).
+        """
+        return JSONResponse(views.devices(device_filter(_parameters(request))))
+
+    def get_profiles(_: Request) -> Response:
+        """The profiles and how many devices have each."""
+        return JSONResponse({"items": views.profiles()})
+
+    return [
+        Route("/api/summary", get_summary),
+        Route("/api/estimates", get_estimates),
+        Route("/api/exposures", get_exposures),
+        Route("/api/quarantine", get_quarantine),
+        Route("/api/devices", get_devices),
+        Route("/api/profiles", get_profiles),
+    ]
+
+
+def _parameters(request: Request) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in given:
+            raise QueryError(f"{name}: given more than once")
+        given[name] = value
+    return given

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""The application: routes behind limits and guard. Reading only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from peel_core import Secret
+from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.views import Views
+from peel_gateway.metrics import CONTENT_TYPE, Metrics
+from peel_gateway.storage.store import StoreError
+from peel_gateway.web.api import api_routes
+from peel_gateway.web.guard import Guard
+from peel_gateway.web.limits import HEALTH, Limits
+from peel_gateway.web.streams import Streams
+
+__all__ = ["build_app"]
+
+_EVENTS = "/api/events"
+
+
+def build_app(
+    views: Views,
+    metrics: Metrics,
+    *,
+    summary: Callable[[], Table],
+    health: Callable[[], list[str]],
+    generation: Callable[[], int],
+    stopping: threading.Event,
+    token: Secret | None,
+    streams: int,
+) -> Starlette:
+    """Make the application. The docstrings of the routes are their entries in docs/gateway.md.
+
+    Parameters
+    ----------
+    summary: what /api/summary and each event carry.
+    health: what is wrong right now, without asking the store; empty when all is well.
+    generation: grows with every batch; an event goes out when it has.
+    stopping: set when streams are to end.
+    streams: most event streams at a time.
+    """
+    listeners = Streams(summary, generation, stopping=stopping, most=streams)
+
+    async def get_events(_: Request) -> Response:
+        """Server-sent events: `summary` at once, then at most one a second; `trouble` when the store cannot be read."""
+        return listeners.response()
+
+    def get_metrics(_: Request) -> Response:
+        """Metrics for Prometheus."""
+        return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+
+    async def get_health(request: Request) -> Response:  # async: never waits for a thread that others keep busy
+        """200, or 503 when something fails; with the token also the causes."""
+        causes = health()
+        body: Table = {"status": "failing" if causes else "ok"}
+        if request.scope["peel_trusted"]:
+            body["causes"] = causes
+        return JSONResponse(body, status_code=503 if causes else 200)
+
+    routes = [
+        *api_routes(views, summary),
+        Route(_EVENTS, get_events),
+        Route("/metrics", get_metrics),
+        Route(HEALTH, get_health),
+    ]
+    handlers: Mapping[Any, Any] = {QueryError: _bad_query, StoreError: _store_failed, HTTPException: _refused}
+    middleware = [Middleware(Limits, unlimited=(_EVENTS,)), Middleware(Guard, token=token)]
+    return Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
+
+
+async def _bad_query(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, status_code=400)
+
+
+async def _store_failed(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": f"the store cannot be read: {error}"}, status_code=503)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)

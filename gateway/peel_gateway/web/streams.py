@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""Server-sent events: what happens, to everybody who listens, made once for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from peel_gateway.answers.table import Table
+from peel_gateway.storage.store import StoreError
+
+__all__ = ["Streams"]
+
+_EVENT_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass
+class _Places:
+    """Room for streams."""
+
+    most: int
+    taken: int = 0
+
+
+class _Stream(StreamingResponse):
+    """A stream that has a place: taken before anything is awaited, given back however it ends."""
+
+    def __init__(self, events: AsyncIterator[str], places: _Places) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        self._places = places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._places.taken >= self._places.most:
+            refusal = {"error": f"{self._places.most} event streams are open already; see http.streams"}
+            await JSONResponse(refusal, status_code=503)(scope, receive, send)
+            return
+        self._places.taken += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._places.taken -= 1
+
+
+class Streams:
+    """All event streams of a server: one event at once, then one a second at most while batches come in.
+
+    Parameters
+    ----------
+    summary: what each event carries.
+    generation: grows with every batch; an event goes out when it has.
+    stopping: set when streams are to end.
+    most: streams at a time.
+    """
+
+    def __init__(
+        self, summary: Callable[[], Table], generation: Callable[[], int], *, stopping: threading.Event, most: int
+    ) -> None:
+        self._summary = summary
+        self._generation = generation
+        self._stopping = stopping
+        self._places = _Places(most)
+        self._making = asyncio.Lock()
+        self._made: tuple[int, str] = (-1, "")
+
+    def response(self) -> Response:
+        """One more stream, or a refusal."""
+        return _Stream(self._events(), self._places)
+
+    async def _events(self) -> AsyncIterator[str]:
+        """Events, and a comment now and then, which keeps the stream open and shows when nobody is there any more."""
+        loop = asyncio.get_running_loop()
+        seen, spoke = -1, loop.time()
+        while not self._stopping.is_set():
+            if self._generation() != seen:
+                seen, event = await self._newest()
+                spoke = loop.time()
+                yield event
+            elif loop.time() - spoke > _HEARTBEAT_SECONDS:
+                spoke = loop.time()
+                yield ": still here\n\n"
+            await asyncio.sleep(_EVENT_SECONDS)
+
+    async def _newest(self) -> tuple[int, str]:
+        """The newest event, with its generation; whoever asks first makes it."""
+        async with self._making:
+            current = self._generation()
+            if current != self._made[0]:
+                self._made = (current, await self._make(current))
+            return self._made
+
+    async def _make(self, current: int) -> str:
+        try:
+            data = json.dumps(await asyncio.to_thread(self._summary))
+        except StoreError as error:
+            return f"event: trouble\ndata: {json.dumps({'error': str(error)})}\n\n"
+        return f"id: {current}\nevent: summary\ndata: {data}\n\n"
