@@ -8,6 +8,7 @@ from docs.generator.board_text import architecture_table, board_table
 from docs.generator.command_text import command_reference, command_table
 from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
+from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import exposure_table, insider_table, one_attribute_table, promise_sentence
 from docs.generator.simulation_text import attack_table
 from docs.generator.verdict_text import verdict_table
@@ -23,6 +24,7 @@ SOURCES: dict[str, Source] = {
     "commands-of": command_table,
     "endpoints": endpoint_table,
     "metrics": metric_table,
+    "plan": plan_text,
     "projection": projection_table,
     "promise": promise_sentence,
     "promise-exposed": exposure_table,

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "mechanisms": {"model"},
     "screening": {"model", "mechanisms", "_kernels"},
     "estimation": {"model", "mechanisms"},
+    "planning": {"mechanisms"},
     "storage": {"model", "settings", "files"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "printing", "exits"},
@@ -27,7 +28,7 @@ MAY_IMPORT = {
 }
 """Per folder: the parts of the gateway that it may import; modules that stand alone are at the top and wire the rest."""
 
-PURE = ("model", "mechanisms", "screening", "estimation")
+PURE = ("model", "mechanisms", "screening", "estimation", "planning")
 DOES_IO = {"os", "io", "sqlite3", "socket", "time", "pathlib", "threading", "logging", "subprocess", "paho", "psycopg"}
 
 

@@ -119,7 +119,9 @@ def _assert_estimates_hold(rig: Rig) -> None:
 
 def _claimed_means(path: Path, profile: Profile) -> dict[str, float]:
     """Means (or shares) of what was read behind each acknowledged report of honest devices and of those that nothing can expose."""
-    rows = "FROM report JOIN message ON message.id = message WHERE acknowledged AND kind IN ('honest', 'sensor', 'burst')"
+    rows = (
+        "FROM report JOIN message ON message.id = message WHERE acknowledged AND kind IN ('honest', 'sensor', 'burst')"
+    )
     truth = sqlite3.connect(path)
     try:
         if profile.mechanism == "krr":

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, open_many
 from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction, search_seed
+from peel_gateway.planning.privacy import composed_epsilon
 from peel_tools.simulation.traces import to_q15
 
-__all__ = ["composed_epsilon", "measure"]
+__all__ = ["measure"]
 
 Signs = npt.NDArray[np.int8]
 
@@ -62,19 +63,6 @@ def _figures(profile: Profile, count: int, signs: list[Signs], reading: float) -
         "error": float(f"{np.sqrt(np.mean((guesses - reading) ** 2)):.3g}"),
         "expected_error": float(f"{deviation:.3g}"),
     }
-
-
-def composed_epsilon(epsilon: float, count: int, delta: float) -> float:
-    """The epsilon' for which `count` reports of epsilon each are together (epsilon', delta)-private.
-
-    ::
-
-        min(n eps, n eps (e^eps - 1)/(e^eps + 1) + eps sqrt(2 n ln(1/delta)))
-
-    Kairouz, Oh, Viswanath, The composition theorem for differential privacy, 2015, theorem 3.4.
-    """
-    drift = count * epsilon * math.tanh(epsilon / 2)
-    return min(count * epsilon, drift + epsilon * math.sqrt(2 * count * math.log(1 / delta)))
 
 
 def _profile(epsilon: float, low: float, high: float) -> Profile:

@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from peel_tools.bench_privacy import composed_epsilon, measure
+from peel_gateway.planning.privacy import composed_epsilon
+from peel_tools.bench_privacy import measure
 
 
 def test_a_gateway_learns_what_the_variance_says_and_no_more() -> None:

@@ -15,6 +15,8 @@ import click
 from peel_core import Profile, ProfileError, choice, load_profile, parse_profile, projection
 from peel_core.primitives import MAX_WIDTH
 from peel_core.profile import DEFAULT_WIDTH
+from peel_gateway.planning.advice import advice
+from peel_gateway.planning.task import Subject, Task
 
 _TEMPLATE = """\
 # A Peel profile: what a fleet's devices and its gateway agree on. Changing anything here makes another profile id.
@@ -27,6 +29,8 @@ seed = {seed}           # found by search: all codewords decode to themselves
 quota = {quota}          # report numbers in any window of a period
 period = {period}       # seconds
 {lifetime}"""
+_PLANNED_DEVICES = 100
+"""Nobody has said how many there will be; `peel plan` asks."""
 _FORCED = "force_krr = true    # hashing would be better: lower variance, and less weight for a forged report\n"
 
 
@@ -104,6 +108,8 @@ def new(
     click.echo(f"{path}: {made.name}, id {made.id:08x}, {made.k} symbols, {made.frame_bytes} bytes per report")
     if made.categorical:
         click.echo(_why(made))
+    for sentence in advice(Task(Subject.of(made), _PLANNED_DEVICES, made.interval_s, made.epsilon)):
+        click.echo(f"advice: {sentence}", err=True)
 
 
 @profile.command()

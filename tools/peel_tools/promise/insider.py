@@ -38,13 +38,15 @@ def turned(arena: Arena, goal: Goal, life: str, honest: int, rng: Generator) -> 
     return states
 
 
-def ratios(arena: Arena, goals: Sequence[Goal], lengths: Sequence[int], rng: Generator) -> dict[str, float]:
+def ratios(
+    arena: Arena, goals: Sequence[Goal], lengths: Sequence[int], rng: Generator, *, sleepers: bool = True
+) -> dict[str, float]:
     """The most harm that an insider does without being exposed, over a liar's, after so many reports: as a newcomer, and as a sleeper.
 
     He looks one step ahead, and says what he wants unless it would expose him or be too dear; then he says the contrary.
     """
     best: dict[str, float] = {}
-    for prefix, state, goal, first in _beginnings(arena, goals, rng):
+    for prefix, state, goal, first in _beginnings(arena, goals, rng, arena.lives if sleepers else ()):
         for style in _STYLES:
             for n, ratio in _walk(arena, goal, state.copy(), first, style, lengths, rng).items():
                 key = f"{prefix}ratio_{n}"
@@ -53,11 +55,11 @@ def ratios(arena: Arena, goals: Sequence[Goal], lengths: Sequence[int], rng: Gen
 
 
 def _beginnings(
-    arena: Arena, goals: Sequence[Goal], rng: Generator
+    arena: Arena, goals: Sequence[Goal], rng: Generator, lives: Sequence[str]
 ) -> Iterator[tuple[str, npt.NDArray[np.uint8], Goal, int]]:
     for goal in goals:
         yield "", arena.bets.new_states(1), goal, 1
-        for life in arena.lives:
+        for life in lives:
             honest = HONEST_LIFE + int(rng.integers(0, 64))
             yield "sleeper_", turned(arena, goal, life, honest, rng), goal, honest + 1
 

@@ -14,7 +14,7 @@ from peel_gateway.screening.bets import FRESH, GAP, Events
 from peel_tools.promise.arena import Arena, Generator, Goal, HarmonyArena, HashingArena, KrrArena
 from peel_tools.promise.insider import HONEST_LIFE, in_order, turned
 
-__all__ = ["STRATEGIES", "Strategy", "exposed_after"]
+__all__ = ["STRATEGIES", "Strategy", "exposed_after", "strategies_for"]
 
 Ints = npt.NDArray[np.int64]
 Play = Callable[[Arena, Goal, Generator, int], Events]
@@ -126,3 +126,20 @@ def _strategies() -> Iterator[Strategy]:
 
 
 STRATEGIES = tuple(_strategies())
+
+
+def strategies_for(arena: Arena) -> Iterator[Strategy]:
+    """What newcomers, and one sleeper, may try in an arena; all their reports are counted."""
+    if isinstance(arena, HarmonyArena):
+        yield Strategy("always plus", lambda: arena, _plus, _always)
+        yield Strategy("always plus after 100,000 honest reports", lambda: arena, _plus, _always, "middle")
+        if arena.k > 1:
+            yield Strategy("a direction of its own for each attribute", lambda: arena, _mixed, _always)
+        yield Strategy("plus a twentieth too often", lambda: arena, _plus, _above_bound)
+        return
+    assert isinstance(arena, (KrrArena, HashingArena))
+    size = arena.k if isinstance(arena, KrrArena) else arena.domain
+    yield Strategy("always the same category", lambda: arena, _set_of(1), _always)
+    yield Strategy("the same after 100,000 honest reports", lambda: arena, _set_of(1), _always, "any")
+    if size > 2:
+        yield Strategy("any of half of the categories", lambda: arena, _set_of(size // 2), _always)

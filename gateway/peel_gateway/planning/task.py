@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""A task: what a fleet is to find out, how often its devices speak, and what each report may give away."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from peel_core import Profile, choice
+from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+
+__all__ = ["DAY", "Subject", "Task"]
+
+DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: means of so many numeric attributes, or shares of so many categories."""
+
+    mechanism: str
+    size: int
+
+    @classmethod
+    def of(cls, profile: Profile) -> Subject:
+        """What a profile is about."""
+        return cls(profile.mechanism, profile.size)
+
+    @classmethod
+    def categories(cls, count: int, epsilon: float) -> Subject:
+        """Categories by kRR or, where that is better, by local hashing."""
+        return cls("hashing" if choice.hashing_is_better(_q20(epsilon), count) else "krr", count)
+
+    @property
+    def numeric(self) -> bool:
+        return self.mechanism == "harmony"
+
+    def cap(self, epsilon: float) -> float:
+        """How far one forged report can move an estimate, in honest ones."""
+        if self.numeric:
+            return RULE_ONE / rule(_q20(epsilon), 2)
+        return self._cost(epsilon).cap
+
+    def spread(self, epsilon: float) -> float:
+        """Standard deviation of a figure, as a part of its range, times the root of the number of *all* reports; the worst case.
+
+        Harmony: a mean over [-1, 1] from n / k signs, scaled up by c, has the variance k c^2 / n at most (at the middle of the range),
+        and the range is 2 long. Categories: the share of a rare one (`choice`).
+        """
+        if self.numeric:
+            return math.sqrt(self.size) * self.cap(epsilon) / 2
+        return math.sqrt(self._cost(epsilon).variance)
+
+    def _cost(self, epsilon: float) -> choice.Cost:
+        q20 = _q20(epsilon)
+        return choice.krr_cost(q20, self.size) if self.mechanism == "krr" else choice.hashing_cost(q20)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A subject with everything that accuracy and privacy follow from."""
+
+    subject: Subject
+    devices: int
+    interval_s: float
+    """Seconds between two reports of a device."""
+    epsilon: float
+    """Of one report."""
+
+    @property
+    def reports_per_day(self) -> float:
+        """Of one device."""
+        return DAY / self.interval_s
+
+    @property
+    def reports_per_second(self) -> float:
+        """Of the whole fleet."""
+        return self.devices / self.interval_s
+
+
+def _q20(epsilon: float) -> int:
+    return int(epsilon * EPSILON_ONE)

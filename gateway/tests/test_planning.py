@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""The planner's formulas, against the estimator's own intervals and against each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from peel_core import Profile, make_profile
+from peel_gateway.estimation.figures import Reports
+from peel_gateway.estimation.holdings import equal_reports
+from peel_gateway.planning.accuracy import half_width, reports_for, seconds_for
+from peel_gateway.planning.advice import advice
+from peel_gateway.planning.privacy import BEST_EPSILON
+from peel_gateway.planning.solve import Given, PlanError, solve
+from peel_gateway.planning.task import DAY, Subject, Task
+
+TASK = Task(Subject("harmony", 4), devices=200, interval_s=900, epsilon=1.0)
+
+
+def _profile(mechanism: str, size: int) -> Profile:
+    if mechanism == "harmony":
+        rows: list[dict[str, object]] = [{"name": f"a{i}", "low": 0, "high": 1} for i in range(size)]
+    else:
+        rows = [{"name": "a", "domain": size} if mechanism == "hashing" else {"name": "a", "categories": list("abcd")}]
+    return make_profile(
+        {
+            "name": "planned", "mechanism": mechanism, "epsilon": 1.0, "width": 48, "seed": 1, "quota": 60, "period": 3600,
+            "attribute": rows,
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("mechanism", "size"), [("harmony", 1), ("harmony", 4), ("krr", 4), ("hashing", 200)])
+def test_the_planned_width_is_that_of_the_estimator(mechanism: str, size: int, rng: np.random.Generator) -> None:
+    """Readings in the middle, or a category that nobody has: what the plan calls the worst case."""
+    profile, reports = _profile(mechanism, size), 200_000
+    cell = rng.integers(profile.cells, size=reports)
+    plus = np.ones(reports, np.int64) if profile.categorical else rng.integers(2, size=reports)
+    if mechanism == "krr":  # everybody is in category 0, nobody in the last
+        cell = np.where(rng.random(reports) < profile.rule / 2**31, 0, cell)
+    found = Reports.of(profile, np.arange(reports), cell, plus, 1 - plus)
+    bounds = found.figures(equal_reports(found.holdings)).unclipped
+    measured = (bounds.high - bounds.low)[-1] / 2
+    task = Task(Subject.of(profile), devices=reports, interval_s=1.0, epsilon=profile.epsilon)
+    assert half_width(task, 1.0) == pytest.approx(measured, rel=0.03)
+
+
+def test_reports_and_time_agree_with_the_width() -> None:
+    reports = reports_for(TASK.subject, TASK.epsilon, 0.05)
+    assert seconds_for(TASK, 0.05) == pytest.approx(reports * 900 / 200)
+    assert half_width(TASK, seconds_for(TASK, 0.05)) == pytest.approx(0.05, rel=1e-3)
+
+
+@pytest.mark.parametrize("left_open", ["devices", "interval_s", "epsilon"])
+def test_what_is_left_open_is_found(left_open: str) -> None:
+    given = Given(attributes=4, devices=200, interval_s=900, epsilon=1.0, accuracy=half_width(TASK, DAY))
+    solved = solve(replace(given, **{left_open: None}))  # type: ignore[arg-type]  # a field by its name
+    assert solved.found == (left_open.removesuffix("_s"),)
+    assert solved.assumed == ()
+    assert getattr(solved.task, left_open) == pytest.approx(getattr(TASK, left_open), rel=0.02)
+
+
+def test_defaults_are_named() -> None:
+    assert solve(Given()).assumed == ("devices", "epsilon", "interval")
+
+
+def test_a_budget_per_day_is_kept_and_used_well() -> None:
+    solved = solve(Given(devices=200, epsilon_per_day=24))
+    task = solved.task
+    assert task.epsilon * task.reports_per_day == pytest.approx(24)
+    for epsilon in (0.5 * BEST_EPSILON, 0.9 * BEST_EPSILON, 1.1 * BEST_EPSILON, 2 * BEST_EPSILON):
+        other = replace(task, epsilon=epsilon, interval_s=epsilon * DAY / 24)
+        assert half_width(task, DAY) < half_width(other, DAY)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Given(attributes=1, categories=2), "not two of them"),
+        (Given(epsilon=1, epsilon_per_day=2, interval_s=3), "give two of them"),
+        (Given(devices=0), "devices: must be between 1 and"),
+        (Given(accuracy=float("nan")), "accuracy: must be between"),
+        (Given(epsilon_per_day=1e6, interval_s=DAY), "at most 16"),
+        (Given(devices=2, interval_s=3600, accuracy=0.01), "no epsilon gives"),
+        (Given(devices=2, epsilon_per_day=1, accuracy=0.01), "out of reach"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: Given, said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        solve(given)
+
+
+def test_few_categories_go_to_krr_and_many_to_hashing() -> None:
+    assert solve(Given(categories=4)).task.subject.mechanism == "krr"
+    assert solve(Given(categories=400)).task.subject.mechanism == "hashing"
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (replace(TASK, epsilon=6.0), "4 is enough"),
+        (replace(TASK, subject=Subject("harmony", 252)), "252 attributes"),
+        (replace(TASK, devices=5), "with 5 devices"),
+        (replace(TASK, subject=Subject("krr", 64)), "local hashing"),
+        (replace(TASK, interval_s=10), "adds up to"),
+        (replace(TASK, epsilon=0.1, interval_s=8640), "used better by one report"),
+    ],
+)
+def test_advice(task: Task, said: str) -> None:
+    assert any(said in sentence for sentence in advice(task)), advice(task)
+
+
+def test_no_advice_where_nothing_is_wrong() -> None:
+    assert advice(replace(TASK, interval_s=3600)) == []

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""``peel plan``: what a fleet would know, give away and cost, before it exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from peel_core import ProfileError, load_profile
+from peel_gateway.planning.solve import Given, PlanError, solve
+from peel_gateway.planning.task import Subject
+from peel_gateway.printing import json_option, print_json
+from peel_tools.planning.costs import Battery
+from peel_tools.planning.report import plan as make_plan
+from peel_tools.planning.report import text
+
+_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, or a number with a unit."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip())
+        if found is None or found[2] not in _UNITS:
+            self.fail(f"{value!r}: write seconds, or 15m, 6h, 2d", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+class Part(click.ParamType[float]):
+    """A part of the range: 5% or 0.05."""
+
+    name = "part"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r}: write a part of the range, such as 5% or 0.05", param, ctx)
+        return float(found[1]) / (100 if found[2] else 1)
+
+
+@click.command()
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    help="Plan for this profile; its epsilon and interval hold unless given.",
+)
+@click.option("--attributes", type=int, help="How many numeric attributes are reported. One, if nothing is said.")
+@click.option("--categories", type=int, help="How many categories there are, instead.")
+@click.option("--devices", type=int, help="How many devices there are.")
+@click.option("--every", type=Duration(), help="Time between the reports of a device: 900, 15m, 6h.")
+@click.option("--epsilon", type=float, help="What one report may give away.")
+@click.option("--epsilon-per-day", type=float, help="What all reports of a device may give away in a day.")
+@click.option("--accuracy", type=Part(), help="Wanted half-width of a 95% interval, of the range: 5%.")
+@click.option("--within", type=Duration(), default="1d", show_default=True, help="Time within which it is wanted.")
+@click.option("--battery", type=float, help="Capacity in mAh; needs the three below.")
+@click.option("--awake-ma", type=float, default=80.0, show_default=True, help="Current while awake.")
+@click.option("--awake-s", type=float, default=4.0, show_default=True, help="Seconds awake per report.")
+@click.option("--asleep-ma", type=float, default=0.05, show_default=True, help="Current while asleep.")
+@json_option
+def plan(
+    profile: Path | None,
+    attributes: int | None,
+    categories: int | None,
+    devices: int | None,
+    every: float | None,
+    epsilon: float | None,
+    epsilon_per_day: float | None,
+    accuracy: float | None,
+    within: float,
+    battery: float | None,
+    awake_ma: float,
+    awake_s: float,
+    asleep_ma: float,
+    as_json: bool,
+) -> None:
+    """Say what a fleet would know, give away and cost.
+
+    Give what you know, and the rest follows. With --accuracy one of devices, interval and epsilon may be left open: it is
+    found.
+
+    \b
+    peel plan --devices 200 --attributes 4 --every 15m --epsilon 1
+    peel plan --attributes 4 --every 15m --accuracy 5% --within 1d        how many devices?
+    peel plan --devices 200 --epsilon-per-day 24 --accuracy 5%            how often, and how much each time?
+    """
+    given = Given(
+        attributes=attributes,
+        categories=categories,
+        devices=devices,
+        interval_s=every,
+        epsilon=epsilon,
+        epsilon_per_day=epsilon_per_day,
+        accuracy=accuracy,
+        within_s=within,
+    )
+    try:
+        solved = solve(given if profile is None else _of_profile(profile, given))
+    except PlanError as error:
+        raise click.ClickException(str(error)) from None
+    power = None if battery is None else Battery(battery, awake_ma, awake_s, asleep_ma)
+    found = make_plan(solved, accuracy, power)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(text(found), nl=False)
+
+
+def _of_profile(path: Path, given: Given) -> Given:
+    """What is not given is what the profile says."""
+    try:
+        loaded = load_profile(path)
+    except ProfileError as error:
+        raise click.ClickException(str(error)) from error
+    said = {name: value for name, value in vars(given).items() if value is not None}
+    if given.epsilon is None and given.epsilon_per_day is None:
+        said["epsilon"] = loaded.epsilon
+    if given.interval_s is None and given.epsilon_per_day is None:
+        said["interval_s"] = loaded.interval_s
+    return Given(**said | {"subject": Subject.of(loaded)})

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""A plan, as one table of plain values (JSON) and as text for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from peel_gateway.planning.accuracy import half_width, reports_for, seconds_for
+from peel_gateway.planning.advice import advice
+from peel_gateway.planning.privacy import composed_epsilon
+from peel_gateway.planning.solve import Solved
+from peel_gateway.planning.task import DAY, Task
+from peel_tools.planning.costs import Battery, air_bytes, report_bytes
+from peel_tools.planning.exposure import harm, waits
+
+__all__ = ["plan", "spoken", "text"]
+
+DELTA = 1e-6
+ACCURACIES = (0.1, 0.05, 0.02, 0.01)
+STRETCHES = {"hour": 3600, "day": DAY, "week": 7 * DAY}
+YEAR_DAYS = 365
+
+
+def plan(solved: Solved, accuracy: float | None = None, battery: Battery | None = None) -> dict[str, Any]:
+    """Everything that follows from a task."""
+    task = solved.task
+    return {
+        "task": {
+            "mechanism": task.subject.mechanism,
+            "size": task.subject.size,
+            "devices": task.devices,
+            "interval_s": round(task.interval_s, 3),
+            "epsilon": round(task.epsilon, 4),
+            "found": list(solved.found),
+            "assumed": list(solved.assumed),
+        },
+        "accuracy": _accuracy(task, accuracy),
+        "privacy": _privacy(task),
+        "exposure": [_wait(task, wait.attack, wait.reports) for wait in waits(task.subject, task.epsilon)],
+        "insider": _insider(task),
+        "bytes": _bytes(task),
+        **({} if battery is None else {"battery_days": round(battery.days(task.interval_s), 1)}),
+        "advice": advice(task),
+    }
+
+
+def _accuracy(task: Task, wanted: float | None) -> dict[str, Any]:
+    steps = sorted({*ACCURACIES, *([] if wanted is None else [wanted])}, reverse=True)
+    return {
+        "half_width": {name: _rounded(half_width(task, seconds)) for name, seconds in STRETCHES.items()},
+        "until": [
+            {
+                "half_width": half,
+                "reports": reports_for(task.subject, task.epsilon, half),
+                "hours": _rounded(seconds_for(task, half) / 3600),
+            }
+            for half in steps
+        ],
+    }
+
+
+def _privacy(task: Task) -> dict[str, Any]:
+    reports = {
+        "report": 1,
+        "day": max(1, round(task.reports_per_day)),
+        "year": max(1, round(task.reports_per_day * YEAR_DAYS)),
+    }
+    return {
+        name: {
+            "reports": count,
+            "epsilon": _rounded(task.epsilon * count),
+            "epsilon_at_delta": _rounded(composed_epsilon(task.epsilon, count, DELTA)),
+        }
+        for name, count in reports.items()
+    } | {"delta": DELTA}
+
+
+def _wait(task: Task, attack: str, reports: int | None) -> dict[str, Any]:
+    hours = None if reports is None else _rounded(reports * task.interval_s / 3600)
+    return {"attack": attack, "reports": reports, "hours": hours}
+
+
+def _insider(task: Task) -> dict[str, Any]:
+    """One device among many: a liar moves a figure by at most its part of the reports, an insider by that times the ratio."""
+    liar = 1 / task.devices
+    cap = task.subject.cap(task.epsilon)
+    return {
+        "liar_moves": _rounded(min(1.0, liar)),
+        "insider_moves_at_first": _rounded(min(1.0, liar * cap)),
+        "ratio": {
+            "cap": _rounded(cap),
+            **{str(n): _rounded(ratio) for n, ratio in harm(task.subject, task.epsilon).items()},
+        },
+    }
+
+
+def _bytes(task: Task) -> dict[str, Any]:
+    air = air_bytes(task)
+    return {
+        "frame": report_bytes(task.subject, task.epsilon),
+        "air_per_report": air,
+        "air_per_device_and_day": round(air * task.reports_per_day),
+        "reports_per_second": _rounded(task.reports_per_second),
+    }
+
+
+def _rounded(value: float) -> float:
+    """Three figures: more would promise too much."""
+    return float(f"{value:.3g}")
+
+
+# ---- for people ----
+
+
+def spoken(hours: float | None) -> str:
+    """A time as people say it."""
+    if hours is None:
+        return "never seen"
+    for unit, size in (("years", 24 * YEAR_DAYS), ("days", 24), ("hours", 1), ("minutes", 1 / 60)):
+        if hours >= 2 * size:
+            return f"{hours / size:,.0f} {unit}" if hours >= 10 * size else f"{hours / size:.1f} {unit}"
+    return f"{math.ceil(hours * 3600)} s"
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """A plan in words and columns."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    task = found["task"]
+    what = f"{task['size']:,} attributes" if task["mechanism"] == "harmony" else f"{task['size']:,} categories"
+    yield (
+        f"{task['devices']:,} devices, {what} ({task['mechanism']}), a report every {spoken(task['interval_s'] / 3600)}, "
+        f"epsilon {task['epsilon']:g} each"
+    )
+    for name, why in (("found", "from what you asked for"), ("assumed", "because nothing was said")):
+        if task[name]:
+            yield f"  {', '.join(task[name])}: {why}"
+    yield from _accuracy_lines(found["accuracy"])
+    yield from _privacy_lines(found["privacy"])
+    yield from _exposure_lines(found["exposure"], found["insider"])
+    size = found["bytes"]
+    yield "\nCost"
+    yield f"  {size['frame']} bytes a frame, {size['air_per_report']} on the air, {size['air_per_device_and_day']:,} a day for each device"
+    yield f"  {size['reports_per_second']:g} reports a second at the gateway"
+    if "battery_days" in found:
+        yield f"  the battery lasts {spoken(found['battery_days'] * 24)}"
+    if found["advice"]:
+        yield "\nAdvice"
+        yield from (f"  - {sentence}" for sentence in found["advice"])
+
+
+def _accuracy_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield "\nAccuracy (half of a 95% interval, of the range, at worst)"
+    yield "  " + ", ".join(
+        f"±{half:.1%} in {'an' if name == 'hour' else 'a'} {name}" for name, half in found["half_width"].items()
+    )
+    for row in found["until"]:
+        yield f"  ±{row['half_width']:.3g}".ljust(10) + f"{row['reports']:>14,} reports   {spoken(row['hours'])}"
+
+
+def _privacy_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"\nPrivacy (of one device; epsilon, and epsilon at delta {found['delta']:g})"
+    for name in ("report", "day", "year"):
+        row = found[name]
+        yield f"  {name:8}{row['reports']:>14,} reports   {row['epsilon']:,g}   {row['epsilon_at_delta']:,g}"
+
+
+def _exposure_lines(waiting: list[Mapping[str, Any]], insider: Mapping[str, Any]) -> Iterator[str]:
+    yield "\nExposed after"
+    for row in waiting:
+        reports = "not seen" if row["reports"] is None else f"{row['reports']:,} reports"
+        yield f"  {reports:>16}   {spoken(row['hours']):>12}   {row['attack']}"
+    ratio = insider["ratio"]
+    later = ", ".join(f"{value:g} over {int(n):,} reports" for n, value in ratio.items() if n != "cap")
+    yield (
+        f"  Until then an insider moves a figure by {insider['insider_moves_at_first']:.2%} of its range, a sensor that lies by "
+        f"{insider['liar_moves']:.2%}."
+    )
+    yield f"  Unexposed, who knows everything does {ratio['cap']:g} times a liar's harm at first, {later}."
