@@ -17,6 +17,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
+from peel_gateway.answers.exposed import Cases
 from peel_gateway.answers.views import Views
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.metrics import Metrics
@@ -56,6 +57,7 @@ def _routes() -> list[Route]:
     """The routes of an application that is never asked anything, so that it needs no store behind it."""
     app = build_app(
         cast(Views, None),
+        cast(Cases, None),
         Metrics(),
         summary=dict,
         health=list,

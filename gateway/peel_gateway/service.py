@@ -14,6 +14,7 @@ import numpy as np
 from starlette.types import ASGIApp
 
 from peel_gateway.alarm import Alarm
+from peel_gateway.answers.exposed import Cases
 from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
 from peel_gateway.engine.engine import Engine
@@ -92,6 +93,7 @@ class Service:
             self._engine = open_engine(settings, self._store, self._snapshot)
             undo.pop_all()
         self._views = Views(self._store, lambda: self._snapshot, share_cap=settings.estimate_share_cap)
+        self._cases = Cases(self._store, lambda: self._snapshot, residual_limit=settings.screen_residual_limit)
         self._metrics = Metrics()
         self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
         self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics)
@@ -185,6 +187,7 @@ class Service:
     def _build_app(self) -> ASGIApp:
         return build_app(
             self._views,
+            self._cases,
             self._metrics,
             summary=self.summary,
             health=self.health,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,10 @@ from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.storage.store import Store
 
-__all__ = ["MOST_FIGURES", "EstimateQuestion", "estimate_tables", "figure_count"]
+__all__ = ["ENOUGH", "MOST_FIGURES", "EstimateQuestion", "estimate_tables", "figure_count"]
 
+ENOUGH = 0.05
+"""Half an interval, as a part of the range: what is narrower will do for most."""
 MOST_FIGURES = 100_000
 """In one answer: some 200 MB of tables."""
 
@@ -47,7 +50,9 @@ def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) 
     tallies = anonymous(sums)
     if question.devices:  # only now: it reads the log
         tallies = store.device_tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
-    common = {"withdrawn_devices": store.withdrawn_devices(profile.id), "computed": moment(time.time())}
+    now = time.time()
+    rate = _rate(store, question, int((sums.plus + sums.minus).sum()), now)
+    common = {"withdrawn_devices": store.withdrawn_devices(profile.id), "computed": moment(now), "rate": rate}
     rows = estimates(
         profile,
         tallies,
@@ -56,7 +61,7 @@ def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) 
         known=question.devices,
         choice=question.choice,
     )
-    return [_estimates_table(row) | common for row in rows]
+    return [_estimates_table(row, rate) | common for row in rows]
 
 
 def figure_count(tables: list[Table]) -> int:
@@ -75,7 +80,32 @@ def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> 
         )
 
 
-def _estimates_table(found: Estimates) -> Table:
+def _rate(store: Store, question: EstimateQuestion, reports: int, now: float) -> float | None:
+    """Reports per second in the time asked for, as far as anything had been heard by then; None before the first one."""
+    heard = store.devices().first_received
+    if not heard.any():
+        return None
+    begin = max(question.since or 0, int(heard[heard > 0].min()) / 1000)
+    end = min(question.until or now, now)
+    return reports / (end - begin) if end - begin >= 1 else None
+
+
+def _until_enough(row: Estimate, rate: float | None, reports: int) -> Table:
+    """What is missing to an interval of 5% of the range to either side, which narrows with the root of the reports behind it."""
+    low, high = row.published.unclipped.low, row.published.unclipped.high
+    if low is None or high is None or not row.n:
+        return {"half_width": None, "reports_missing": None, "seconds_missing": None}
+    half = (high - low) / 2 / (row.range[1] - row.range[0])
+    missing = max(0, ceil(row.n * ((half / ENOUGH) ** 2 - 1)))
+    mine = rate * row.n / reports if rate else None
+    return {
+        "half_width": half,
+        "reports_missing": missing,
+        "seconds_missing": 0.0 if not missing else missing / mine if mine else None,
+    }
+
+
+def _estimates_table(found: Estimates, rate: float | None) -> Table:
     return {
         "profile": found.profile,
         "mechanism": found.mechanism,
@@ -86,7 +116,7 @@ def _estimates_table(found: Estimates) -> Table:
         "withdrawn": found.withdrawn,
         "share_cap": found.share_cap,
         "figures": found.figures,
-        "estimates": [_estimate_table(row) for row in found.estimates],
+        "estimates": [_estimate_table(row) | _until_enough(row, rate, found.n) for row in found.estimates],
     }
 
 

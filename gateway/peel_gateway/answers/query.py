@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from peel_core.hash_family import MAX_DOMAIN
+from peel_gateway.answers.exposed import ExposedQuestion
 from peel_gateway.answers.table import QueryError
 from peel_gateway.answers.views import DeviceFilter, parse_moment
 from peel_gateway.estimation.estimate import Choice
@@ -14,7 +15,7 @@ from peel_gateway.fleet.registry import FleetError, parse_device
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import BLAMED, Verdict
 
-__all__ = ["MOST_ITEMS", "device_filter", "estimate_query", "exposure_page", "parse_verdicts"]
+__all__ = ["MOST_ITEMS", "device_filter", "estimate_query", "exposed_question", "exposure_page", "parse_verdicts"]
 
 MOST_ITEMS = 1000
 _LARGEST = 2**63 - 1
@@ -43,6 +44,15 @@ def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
     )
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return {"which": which, "limit": 100 if limit is None else limit, "before": _integer(given, "before", 1, _LARGEST)}
+
+
+def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
+    """Parameters of `Cases.devices`."""
+    _refuse_others(given, ("profile", "since", "limit"))
+    limit = _integer(given, "limit", 1, MOST_ITEMS)
+    return ExposedQuestion(
+        profile=given.get("profile"), since=_span(given)["since"], limit=100 if limit is None else limit
+    )
 
 
 def device_filter(given: Mapping[str, str]) -> DeviceFilter:

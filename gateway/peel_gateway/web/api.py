@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from peel_gateway.answers.query import device_filter, estimate_query, exposure_page
+from peel_gateway.answers.exposed import Cases, layer_tables
+from peel_gateway.answers.query import device_filter, estimate_query, exposed_question, exposure_page
 from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views
 
 __all__ = ["api_routes"]
 
 
-def api_routes(views: Views, summary: Callable[[], Table]) -> list[Route]:
+def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list[Route]:
     """All of them; `summary` is what /api/summary says."""
 
     def get_summary(_: Request) -> Response:
@@ -53,6 +55,24 @@ def api_routes(views: Views, summary: Callable[[], Table]) -> list[Route]:
         """
         return JSONResponse(views.devices(device_filter(_parameters(request))))
 
+    def get_exposed(request: Request) -> Response:
+        """`{"items": [...], "total": n}`: the exposed devices, newest first, each with the reason in a sentence.
+
+        Parameters: `profile`, `since`, `limit` (up to 1000).
+        """
+        return JSONResponse(cases.devices(exposed_question(_parameters(request))))
+
+    def get_piece(request: Request) -> Response:
+        """One piece out of either: its sentence, its bytes field by field, and the vector that it is reconstructed to."""
+        try:
+            return JSONResponse(cases.piece(request.path_params["id"]))
+        except QueryError as error:
+            raise HTTPException(404, str(error)) from None
+
+    def get_layers(_: Request) -> Response:
+        """The layers in their order, their verdicts, what each means and whom it blames."""
+        return JSONResponse({"items": layer_tables()})
+
     def get_profiles(_: Request) -> Response:
         """The profiles and how many devices have each."""
         return JSONResponse({"items": views.profiles()})
@@ -62,6 +82,9 @@ def api_routes(views: Views, summary: Callable[[], Table]) -> list[Route]:
         Route("/api/estimates", get_estimates),
         Route("/api/exposures", get_exposures),
         Route("/api/quarantine", get_quarantine),
+        Route("/api/exposures/{id:int}", get_piece),
+        Route("/api/exposed", get_exposed),
+        Route("/api/layers", get_layers),
         Route("/api/devices", get_devices),
         Route("/api/profiles", get_profiles),
     ]

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peel_core import Secret
+from peel_gateway.answers.exposed import Cases
 from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
@@ -31,6 +32,7 @@ _EVENTS = "/api/events"
 
 def build_app(
     views: Views,
+    cases: Cases,
     metrics: Metrics,
     *,
     summary: Callable[[], Table],
@@ -69,7 +71,7 @@ def build_app(
         return JSONResponse(body, status_code=503 if causes else 200)
 
     routes = [
-        *api_routes(views, summary),
+        *api_routes(views, cases, summary),
         Route(_EVENTS, get_events),
         Route("/metrics", get_metrics),
         Route(HEALTH, get_health),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from field import Field, MakeField
 
+from peel_gateway.model.verdict import LAYERS, Verdict
 from peel_tools.gateway_process import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105
@@ -82,6 +83,38 @@ def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: GatewayP
     assert (held["verdict"], held["blamed"]) == ("seal", False)
     assert gateway.get("/api/quarantine?device=2")["items"] == []
     assert gateway.get(f"/api/quarantine?before={held['id']}")["items"] == []
+
+
+def test_evidence_in_words_bytes_and_a_picture(field: Field, gateway: GatewayProcess) -> None:
+    exposed = gateway.get("/api/exposed")
+    (item,) = exposed["items"]
+    assert (exposed["total"], item["device"], item["verdict"], item["layer"]) == (1, "00000014", "rule", "rule")
+    assert re.fullmatch(r"It tossed its coin with epsilon [\d.]+, where its profile says [\d.]+\.", item["sentence"])
+    assert gateway.get("/api/exposed?profile=climate")["total"] == 1
+    assert gateway.get("/api/exposed?since=3000000000") == {"items": [], "total": 0}
+
+    piece = gateway.get(f"/api/exposures/{item['exposure']}")
+    (listed,) = gateway.get("/api/exposures")["items"]
+    assert "".join(part["hex"] for part in piece["bytes"]) == listed["raw"]
+    assert {part["field"]: part["value"] for part in piece["bytes"]}["device"] == "00000014"
+    picture = piece["picture"]
+    assert len(picture["vector"]) == picture["width"] == 48
+    assert picture["labels"] == ["temperature", "soil"]
+    assert picture["residual"] < picture["limit"]
+    assert picture["vector"][picture["place"]] * picture["sign"] == pytest.approx(1 - 1 / 48, abs=1e-3)
+    assert picture["assigned"] == picture["place"] == piece["evidence"]["expected"]
+
+    (forged,) = gateway.get("/api/quarantine")["items"]
+    held = gateway.get(f"/api/exposures/{forged['id']}")
+    assert (held["sentence"], held["picture"], held["blamed"]) == (held["meaning"], None, False)
+    assert refusal(gateway, "/api/exposures/999999")[0] == 404
+
+
+def test_the_layers_are_explained(shared_gateway: GatewayProcess) -> None:
+    layers = shared_gateway.get("/api/layers")["items"]
+    assert [layer["layer"] for layer in layers] == [layer.label for layer in LAYERS]
+    listed = {row["verdict"]: row["sentence"] for layer in layers for row in layer["verdicts"]}
+    assert listed == {verdict.label: verdict.sentence for verdict in Verdict if verdict.layer}
 
 
 @pytest.mark.parametrize(

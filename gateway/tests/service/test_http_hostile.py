@@ -16,6 +16,7 @@ import pytest
 from field import Field, MakeField
 
 from peel_gateway.answers import estimates
+from peel_gateway.answers.exposed import Cases
 from peel_gateway.answers.table import QueryError
 from peel_gateway.answers.views import Views
 from peel_gateway.estimation.estimate import Choice
@@ -212,6 +213,7 @@ def test_health_is_answered_while_all_are_busy() -> None:
 
     app = build_app(
         cast(Views, None),
+        cast(Cases, None),
         Metrics(),
         summary=slow,
         health=list,

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Each way to be exposed, in a sentence with its figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lab import harmony_profile, krr_profile
+
+from peel_gateway.answers.words import sentence
+from peel_gateway.model.tables import Exposure
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.bets import _WORDS
+
+HARMONY, KRR = harmony_profile(), krr_profile()
+CONTENT = {"rule": HARMONY.rule, "rule_expected": HARMONY.rule, "reconstructed": 1, "sign": 1, "residual": 0.4137}
+
+
+def said(verdict: Verdict, evidence: dict[str, Any], number: int = 17) -> str:
+    row = Exposure(verdict, 1, number, HARMONY.id, 0.0, "", b"", evidence)
+    return sentence(row, HARMONY, 1e-3)
+
+
+def bet(name: str, **more: Any) -> dict[str, Any]:
+    facts = {"name": name, "index": None, "among": (), "events": 61, "trials": 62, "bound": 0.7311, "since": 3}
+    return {"bet": facts | more, "alpha": 1e-6}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "evidence", "words"),
+    [
+        (Verdict.REUSED, CONTENT, "It spent number 17 on two different reports; a number is good for one."),
+        (
+            Verdict.FLOOD,
+            CONTENT | {"last_allowed": 1234, "reached": 17},
+            "It used number 17, where quota and time allow 1,234 at most.",
+        ),
+        (
+            Verdict.RULE,
+            CONTENT | {"rule": 1635480000},
+            "It tossed its coin with epsilon 2, where its profile says 1.",
+        ),
+        (
+            Verdict.SUPPORT,
+            CONTENT | {"expected": 0},
+            f"It reported {HARMONY.label(1)}, where its number assigned {HARMONY.label(0)}; the choice is not the device's.",
+        ),
+        (
+            Verdict.STRUCTURE,
+            CONTENT,
+            "Its report is no codeword: reconstructed, it is 0.41 away from the nearest one, and an honest report less than 0.001.",
+        ),
+        (
+            Verdict.STATISTICS,
+            bet("own past"),
+            "Its signs followed its own past in 61 of 62 reports; an honest device does so at most 73% of the time. "
+            "Chance of that: below one in a million.",
+        ),
+        (
+            Verdict.STATISTICS,
+            bet("symbols: too many", among=(0, 1, 2, 3), bound=0.02),
+            f"It named {HARMONY.label(0)} or {HARMONY.label(1)} or 2 others in 61 of 62 reports; "
+            "an honest device does so at most 2% of the time. Chance of that: below one in a million.",
+        ),
+        (Verdict.SEAL, {"code": "seal"}, Verdict.SEAL.sentence),
+    ],
+)
+def test_sentences(verdict: Verdict, evidence: dict[str, Any], words: str) -> None:
+    assert said(verdict, evidence) == words
+
+
+@pytest.mark.parametrize("name", _WORDS)
+def test_every_bet_has_a_sentence(name: str) -> None:
+    assert "61 of 62" in said(Verdict.STATISTICS, bet(name, index=0, among=(1,)))
+
+
+def test_the_budget_of_a_categorical_coin() -> None:
+    row = Exposure(Verdict.RULE, 1, 1, KRR.id, 0.0, "", b"", {"rule": KRR.rule // 2, "rule_expected": KRR.rule})
+    assert sentence(row, KRR, 1e-3) == "It tossed its coin with epsilon 0.535, where its profile says 1."
