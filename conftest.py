@@ -51,6 +51,7 @@ PLACES = {
     "tools/tests/test_boards_natmod.py": "board",
     "tools/tests/test_broker.py": "broker",
     "tools/tests/test_demonstration.py": "broker",
+    "tools/tests/test_device_run.py": "board",
     "tools/tests/test_flashing_pico.py": "board",
     "tools/tests/test_flashing_provision.py": "board",
     "tools/tests/test_promise.py": "slow",

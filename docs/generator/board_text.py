@@ -21,6 +21,8 @@ def board_table() -> str:
 def _flashing(board: Board) -> str:
     if board.boot_drives:
         return "a UF2 file, copied to its boot drive"
+    if board.in_place:
+        return "`peel device run`"
     return "esptool, over its serial port" if board.serial_loaders else "the emulator"
 
 

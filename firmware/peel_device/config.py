@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WIDTH_MAX = 1024
-BOARDS = ("pico", "pico_w", "esp32", "qemu")
+BOARDS = ("pico", "pico_w", "esp32", "qemu", "host")
 TRANSPORTS = ("wifi", "uart")
 SLEEPS = ("none", "light", "deep")
 

@@ -46,6 +46,8 @@ class SocketWire:
             if error.errno in self._not_yet:
                 return None
             raise
+        except ValueError as error:
+            raise _distrusted(error) from None
         return data
 
     def send(self, data: "bytes | memoryview") -> int:
@@ -56,10 +58,20 @@ class SocketWire:
             if error.errno in self._not_yet:
                 return 0
             raise
+        except ValueError as error:
+            raise _distrusted(error) from None
 
     def close(self) -> None:
         """Close the socket."""
         self._sock.close()
+
+
+def _distrusted(error: ValueError) -> OSError:
+    """What MicroPython says of a certificate that the CA does not vouch for, as the fault of a link that it is.
+
+    It must not end the run: whoever answers in the broker's place could then have the device boot again and again.
+    """
+    return OSError(errno.ECONNABORTED, str(error))
 
 
 def connect(mqtt: "Mqtt", board: "Board") -> SocketWire:

@@ -24,9 +24,9 @@ sys.modules.setdefault("ubinascii", binascii)
 @pytest.fixture
 def core() -> ModuleType:
     """The encoder, as `peelcore` offers it on a device."""
-    import native_core
+    from peel_core import peelcore
 
-    return native_core
+    return peelcore
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import subprocess
 import time
@@ -21,6 +20,9 @@ from host_board import bundle
 from peel_core.frame import NUMBER
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.broker import Broker, free_port
+from peel_tools.device.flash import Changes, Flash
+from peel_tools.device.process import DeviceProcess
+from peel_tools.flashing.sources import find_sources
 
 TESTS = Path(__file__).parent
 STORED_BYTES = FRAME_BYTES + 4  # with its checksum
@@ -49,10 +51,9 @@ def test_the_same_checks_pass_there(micropython: Path) -> None:
 class MortalDevice:
     """A device on the unix port that is started and killed again and again, and what it has sent."""
 
-    def __init__(self, micropython: Path, folder: Path, inbox: Inbox) -> None:
-        self._bundle = folder / "peel.json"
-        self._command = command(micropython, "unix_device.py", self._bundle, folder / "state")
-        self._outbox = folder / "state" / "lab-0000002a" / "outbox"
+    def __init__(self, folder: Path, inbox: Inbox) -> None:
+        self._flash = Flash(folder / "flash")
+        self._process = DeviceProcess(self._flash, micropython=True)
         self._inbox = inbox
         self.frames: dict[int, set[bytes]] = {}
         """What has arrived, by number."""
@@ -62,14 +63,13 @@ class MortalDevice:
     @contextlib.contextmanager
     def alive(self, port: int) -> Iterator[None]:
         """Running, with a broker at this port; at the end the plug is pulled."""
-        self._bundle.write_text(json.dumps(bundle(mqtt__port=port, interval_s=0.005)))
-        process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._flash.install(bundle(mqtt__port=port, interval_s=0.005), find_sources(), Changes())
+        self._process.start()
         try:
             yield
         finally:
-            process.kill()
-            output = process.communicate(timeout=10)[0]
-        assert "Traceback" not in output, output
+            self._process.kill()
+        assert "Traceback" not in self._process.log(), self._process.log()
         self.stored |= self.outbox()
 
     def receive(self, count: int) -> None:
@@ -79,7 +79,8 @@ class MortalDevice:
 
     def outbox(self) -> set[int]:
         """Numbers of the whole frames on flash: those have a name of twelve digits, and one that a cut tore is shorter."""
-        found = self._outbox.iterdir() if self._outbox.is_dir() else ()
+        outbox = self._flash.home / "outbox"
+        found = outbox.iterdir() if outbox.is_dir() else ()
         return {int(path.name, 16) for path in found if len(path.name) == 12 and path.stat().st_size == STORED_BYTES}
 
     def fill(self, frames: int) -> None:
@@ -91,10 +92,10 @@ class MortalDevice:
 
 
 def test_killed_at_any_moment_it_reuses_no_number_and_loses_no_stored_frame(
-    micropython: Path, broker: Broker, inbox: Inbox, core: ModuleType, tmp_path: Path, rng: np.random.Generator
+    broker: Broker, inbox: Inbox, core: ModuleType, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """Kill it 30 times: while it starts, while frames pile up, while it sends. What was on flash arrives, each number with one frame."""
-    device = MortalDevice(micropython, tmp_path, inbox)
+    device = MortalDevice(tmp_path, inbox)
     for _ in range(10):
         with device.alive(broker.port):
             time.sleep(rng.uniform(0.0, 0.2))

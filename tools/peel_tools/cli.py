@@ -20,6 +20,7 @@ _COMMANDS = {
         "peel_tools.commands.demo:demo",
         "Broker, gateway and a simulated fleet with attackers on this machine, all at once.",
     ),
+    "device": ("peel_tools.commands.device:device", "Run a device's firmware on this machine."),
     "firmware": ("peel_tools.commands.firmware:firmware", "Build and flash firmware and native modules."),
     "bench": ("peel_tools.commands.bench:bench", "Measure sizes and speed."),
 }

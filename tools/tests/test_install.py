@@ -19,7 +19,7 @@ import pytest
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.command import require
 from peel_tools.boards.natmod import build_natmod
-from peel_tools.boards.table import ARCHITECTURES, BOARDS
+from peel_tools.boards.table import ARCHITECTURES, BOARDS, CABLED
 from peel_tools.broker import Broker
 
 pytestmark = pytest.mark.install
@@ -124,7 +124,7 @@ def test_it_is_this_version_from_the_environment_alone(installed: Installed) -> 
     assert done.stdout.count(str(installed.environment)) == 3, done.stderr
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", CABLED)
 def test_provisioning_finds_all_files_without_checkout_or_compiler(
     installed: Installed, fleet: str, board: str
 ) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,26 +11,11 @@ from typing import Any
 
 import paho.mqtt.client as paho
 import pytest
+from certificates import make_certificates
 from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_tools.broker import Broker, BrokerTls
-
-
-def make_certificates(folder: Path) -> BrokerTls:
-    """A CA and a certificate for localhost, made by openssl."""
-
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
-
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-            "-subj", "/CN=test CA", "-keyout", "ca.key", "-out", "ca.pem")  # fmt: skip
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost",
-            "-keyout", "server.key", "-out", "server.csr")  # fmt: skip
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-days", "2", "-extfile", "names", "-out", "server.pem")  # fmt: skip
-    return BrokerTls(ca=folder / "ca.pem", certificate=folder / "server.pem", key=folder / "server.key")
+from peel_tools.broker import Broker
 
 
 def publish_through(field: Field, broker: Broker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:

@@ -10,6 +10,7 @@ from peel_tools.boards import firmware
 from peel_tools.boards.cache import repository_files
 from peel_tools.boards.command import require
 from peel_tools.boards.firmware import Firmware, Job, Recipe, build_image, find_recipe, make_port, make_rp2
+from peel_tools.boards.unix_port import UNIX_PORT
 
 __all__ = ["IMAGES", "board_image"]
 
@@ -45,14 +46,6 @@ def _rv32(job: Job) -> dict[str, Path]:
     return _qemu(job, "riscv64-unknown-elf-gcc", "BOARD=VIRT_RV32", "RV32_ARCH=rv32imac -misa-spec=2.2")
 
 
-def _unix(job: Job) -> dict[str, Path]:
-    require("gcc")
-    off = ("MICROPY_PY_SSL", "MICROPY_SSL_MBEDTLS", "MICROPY_PY_FFI", "MICROPY_PY_BTREE", "MICROPY_PY_BLUETOOTH")
-    # Not called micropython: a folder of object files has that name.
-    make_port(job, "unix", "VARIANT=standard", "PROG=firmware.elf", *(f"{name}=0" for name in off))
-    return {"firmware.elf": job.build / "firmware.elf"}
-
-
 def _pico_rivals(job: Job) -> dict[str, Path]:
     return make_rp2(job, "hil_tests/bench/micropython.cmake")
 
@@ -62,7 +55,7 @@ _RECIPES = (
     Recipe("m4", _m4, files=_board_files("boards")),
     Recipe("microbit", _microbit, files=(Path(__file__),)),
     Recipe("rv32", _rv32, files=(Path(__file__),)),
-    Recipe("unix", _unix, application=True, files=(Path(__file__),)),
+    UNIX_PORT,
     Recipe("pico-rivals", _pico_rivals, manifest=firmware.RP2_MANIFEST, files=_board_files("bench")),
 )
 

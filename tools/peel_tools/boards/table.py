@@ -11,6 +11,7 @@ from typing import TypeVar
 __all__ = [
     "ARCHITECTURES",
     "BOARDS",
+    "CABLED",
     "HOST_ONLY",
     "Architecture",
     "Board",
@@ -90,6 +91,8 @@ class Board:
     """The modules of firmware/boards/ that it needs."""
     emulator: str | None = None
     """The emulated board that stands in for it in tests."""
+    in_place: bool = False
+    """Whether it is the machine at hand: `peel device run` starts it, nothing is at the end of a cable."""
 
     @property
     def usual_module(self) -> str:
@@ -193,7 +196,19 @@ BOARDS = _table((
         files=("qemu",),
         emulator="mps2",
     ),
+    Board(
+        name="host",
+        title="this machine",
+        platform="linux",
+        chips=(Chip(name="x86-64", architecture="x64"),),
+        network=True,
+        files=("host",),
+        in_place=True,
+    ),
 ))  # fmt: skip
+
+CABLED = [board.name for board in BOARDS.values() if not board.in_place]
+"""Boards that are provisioned over a cable."""
 
 HOST_ONLY = ("interfaces.py",)
 """Modules of firmware/peel_device that no board needs: type checkers read them."""

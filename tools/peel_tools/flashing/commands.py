@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from peel_tools.boards.errors import BuildError
-from peel_tools.boards.table import BOARDS, find_board
+from peel_tools.boards.table import BOARDS, CABLED, find_board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.image import flash_esp32, flash_pico
 from peel_tools.flashing.provision import preview, provision
@@ -33,7 +33,7 @@ _CHIPS = [loader.chip for board in BOARDS.values() for loader in board.serial_lo
     help="The fleet folder.",
 )
 @click.option("--port", help="Serial port of the board; by default, and with auto, the first one.")
-@click.option("--board", required=True, type=click.Choice(list(BOARDS)), help="What it is.")
+@click.option("--board", required=True, type=click.Choice(CABLED), help="What it is.")
 @click.option(
     "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate (DER) for TLS."
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The `peelcore` module's functions over the C core in this process: what the device runs, without a MicroPython around it."""
+"""The `peelcore` module of a device, over the C core in this process: the application takes it where CPython runs it."""
 
 from __future__ import annotations
 

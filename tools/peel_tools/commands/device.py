@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""`peel device`: the firmware on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from peel_tools.boards.errors import BuildError
+from peel_tools.device.flash import Changes, Flash
+from peel_tools.device.process import launch_command
+from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing.sources import find_sources
+from peel_tools.simulation.publisher import BrokerAddress, PublisherError
+
+__all__ = ["device"]
+
+
+@click.group()
+def device() -> None:
+    """Run a device's firmware on this machine."""
+
+
+@device.command()
+@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--flash",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder that is the device's flash; by default one beside the bundle.",
+)
+@click.option("--broker", help="host:port, mqtt://host:port or mqtts://host:port instead of the bundle's.")
+@click.option(
+    "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate for TLS, PEM or DER."
+)
+@click.option("--interval", "interval_s", type=click.FloatRange(0), help="Seconds between reports, not the bundle's.")
+@click.option("--simulate", type=click.IntRange(0), help="Simulated readings with this seed instead of the sensors.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A module for the flash, such as the one that a sensor of the kind callable names.",
+)
+@click.option(
+    "--micropython", is_flag=True, help="Under MicroPython's unix port (built if need be) instead of CPython."
+)
+def run(
+    target: Path,
+    folder: Path | None,
+    broker: str | None,
+    ca: Path | None,
+    interval_s: float | None,
+    simulate: int | None,
+    files: tuple[Path, ...],
+    micropython: bool,
+) -> None:
+    """Start the application that boards run, with a folder as its flash, until it is stopped.
+
+    TARGET is a bundle (fleet/bundles/00000001.json), or a flash folder that has run before. The process is the device: SIGKILL is a
+    power cut, and what is in the folder is what a board would find after it. A bundle belongs to one flash; for another one make a
+    fresh bundle, as for a board that was erased.
+    """
+    try:
+        address = BrokerAddress.parse(broker) if broker else None
+        changes = Changes(broker=address, ca=ca, interval_s=interval_s, simulate=simulate)
+        flash = _prepared(target, folder, changes, files)
+        command = launch_command(micropython=micropython)
+    except (BuildError, FlashError, PublisherError) as error:
+        raise click.ClickException(str(error)) from None
+    os.chdir(flash.folder)
+    os.execv(command[0], command)  # noqa: S606 - so that this process is the device
+
+
+def _prepared(target: Path, folder: Path | None, changes: Changes, files: tuple[Path, ...]) -> Flash:
+    sources = find_sources()
+    if target.is_dir():
+        if folder is not None and folder.resolve() != target.resolve():
+            raise FlashError(f"{target} is a flash folder already: leave --flash out, or name a bundle")
+        flash = Flash(target.resolve())
+        flash.install(flash.bundle, sources, changes, files)  # other settings, newer files
+        return flash
+    flash = Flash((folder or target.with_suffix(".flash")).resolve())
+    flash.provision(target, sources, changes, files)
+    return flash

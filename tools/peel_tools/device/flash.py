@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""A folder as a device's flash: the files of the application, the bundle, and what the device writes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peel_gateway.files import write_atomically
+from peel_tools.boards.table import find_board
+from peel_tools.device.simulated import simulated_sensors
+from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing.history import check_history, note_provisioned
+from peel_tools.flashing.plan import application, folders
+from peel_tools.flashing.sources import Sources
+from peel_tools.simulation.publisher import BrokerAddress
+
+__all__ = ["Changes", "Flash", "read_bundle"]
+
+_BUNDLE = "peel.json"
+_BOARD = "host"
+_CA = "ca.der"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """In what a bundle is to differ on this machine from what it says."""
+
+    broker: BrokerAddress | None = None
+    """Another broker than its own."""
+    ca: Path | None = None
+    """The CA's certificate, PEM or DER."""
+    interval_s: float | None = None
+    simulate: int | None = None
+    """Take every sensor's readings from the simulation with this seed."""
+
+    def applied(self, bundle: dict[str, Any]) -> dict[str, Any]:
+        """The bundle as this machine runs it."""
+        changed = {**bundle, "board": _BOARD, "transport": "wifi"}
+        if self.broker is not None:
+            mqtt = {"host": self.broker.host, "port": self.broker.port, "tls": self.broker.tls}
+            changed["mqtt"] = {**bundle["mqtt"], **mqtt}
+        if self.ca is not None:
+            changed["mqtt"] = {**changed["mqtt"], "ca": _CA}
+        if self.interval_s is not None:
+            changed["interval_s"] = self.interval_s
+        if self.simulate is not None:
+            changed["sensors"] = simulated_sensors(bundle, self.simulate)
+        return changed
+
+
+class Flash:
+    """The flash of one device; `bundle` is there once it was provisioned."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def bundle(self) -> dict[str, Any]:
+        """The bundle on it; FlashError when there is none."""
+        return read_bundle(self.folder / _BUNDLE)
+
+    @property
+    def home(self) -> Path:
+        """Where the device that its bundle names keeps its state."""
+        bundle = self.bundle
+        return self.folder / "peel" / f"{bundle['fleet']}-{bundle['device']}"
+
+    def provision(self, bundle: Path, sources: Sources, changes: Changes, files: Sequence[Path] = ()) -> None:
+        """Put the application, a bundle of the fleet's and files of the user's own onto it."""
+        content = read_bundle(bundle)
+        ledgers = (self.folder / "peel" / f"{content['fleet']}-{content['device']}").glob("ledger.*")
+        check_history(bundle, any(ledgers))
+        self.install(content, sources, changes, files)
+        note_provisioned(bundle)
+
+    def install(self, bundle: dict[str, Any], sources: Sources, changes: Changes, files: Sequence[Path] = ()) -> None:
+        """The same with a bundle that no file has, without asking whether it has been on another flash."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if changes.ca is not None:
+            (self.folder / _CA).write_bytes(_der(changes.ca))
+        write_atomically(self.folder / _BUNDLE, json.dumps(changes.applied(bundle)) + "\n", mode=0o600)
+        copies = application(find_board(_BOARD), sources, core=[], bundle=self.folder / _BUNDLE, ca=None)
+        for name in folders(copies):
+            (self.folder / name).mkdir(exist_ok=True)
+        for copy in copies:
+            if not copy.secret:
+                shutil.copyfile(copy.source, self.folder / copy.target)
+        for file in files:
+            shutil.copyfile(file, self.folder / file.name)
+
+
+def read_bundle(path: Path) -> dict[str, Any]:
+    """A bundle from a file; the device itself checks what is in it."""
+    try:
+        bundle = json.loads(path.read_bytes())
+        return {**bundle, "mqtt": dict(bundle["mqtt"]), "device": str(bundle["device"]), "fleet": str(bundle["fleet"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FlashError(f"{path}: is not a bundle ({error!r}): make one with `peel fleet bundle`") from None
+
+
+def _der(path: Path) -> bytes:
+    """A certificate as boards take it."""
+    content = path.read_bytes()
+    if not content.startswith(b"-----BEGIN"):
+        return content
+    try:
+        return ssl.PEM_cert_to_DER_cert(content.decode())
+    except ValueError as error:
+        raise FlashError(f"{path}: is not a certificate: {error}") from None

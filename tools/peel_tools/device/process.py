@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""A device as a process: to start it is to switch the power on, to kill it a power cut."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from peel_tools.device.flash import Flash
+
+__all__ = ["DeviceProcess", "launch_command"]
+
+_LAUNCH = Path(__file__).with_name("runtime") / "launch.py"
+
+
+def launch_command(*, micropython: bool) -> list[str]:
+    """What starts the application in its flash: CPython, or MicroPython's unix port, which is built if need be."""
+    if not micropython:
+        return [sys.executable, str(_LAUNCH)]
+    from peel_tools.boards.unix_port import micropython_program  # here, because an installed package cannot build
+
+    return [str(micropython_program()), str(_LAUNCH)]
+
+
+class DeviceProcess:
+    """One device between `start` and `kill`; what it prints goes to a file beside its flash."""
+
+    def __init__(self, flash: Flash, *, micropython: bool = False) -> None:
+        self.flash = flash
+        self.log_path = flash.folder.with_name(flash.folder.name + ".log")
+        self._command = launch_command(micropython=micropython)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Switch the power on."""
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self.flash.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """Pull the plug."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def log(self) -> str:
+        """What it has printed since it was first started."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""Runs on MicroPython's unix port: `ssl`, as much of it as the application uses, over the interpreter's own `tls`.
+
+Boards have it from micropython-lib, frozen in; Debian's sources come without that library.
+"""
+
+import tls
+
+PROTOCOL_TLS_CLIENT = tls.PROTOCOL_TLS_CLIENT
+CERT_REQUIRED = tls.CERT_REQUIRED
+
+
+class SSLContext:
+    """A context of `tls` with the standard library's keywords."""
+
+    def __init__(self, protocol):  # noqa: ANN001, ANN204
+        self._context = tls.SSLContext(protocol)
+        self.verify_mode = CERT_REQUIRED
+
+    def load_verify_locations(self, cadata):  # noqa: ANN001, ANN201
+        self._context.load_verify_locations(cadata)
+
+    def wrap_socket(self, sock, server_hostname, do_handshake_on_connect):  # noqa: ANN001, ANN201
+        self._context.verify_mode = self.verify_mode
+        return self._context.wrap_socket(
+            sock, server_hostname=server_hostname, do_handshake_on_connect=do_handshake_on_connect
+        )

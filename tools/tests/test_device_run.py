@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""`peel device run`: the application on this machine, under CPython and MicroPython, over TCP and TLS, to a real broker and gateway."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from certificates import make_certificates
+
+from peel_gateway.fleet.bundle import write_bundles
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.model.verdict import Verdict
+from peel_tools.broker import Broker, BrokerTls
+from peel_tools.site import Site
+
+PROFILE = """
+name = "climate"
+mechanism = "harmony"
+epsilon = 1.0
+width = 48
+seed = 1
+quota = 6000
+period = 60
+[[attribute]]
+name = "temperature"
+unit = "degC"
+low = -10
+high = 50
+"""
+SENSOR = """
+def temperature():
+    return 21.5
+"""
+PEEL = [sys.executable, "-m", "peel_tools"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    toml = tmp_path / "climate.toml"
+    toml.write_text(PROFILE)
+    return Fleet.create(tmp_path / "fleet", "lab", [toml])
+
+
+def bundle_of(fleet: Fleet) -> Path:
+    (path,) = write_bundles(fleet, fleet.add("climate"), {})
+    return path
+
+
+@contextmanager
+def site(fleet: Fleet, tls: BrokerTls | None = None) -> Iterator[Site]:
+    """A broker and a gateway that knows the fleet."""
+    made = Site(fleet.folder.parent, fleet, Broker(tls=tls, embedded=False))
+    secured = {"mqtt_tls": "true", "mqtt_ca": tls.ca} if tls else {}
+    made.add_gateway(settings={"batch_seconds": 0.02, **secured})
+    with made:
+        yield made
+
+
+@contextmanager
+def running(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """`peel device run` with these words; pulled out of the socket at the end."""
+    command = [*PEEL, "device", "run", *map(str, words)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+def accepted(where: Site) -> list[int]:
+    with where.gateway.store() as store:
+        log = store.log(1)
+    assert set(log.verdict.tolist()) <= {int(Verdict.ACCEPTED)}
+    numbers: list[int] = log.number.tolist()
+    return numbers
+
+
+@pytest.mark.parametrize("interpreter", [[], ["--micropython"]], ids=["cpython", "micropython"])
+@pytest.mark.parametrize("secured", [False, True], ids=["tcp", "tls"])
+def test_reports_reach_a_gateway(fleet: Fleet, tmp_path: Path, interpreter: list[str], secured: bool) -> None:
+    tls = make_certificates(tmp_path) if secured else None
+    bundle = bundle_of(fleet)
+    with site(fleet, tls) as where:
+        address = f"{'mqtts' if tls else 'mqtt'}://localhost:{where.broker.port}"
+        ca = ["--ca", tls.ca] if tls else []
+        with running(bundle, "--broker", address, *ca, "--simulate", "7", "--interval", "0.01", *interpreter):
+            where.wait_for_accepted(30, 60)
+    assert accepted(where)[:30] == list(range(1, 31))
+
+
+@pytest.mark.parametrize("interpreter", [[], ["--micropython"]], ids=["cpython", "micropython"])
+def test_a_broker_of_another_ca_gets_nothing(fleet: Fleet, tmp_path: Path, interpreter: list[str]) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.mkdir()
+    other.mkdir()
+    tls = make_certificates(mine)
+    bundle = bundle_of(fleet)
+    with Broker(tls=tls, embedded=False) as broker:
+        words = [bundle, "--broker", f"mqtts://localhost:{broker.port}", "--ca", make_certificates(other).ca]
+        with running(*words, "--simulate", "7", "--interval", "0.01", *interpreter) as process:
+            assert process.stdout is not None
+            said = [process.stdout.readline() for _ in range(3)]
+    assert "is up on host" in said[0], said
+    assert all("link fault" in line for line in said[1:]), said
+    assert len(list(bundle.with_suffix(".flash").glob("peel/*/outbox/0*"))) > 0
+
+
+def test_a_kill_is_a_power_cut_and_the_folder_is_the_flash(fleet: Fleet) -> None:
+    bundle = bundle_of(fleet)
+    with site(fleet) as where:
+        words = ["--broker", f"localhost:{where.broker.port}", "--simulate", "7", "--interval", "0.01"]
+        for cut in range(1, 4):
+            with running(bundle if cut == 1 else bundle.with_suffix(".flash"), *words) as process:
+                where.wait_for_accepted(20 * cut, 60)
+                process.send_signal(signal.SIGKILL)
+        numbers = accepted(where)
+    assert len(set(numbers)) == len(numbers)
+    assert where.verdicts().keys() <= {"accepted", "redelivered"}
+
+
+def test_a_bundle_belongs_to_one_flash(fleet: Fleet, tmp_path: Path) -> None:
+    bundle = bundle_of(fleet)
+    with running(bundle, "--simulate", "1") as process:
+        assert process.stdout is not None
+        assert "is up on host" in process.stdout.readline()
+    command = [*PEEL, "device", "run", str(bundle), "--flash", str(tmp_path / "other")]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert second.returncode == 1
+    assert "make a fresh bundle" in second.stderr
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_sensor_of_ones_own(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SENSOR)
+    sensors = {"temperature": {"kind": "callable", "module": "mine", "function": "temperature"}}
+    (path,) = write_bundles(fleet, fleet.add("climate"), {"sensors": sensors})
+    with site(fleet) as where:
+        words = [path, "--broker", f"localhost:{where.broker.port}", "--interval", "0.01"]
+        without = subprocess.run(
+            [*PEEL, "device", "run", *map(str, words)], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert without.returncode == 1
+        assert "mine" in without.stdout + without.stderr
+        with running(path.with_suffix(".flash"), "--file", tmp_path / "mine.py"):
+            where.wait_for_accepted(10, 60)
+
+
+def test_what_is_wrong_with_a_bundle_is_said(fleet: Fleet, tmp_path: Path) -> None:
+    bundle = bundle_of(fleet)
+    done = subprocess.run([*PEEL, "device", "run", str(bundle)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "sensors.temperature: is missing: each attribute needs a sensor" in done.stdout
+    half = tmp_path / "half.json"
+    half.write_text(bundle.read_text()[:40])
+    done = subprocess.run([*PEEL, "device", "run", str(half)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "is not a bundle" in done.stderr
