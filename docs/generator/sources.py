@@ -11,7 +11,7 @@ from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import exposure_table, insider_table, one_attribute_table, promise_sentence
 from docs.generator.simulation_text import attack_table
-from docs.generator.verdict_text import verdict_table
+from docs.generator.verdict_text import state_table, verdict_table
 from peel_gateway.settings_text import markdown_table, sample_toml
 
 __all__ = ["FILES", "SOURCES"]
@@ -31,6 +31,7 @@ SOURCES: dict[str, Source] = {
     "promise-insider": insider_table,
     "promise-one-attribute": one_attribute_table,
     "settings": markdown_table,
+    "states": state_table,
     "verdicts": verdict_table,
 }
 

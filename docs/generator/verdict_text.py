@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The gateway's table of verdicts, in the order of the layers."""
+"""The gateway's table of verdicts, in the order of the layers, and that of a device's states."""
 
 from __future__ import annotations
 
+from peel_gateway.model.standing import Standing
 from peel_gateway.model.verdict import LAYERS, Blame, Verdict
 
-__all__ = ["verdict_table"]
+__all__ = ["state_table", "verdict_table"]
 
 _BLAMED = {Blame.NOBODY: "", Blame.NETWORK: "nobody", Blame.DEVICE: "the device", Blame.EARLIER: "the device, earlier"}
 
@@ -20,4 +21,11 @@ def verdict_table() -> str:
                 logged = "yes" if verdict.logged else "no"
                 cells = (name, f"`{verdict.label}`", verdict.sentence, logged, _BLAMED[verdict.blame])
                 lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def state_table() -> str:
+    """One line per state of a device, in the order in which they are looked for."""
+    lines = ["| state | meaning |", "|---|---|"]
+    lines += [f"| `{standing.label}` | {standing.sentence} |" for standing in Standing]
     return "\n".join(lines) + "\n"

@@ -92,6 +92,8 @@ class App:
         self._board.led(len(self.outbox) > 0)
         if self.ledger.left == 0 and not self._finished:
             self._finished = self.link.announce(self.birth())
+        if self.link.owes_status():
+            self.link.announce(self.birth())
         self.link.tend()
         self._rest()
 
@@ -137,6 +139,7 @@ class App:
             "firmware": VERSION,
             "core": self._core.VERSION,
             "board": self._board.name,
+            "interval_ms": self._config.interval_ms,
             "dropped": self.outbox.dropped,
             "lost": self.lost,
             "skipped": self.sampler.failed,

@@ -23,6 +23,8 @@ TIMEOUT_MS = 10000
 KEEPALIVE_S = 60
 BACKOFF_FIRST_MS = 1000
 BACKOFF_LAST_MS = 120000
+QUIET_MS = 240000  # without a report for so long, and for an interval, the device says how it is
+STATUS_MS = 3600000  # and so often in any case: its counts have changed
 _FAULTS = (OSError, MQTTException, AssertionError)
 
 
@@ -58,6 +60,8 @@ class Link:
         self._said: "dict[str, Any]" = {}
         self._retry_at = 0
         self._pinged_at = 0
+        self._published_at = 0
+        self._said_at = 0
         self.faults = 0
 
     @property
@@ -93,6 +97,12 @@ class Link:
         except _FAULTS as fault:
             self._fail(fault)
             return False
+
+    def owes_status(self) -> bool:
+        """Whether it is time to say again how the device is, to whoever listens."""
+        now = self._clock.now()
+        quiet = now - self._published_at >= max(QUIET_MS, self._config.interval_ms)
+        return self._client is not None and (quiet or now - self._said_at >= STATUS_MS)
 
     def last_words(self, status: "dict[str, Any]") -> None:
         """Say why this run ends, if the broker can be reached now."""
@@ -158,10 +168,12 @@ class Link:
         assert self._client is not None
         self._said = status
         self._client.publish_sure(self._topic + "status", json.dumps(status).encode(), True)
+        self._said_at = self._published_at = self._clock.now()
 
     def _publish(self, frames: "list[tuple[int, bytes]]") -> None:
         assert self._client is not None
         self._client.publish_sure(self._topic + "report", b"".join([frame for _, frame in frames]))
+        self._published_at = self._clock.now()
 
     def _fail(self, fault: "BaseException") -> None:
         self.faults += 1

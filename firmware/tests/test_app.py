@@ -83,6 +83,35 @@ def test_the_birth_tells_the_counts(core: ModuleType, broker: Broker, inbox: Inb
     assert birth["board"] == "host"
 
 
+def test_a_device_with_nothing_to_report_says_how_it_is_now_and_then(
+    core: ModuleType, broker: Broker, inbox: Inbox
+) -> None:
+    board = PacedBoard()
+    soil = {"kind": "trace", "values": [0.5, *["broken"] * 20]}
+    app = make_app(core, broker.port, MemoryFiles(), board, interval_s=60, sensors__soil=soil)
+    app.step()
+    birth = inbox.status()
+    assert (birth["interval_ms"], birth["skipped"]) == (60_000, 0)
+    for _ in range(5):
+        board.paces.at += 50_000
+        for _ in range(3):  # a ping that was due goes out, and its answer comes in
+            app.step()
+    assert inbox.status()["skipped"] == app.sampler.failed > 0
+    app.step()
+    app.link.stop()
+    assert inbox.status()["state"] == "offline", "nothing was said in between"
+
+
+def test_counts_are_said_again_while_reports_flow(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    board = PacedBoard()
+    app = make_app(core, broker.port, MemoryFiles(), board, interval_s=50)
+    for _ in range(73):
+        app.step()
+        board.paces.at += 50_000
+    app.link.stop()
+    assert [inbox.status()["state"] for _ in range(3)] == ["online", "online", "offline"]
+
+
 def test_an_outage_fills_the_outbox_which_drains_in_order(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
     files = MemoryFiles()
     away = make_app(core, free_port(), files, outbox=10)

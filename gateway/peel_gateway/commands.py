@@ -5,85 +5,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from peel_gateway.answers.query import MOST_ITEMS, device_filter, estimate_query, exposure_page
-from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.query import MOST_ITEMS, estimate_query, exposure_page
+from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
+from peel_gateway.command_tools import config_option, explained, find_settings, given_as_query, opened
+from peel_gateway.device_commands import devices
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.estimation.estimate import Choice
-from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import Fleet, FleetError
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.service import open_engine, run_service
-from peel_gateway.settings import Settings, SettingsError, load_settings
+from peel_gateway.service import open_engine, open_views, run_service
+from peel_gateway.settings import load_settings
 from peel_gateway.settings_text import help_text, sample_toml
-from peel_gateway.storage.choice import open_store, store_exists
-from peel_gateway.storage.store import Store, StoreError
 
 __all__ = ["gateway"]
-
-_DEFAULT_CONFIG = Path("gateway.toml")
-
-config_option = click.option(
-    "-c",
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings file. Without it: gateway.toml in this folder, if there is one. The environment wins over it.",
-)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turn the gateway's errors into one line and the documented exit code."""
-    try:
-        yield
-    except (SettingsError, QueryError, FleetError, StoreError) as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(_exit_code(error))
-
-
-def _exit_code(error: Exception) -> Exit:
-    if isinstance(error, FleetError):
-        return Exit.FLEET
-    return Exit.STORE if isinstance(error, StoreError) else Exit.USAGE
-
-
-def _settings(config: Path | None) -> Settings:
-    return load_settings(config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.exists() else None))
-
-
-@contextmanager
-def _opened(config: Path | None) -> Iterator[tuple[Settings, Store, Snapshot]]:
-    """The database and the fleet that the settings name; the database must exist."""
-    with _explained():
-        settings = _settings(config)
-        if not store_exists(settings):
-            raise SettingsError(f"store.path: {settings.store_path}: no such file; has the gateway run yet?")
-        snapshot = take_snapshot(Fleet(settings.fleet_folder))
-        store = open_store(settings)
-        try:
-            yield settings, store, snapshot
-        finally:
-            store.close()
-
-
-def _given(**values: object) -> dict[str, str]:
-    """Options as parameters of a query, so that commands and API check them alike."""
-    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 @click.group()
 def gateway() -> None:
     """Run the gateway; ask it for estimates and exposures."""
+
+
+gateway.add_command(devices)
 
 
 @gateway.command(epilog="\b\nSettings, with their defaults:\n" + help_text())
@@ -94,8 +44,8 @@ def run(config: Path | None) -> None:
     Exit codes: 0 stopped, 2 wrong setting, 3 fleet folder refused, 4 database unusable, 5 HTTP address or token,
     6 stopped while the store was failing, 70 internal error.
     """
-    with _explained():
-        settings = _settings(config)
+    with explained():
+        settings = find_settings(config)
     configure_logs(settings.log_level, settings.log_format)
     sys.exit(run_service(settings))
 
@@ -120,9 +70,9 @@ def run(config: Path | None) -> None:
 )
 def estimates(config: Path | None, as_json: bool, devices: bool, **given: object) -> None:
     """Means and frequencies with 95% intervals, over reports and over devices, and how far one device can move them."""
-    with _opened(config) as (settings, store, snapshot):
-        query = estimate_query(_given(**given, devices="yes" if devices else "no"))
-        found = Views(store, lambda: snapshot, share_cap=settings.estimate_share_cap).estimates(**query)
+    with opened(config) as (settings, store, snapshot):
+        query = estimate_query(given_as_query(**given, devices="yes" if devices else "no"))
+        found = open_views(settings, store, lambda: snapshot).estimates(**query)
     if as_json:
         print_json({"items": found})
         return
@@ -163,8 +113,8 @@ def _page_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _list_exposures(config: Path | None, as_json: bool, *, blamed: bool, **given: object) -> None:
-    with _opened(config) as (_, store, snapshot):
-        page = Views(store, lambda: snapshot).exposures(**exposure_page(_given(**given), blamed=blamed))
+    with opened(config) as (_, store, snapshot):
+        page = Views(store, lambda: snapshot).exposures(**exposure_page(given_as_query(**given), blamed=blamed))
     if as_json:
         print_json(page)
         return
@@ -206,38 +156,9 @@ def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
 @gateway.command()
 @config_option
 @json_option
-@click.option("--profile", help="One profile only.")
-@click.option("--state", help="active, revoked, exposed or silent.")
-@click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
-@click.option("--after", help="Continue above this device.")
-def devices(config: Path | None, as_json: bool, **given: object) -> None:
-    """Registered devices and what is known of them."""
-    with _opened(config) as (_, store, snapshot):
-        page = Views(store, lambda: snapshot).devices(device_filter(_given(**given)))
-    if as_json:
-        print_json(page)
-        return
-    print_table(
-        ["device", "profile", "state", "exposed", "accepted", "last number", "left", "last received", "note"],
-        [
-            [
-                *(row[key] for key in ("device", "profile", "state", "exposed")),
-                row["reports"].get("accepted", 0),
-                *(row[key] for key in ("last_number", "left", "last_received", "note")),
-            ]
-            for row in page["items"]
-        ],
-    )
-    if page["next"]:
-        click.echo(f"more: --after {page['next']}", err=True)
-
-
-@gateway.command()
-@config_option
-@json_option
 def recount(config: Path | None, as_json: bool) -> None:
     """Compute every published number again from the log; exit code 1 when one differs."""
-    with _opened(config) as (settings, store, snapshot):
+    with opened(config) as (settings, store, snapshot):
         report = recount_store(store, snapshot, alpha=settings.screen_alpha)
     differences = [str(difference) for difference in report.differences]
     if as_json:
@@ -260,8 +181,8 @@ def recount(config: Path | None, as_json: bool) -> None:
 @click.option("--device", help="Only this device, hexadecimal.")
 def replay(config: Path | None, as_json: bool, **given: object) -> None:
     """Screen quarantined pieces again, after what was wrong has been put right; each at most once."""
-    with _opened(config) as (settings, store, snapshot):
-        which: ExposureFilter = exposure_page(_given(**given), blamed=False)["which"]
+    with opened(config) as (settings, store, snapshot):
+        which: ExposureFilter = exposure_page(given_as_query(**given), blamed=False)["which"]
         report = replay_store(store, open_engine(settings, store, snapshot), which)
     counts = {verdict.label: count for verdict, count in report.counts.items()}
     if as_json:
@@ -276,7 +197,7 @@ def replay(config: Path | None, as_json: bool, **given: object) -> None:
 @click.option("--sample", is_flag=True, help="Print the commented sample file.")
 def settings(config: Path | None, sample: bool) -> None:
     """List the settings; with --config, check that file."""
-    with _explained():
+    with explained():
         if config is not None:
             load_settings(config)
     click.echo(sample_toml() if sample else help_text(), nl=not sample)

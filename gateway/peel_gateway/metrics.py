@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from peel_gateway.answers.views import Views
+from peel_gateway.fleet.claims import Hearing
 from peel_gateway.logs import Log
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.storage.store import Store, StoreError
@@ -47,6 +49,14 @@ class Metrics:
         )
         self._alarms = self._counter("peel_alarms", "Times that many devices were exposed within ten minutes.")
         self._set_aside = self._counter("peel_messages_set_aside", "Messages that could not be stored, kept in a file.")
+        self._statuses = Counter(
+            "peel_device_statuses",
+            "Status messages of devices, by what became of them.",
+            ["result"],
+            registry=self.registry,
+        )
+        for hearing in Hearing:
+            self._statuses.labels(result=hearing.value)
         for verdict in BLAMED:
             self._exposures.labels(cause=verdict.label)
         for error in StoreError.__subclasses__():
@@ -62,6 +72,10 @@ class Metrics:
     def watch_store(self, store: Store) -> None:
         """Add what the store counts."""
         self.registry.register(_StoreCollector(store))
+
+    def watch_devices(self, views: Views) -> None:
+        """Add how devices stand, and what they say of themselves, summed."""
+        self.registry.register(_DeviceCollector(views))
 
     def connected(self, *, session_present: bool) -> None:
         self._connections.inc()
@@ -80,6 +94,9 @@ class Metrics:
 
     def device_exposed(self, cause: Verdict) -> None:
         self._exposures.labels(cause=cause.label).inc()
+
+    def status_heard(self, hearing: Hearing) -> None:
+        self._statuses.labels(result=hearing.value).inc()
 
     def alarm_raised(self) -> None:
         self._alarms.inc()
@@ -136,3 +153,27 @@ class _StoreCollector(Collector):
             ("peel_missing_numbers", "Report numbers that were taken and never arrived.", counts.gaps),
         ):
             yield GaugeMetricFamily(name, text, value=value)
+
+
+class _DeviceCollector(Collector):
+    def __init__(self, views: Views) -> None:
+        self._views = views
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # registering must not touch the store
+
+    def collect(self) -> Iterable[Metric]:
+        try:
+            found = self._views.muster()
+        except StoreError:
+            return  # the store's own metric says so
+        states = GaugeMetricFamily("peel_device_states", "Registered devices by state.", labels=["state"])
+        for standing, count in found.states.items():
+            states.add_metric([standing.label], count)
+        yield states
+        claimed = GaugeMetricFamily(
+            "peel_device_claims", "What devices say of themselves, summed; claims, not evidence.", labels=["count"]
+        )
+        for name, total in found.claimed.items():
+            claimed.add_metric([name], total)
+        yield claimed

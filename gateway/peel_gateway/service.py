@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.metadata import version
 from types import FrameType
@@ -19,6 +20,8 @@ from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
+from peel_gateway.fleet.claims import Claim, Claims
+from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.logs import Log
@@ -32,7 +35,7 @@ from peel_gateway.storage.store import Store, StoreError
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
 
-__all__ = ["Service", "open_engine", "run_service"]
+__all__ = ["Service", "open_engine", "open_views", "run_service"]
 
 _DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
@@ -55,6 +58,22 @@ def open_engine(settings: Settings, store: Store, snapshot: Snapshot) -> Engine:
     )
     _load(engine, snapshot)
     return engine
+
+
+def open_views(
+    settings: Settings,
+    store: Store,
+    snapshot: Callable[[], Snapshot],
+    claims: Callable[[int], Claim | None] = lambda _: None,
+) -> Views:
+    """What answers questions, as the settings want it."""
+    return Views(
+        store,
+        snapshot,
+        share_cap=settings.estimate_share_cap,
+        claims=claims,
+        silent_seconds=settings.health_silent_seconds,
+    )
 
 
 def _load(engine: Engine, snapshot: Snapshot) -> None:
@@ -92,11 +111,13 @@ class Service:
             undo.callback(self._store.close)
             self._engine = open_engine(settings, self._store, self._snapshot)
             undo.pop_all()
-        self._views = Views(self._store, lambda: self._snapshot, share_cap=settings.estimate_share_cap)
+        self._claims = Claims(self._fleet.name, lambda: self._snapshot.enrolled, load_claims(settings.claims_path))
+        self._claims_file = ClaimsFile(settings.claims_path, self._claims)
+        self._views = open_views(settings, self._store, lambda: self._snapshot, self._claims.get)
         self._cases = Cases(self._store, lambda: self._snapshot, residual_limit=settings.screen_residual_limit)
         self._metrics = Metrics()
         self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
-        self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics)
+        self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics, hear=self._hear)
         self._ingest = Ingest(
             settings,
             self._engine,
@@ -133,6 +154,7 @@ class Service:
         self._streams_end.set()
         if self._http is not None:
             self._http.stop()
+        self._save_claims(self._claims_file.write)
         if drained:
             self._store.close()
         code = self._exit_code(drained=drained)
@@ -149,6 +171,7 @@ class Service:
         if now >= self._chores_due:
             self._chores_due = now + _CHORE_SECONDS
             self._ingest.defer(self._prune)
+        self._save_claims(lambda: self._claims_file.tick(now))
 
     def health(self) -> list[str]:
         """What is wrong right now, for long enough to be told."""
@@ -197,8 +220,18 @@ class Service:
             streams=self._settings.http_streams,
         )
 
+    def _hear(self, topic: str, payload: bytes, retained: bool) -> None:
+        self._metrics.status_heard(self._claims.hear(topic, payload, retained=retained, now=time.time()))
+
+    def _save_claims(self, save: Callable[[], object]) -> None:
+        try:
+            save()
+        except OSError as error:
+            _log.warning("what devices say of themselves is not saved", file=self._settings.claims_path, cause=error)
+
     def _watch(self) -> None:
         self._metrics.watch_store(self._store)
+        self._metrics.watch_devices(self._views)
         for name, text, value in (
             ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self._inbox.pending),
             ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._inbox.oldest_age),

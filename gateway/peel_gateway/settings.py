@@ -181,8 +181,20 @@ class Settings:
         5.0, "How long the store may fail before /healthz answers 503.", minimum=0, maximum=86400
     )
 
+    health_silent_seconds: float = _setting(
+        300.0,
+        "Least time without a word before a device counts as silent; three of its own intervals where that is more.",
+        minimum=1,
+        maximum=31_536_000,
+    )
+
     log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
+
+    @property
+    def claims_path(self) -> Path:
+        """Where the gateway keeps what devices say of themselves, beside its database."""
+        return self.store_path.with_name(self.store_path.name + ".claims.json")
 
     @property
     def gateway_name(self) -> str:

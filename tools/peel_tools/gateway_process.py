@@ -153,8 +153,12 @@ class GatewayProcess:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run another `peel gateway` command with the same settings."""
+        return self.peel("gateway", *arguments)
+
+    def peel(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run any `peel` command with the same settings."""
         return subprocess.run(
-            [sys.executable, "-m", "peel_tools", "gateway", *arguments],
+            [sys.executable, "-m", "peel_tools", *arguments],
             env=self.environment(),
             cwd=self.log_path.parent,
             capture_output=True,

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from peel_core.hash_family import MAX_DOMAIN
+from peel_gateway.answers.devices import DeviceFilter
 from peel_gateway.answers.exposed import ExposedQuestion
 from peel_gateway.answers.table import QueryError
-from peel_gateway.answers.views import DeviceFilter, parse_moment
+from peel_gateway.answers.views import parse_moment
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import FleetError, parse_device
+from peel_gateway.model.standing import Standing
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import BLAMED, Verdict
 
@@ -58,13 +60,14 @@ def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
 def device_filter(given: Mapping[str, str]) -> DeviceFilter:
     """Parameters of `Views.devices`."""
     _refuse_others(given, ("profile", "state", "limit", "after"))
+    states = {standing.label: standing for standing in Standing}
     state = given.get("state")
-    if state is not None and state not in DeviceFilter.STATES:
-        raise QueryError(f"state: must be one of {', '.join(DeviceFilter.STATES)}, not {state!r}")
+    if state is not None and state not in states:
+        raise QueryError(f"state: must be one of {', '.join(states)}, not {state!r}")
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return DeviceFilter(
         profile=given.get("profile"),
-        state=state,
+        state=states[state] if state else None,
         limit=100 if limit is None else limit,
         after=_device(given, "after") or 0,
     )

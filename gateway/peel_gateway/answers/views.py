@@ -5,22 +5,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 
 from peel_core import Profile
+from peel_gateway.answers.devices import DeviceFilter, DeviceList, Muster
 from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables, figure_count
 from peel_gateway.answers.memory import Memory
 from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice
-from peel_gateway.fleet.registry import ACTIVE, REVOKED, device_label
+from peel_gateway.fleet.claims import Claim
+from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.tables import Counts, DeviceTable, Exposure, ExposureFilter
+from peel_gateway.model.tables import Counts, Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Store
 
-__all__ = ["DeviceFilter", "Views", "parse_moment"]
+__all__ = ["Views", "parse_moment"]
 
 
 def parse_moment(name: str, text: str) -> float:
@@ -38,19 +40,6 @@ def parse_moment(name: str, text: str) -> float:
     return seconds
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceFilter:
-    """Which devices to list; unset fields match all."""
-
-    profile: str | None = None
-    state: str | None = None
-    """active, revoked, exposed or silent."""
-    after: int = 0
-    limit: int = 100
-
-    STATES = (ACTIVE, REVOKED, "exposed", "silent")
-
-
 _MOST_FIGURES_KEPT = 20_000
 """About 2 KB each."""
 
@@ -61,12 +50,23 @@ class Views:
     Parameters
     ----------
     share_cap: the largest part of a mean over reports that one device may have; 1 lets every report count once.
+    claims: the last that a device said of itself, if anything.
+    silent_seconds: for how long nothing need be heard of any device.
     """
 
-    def __init__(self, store: Store, snapshot: Callable[[], Snapshot], *, share_cap: float = 1.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        snapshot: Callable[[], Snapshot],
+        *,
+        share_cap: float = 1.0,
+        claims: Callable[[int], Claim | None] = lambda _: None,
+        silent_seconds: float = 300.0,
+    ) -> None:
         self._store = store
         self._snapshot = snapshot
         self._share_cap = share_cap
+        self._devices = DeviceList(store, snapshot, claims, silent_seconds=silent_seconds)
         self._memory: Memory[list[Table]] = Memory(store.generation, size=figure_count, room=_MOST_FIGURES_KEPT)
 
     def estimates(
@@ -108,28 +108,11 @@ class Views:
 
     def devices(self, which: DeviceFilter) -> Table:
         """A page of devices by id, registered ones and what is known of them; `next` continues it."""
-        states = _device_states(self._store.devices())
-        reports = self._store.device_reports()
-        lifetimes = {profile.name: profile.lifetime for profile in self._snapshot().profiles}
-        rows: list[Table] = []
-        for device in self._snapshot().devices:
-            if device.id <= which.after or which.profile not in (None, device.profile):
-                continue
-            row = {
-                "device": device.label,
-                "profile": device.profile,
-                "state": device.state,
-                "note": device.note,
-                "created": device.created,
-                "reports": {verdict.label: count for verdict, count in reports.get(device.id, {}).items()},
-                **states.get(device.id, _UNHEARD),
-            }
-            row["left"] = _left(lifetimes.get(device.profile), row["last_number"])
-            if which.state in (None, device.state) or which.state == _standing(row):
-                rows.append(row)
-            if len(rows) == which.limit:
-                break
-        return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
+        return self._devices.page(which)
+
+    def muster(self) -> Muster:
+        """All devices counted, by state and by what they say of themselves."""
+        return self._devices.muster()
 
     def profiles(self) -> list[Table]:
         """The profiles, with their privacy parameters spelled out."""
@@ -172,51 +155,6 @@ def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:
         "evidence": dict(row.evidence),
         "raw": row.raw.hex(),
     }
-
-
-def _left(lifetime: int | None, last_number: int | None) -> int | None:
-    """How many numbers of its lifetime a device has not shown yet; None where there is no such limit."""
-    return None if lifetime is None else max(0, lifetime - (last_number or 0))
-
-
-_UNHEARD: Table = {
-    "last_number": None,
-    "first_received": None,
-    "last_received": None,
-    "exposed": None,
-    "exposed_at": None,
-    "withdrawn": False,
-}
-
-
-def _device_states(table: DeviceTable) -> dict[int, Table]:
-    columns = zip(
-        table.device.tolist(),
-        table.last_number.tolist(),
-        table.first_received.tolist(),
-        table.last_received.tolist(),
-        table.cause.tolist(),
-        table.cause_time.tolist(),
-        table.withdrawn.tolist(),
-        strict=True,
-    )
-    return {
-        device: {
-            "last_number": number,
-            "first_received": moment(first / 1000) if first else None,
-            "last_received": moment(last / 1000) if last else None,
-            "exposed": Verdict(cause).label if cause else None,
-            "exposed_at": moment(when / 1000) if cause else None,
-            "withdrawn": bool(withdrawn),
-        }
-        for device, number, first, last, cause, when, withdrawn in columns
-    }
-
-
-def _standing(row: Table) -> str:
-    if row["exposed"]:
-        return "exposed"
-    return "silent" if row["last_received"] is None else str(row["state"])
 
 
 def _counts_table(counts: Counts) -> Table:

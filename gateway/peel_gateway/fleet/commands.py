@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The commands of `peel fleet` that need no keys: make a fleet, list, revoke and annotate devices."""
+"""The commands of `peel fleet` that need no keys: make a fleet, revoke and annotate devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option, print_json, print_table
 
-__all__ = ["explained", "folder_argument", "init", "list_devices", "note", "revoke", "show_devices"]
+__all__ = ["device_rows", "explained", "folder_argument", "init", "note", "revoke", "show_devices"]
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
@@ -31,9 +32,9 @@ def explained() -> Iterator[None]:
         raise _Failure(str(error)) from None
 
 
-def show_devices(devices: Sequence[Device], as_json: bool, **more: Sequence[object]) -> None:
-    """Print devices as a table or as JSON, with further columns."""
-    rows = [
+def device_rows(devices: Sequence[Device], **more: Sequence[object]) -> list[dict[str, Any]]:
+    """Devices as the registry has them, with further columns."""
+    return [
         {
             "device": device.label,
             "profile": device.profile,
@@ -44,6 +45,11 @@ def show_devices(devices: Sequence[Device], as_json: bool, **more: Sequence[obje
         }
         for device, *values in zip(devices, *more.values(), strict=True)
     ]
+
+
+def show_devices(devices: Sequence[Device], as_json: bool, **more: Sequence[object]) -> None:
+    """Print devices as a table or as JSON, with further columns."""
+    rows = device_rows(devices, **more)
     if as_json:
         print_json({"items": rows})
         return
@@ -60,18 +66,6 @@ def init(folder: Path, name: str, profiles: Sequence[Path]) -> None:
     with explained():
         Fleet.create(folder, name, profiles)
     click.echo(f"{folder}: fleet {name}; keep {folder / 'master.key'} private and backed up")
-
-
-@click.command("list")
-@folder_argument
-@json_option
-def list_devices(folder: Path, as_json: bool) -> None:
-    """List the devices. What is left of a lifetime is what a fresh bundle would have: numbers that may have been used count as used."""
-    with explained():
-        fleet = Fleet(folder)
-        devices = fleet.devices()
-        left = fleet.left(devices)
-    show_devices(devices, as_json, left=left)
 
 
 @click.command()

@@ -29,10 +29,13 @@ from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
 from peel_gateway.settings import Settings
 
-__all__ = ["Deliver", "Link", "LinkError", "VersionError", "gateway_topic", "report_filter"]
+__all__ = ["Deliver", "Hear", "Link", "LinkError", "VersionError", "gateway_topic", "report_filter"]
 
 Deliver = Callable[["Link", int, str, bytes], None]
 """Called with the link, the packet identifier (0 when nothing is to be acknowledged), the topic and the payload."""
+
+Hear = Callable[[str, bytes, bool], None]
+"""Called with the topic and the payload of a device's status, and whether it is what the broker had kept."""
 
 _CONNECT_SECONDS = 5.0
 _READY_SECONDS = 5.0
@@ -58,7 +61,8 @@ class VersionError(LinkError):
 @dataclass(frozen=True, kw_only=True)
 class _Names:
     client_id: str
-    subscription: str
+    reports: str
+    statuses: str
     status: str
 
 
@@ -77,16 +81,25 @@ class Link:
     """A connection that `open` makes, `step` drives and `close` ends."""
 
     def __init__(
-        self, settings: Settings, fleet: str, *, version: MQTTProtocolVersion, deliver: Deliver, wake_fd: int
+        self,
+        settings: Settings,
+        fleet: str,
+        *,
+        version: MQTTProtocolVersion,
+        deliver: Deliver,
+        hear: Hear,
+        wake_fd: int,
     ) -> None:
         self._settings = settings
         self._fleet = fleet
         self._version = version
         self._deliver = deliver
+        self._hear = hear
         self._wake_fd = wake_fd
         self._names = _Names(
             client_id=settings.mqtt_client_id or f"peel-gateway-{fleet}",
-            subscription=report_filter(fleet, settings.mqtt_share),
+            reports=report_filter(fleet, settings.mqtt_share),
+            statuses=fleet_topic(fleet, "+", "+", "status"),
             status=gateway_topic(fleet, settings.gateway_name, "status"),
         )
         self._received = 0
@@ -253,15 +266,21 @@ class Link:
             return
         self.session_present = flags.session_present
         five = self._version == MQTTProtocolVersion.MQTTv5
-        client.subscribe(self._names.subscription, **({"options": SubscribeOptions(qos=1)} if five else {"qos": 1}))
+        # Statuses at QoS 0: they take no place in the window of reports and need no acknowledgement; the last ones are retained.
+        wanted = [(self._names.reports, 1), (self._names.statuses, 0)]
+        client.subscribe([(topic, SubscribeOptions(qos=qos)) for topic, qos in wanted] if five else wanted)
 
     def _on_subscribe(
         self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
     ) -> None:
-        refused = [str(reason) for reason in reasons if reason.is_failure]
-        if refused:
-            self._failure = LinkError(f"the broker refused the subscription {self._names.subscription}: {refused[0]}")
+        reports, statuses = reasons
+        if reports.is_failure:
+            self._failure = LinkError(f"the broker refused the subscription {self._names.reports}: {reports}")
             return
+        if statuses.is_failure:
+            _log.warning(
+                "devices' statuses are not heard: the broker refused", filter=self._names.statuses, cause=statuses
+            )
         self._announce("online")
         self.ready = True
 
@@ -283,6 +302,9 @@ class Link:
             topic = message.topic
         except UnicodeDecodeError:
             topic = ""  # frames name their device themselves; the topic is a hint
+        if topic.endswith("/status"):
+            self._hear(topic, bytes(message.payload), message.retain)
+            return
         self._deliver(self, message.mid if message.qos else 0, topic, bytes(message.payload))
 
 

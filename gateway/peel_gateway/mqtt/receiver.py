@@ -18,7 +18,7 @@ from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.message import Message, short_topic
 from peel_gateway.mqtt.inbox import Delivery, Inbox
-from peel_gateway.mqtt.link import Link, LinkError, VersionError
+from peel_gateway.mqtt.link import Hear, Link, LinkError, VersionError
 from peel_gateway.settings import Settings
 
 __all__ = ["Receiver"]
@@ -44,11 +44,12 @@ class Receiver:
     `pause` stops reading, `stop` sends what has been acknowledged, says offline and disconnects.
     """
 
-    def __init__(self, settings: Settings, fleet: str, inbox: Inbox, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, fleet: str, inbox: Inbox, metrics: Metrics, *, hear: Hear) -> None:
         self._settings = settings
         self._fleet = fleet
         self._inbox = inbox
         self._metrics = metrics
+        self._hear = hear
         self._version = _VERSIONS.get(settings.mqtt_protocol, MQTTProtocolVersion.MQTTv5)
         self._refusals = 0
         self._stopping = threading.Event()
@@ -146,6 +147,7 @@ class Receiver:
             self._fleet,
             version=self._version,
             deliver=self._deliver,
+            hear=self._hear,
             wake_fd=self._wake_receive.fileno(),
         )
         try:

@@ -49,9 +49,9 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         return JSONResponse(views.exposures(**exposure_page(_parameters(request), blamed=False)))
 
     def get_devices(request: Request) -> Response:
-        """`{"items": [...], "next": device}`: the devices, by id.
+        """`{"items": [...], "next": device}`: the devices, by id, with their state and what they say of themselves (`claims`).
 
-        Parameters: `profile`, `state`, `limit` (up to 1000), `after` (a device).
+        Parameters: `profile`, `state` (one of those above), `limit` (up to 1000), `after` (a device).
         """
         return JSONResponse(views.devices(device_filter(_parameters(request))))
 

@@ -138,7 +138,7 @@ def test_the_layers_are_explained(shared_gateway: GatewayProcess) -> None:
         ("/api/quarantine?verdict=rule", "verdict: rule is listed under exposures"),
         ("/api/exposures?device=xyz", "device: device 'xyz': not a hexadecimal"),
         ("/api/exposures?limit=1&limit=2", "limit: given more than once"),
-        ("/api/devices?state=odd", "state: must be one of active, revoked, exposed, silent"),
+        ("/api/devices?state=odd", "state: must be one of revoked, exposed, exhausted, stopped, new, silent, active"),
         ("/api/devices?after=0", "after: device '0'"),
     ],
 )

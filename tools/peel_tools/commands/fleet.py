@@ -12,7 +12,10 @@ __all__ = ["fleet"]
 _COMMANDS = {
     "init": ("peel_gateway.fleet.commands:init", "Make a fleet folder with a new master key."),
     "add": ("peel_gateway.fleet.bundle_commands:add", "Register devices and write their provisioning bundles."),
-    "list": ("peel_gateway.fleet.commands:list_devices", "List the devices."),
+    "list": (
+        "peel_gateway.device_commands:list_devices",
+        "List the devices, with what their gateway knows of them where its database is at hand.",
+    ),
     "revoke": ("peel_gateway.fleet.commands:revoke", "Refuse devices' reports from now on."),
     "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
     "bundle": ("peel_gateway.fleet.bundle_commands:bundle", "Write devices' bundles again."),

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""The devices as plain tables: what the registry, their reports and they themselves say of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from peel_core import Profile
+from peel_gateway.answers.table import Table, moment
+from peel_gateway.fleet.claims import Claim, claim_table
+from peel_gateway.fleet.registry import REVOKED, Device
+from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.model.standing import Signs, Standing, patience
+from peel_gateway.model.tables import DeviceTable
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.store import Store
+
+__all__ = ["DeviceFilter", "DeviceList", "Muster"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceFilter:
+    """Which devices to list; unset fields match all."""
+
+    profile: str | None = None
+    state: Standing | None = None
+    after: int = 0
+    limit: int = 100
+
+
+_SUMMED = ("dropped", "lost", "skipped", "throttled", "faults")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Muster:
+    """The devices counted."""
+
+    states: Mapping[Standing, int]
+    claimed: Mapping[str, int]
+    """What they say of themselves, summed: frames dropped or lost, readings skipped, sources of randomness refused, and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What a device's reports have left in the store; times in Unix seconds."""
+
+    last_number: int | None = None
+    first_received: float | None = None
+    last_received: float | None = None
+    exposed: str | None = None
+    exposed_at: float | None = None
+    withdrawn: bool = False
+
+
+_NO_PAST = _Past()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    device: Device
+    past: _Past
+    claim: Claim | None
+    signs: Signs
+    standing: Standing
+
+
+class DeviceList:
+    """The devices of a fleet.
+
+    Parameters
+    ----------
+    claims: the last that a device said of itself, if anything.
+    silent_seconds: for how long nothing need be heard of any device.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        snapshot: Callable[[], Snapshot],
+        claims: Callable[[int], Claim | None],
+        *,
+        silent_seconds: float,
+    ) -> None:
+        self._store = store
+        self._snapshot = snapshot
+        self._claims = claims
+        self._silent_seconds = silent_seconds
+
+    def page(self, which: DeviceFilter) -> Table:
+        """A page of devices by id; `next` continues it."""
+        reports = self._store.device_reports()
+        rows: list[Table] = []
+        for known in self._known():
+            device = known.device
+            if device.id <= which.after or which.profile not in (None, device.profile):
+                continue
+            if which.state not in (None, known.standing):
+                continue
+            counts = {verdict.label: count for verdict, count in reports.get(device.id, {}).items()}
+            rows.append(_row(known) | {"reports": counts})
+            if len(rows) == which.limit:
+                break
+        return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
+
+    def muster(self) -> Muster:
+        """All devices counted."""
+        states: Counter[Standing] = Counter()
+        claimed: Counter[str] = Counter()
+        for known in self._known():
+            states[known.standing] += 1
+            if known.claim is not None:
+                claimed.update({name: getattr(known.claim, name) or 0 for name in _SUMMED})
+                claimed["refused"] += len(known.claim.refused or ())
+        return Muster(
+            states={standing: states[standing] for standing in Standing},
+            claimed={name: claimed[name] for name in (*_SUMMED, "refused")},
+        )
+
+    def _known(self) -> Iterator[_Known]:
+        snapshot = self._snapshot()
+        profiles = {profile.name: profile for profile in snapshot.profiles}
+        pasts = _pasts(self._store.devices())
+        now = time.time()
+        for device in snapshot.devices:
+            past = pasts.get(device.id, _NO_PAST)
+            claim = self._claims(device.id)
+            signs = self._signs(device, profiles[device.profile], past, claim)
+            yield _Known(device, past, claim, signs, signs.standing(now))
+
+    def _signs(self, device: Device, profile: Profile, past: _Past, claim: Claim | None) -> Signs:
+        heard = [at for at in (past.last_received, claim.heard if claim else None) if at is not None]
+        interval_ms = claim.interval_ms if claim else None
+        return Signs(
+            revoked=device.state == REVOKED,
+            exposed=past.exposed is not None,
+            left=None if profile.lifetime is None else max(0, profile.lifetime - (past.last_number or 0)),
+            claimed_state=claim.state if claim else None,
+            claimed_left=claim.left if claim else None,
+            heard=max(heard, default=None),
+            patience=patience(profile.quota, profile.period, interval_ms, self._silent_seconds),
+        )
+
+
+def _row(known: _Known) -> Table:
+    device, past, claim = known.device, known.past, known.claim
+    return {
+        "device": device.label,
+        "profile": device.profile,
+        "state": known.standing.label,
+        "note": device.note,
+        "created": device.created,
+        "last_number": past.last_number,
+        "first_received": _moment(past.first_received),
+        "last_received": _moment(past.last_received),
+        "last_heard": _moment(known.signs.heard),
+        "silent_after_seconds": known.signs.patience,
+        "exposed": past.exposed,
+        "exposed_at": _moment(past.exposed_at),
+        "withdrawn": past.withdrawn,
+        "left": known.signs.left,
+        "claims": None if claim is None else claim_table(claim) | {"heard": _moment(claim.heard)},
+    }
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else moment(seconds)
+
+
+def _pasts(table: DeviceTable) -> dict[int, _Past]:
+    columns = zip(
+        table.device.tolist(),
+        table.last_number.tolist(),
+        table.first_received.tolist(),
+        table.last_received.tolist(),
+        table.cause.tolist(),
+        table.cause_time.tolist(),
+        table.withdrawn.tolist(),
+        strict=True,
+    )
+    return {
+        device: _Past(
+            number,
+            first / 1000 if first else None,
+            last / 1000 if last else None,
+            Verdict(cause).label if cause else None,
+            when / 1000 if cause else None,
+            bool(withdrawn),
+        )
+        for device, number, first, last, cause, when, withdrawn in columns
+    }

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""What commands share: finding the settings, opening what they name, turning errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from peel_gateway.answers.table import QueryError
+from peel_gateway.exits import Exit
+from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.settings import Settings, SettingsError, load_settings
+from peel_gateway.storage.choice import open_store, store_exists
+from peel_gateway.storage.store import Store, StoreError
+
+__all__ = ["config_option", "explained", "find_settings", "given_as_query", "opened"]
+
+_DEFAULT_CONFIG = Path("gateway.toml")
+
+config_option = click.option(
+    "-c",
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Settings file. Without it: gateway.toml in this folder, if there is one. The environment wins over it.",
+)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn the gateway's errors into one line and the documented exit code."""
+    try:
+        yield
+    except (SettingsError, QueryError, FleetError, StoreError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(_exit_code(error))
+
+
+def _exit_code(error: Exception) -> Exit:
+    if isinstance(error, FleetError):
+        return Exit.FLEET
+    return Exit.STORE if isinstance(error, StoreError) else Exit.USAGE
+
+
+def find_settings(config: Path | None) -> Settings:
+    """The settings of a file that was named, or of the one in this folder, or the defaults."""
+    return load_settings(config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.exists() else None))
+
+
+@contextmanager
+def opened(config: Path | None) -> Iterator[tuple[Settings, Store, Snapshot]]:
+    """The database and the fleet that the settings name; the database must exist."""
+    with explained():
+        settings = find_settings(config)
+        if not store_exists(settings):
+            raise SettingsError(f"store.path: {settings.store_path}: no such file; has the gateway run yet?")
+        snapshot = take_snapshot(Fleet(settings.fleet_folder))
+        store = open_store(settings)
+        try:
+            yield settings, store, snapshot
+        finally:
+            store.close()
+
+
+def given_as_query(**values: object) -> dict[str, str]:
+    """Options as parameters of a query, so that commands and API check them alike."""
+    return {name: str(value) for name, value in values.items() if value is not None}
