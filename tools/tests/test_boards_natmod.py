@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.natmod import publish
+from peel_tools.boards.cache import cache_root
+from peel_tools.boards.natmod import build_natmod, publish
 from peel_tools.boards.table import ARCHITECTURES
 
 
@@ -21,3 +22,16 @@ def test_a_folder_that_mip_can_install_from(arch: str, tmp_path: Path) -> None:
     module = (folder / "peelcore.mpy").read_bytes()
     assert module[:2] == b"M\x06"
     assert module[2] >> 2 == next(iter(ARCHITECTURES[arch].cores))
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_same_bytes_wherever_it_is_built(arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = build_natmod(arch).read_bytes()
+    elsewhere = tmp_path / "another-folder"
+    elsewhere.mkdir()
+    for sources in cache_root().glob("sources-*"):
+        (elsewhere / sources.name).symlink_to(sources)
+    monkeypatch.setenv("PEEL_CACHE", str(elsewhere))
+    again = build_natmod(arch)
+    assert again.is_relative_to(elsewhere), "it was built again"
+    assert again.read_bytes() == here

@@ -137,7 +137,7 @@ def make_rp2(job: Job, modules: str) -> dict[str, Path]:
         "MICROPY_MPYCROSS": job.cross,
         "Python3_EXECUTABLE": sys.executable,
     }
-    if not (job.build / "Makefile").exists():
+    if not _configured_for_this_python(job.build):
         defines = [f"-D{name}={value}" for name, value in settings.items()]
         env = {"MICROPY_MPYCROSS": str(job.cross)}
         run(["cmake", "-S", port, "-B", job.build, *defines], env=env, what="configuring the rp2 port")
@@ -147,6 +147,13 @@ def make_rp2(job: Job, modules: str) -> dict[str, Path]:
     family = hex(find_board("pico").boot_drives[0].family)
     run([sys.executable, convert, "-b", _RP2_FLASH, "-f", family, "-c", "-o", uf2, binary], what="making the UF2")
     return {"firmware.elf": job.build / "firmware.elf", "firmware.bin": binary, "firmware.uf2": uf2}
+
+
+def _configured_for_this_python(build: Path) -> bool:
+    """Has CMake been here, for this interpreter? The checkout whose interpreter it was told of may be gone."""
+    known = build / "CMakeCache.txt"
+    made = known.is_file() and (build / "Makefile").is_file()
+    return made and f"Python3_EXECUTABLE:UNINITIALIZED={sys.executable}\n" in known.read_text(encoding="utf-8")
 
 
 RP2_MANIFEST = ('freeze("$(PORT_DIR)/modules")', 'include("$(MPY_DIR)/extmod/asyncio")')

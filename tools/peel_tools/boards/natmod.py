@@ -38,19 +38,18 @@ def build_natmod(arch: str) -> Path:
 
                 product = build_xtensawin(sources, bindings, work / "build")
             else:
-                product = _make(sources.path, bindings, arch, work / "build")
+                product = _make(sources.path, bindings, arch)
             copy_products({"peelcore.mpy": product}, folder)
 
     return cached(f"natmod-{arch}", key, build) / "peelcore.mpy"
 
 
-def _make(micropython: Path, bindings: Path, arch: str, build: Path) -> Path:
-    settings = [f"MPY_DIR={micropython}", f"ARCH={arch}", f"BUILD={build}", f"PYTHON={sys.executable}"]
+def _make(micropython: Path, bindings: Path, arch: str) -> Path:
+    # MicroPython's linker writes the path of its output into the module: a relative one is the same on every machine.
+    settings = [f"MPY_DIR={micropython}", f"ARCH={arch}", "BUILD=build", f"PYTHON={sys.executable}"]
     run(["make", "-C", bindings, *settings, "clean"], what=f"cleaning the {arch} module's folder")
     run(["make", "-C", bindings, *settings], what=f"building the {arch} module")
-    product = build.parent / "peelcore.mpy"
-    (bindings / "peelcore.mpy").replace(product)
-    return product
+    return bindings / "peelcore.mpy"
 
 
 def publish(arch: str, folder: Path) -> Path:

@@ -59,10 +59,11 @@ def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
     compiled = assemble(assembly, build / "peelcore.llvm.o")
     fixed = build / "peelcore.o"
     fixed.write_bytes(normalise(compiled.read_bytes()))
-    native, product = build / "native.mpy", build / "peelcore.mpy"
-    run([*linker, "--qstrs", config, "-o", native, fixed], what="linking the xtensawin module")
+    native, product = "native.mpy", build / "peelcore.mpy"
+    # The linker writes the path of its output into the module: a relative one is the same on every machine.
+    run([*linker, "--qstrs", config, "-o", native, fixed], cwd=build, what="linking the xtensawin module")
     tool = sources.path / "tools" / "mpy-tool.py"
-    run([sys.executable, tool, "--merge", "-o", product, native], what="packing the xtensawin module")
+    run([sys.executable, tool, "--merge", "-o", product, native], cwd=build, what="packing the xtensawin module")
     return product
 
 
