@@ -134,15 +134,22 @@ class _StoreCollector(Collector):
             yield GaugeMetricFamily("peel_store_readable", "Whether the store can be read.", value=0)
             return
         yield GaugeMetricFamily("peel_store_readable", "Whether the store can be read.", value=1)
-        reports = CounterMetricFamily("peel_reports", "Reports by verdict, each counted once.", labels=["verdict"])
+        reports = CounterMetricFamily(
+            "peel_reports", "Reports by verdict; one that was replayed has had two verdicts.", labels=["verdict"]
+        )
+        replayed = CounterMetricFamily(
+            "peel_reports_replayed", "Reports that were screened again, by the verdict before.", labels=["verdict"]
+        )
         dropped = CounterMetricFamily(
             "peel_quarantine_dropped", "Pieces that left the quarantine for want of room.", labels=["verdict"]
         )
         for verdict in Verdict:
-            reports.add_metric([verdict.label], counts.verdicts.get(verdict, 0))
+            again = counts.replayed.get(verdict, 0)
+            reports.add_metric([verdict.label], counts.verdicts.get(verdict, 0) + again)  # a counter never falls
+            replayed.add_metric([verdict.label], again)
             dropped.add_metric([verdict.label], counts.dropped.get(verdict, 0))
-        yield reports
-        yield dropped
+        yield from (reports, replayed, dropped)
+        yield CounterMetricFamily("peel_pardons", "Exposed devices that an operator has pardoned.", value=counts.pardons)
         for name, text, value in (
             ("peel_poisoning_ratio", "Share of distinct reports refused or withdrawn.", counts.poisoning_ratio),
             ("peel_quarantine_pieces", "Pieces held in quarantine.", counts.quarantined),

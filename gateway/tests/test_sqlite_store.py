@@ -76,6 +76,7 @@ def test_published_migrations_have_not_changed() -> None:
         "368362b9baa972dc",
         "f3c9494b8d6b3e34",
         "a5bc7f6bb57ff0c8",
+        "fd14e39d77876148",
     ]
 
 

@@ -17,7 +17,15 @@ from peel_gateway.model.standing import Standing
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import BLAMED, Verdict
 
-__all__ = ["MOST_ITEMS", "device_filter", "estimate_query", "exposed_question", "exposure_page", "parse_verdicts"]
+__all__ = [
+    "MOST_ITEMS",
+    "audit_page",
+    "device_filter",
+    "estimate_query",
+    "exposed_question",
+    "exposure_page",
+    "parse_verdicts",
+]
 
 MOST_ITEMS = 1000
 _LARGEST = 2**63 - 1
@@ -55,6 +63,17 @@ def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
     return ExposedQuestion(
         profile=given.get("profile"), since=_span(given)["since"], limit=100 if limit is None else limit
     )
+
+
+def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of `Views.audit`."""
+    _refuse_others(given, ("device", "limit", "before"))
+    limit = _integer(given, "limit", 1, MOST_ITEMS)
+    return {
+        "device": _device(given, "device"),
+        "limit": 100 if limit is None else limit,
+        "before": _integer(given, "before", 1, _LARGEST),
+    }
 
 
 def device_filter(given: Mapping[str, str]) -> DeviceFilter:

@@ -18,11 +18,12 @@ from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.model.audit import PARDON, AuditEntry
 from peel_gateway.model.tables import Counts, Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Store
 
-__all__ = ["Views", "parse_moment"]
+__all__ = ["Views", "audit_table", "parse_moment"]
 
 
 def parse_moment(name: str, text: str) -> float:
@@ -106,6 +107,14 @@ class Views:
             "next": rows[-1].id if len(rows) == limit else None,
         }
 
+    def audit(self, *, device: int | None = None, limit: int = 100, before: int | None = None) -> Table:
+        """A page of the audit trail, newest first; `next` continues it. What was done to the fleet folder stands beside it."""
+        rows = self._store.audit(device=device, limit=limit, before=before)
+        return {
+            "items": [audit_table(row) for row in rows],
+            "next": rows[-1].id if len(rows) == limit else None,
+        }
+
     def devices(self, which: DeviceFilter) -> Table:
         """A page of devices by id, registered ones and what is known of them; `next` continues it."""
         return self._devices.page(which)
@@ -157,10 +166,26 @@ def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:
     }
 
 
+def audit_table(row: AuditEntry) -> Table:
+    """An entry of the audit trail, for people and programs."""
+    return {
+        "id": row.id,
+        "time": moment(row.time),
+        "action": PARDON,
+        "device": device_label(row.device),
+        "cause": Verdict(row.cause).label,
+        "restored": row.restored,
+        "reports": row.reports,
+        "who": row.who,
+        "reason": row.reason,
+    }
+
+
 def _counts_table(counts: Counts) -> Table:
     table = asdict(counts)
     table["verdicts"] = {verdict.label: counts.verdicts.get(verdict, 0) for verdict in Verdict}
-    table["dropped"] = {verdict.label: count for verdict, count in counts.dropped.items()}
+    for name in ("dropped", "replayed"):
+        table[name] = {verdict.label: count for verdict, count in getattr(counts, name).items()}
     return table | {
         "accepted": counts.verdicts.get(Verdict.ACCEPTED, 0),
         "exposed": counts.exposed,

@@ -109,6 +109,10 @@ class DeviceTable:
     """Oldest bucket that the device's last backlog reached down to, 0 where there was none."""
     arrivals: Ints
     """Events so far: reports and gaps that were logged."""
+    pardoned: Ints
+    """The last event before the device's last pardon, 0 where there was none: what it did until then is not held against it."""
+    forfeited: Ints
+    """Reports up to this event stay withdrawn, whatever happens: a pardon has left them so."""
 
     def __len__(self) -> int:
         return len(self.device)
@@ -152,7 +156,7 @@ class TallyTable:
 
 @dataclass
 class DeviceTallyTable:
-    """The accepted reports of each device, one row per time bucket, device and attribute (or category), in this order."""
+    """The accepted reports of each device, one row per time bucket, device, attribute (or category) and whether they count, in this order."""
 
     bucket: Ints
     """Start of the bucket, Unix seconds."""
@@ -161,7 +165,7 @@ class DeviceTallyTable:
     plus: Ints
     minus: Ints
     withdrawn: Ints
-    """1 where the device's reports do not count (any more)."""
+    """1 where they do not count (any more)."""
 
     def __len__(self) -> int:
         return len(self.device)
@@ -248,6 +252,8 @@ class Aged:
     """The last event of each device that goes."""
     log: LogTable
     gaps: GapTable
+    pardoned: Ints
+    """The last event of each device that is not held against it any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,6 +336,9 @@ class Counts:
     dropped: Mapping[Verdict, int]
     """Pieces that left the quarantine for want of room; their verdicts stay counted."""
     gaps: int
+    replayed: Mapping[Verdict, int]
+    """Pieces that were screened again, by the verdict that they had before."""
+    pardons: int
     generation: int
     """Transactions so far."""
 

@@ -112,14 +112,15 @@ def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, sealed_before: Ints
 
 
 def _begin(states: States, at: Ints, number: Ints, moment: Moment) -> States:
-    """Begin the states of devices that are heard for the first time, at their lowest number."""
+    """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
     lowest = np.full(len(states["first_number"]), np.iinfo(np.int64).max)
     np.minimum.at(lowest, at, number)
     new = states["first_number"] == 0
+    first = np.maximum(lowest, states["settled"] + 1)
     return states | {
-        "first_number": np.where(new, lowest, states["first_number"]),
+        "first_number": np.where(new, first, states["first_number"]),
         "first_tick": np.where(new, moment.tick, states["first_tick"]),
-        "settled": np.where(new, lowest - 1, states["settled"]),
+        "settled": np.where(new, first - 1, states["settled"]),
     }
 
 

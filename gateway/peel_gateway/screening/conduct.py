@@ -8,7 +8,8 @@ checkpoint of it is stored now and then, and what came after the checkpoint is p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from peel_gateway.screening.roster import Roster, slots_of
 __all__ = [
     "CHECKPOINT_EVENTS",
     "Conduct",
+    "after",
     "bases",
     "checkpoints",
     "events_of",
@@ -30,11 +32,13 @@ __all__ = [
     "make_bets",
     "replay",
     "restore",
+    "rows",
     "starts",
 ]
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+EventTable = TypeVar("EventTable", LogTable, GapTable)
 
 CHECKPOINT_EVENTS = 64
 """A state is stored again after so many events of its device: storing is dear, playing is not."""
@@ -142,17 +146,27 @@ def _restore(
 
 
 def bases(former: ConductTable, aged: Aged, profiles: Sequence[Profile], alpha: float) -> ConductTable:
-    """The states of bets where the log begins once aged events have gone."""
+    """The states of bets where the log begins once aged events have gone; of what was pardoned nothing is left."""
+    log, gaps = after(aged.log, aged.device, aged.pardoned), after(aged.gaps, aged.device, aged.pardoned)
     tables = []
     for profile in profiles:
         bets = make_bets(profile, alpha)
-        mine = [aged.log.device[aged.log.profile == profile.id], aged.gaps.device[aged.gaps.profile == profile.id]]
-        devices = np.unique(np.concatenate(mine))
+        devices = np.unique(np.concatenate([log.device[log.profile == profile.id], gaps.device[gaps.profile == profile.id]]))
         states = starts(former, profile, devices, bets)
-        replay(profile, bets, devices, states, aged.log, aged.gaps)
+        replay(profile, bets, devices, states, log, gaps)
         arrival = aged.arrival[np.searchsorted(aged.device, devices)]
         tables.append(checkpoints(profile, devices, arrival, states))
     return joined(tables)
+
+
+def after(table: EventTable, devices: Ints, arrival: Ints) -> EventTable:
+    """The events of some devices (sorted ids) after one of each."""
+    return rows(table, table.arrival > arrival[np.searchsorted(devices, table.device)])
+
+
+def rows(table: EventTable, which: npt.NDArray[np.bool_]) -> EventTable:
+    """Some events of a table."""
+    return replace(table, **{each.name: getattr(table, each.name)[which] for each in fields(table)})
 
 
 def starts(former: ConductTable, profile: Profile, devices: Ints, bets: Bets) -> Bytes:

@@ -11,6 +11,7 @@ import abc
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
     Aged,
@@ -121,6 +122,13 @@ class Transaction(abc.ABC):
         """Apply all effects."""
 
     @abc.abstractmethod
+    def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: Moment) -> AuditEntry | None:
+        """Take back what exposed a device and write that down; None where nothing has.
+
+        Its bets and its token bucket begin anew. What it had counted before comes back, or stays withdrawn for ever.
+        """
+
+    @abc.abstractmethod
     def aged(self, before: float) -> Aged:
         """Find log rows older than `before` (Unix seconds): of each device all events up to the last old one, of some devices at a time."""
 
@@ -179,6 +187,10 @@ class Store(abc.ABC):
         upto: int | None = None,
     ) -> list[Exposure]:
         """List exposures, newest first; `before` continues below an id. With `after` oldest first, above that id, `upto` another."""
+
+    @abc.abstractmethod
+    def audit(self, *, device: int | None = None, limit: int | None = None, before: int | None = None) -> list[AuditEntry]:
+        """List the audit trail, newest first; `before` continues below an id."""
 
     @abc.abstractmethod
     def log(self, device: int | None = None) -> LogTable:

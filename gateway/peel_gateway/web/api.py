@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peel_gateway.answers.exposed import Cases, layer_tables
-from peel_gateway.answers.query import device_filter, estimate_query, exposed_question, exposure_page
+from peel_gateway.answers.query import audit_page, device_filter, estimate_query, exposed_question, exposure_page
 from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views
 
@@ -47,6 +47,13 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         Parameters: `verdict` (several with commas), `device`, `since`, `until`, `limit` (up to 1000), `before` (an id).
         """
         return JSONResponse(views.exposures(**exposure_page(_parameters(request), blamed=False)))
+
+    def get_audit(request: Request) -> Response:
+        """`{"items": [...], "next": id, "fleet": [...]}`: pardons, newest first; beside them what was revoked in the fleet folder.
+
+        Parameters: `device`, `limit` (up to 1000), `before` (an id).
+        """
+        return JSONResponse(views.audit(**audit_page(_parameters(request))))
 
     def get_devices(request: Request) -> Response:
         """`{"items": [...], "next": device}`: the devices, by id, with their state and what they say of themselves (`claims`).
@@ -85,6 +92,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         Route("/api/exposures/{id:int}", get_piece),
         Route("/api/exposed", get_exposed),
         Route("/api/layers", get_layers),
+        Route("/api/audit", get_audit),
         Route("/api/devices", get_devices),
         Route("/api/profiles", get_profiles),
     ]

@@ -16,7 +16,7 @@ _COUNTED = int(Verdict.ACCEPTED)
 
 _TALLIES = f"""
     SELECT profile, bucket, idx, SUM(plus), SUM(minus), SUM(plus * gone), SUM(minus * gone)
-    FROM (SELECT reports.*, device.withdrawn AS gone FROM ({REPORTS_SQL}) AS reports JOIN device USING (device))
+    FROM (SELECT reports.*, device.withdrawn OR reports.forfeited AS gone FROM ({REPORTS_SQL}) AS reports JOIN device USING (device))
     WHERE verdict = {_COUNTED} GROUP BY profile, bucket, idx
 """  # noqa: S608
 
@@ -36,11 +36,19 @@ _DEVICE_REPORTS = f"SELECT device, verdict, SUM(plus + minus) FROM ({REPORTS_SQL
 
 _GAPS = "SELECT 0, (SELECT COUNT(*) FROM gap) + (SELECT COALESCE(SUM(gaps), 0) FROM pruned_gap)"
 
-_STORED_COUNTERS = "SELECT key, value FROM counter WHERE kind = 'verdict' AND key != 1"  # redeliveries leave no trace
+_STORED_COUNTERS = """
+    SELECT key, SUM(CASE kind WHEN 'verdict' THEN value ELSE -value END) FROM counter
+    WHERE kind IN ('verdict', 'replayed') AND key != 1 GROUP BY key
+"""  # redeliveries leave no trace
 _WITHDRAWN = f"""
-    SELECT 0, SUM(plus + minus) FROM ({REPORTS_SQL}) JOIN device USING (device) WHERE verdict = {_COUNTED} AND withdrawn
+    SELECT 0, SUM(plus + minus) FROM ({REPORTS_SQL}) AS reports JOIN device USING (device)
+    WHERE verdict = {_COUNTED} AND (withdrawn OR reports.forfeited)
 """  # noqa: S608
 
+
+_PARDONS = """
+    SELECT device, MAX(arrival), COALESCE(MAX(CASE WHEN NOT restored THEN arrival END), 0) FROM audit GROUP BY device
+"""
 
 _GAPS_THAT_CAME = "SELECT device, number FROM gap JOIN log USING (device, number) WHERE late = 0"
 _UNSETTLED = """
@@ -48,7 +56,7 @@ _UNSETTLED = """
         SELECT device, settled - low AS due,
             (SELECT COUNT(*) FROM log WHERE log.device = span.device AND number > low AND number <= settled AND late = 0)
             + (SELECT COUNT(*) FROM gap WHERE gap.device = span.device AND number > low AND number <= settled) AS accounted
-        FROM (SELECT device, settled, MAX(low_water, first_number - 1, settled - :limit) AS low FROM device) AS span
+        FROM (SELECT device, settled, MAX(low_water, first_number - 1, settled - :limit) AS low FROM device WHERE first_number) AS span
         WHERE device NOT IN (SELECT device FROM log WHERE profile NOT IN ({profiles}))
           AND device NOT IN (SELECT device FROM pruned WHERE profile NOT IN ({profiles}))
     ) WHERE due > 0 AND due != accounted
@@ -68,6 +76,7 @@ def differences(connection: sqlite3.Connection) -> Iterator[Difference]:
          "SELECT blamed, COUNT(*) FROM exposure GROUP BY blamed", 1),
         ("held_bytes", "SELECT key, value FROM counter WHERE kind = 'held_bytes'",
          "SELECT blamed, SUM(LENGTH(raw)) FROM exposure GROUP BY blamed", 1),
+        ("pardon", "SELECT device, pardoned, forfeited FROM device", _PARDONS, 1),
         ("last_number", "SELECT device, last_number FROM device WHERE last_number > low_water",
          "SELECT device, MAX(number) FROM log GROUP BY device", 1),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ _ROWS = 100_000
 """Log rows that go in one transaction, about: the gateway waits for it."""
 
 _MARKS = """
-    SELECT device, mark FROM (
+    SELECT device, mark, pardoned FROM (
         SELECT device, mark, SUM(events) OVER (ORDER BY device) - events AS before FROM (
             SELECT device, MIN(arrival) AS first, COUNT(*) AS events,
                    COALESCE(MIN(CASE WHEN number >= young THEN arrival END) - 1, MAX(arrival)) AS mark
@@ -22,7 +22,7 @@ _MARKS = """
                 SELECT device, COALESCE(MIN(CASE WHEN received >= ? THEN number END), 281474976710656) AS young FROM log GROUP BY device
             ) USING (device) GROUP BY device
         ) WHERE first <= mark
-    ) WHERE before < ?
+    ) JOIN device USING (device) WHERE before < ?
 """
 """Per device: events go up to the first one whose number is not below all young ones, so that a late report is not taken for stale."""
 
@@ -33,12 +33,13 @@ def aged(connection: sqlite3.Connection, before: int) -> Aged:
 
     What arrives afterwards with a number that went cannot be told from a replay any more, and is refused as stale.
     """
-    device, arrival = columns(connection.execute(_MARKS, (before, _ROWS)).fetchall(), 2)
+    device, arrival, pardoned = columns(connection.execute(_MARKS, (before, _ROWS)).fetchall(), 3)
     connection.execute("DELETE FROM temp.asked")
     rows = [(place, *row) for place, row in enumerate(as_rows(device, arrival))]
     connection.executemany("INSERT INTO temp.asked VALUES (?, ?, ?)", rows)
     of = "temp.asked AS asked CROSS JOIN {0} ON {0}.device = asked.device AND {0}.arrival <= asked.number"
-    return Aged(device, arrival, read_log(connection, of.format("log")), read_gaps(connection, of.format("gap")))
+    log, gaps = read_log(connection, of.format("log")), read_gaps(connection, of.format("gap"))
+    return Aged(device, arrival, log, gaps, pardoned)
 
 
 def prune(connection: sqlite3.Connection, aged: Aged) -> None:
@@ -58,9 +59,9 @@ _LATEST_CHECKPOINT = """
 
 _SUM_ROWS = """
     INSERT INTO pruned
-    SELECT device, profile, bucket, idx, verdict, SUM(sign > 0), SUM(sign < 0)
-    FROM log WHERE device = :device AND arrival <= :mark
-    GROUP BY profile, bucket, idx, verdict
+    SELECT device, profile, bucket, idx, verdict, arrival <= forfeited AS gone, SUM(sign > 0), SUM(sign < 0)
+    FROM log JOIN device USING (device) WHERE device = :device AND arrival <= :mark
+    GROUP BY profile, bucket, idx, verdict, gone
     ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus
 """
 

@@ -42,11 +42,12 @@ LOG_COLUMNS = (
 GAP_COLUMNS = ("device", "number", "profile", "idx", "arrival")
 
 REPORTS_SQL = """
-    SELECT device, profile, bucket, idx, verdict, sign > 0 AS plus, sign < 0 AS minus FROM log
+    SELECT log.device, profile, bucket, idx, verdict, sign > 0 AS plus, sign < 0 AS minus, arrival <= forfeited AS forfeited
+    FROM log JOIN device USING (device)
     UNION ALL
-    SELECT device, profile, bucket, idx, verdict, plus, minus FROM pruned
+    SELECT device, profile, bucket, idx, verdict, plus, minus, forfeited FROM pruned
 """
-"""Every report ever logged, pruned ones as sums: what all cached numbers are functions of."""
+"""Every report ever logged, pruned ones as sums: what all cached numbers are functions of. Forfeited: withdrawn for ever by a pardon."""
 
 
 def columns(rows: Sequence[Sequence[int]], count: int) -> list[Ints]:

@@ -233,5 +233,49 @@ ALTER TABLE pruned DROP COLUMN disagree;
 ALTER TABLE pruned DROP COLUMN fresh;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7)
+_VERSION_8 = """
+-- What operators did, see `audit.AuditEntry`; never deleted from.
+CREATE TABLE audit (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    device        INTEGER NOT NULL,
+    reason        TEXT NOT NULL,
+    who           TEXT NOT NULL,
+    time          INTEGER NOT NULL,
+    arrival       INTEGER NOT NULL,
+    cause         INTEGER NOT NULL,
+    restored      INTEGER NOT NULL,
+    reports       INTEGER NOT NULL,
+    last_exposure INTEGER NOT NULL
+);
+CREATE INDEX audit_device ON audit (device, id);
+
+-- Pardoned devices are judged from this event on; what they counted up to that one stays withdrawn. Pruned rows keep no event.
+ALTER TABLE device ADD COLUMN pardoned INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN forfeited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pruned RENAME TO pruned_before;
+CREATE TABLE pruned (
+    device    INTEGER NOT NULL,
+    profile   INTEGER NOT NULL,
+    bucket    INTEGER NOT NULL,
+    idx       INTEGER NOT NULL,
+    verdict   INTEGER NOT NULL,
+    forfeited INTEGER NOT NULL,
+    plus      INTEGER NOT NULL,
+    minus     INTEGER NOT NULL,
+    PRIMARY KEY (device, profile, bucket, idx, verdict, forfeited)
+) WITHOUT ROWID;
+INSERT INTO pruned SELECT device, profile, bucket, idx, verdict, 0, plus, minus FROM pruned_before;
+DROP TABLE pruned_before;
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    _VERSION_4,
+    _VERSION_5,
+    _VERSION_6,
+    _VERSION_7,
+    _VERSION_8,
+)
 VERSION = len(MIGRATIONS)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from peel_gateway.files import make_private
+from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.tables import (
     ConductTable,
     Counts,
@@ -28,6 +29,7 @@ from peel_gateway.model.tables import (
     TallyTable,
 )
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite.audit import read_audit
 from peel_gateway.storage.sqlite.errors import translated
 from peel_gateway.storage.sqlite.quarantine import Limits
 from peel_gateway.storage.sqlite.recount import differences, gap_differences
@@ -240,6 +242,10 @@ class SqliteStore(Store):
             for row in rows
         ]  # fmt: skip
 
+    def audit(self, *, device: int | None = None, limit: int | None = None, before: int | None = None) -> list[AuditEntry]:
+        with self._read() as connection:
+            return read_audit(connection, device=device, limit=-1 if limit is None else limit, before=before)
+
     def devices(self) -> DeviceTable:
         with self._read() as connection:
             return read_devices(connection)
@@ -279,9 +285,13 @@ class SqliteStore(Store):
             for kind, key, value in connection.execute("SELECT kind, key, value FROM counter"):
                 kinds.setdefault(kind, {})[key] = value
             (generation,) = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+            (pardons,) = connection.execute("SELECT COUNT(*) FROM audit").fetchone()
             exposed, withdrawn = connection.execute("SELECT TOTAL(cause != 0), TOTAL(withdrawn) FROM device").fetchone()
+        judged, replayed = kinds.get("verdict", {}), kinds.get("replayed", {})
         return Counts(
-            verdicts={verdict: kinds.get("verdict", {}).get(verdict, 0) for verdict in Verdict},
+            verdicts={verdict: judged.get(verdict, 0) - replayed.get(verdict, 0) for verdict in Verdict},
+            replayed={Verdict(key): value for key, value in replayed.items()},
+            pardons=int(pardons),
             withdrawn_past=kinds.get("withdrawn", {}).get(0, 0),
             exposed_devices=int(exposed),
             withdrawn_devices=int(withdrawn),

@@ -57,9 +57,10 @@ def read_device_tallies(connection: sqlite3.Connection, profile: int, span: Span
 
     One statement per device: the log is clustered by device, so that no more than one device's rows are ever sorted at a time.
     """
-    query = f"""SELECT {span.start} AS start, :device, idx, SUM(plus), SUM(minus), :withdrawn FROM ({REPORTS_SQL})
+    query = f"""SELECT {span.start} AS start, :device, idx, SUM(plus), SUM(minus), :withdrawn OR forfeited AS gone
+                FROM ({REPORTS_SQL})
                 WHERE device = :device AND profile = :profile AND verdict = {int(Verdict.ACCEPTED)}{span.conditions}
-                GROUP BY start, idx"""  # noqa: S608
+                GROUP BY start, idx, gone"""  # noqa: S608
     values = {"profile": profile, **span.values}
     parts = [np.zeros((0, 6), np.int64)]
     for device, withdrawn in connection.execute("SELECT device, withdrawn FROM device ORDER BY device").fetchall():

@@ -10,6 +10,7 @@ from dataclasses import asdict, fields
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
     DEVICE_COLUMNS,
@@ -25,13 +26,12 @@ from peel_gateway.model.tables import (
     TallyTable,
     Written,
 )
-from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite import retention
+from peel_gateway.storage.sqlite import audit, retention
+from peel_gateway.storage.sqlite.audit import counted_reports
 from peel_gateway.storage.sqlite.quarantine import Limits, Quarantine
 from peel_gateway.storage.sqlite.rows import (
     GAP_COLUMNS,
     LOG_COLUMNS,
-    REPORTS_SQL,
     add_counts,
     add_tallies,
     as_rows,
@@ -84,7 +84,8 @@ class SqliteTransaction(Transaction):
         return read_conduct(self._connection, "conduct_base")
 
     def tail(self) -> tuple[LogTable, GapTable]:
-        after = "LEFT JOIN conduct USING (device, profile) WHERE {0}.arrival > COALESCE(conduct.arrival, 0)"
+        after = """JOIN device USING (device) LEFT JOIN conduct USING (device, profile)
+                   WHERE {0}.arrival > MAX(COALESCE(conduct.arrival, 0), pardoned)"""
         return (
             read_log(self._connection, f"log {after.format('log')}"),
             read_gaps(self._connection, f"gap {after.format('gap')}"),
@@ -97,6 +98,12 @@ class SqliteTransaction(Transaction):
         put_conduct(self._connection, bases, "conduct_base")
         retention.prune(self._connection, aged)
         self._set_meta({"generation": self.generation + 1})
+
+    def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: Moment) -> AuditEntry | None:
+        entry = audit.pardon(self._connection, device, restore=restore, reason=reason, who=who, now=moment.seen)
+        if entry:
+            self._set_meta({"generation": self.generation + 1} | asdict(moment))
+        return entry
 
     def totals(self) -> TallyTable:
         rows = self._connection.execute(
@@ -165,7 +172,7 @@ class SqliteTransaction(Transaction):
 
     def take(self, ids: Sequence[int]) -> None:
         counted = self._quarantine.take(ids)
-        add_counts(self._connection, "verdict", {verdict: -count for verdict, count in counted.items()})
+        add_counts(self._connection, "replayed", counted)
 
     def write(self, effects: Effects) -> Written:
         self._insert_log(effects.log)
@@ -224,14 +231,7 @@ class SqliteTransaction(Transaction):
 
     def _withdraw(self, devices: Sequence[int]) -> TallyTable:
         """Move what these devices had counted to the withdrawn columns."""
-        rows: list[tuple[int, ...]] = []
-        for device in devices:
-            rows += self._connection.execute(
-                f"""SELECT profile, bucket, idx, 0, 0, SUM(plus), SUM(minus) FROM ({REPORTS_SQL})
-                    WHERE device = :device AND verdict = :accepted GROUP BY profile, bucket, idx""",  # noqa: S608
-                {"device": device, "accepted": int(Verdict.ACCEPTED)},
-            ).fetchall()
-        left = TallyTable(*columns(rows, 7))
+        left = counted_reports(self._connection, devices)
         add_tallies(self._connection, left)
         add_counts(self._connection, "withdrawn", {0: int(left.withdrawn_plus.sum() + left.withdrawn_minus.sum())})
         return left

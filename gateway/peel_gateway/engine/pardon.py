@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Pardon: take back what exposed devices, all of them in one transaction with what is written down about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from peel_gateway.engine.clock import Reading, advance, read_clock
+from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.tables import DeviceTable
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.store import Store
+
+__all__ = ["PardonError", "exposed_devices", "pardon"]
+
+
+class PardonError(Exception):
+    """A device that cannot be pardoned; nobody was."""
+
+
+def exposed_devices(devices: DeviceTable, cause: Verdict, *, since: float = 0.0) -> list[int]:
+    """Ids of the devices that one cause has exposed since a time (Unix seconds)."""
+    which = (devices.cause == int(cause)) & (devices.cause_time >= since * 1000)
+    return [int(device) for device in devices.device[np.flatnonzero(which)]]
+
+
+def pardon(
+    store: Store,
+    devices: Sequence[int],
+    *,
+    restore: bool,
+    reason: str,
+    who: str,
+    clock: Callable[[], Reading] = read_clock,
+) -> list[AuditEntry]:
+    """Pardon exposed devices; a running gateway follows with its next batch.
+
+    Parameters
+    ----------
+    restore : bool
+        Whether what they had counted before counts again; else it stays withdrawn for ever, also after a later pardon.
+        What they sent while they were exposed was never judged, and counts in neither case.
+
+    Raises
+    ------
+    PardonError
+        One of them is not exposed: nothing was done.
+    """
+    with store.begin() as transaction:
+        moment = advance(transaction.clock(), clock())
+        entries = []
+        for device in devices:
+            entry = transaction.pardon(device, restore=restore, reason=reason, who=who, moment=moment)
+            if entry is None:
+                raise PardonError(f"device {device:08x}: is not exposed, so there is nothing to pardon")
+            entries.append(entry)
+    return entries

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: MIT
+"""Pardons: an exposure taken back, on the real engine and a real database; and insiders who count on them."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+from lab import Lab, MakeLab, Makers
+
+from peel_core import index_many
+from peel_gateway.engine.pardon import PardonError, exposed_devices, pardon
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sqlite.store import SqliteStore
+
+
+def forgive(lab: Lab, *devices: int, restore: bool = False, store: SqliteStore | None = None) -> list[AuditEntry]:
+    return pardon(
+        store or lab.store, devices, restore=restore, reason="wrong firmware", who="ada", clock=lab.clock
+    )
+
+
+def counted(lab: Lab) -> int:
+    """Reports that the estimates are made of, the same from the tallies and from the log."""
+    tallies = lab.store.tallies(lab.profiles[0].id)
+    kept = tallies.plus + tallies.minus - tallies.withdrawn_plus - tallies.withdrawn_minus
+    by_device = lab.store.device_tallies(lab.profiles[0].id)
+    assert kept.sum() == ((by_device.plus + by_device.minus) * (by_device.withdrawn == 0)).sum()
+    return int(kept.sum())
+
+
+def agrees(lab: Lab) -> bool:
+    report = recount(lab.store, lab)
+    assert report.differences == []
+    return report.agrees
+
+
+def fail(lab: Lab, device: int, number: int) -> None:
+    """Send a report tossed with another budget: the device is exposed."""
+    assert lab.send([lab.sealed(device, number, rule=lab.profiles[0].rule - 1)]) == {"rule": 1}
+
+
+def test_the_past_stays_withdrawn_and_the_future_counts(lab: Lab) -> None:
+    lab.send([*lab.frames(1, range(1, 41)), *lab.frames(2, range(1, 11))])
+    fail(lab, 1, 41)
+    assert lab.send(lab.frames(1, range(42, 52))) == {"withdrawn": 10}
+    (entry,) = forgive(lab, 1)
+    assert (entry.device, entry.restored, entry.reports, Verdict(entry.cause)) == (1, False, 40, Verdict.RULE)
+    assert counted(lab) == 10
+    assert agrees(lab)
+    assert lab.send(lab.frames(1, range(52, 60))) == {"accepted": 8}
+    assert counted(lab) == 18
+    assert agrees(lab)
+    assert lab.store.counts().exposed_devices == 0
+    assert lab.store.counts().pardons == 1
+    (written,) = lab.store.audit()
+    assert (written.who, written.reason, written.time) == ("ada", "wrong firmware", lab.now)
+
+
+def test_the_past_comes_back_when_asked(lab: Lab) -> None:
+    lab.send([*lab.frames(1, range(1, 41)), *lab.frames(2, range(1, 11))])
+    before = lab.estimates()
+    fail(lab, 1, 41)
+    lab.send(lab.frames(1, range(42, 52)))
+    (entry,) = forgive(lab, 1, restore=True)
+    assert (entry.restored, entry.reports) == (True, 40)
+    assert counted(lab) == 50
+    assert lab.estimates() == before
+    assert lab.store.counts().withdrawn_past == 0
+    assert agrees(lab)
+
+
+def test_a_pardoned_device_can_be_exposed_and_pardoned_again(lab: Lab) -> None:
+    lab.send(lab.frames(1, range(1, 11)))
+    fail(lab, 1, 11)
+    forgive(lab, 1)
+    lab.send(lab.frames(1, range(12, 32)))
+    fail(lab, 1, 32)
+    assert counted(lab) == 0
+    assert agrees(lab)
+    (entry,) = forgive(lab, 1, restore=True)
+    assert entry.reports == 20, "what was left withdrawn before stays so for ever"
+    assert counted(lab) == 20
+    lab.send(lab.frames(1, range(33, 38)))
+    fail(lab, 1, 38)
+    assert lab.store.counts().withdrawn_past == 35
+    assert forgive(lab, 1)[0].reports == 25
+    assert counted(lab) == 0
+    assert agrees(lab)
+    assert [each.reports for each in lab.store.audit(device=1)] == [25, 20, 10]
+
+
+def expose_by_statistics(lab: Lab, device: int, first: int) -> int:
+    """Always plus until exposed; returns how many reports that took."""
+    for count in range(1, 400):
+        said = lab.send([lab.sealed(device, first + count - 1)])
+        if "statistics" in said:
+            return count
+    raise AssertionError("never exposed")
+
+
+def test_bets_begin_anew(lab: Lab) -> None:
+    first = expose_by_statistics(lab, 1, 1)
+    forgive(lab, 1)
+    assert agrees(lab), "before its next report, when there is no state of its bets"
+    assert lab.send(lab.frames(1, range(1001, 1101))) == {"accepted": 100}, "or it would be exposed again at once"
+    assert agrees(lab)
+    lab.engine = lab.make_engine()
+    assert lab.send(lab.frames(1, range(1101, 1201))) == {"accepted": 100}, "nor after a restart"
+    lab.prune(lab.now + 1)
+    assert agrees(lab)
+    again = expose_by_statistics(lab, 1, 2001)
+    assert first <= again < 3 * first
+    assert agrees(lab)
+
+
+def test_a_running_engine_notices(lab: Lab) -> None:
+    lab.send(lab.frames(1, range(1, 11)))
+    fail(lab, 1, 11)
+    other = SqliteStore(lab.path)
+    forgive(lab, 1, store=other)
+    other.close()
+    assert lab.send(lab.frames(1, range(12, 22))) == {"accepted": 10}
+    assert counted(lab) == 10
+
+
+@pytest.mark.parametrize("restore", [False, True])
+@pytest.mark.parametrize("when", ["before the exposure", "before the pardon", "after the pardon", "each time"])
+def test_retention_respects_pardons(lab: Lab, restore: bool, when: str) -> None:
+    def prune(now: str) -> None:
+        lab.now += 1000
+        if when in (now, "each time"):
+            assert lab.prune(lab.now) > 0
+            assert agrees(lab)
+
+    lab.send([*lab.frames(1, range(1, 41)), *lab.frames(2, range(1, 11))])
+    prune("before the exposure")
+    lab.send(lab.frames(1, range(41, 61)))
+    fail(lab, 1, 61)
+    prune("before the pardon")
+    assert forgive(lab, 1, restore=restore)[0].reports == 60
+    lab.send(lab.frames(1, range(62, 72)))
+    prune("after the pardon")
+    assert counted(lab) == (80 if restore else 20)
+    lab.send(lab.frames(1, range(72, 77)))
+    fail(lab, 1, 77)
+    assert counted(lab) == 10
+    assert forgive(lab, 1, restore=True)[0].reports == (75 if restore else 15)
+    assert counted(lab) == (85 if restore else 25)
+    assert agrees(lab)
+
+
+def test_only_exposed_devices_can_be_pardoned_and_all_or_none(lab: Lab) -> None:
+    lab.send([*lab.frames(1, range(1, 11)), *lab.frames(2, range(1, 11))])
+    fail(lab, 1, 11)
+    for devices in ([2], [99], [1, 2]):
+        with pytest.raises(PardonError, match=f"device {devices[-1]:08x}: is not exposed"):
+            forgive(lab, *devices)
+    assert lab.store.audit() == []
+    assert lab.store.counts().exposed_devices == 1
+    assert exposed_devices(lab.store.devices(), Verdict.RULE) == [1]
+    assert exposed_devices(lab.store.devices(), Verdict.REUSED) == []
+    assert exposed_devices(lab.store.devices(), Verdict.RULE, since=lab.now + 1) == []
+
+
+def test_a_device_that_was_only_marked_loses_nothing(lab: Lab) -> None:
+    lab.engine = lab.make_engine(withdraw_faulty=False)
+    lab.send(lab.frames(1, range(1, 11)))
+    fail(lab, 1, 11)
+    assert counted(lab) == 10
+    (entry,) = forgive(lab, 1)
+    assert (entry.restored, entry.reports, counted(lab)) == (True, 0, 10)
+    assert agrees(lab)
+
+
+def test_a_flood_is_forgiven_where_the_device_stands(make_lab: MakeLab, profiles: Makers) -> None:
+    lab = make_lab(profiles[0](quota=10, period=3600), devices=2)
+    lab.send(lab.frames(1, range(1, 11)))
+    assert lab.send(lab.frames(1, [5000])) == {"flood": 1}
+    forgive(lab, 1, restore=True)
+    assert lab.send(lab.frames(1, range(5001, 5006))) == {"accepted": 5}
+    assert agrees(lab)
+    assert lab.send(lab.frames(1, [9000])) == {"flood": 1}, "from there on it is as slow as before"
+
+
+def test_late_reports_after_a_pardon_settle_no_number_twice(lab: Lab) -> None:
+    lab.send(lab.frames(1, [*range(101, 120), *range(130, 200)]))
+    fail(lab, 1, 200)
+    forgive(lab, 1, restore=True)
+    assert lab.send(lab.frames(1, [50, 125])) == {"accepted": 2}
+    assert agrees(lab)
+    assert lab.send(lab.frames(1, range(201, 300))) == {"accepted": 99}
+    assert agrees(lab)
+
+
+def test_a_profile_that_comes_back_brings_no_old_bets(make_lab: MakeLab, profiles: Makers) -> None:
+    lab = make_lab(profiles[0](), profiles[1](), devices=2)
+    expose_by_statistics(lab, 1, 1)
+    lab.profile_of = np.array([1, 1])
+    lab.keyring = type(lab.keyring)(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
+    lab.engine.load(lab)
+    forgive(lab, 1)
+    assert lab.send(lab.frames(1, range(501, 521))) == {"accepted": 20}
+    lab.profile_of = np.array([0, 1])
+    lab.keyring = type(lab.keyring)(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
+    lab.engine.load(lab)
+    assert lab.send(lab.frames(1, range(601, 701))) == {"accepted": 100}
+    assert agrees(lab)
+
+
+@pytest.mark.parametrize(
+    ("table", "statement"),
+    [
+        ("pardon", "DELETE FROM audit"),
+        ("pardon", "UPDATE audit SET restored = 1"),
+        ("pardon", "UPDATE device SET forfeited = 0"),
+        ("pardon", "UPDATE device SET pardoned = pardoned - 1"),
+        ("tally", "UPDATE device SET forfeited = forfeited / 2"),
+        ("device", "DELETE FROM exposure WHERE verdict = 14"),
+        ("device", "UPDATE log SET sign = 1, cohort = 0 WHERE device = 2 AND verdict = 0"),
+    ],
+)
+def test_recount_notices(lab: Lab, table: str, statement: str) -> None:
+    lab.send(lab.frames(2, range(1, 201)))
+    fail(lab, 2, 201)
+    expose_by_statistics(lab, 1, 1)
+    forgive(lab, 1, 2)
+    lab.send([*lab.frames(1, range(501, 511)), *lab.frames(2, range(501, 511))])
+    assert agrees(lab)
+    tampering = sqlite3.connect(lab.path)
+    tampering.execute(statement)
+    tampering.commit()
+    tampering.close()
+    assert table in {difference.table for difference in recount(lab.store, lab).differences}
+
+
+def test_an_insider_who_counts_on_pardons(lab: Lab) -> None:
+    """Each pardon gives him the slack of a new device, no more; what he did before counts only where the operator says so."""
+    lab.send([frame for device in (2, 3) for frame in lab.frames(device, range(1, 301))])
+    honest = counted(lab)
+    stretches, number = [], 1
+    for _ in range(4):
+        stretches.append(expose_by_statistics(lab, 1, number))
+        number += stretches[-1]
+        assert counted(lab) == honest
+        forgive(lab, 1)
+        assert counted(lab) == honest, "nothing that was forfeited comes back"
+    assert max(stretches) <= stretches[0], "each stretch is as short as the first"
+    last = expose_by_statistics(lab, 1, number)
+    (entry,) = forgive(lab, 1, restore=True)
+    assert entry.reports == last - 1, "only what the last stretch counted"
+    assert counted(lab) == honest + last - 1
+    assert agrees(lab)
+
+
+def test_a_pardon_gives_no_room_in_time_buckets(make_lab: MakeLab, profiles: Makers) -> None:
+    """Who is pardoned with all numbers he wants does not hold more of a bucket than his quota's part."""
+    lab = make_lab(profiles[0](quota=12, period=3600), devices=2)
+    start = 1
+    for _ in range(3):
+        lab.send(lab.frames(1, range(start, start + 50)))
+        lab.send(lab.frames(1, [start + 10**6]))
+        forgive(lab, 1, restore=True)
+        start += 10**6 + 1
+    filed = lab.store.tallies(lab.profiles[0].id, bucket_seconds=lab.store.bucket_seconds)
+    _, place = np.unique(filed.bucket, return_inverse=True)
+    assert np.bincount(place, filed.plus + filed.minus).max() <= 2
+    assert agrees(lab)
+
+
+def test_gaps_that_an_insider_leaves_before_a_pardon_are_forgotten_and_those_after_are_not(lab: Lab) -> None:
+    """Numbers of one attribute only: exposed by what he keeps back, also the second time."""
+
+    def chosen(numbers: range) -> list[bytes]:
+        every = np.array(numbers)
+        assigned = index_many(lab.profiles[0], np.ones(len(every), np.uint32), np.repeat(lab.index[:1], len(every), 0), every)
+        return lab.frames(1, every[assigned == 0])
+
+    def until_exposed(first: int) -> int:
+        for start in range(first, first + 4000, 40):
+            if "statistics" in lab.send(chosen(range(start, start + 40))):
+                return start - first
+        raise AssertionError("never exposed")
+
+    once = until_exposed(1)
+    forgive(lab, 1)
+    assert agrees(lab)
+    assert lab.send(lab.frames(1, range(5001, 5101))) == {"accepted": 100}
+    again = until_exposed(5101)
+    assert again < 3 * once + 400
+    assert agrees(lab)
