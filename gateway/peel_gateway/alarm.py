@@ -18,10 +18,13 @@ MANY = 5
 """So many devices exposed within `SOON_SECONDS` are an alarm: one bad device is an attack, many are more likely a mistake of ours."""
 SOON_SECONDS = 600.0
 
-_ADVICE = "look at it, then `peel gateway exposures --device {device}`; to keep it out: `peel fleet revoke`"
+_ADVICE = (
+    "look at it, then `peel gateway exposures --device {device}`; to keep it out: `peel fleet revoke`; "
+    "once it is put right: `peel gateway pardon {device} --reason ...`"
+)
 _MANY_ADVICE = (
     "if a fleet folder was copied, an old database restored or a profile changed, undo that first: "
-    "honest devices look like this then"
+    "honest devices look like this then; afterwards `peel gateway pardon --cause ... --since ... --restore`"
 )
 
 _log = Log("alarm")

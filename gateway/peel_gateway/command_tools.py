@@ -11,9 +11,11 @@ from pathlib import Path
 import click
 
 from peel_gateway.answers.table import QueryError
+from peel_gateway.engine.pardon import PardonError
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.model.audit import ReasonError
 from peel_gateway.settings import Settings, SettingsError, load_settings
 from peel_gateway.storage.choice import open_store, store_exists
 from peel_gateway.storage.store import Store, StoreError
@@ -35,7 +37,7 @@ def explained() -> Iterator[None]:
     """Turn the gateway's errors into one line and the documented exit code."""
     try:
         yield
-    except (SettingsError, QueryError, FleetError, StoreError) as error:
+    except (SettingsError, QueryError, ReasonError, PardonError, FleetError, StoreError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(_exit_code(error))
 

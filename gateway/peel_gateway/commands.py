@@ -13,6 +13,7 @@ import click
 from peel_gateway.answers.query import MOST_ITEMS, estimate_query, exposure_page
 from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
+from peel_gateway.audit_commands import audit, pardon
 from peel_gateway.command_tools import config_option, explained, find_settings, given_as_query, opened
 from peel_gateway.device_commands import devices
 from peel_gateway.engine.recount import recount as recount_store
@@ -33,7 +34,8 @@ def gateway() -> None:
     """Run the gateway; ask it for estimates and exposures."""
 
 
-gateway.add_command(devices)
+for command in (audit, devices, pardon):
+    gateway.add_command(command)
 
 
 @gateway.command(epilog="\b\nSettings, with their defaults:\n" + help_text())

@@ -149,7 +149,9 @@ class _StoreCollector(Collector):
             replayed.add_metric([verdict.label], again)
             dropped.add_metric([verdict.label], counts.dropped.get(verdict, 0))
         yield from (reports, replayed, dropped)
-        yield CounterMetricFamily("peel_pardons", "Exposed devices that an operator has pardoned.", value=counts.pardons)
+        yield CounterMetricFamily(
+            "peel_pardons", "Exposed devices that an operator has pardoned.", value=counts.pardons
+        )
         for name, text, value in (
             ("peel_poisoning_ratio", "Share of distinct reports refused or withdrawn.", counts.poisoning_ratio),
             ("peel_quarantine_pieces", "Pieces held in quarantine.", counts.quarantined),

@@ -1,16 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Tables for people, JSON for programs."""
+"""Tables for people, JSON for programs, and the options that commands share."""
 
 from __future__ import annotations
 
+import getpass
 import json
 from collections.abc import Iterable, Sequence
 
 import click
 
-__all__ = ["json_option", "print_json", "print_table"]
+__all__ = ["json_option", "print_json", "print_table", "who_option"]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+def _operator_name() -> str:
+    """Who types, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+who_option = click.option("--who", default=_operator_name, help="Who does it; your login name without it.")
 
 
 def print_json(value: object) -> None:

@@ -18,9 +18,7 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 
 
 def forgive(lab: Lab, *devices: int, restore: bool = False, store: SqliteStore | None = None) -> list[AuditEntry]:
-    return pardon(
-        store or lab.store, devices, restore=restore, reason="wrong firmware", who="ada", clock=lab.clock
-    )
+    return pardon(store or lab.store, devices, restore=restore, reason="wrong firmware", who="ada", clock=lab.clock)
 
 
 def counted(lab: Lab) -> int:
@@ -276,7 +274,9 @@ def test_gaps_that_an_insider_leaves_before_a_pardon_are_forgotten_and_those_aft
 
     def chosen(numbers: range) -> list[bytes]:
         every = np.array(numbers)
-        assigned = index_many(lab.profiles[0], np.ones(len(every), np.uint32), np.repeat(lab.index[:1], len(every), 0), every)
+        assigned = index_many(
+            lab.profiles[0], np.ones(len(every), np.uint32), np.repeat(lab.index[:1], len(every), 0), every
+        )
         return lab.frames(1, every[assigned == 0])
 
     def until_exposed(first: int) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import signal
 import sqlite3
@@ -17,6 +18,7 @@ import pytest
 from lab import Lab, MakeLab, Makers
 
 from peel_gateway.engine.recount import recount
+from peel_gateway.metrics import Metrics
 from peel_gateway.model.message import Message
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
@@ -524,6 +526,14 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Lab) ->
     assert any(difference.table == "device" for difference in recount(lab.store, lab).differences)
 
 
+def reports_total(store: SqliteStore) -> dict[str, float]:
+    """The counter that Prometheus reads, by verdict."""
+    metrics = Metrics()
+    metrics.watch_store(store)
+    (family,) = (each for each in metrics.registry.collect() if each.name == "peel_reports")
+    return {sample.labels["verdict"]: sample.value for sample in family.samples}
+
+
 def test_replay_counts_a_forgotten_device_once(make_lab: MakeLab) -> None:
     from peel_core import Keyring
     from peel_gateway.engine.replay import replay
@@ -534,9 +544,11 @@ def test_replay_counts_a_forgotten_device_once(make_lab: MakeLab) -> None:
     lab.engine.load(lab)
     frames = lab.frames(1, range(1, 21))
     assert lab.send([*frames, b"junk"]) == {"device": 20, "malformed": 1}
+    counters = [reports_total(lab.store)]
     received = lab.now
     lab.now += 7200
     assert replay(lab.store, lab.engine).counts == {Verdict.DEVICE: 20, Verdict.MALFORMED: 1}
+    counters.append(reports_total(lab.store))
     lab.keyring = whole
     lab.engine.load(lab)
     report = replay(lab.store, lab.engine, ExposureFilter(verdicts=frozenset({Verdict.DEVICE})))
@@ -545,6 +557,9 @@ def test_replay_counts_a_forgotten_device_once(make_lab: MakeLab) -> None:
     assert lab.send(frames) == {"redelivered": 20}
     tallies = lab.store.tallies(lab.profiles[0].id, bucket_seconds=300)
     assert set(tallies.bucket.tolist()) == {int(received) // 300 * 300}
+    counters.append(reports_total(lab.store))
+    for before, after in itertools.pairwise(counters):
+        assert all(after[key] >= value for key, value in before.items()), "a counter fell"
     assert lab.store.counts().verdicts[Verdict.DEVICE] == 0
     assert lab.store.device_reports() == {1: {Verdict.ACCEPTED: 20}}
     assert recount(lab.store, lab).agrees

@@ -110,9 +110,11 @@ class Views:
     def audit(self, *, device: int | None = None, limit: int = 100, before: int | None = None) -> Table:
         """A page of the audit trail, newest first; `next` continues it. What was done to the fleet folder stands beside it."""
         rows = self._store.audit(device=device, limit=limit, before=before)
+        done = [each for each in self._snapshot().audit if device is None or each.device == device_label(device)]
         return {
             "items": [audit_table(row) for row in rows],
             "next": rows[-1].id if len(rows) == limit else None,
+            "fleet": [asdict(each) for each in done[::-1][:limit]],
         }
 
     def devices(self, which: DeviceFilter) -> Table:

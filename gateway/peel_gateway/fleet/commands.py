@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,20 @@ import click
 
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
-from peel_gateway.printing import json_option, print_json, print_table
+from peel_gateway.model.audit import ReasonError, check_reason
+from peel_gateway.printing import json_option, print_json, print_table, who_option
 
-__all__ = ["device_rows", "explained", "folder_argument", "init", "note", "revoke", "show_devices"]
+__all__ = [
+    "audit",
+    "device_rows",
+    "explained",
+    "folder_argument",
+    "init",
+    "note",
+    "revoke",
+    "show_devices",
+    "unrevoke",
+]
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
@@ -25,11 +37,13 @@ class _Failure(click.ClickException):
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn a FleetError into one line and the documented exit code."""
+    """Turn a FleetError into one line and the documented exit code; so for a reason that is none."""
     try:
         yield
     except FleetError as error:
         raise _Failure(str(error)) from None
+    except ReasonError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def device_rows(devices: Sequence[Device], **more: Sequence[object]) -> list[dict[str, Any]]:
@@ -72,11 +86,42 @@ def init(folder: Path, name: str, profiles: Sequence[Path]) -> None:
 @folder_argument
 @click.argument("device", nargs=-1, required=True)
 @json_option
-def revoke(folder: Path, device: Sequence[str], as_json: bool) -> None:
+@click.option("--reason", default="", help="Why, for the audit trail.")
+@who_option
+def revoke(folder: Path, device: Sequence[str], as_json: bool, reason: str, who: str) -> None:
     """Refuse devices' reports from now on; a running gateway follows within seconds."""
     with explained():
-        revoked = Fleet(folder).revoke([parse_device(text) for text in device])
+        ids = [parse_device(text) for text in device]
+        revoked = Fleet(folder).revoke(ids, reason=check_reason(reason) if reason else "", who=who)
     show_devices(revoked, as_json)
+
+
+@click.command()
+@folder_argument
+@click.argument("device", nargs=-1, required=True)
+@json_option
+@click.option("--reason", required=True, help="Why, for the audit trail.")
+@who_option
+def unrevoke(folder: Path, device: Sequence[str], as_json: bool, reason: str, who: str) -> None:
+    """Take devices' reports again that were revoked; what was refused meanwhile can be replayed (`peel gateway replay`)."""
+    with explained():
+        ids = [parse_device(text) for text in device]
+        active = Fleet(folder).unrevoke(ids, reason=check_reason(reason), who=who)
+    show_devices(active, as_json)
+
+
+@click.command()
+@folder_argument
+@json_option
+def audit(folder: Path, as_json: bool) -> None:
+    """List revocations and what was taken back of them, newest first. Pardons are in the gateway's own trail."""
+    with explained():
+        rows = [asdict(entry) for entry in reversed(Fleet(folder).audit())]
+    if as_json:
+        print_json({"items": rows})
+        return
+    header = ["time", "action", "device", "who", "reason"]
+    print_table(header, [[row[key] for key in header] for row in rows])
 
 
 @click.command()

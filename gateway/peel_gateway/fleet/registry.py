@@ -4,7 +4,7 @@
 fleet/
   fleet.toml        name = "greenhouse"
   master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
-  devices.json      what `peel fleet add`, `bundle`, `revoke` and `note` write
+  devices.json      what `peel fleet add`, `bundle`, `revoke`, `unrevoke` and `note` write, with the trail of revocations
   profiles/*.toml   what the devices report
   template.json     the part of a bundle that devices share: broker, Wi-Fi, sensors
   bundles/*.json    one per device, mode 0600
@@ -28,6 +28,7 @@ from typing import Any
 
 from peel_core import Profile, ProfileError, Secret, burst_size, check_fleet_name, load_profile
 from peel_gateway.files import write_atomically
+from peel_gateway.fleet.audit import REVOKE, UNREVOKE, FleetAction
 from peel_gateway.model.pace import RATE_SLACK
 
 __all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "parse_device"]
@@ -137,17 +138,25 @@ class Fleet:
 
     def devices(self) -> list[Device]:
         """All devices, by id."""
+        return self._read_devices()[0]
+
+    def audit(self) -> list[FleetAction]:
+        """Revocations and what was taken back of them, oldest first."""
+        return self._read_devices()[1]
+
+    def _read_devices(self) -> tuple[list[Device], list[FleetAction]]:
         path = self.folder / "devices.json"
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             devices = [_device(row) for row in document["devices"]]
+            audit = [FleetAction.of(row) for row in document.get("audit", ())]
         except FileNotFoundError:
             raise FleetError(f"{path}: missing; restore it, or the gateway knows no device") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FleetError(f"{path}: cannot be read: {_said(error)}") from None
         if len({device.id for device in devices}) != len(devices):
             raise FleetError(f"{path}: a device is listed twice")
-        return sorted(devices, key=lambda device: device.id)
+        return sorted(devices, key=lambda device: device.id), audit
 
     def profiles(self) -> dict[str, Profile]:
         """All profiles, by name."""
@@ -245,9 +254,28 @@ class Fleet:
             return None
         return Issue(first_number=1, made=device.created, quota=rate.quota, period=rate.period)
 
-    def revoke(self, ids: Sequence[int]) -> list[Device]:
+    def revoke(self, ids: Sequence[int], *, reason: str = "", who: str = "") -> list[Device]:
         """Refuse these devices' reports from now on."""
-        return self._update(ids, lambda device: replace(device, state=REVOKED))
+        return self._set_state(ids, REVOKED, REVOKE, reason, who)
+
+    def unrevoke(self, ids: Sequence[int], *, reason: str, who: str = "") -> list[Device]:
+        """Take these devices' reports again; FleetError, and nothing done, when one of them is not revoked."""
+        return self._set_state(ids, ACTIVE, UNREVOKE, reason, who)
+
+    def _set_state(self, ids: Sequence[int], state: str, action: str, reason: str, who: str) -> list[Device]:
+        """Change the state of devices, and write down who did and why, at once."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+
+        def change(device: Device) -> Device:
+            if action == UNREVOKE and device.state != REVOKED:
+                raise FleetError(f"device {device.label}: is not revoked, so there is nothing to take back")
+            return replace(device, state=state)
+
+        entries = [
+            FleetAction(time=now, action=action, device=device_label(id_), who=who, reason=reason)
+            for id_ in sorted(set(ids))
+        ]
+        return self._update(ids, change, entries)
 
     def annotate(self, device: int, note: str) -> Device:
         """Set a device's note."""
@@ -306,17 +334,19 @@ class Fleet:
         return str(name)
 
     @contextmanager
-    def _changing(self) -> Iterator[list[Device]]:
-        """Hold the lock, hand out the list of devices, write it back."""
+    def _changing(self, entries: Sequence[FleetAction] = ()) -> Iterator[list[Device]]:
+        """Hold the lock, hand out the list of devices, write it back, with new entries of the audit trail."""
         with (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            devices = self.devices()
+            devices, audit = self._read_devices()
             yield devices
-            write_atomically(self.folder / "devices.json", _devices_text(devices))
+            write_atomically(self.folder / "devices.json", _devices_text(devices, [*audit, *entries]))
 
-    def _update(self, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
+    def _update(
+        self, ids: Sequence[int], change: Callable[[Device], Device], entries: Sequence[FleetAction] = ()
+    ) -> list[Device]:
         wanted = set(ids)
-        with self._changing() as devices:
+        with self._changing(entries) as devices:
             missing = wanted - {device.id for device in devices}
             if missing:
                 raise FleetError(f"device {device_label(min(missing))}: not registered in {self.folder}")
@@ -351,9 +381,12 @@ def _device(row: dict[str, Any]) -> Device:
     return device
 
 
-def _devices_text(devices: Sequence[Device]) -> str:
+def _devices_text(devices: Sequence[Device], audit: Sequence[FleetAction] = ()) -> str:
     rows = (json.dumps({**asdict(device), "id": device.label}, ensure_ascii=False) for device in devices)
-    return '{"peel_devices": 1, "devices": [\n' + ",\n".join(rows) + "\n]}\n"
+    entries = (json.dumps(asdict(entry), ensure_ascii=False) for entry in audit)
+    return (
+        '{"peel_devices": 1, "devices": [\n' + ",\n".join(rows) + '\n], "audit": [\n' + ",\n".join(entries) + "\n]}\n"
+    )
 
 
 def _note(text: str) -> str:

@@ -10,6 +10,7 @@ from datetime import datetime
 import numpy as np
 
 from peel_core import Keyring, Profile, derive_keys
+from peel_gateway.fleet.audit import FleetAction
 from peel_gateway.fleet.registry import REVOKED, Device, Fleet, FleetError
 
 __all__ = ["Snapshot", "take_snapshot"]
@@ -28,6 +29,8 @@ class Snapshot:
     """When each device was registered, Unix seconds."""
     issued: Mapping[int, tuple[int, float]]
     """The first number of its last bundle, and when that was made; absent where there is none."""
+    audit: tuple[FleetAction, ...] = ()
+    """What was revoked, oldest first."""
 
 
 def take_snapshot(fleet: Fleet) -> Snapshot:
@@ -59,4 +62,5 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
             for device in devices
             if device.bundle
         },
+        audit=tuple(fleet.audit()),
     )

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import dataclass
 
-__all__ = ["PARDON", "AuditEntry", "check_reason", "operator_name"]
+__all__ = ["PARDON", "AuditEntry", "ReasonError", "check_reason"]
 
 PARDON = "pardon"
 _REASON_CHARACTERS = 200
@@ -35,17 +34,13 @@ class AuditEntry:
     """Given by the store."""
 
 
+class ReasonError(ValueError):
+    """Not a reason; the message says what is."""
+
+
 def check_reason(text: str) -> str:
-    """A reason, as it is kept; ValueError where there is none."""
+    """A reason, as it is kept; ReasonError where there is none."""
     text = text.strip()
     if not text or len(text) > _REASON_CHARACTERS or not text.isprintable():
-        raise ValueError(f"reason: say why, in 1 to {_REASON_CHARACTERS} printable characters")
+        raise ReasonError(f"reason: say why, in 1 to {_REASON_CHARACTERS} printable characters")
     return text
-
-
-def operator_name() -> str:
-    """Who types, as far as the system knows."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

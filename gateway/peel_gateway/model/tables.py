@@ -156,7 +156,7 @@ class TallyTable:
 
 @dataclass
 class DeviceTallyTable:
-    """The accepted reports of each device, one row per time bucket, device, attribute (or category) and whether they count, in this order."""
+    """The accepted reports of each device, one row per time bucket, device, attribute (or category) and state, in this order."""
 
     bucket: Ints
     """Start of the bucket, Unix seconds."""

@@ -151,7 +151,9 @@ def bases(former: ConductTable, aged: Aged, profiles: Sequence[Profile], alpha: 
     tables = []
     for profile in profiles:
         bets = make_bets(profile, alpha)
-        devices = np.unique(np.concatenate([log.device[log.profile == profile.id], gaps.device[gaps.profile == profile.id]]))
+        devices = np.unique(
+            np.concatenate([log.device[log.profile == profile.id], gaps.device[gaps.profile == profile.id]])
+        )
         states = starts(former, profile, devices, bets)
         replay(profile, bets, devices, states, log, gaps)
         arrival = aged.arrival[np.searchsorted(aged.device, devices)]

@@ -189,7 +189,9 @@ class Store(abc.ABC):
         """List exposures, newest first; `before` continues below an id. With `after` oldest first, above that id, `upto` another."""
 
     @abc.abstractmethod
-    def audit(self, *, device: int | None = None, limit: int | None = None, before: int | None = None) -> list[AuditEntry]:
+    def audit(
+        self, *, device: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[AuditEntry]:
         """List the audit trail, newest first; `before` continues below an id."""
 
     @abc.abstractmethod

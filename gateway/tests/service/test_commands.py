@@ -110,9 +110,55 @@ def test_replay_takes_each_piece_once(gateway: GatewayProcess, tmp_path: Path) -
     shutil.copy(saved, gateway.store_path)
 
 
+def test_pardon_says_what_it_did_and_the_trail_keeps_it(gateway: GatewayProcess, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    shutil.copy(gateway.store_path, saved)
+    try:
+        done = answer(gateway, "pardon", "14", "--reason", "wrong bundle", "--who", "ada", "--restore")
+        (item,) = done["items"]
+        assert (item["device"], item["cause"], item["restored"], item["who"]) == ("00000014", "rule", True, "ada")
+        assert (done["restored"], done["forfeited"]) == (item["reports"], 0)
+        (kept,) = answer(gateway, "audit", "--device", "14")["items"]
+        assert kept | {"id": None} == item | {"id": None}
+        assert "wrong bundle" in gateway.command("audit").stdout
+        assert answer(gateway, "devices", "--state", "exposed")["items"] == []
+        assert answer(gateway, "recount")["agrees"] is True
+        again = gateway.command("pardon", "14", "--reason", "twice")
+        assert (again.returncode, "is not exposed" in again.stderr) == (2, True)
+    finally:
+        shutil.copy(saved, gateway.store_path)
+
+
+def test_pardon_of_all_that_one_cause_exposed_is_asked_for(gateway: GatewayProcess, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    shutil.copy(gateway.store_path, saved)
+    words = ("pardon", "--cause", "rule", "--since", "2020-01-01", "--reason", "cloned folder")
+    try:
+        asked = gateway.command(*words)
+        assert asked.returncode == 1, "nobody answered"
+        assert "pardon 1 devices?" in asked.stderr
+        assert len(answer(gateway, "devices", "--state", "exposed")["items"]) == 1
+        done = gateway.command(*words, "--yes")
+        assert done.returncode == 0
+        assert "1 pardoned; 0 reports count again" in done.stdout
+        assert "peel fleet bundle" in done.stderr, "what is still to do"
+    finally:
+        shutil.copy(saved, gateway.store_path)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("pardon", "99", "--reason", "x"), "00000099: is not registered"),
+        (("pardon", "13", "--reason", "x"), "00000013: was never heard"),
+        (("pardon", "1", "--reason", "x"), "00000001: is not exposed"),
+        (("pardon", "14", "--reason", " "), "reason: say why"),
+        (("pardon", "--reason", "x"), "name devices, or --cause"),
+        (("pardon", "14", "--cause", "rule", "--reason", "x"), "name devices, or --cause"),
+        (("pardon", "--cause", "flood", "--reason", "x"), "no device is exposed by flood"),
+        (("pardon", "--cause", "seal", "--reason", "x"), "seal is listed under quarantine"),
+        (("pardon", "--cause", "rule", "--reason", "x", "--json"), "yes: needed"),
+        (("audit", "--limit", "0"), "limit: must be"),
         (("estimates", "--profile", "weather"), "profile: 'weather' is not in this fleet"),
         (("estimates", "--since", "soon"), "since: 'soon' is neither"),
         (("exposures", "--verdict", "seal"), "seal is listed under quarantine"),
@@ -176,6 +222,20 @@ def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     assert (bundle["device"], bundle["fleet"]) == ("00000001", "home")
     assert fleet("revoke", folder, "1").exit_code == 0
     assert fleet("note", folder, "2", "by the door").exit_code == 0
+    assert fleet("unrevoke", folder, "2", "--reason", "found again").exit_code == 3
+    assert fleet("unrevoke", folder, "1").exit_code == 2
+    assert fleet("unrevoke", folder, "1", "--reason", "\n").exit_code == 2
+    back = fleet("unrevoke", folder, "1", "--reason", "found again", "--who", "ada", "--json")
+    assert json.loads(back.stdout)["items"][0]["state"] == "active"
+    assert fleet("revoke", folder, "1", "--reason", "lost again").exit_code == 0
+    trail = json.loads(fleet("audit", folder, "--json").stdout)["items"]
+    assert [(row["action"], row["device"], row["reason"]) for row in trail] == [
+        ("revoke", "00000001", "lost again"),
+        ("unrevoke", "00000001", "found again"),
+        ("revoke", "00000001", ""),
+    ]
+    assert trail[1]["who"] == "ada"
+    assert "found again" in fleet("audit", folder).stdout
     listed = json.loads(fleet("list", folder, "--json").output)["items"]
     assert [(row["state"], row["note"]) for row in listed] == [("revoked", ""), ("active", "by the door")]
     assert all(row["left"] < 500 for row in listed), "a bundle was written, so some may have been used"

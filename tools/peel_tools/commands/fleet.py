@@ -17,6 +17,8 @@ _COMMANDS = {
         "List the devices, with what their gateway knows of them where its database is at hand.",
     ),
     "revoke": ("peel_gateway.fleet.commands:revoke", "Refuse devices' reports from now on."),
+    "unrevoke": ("peel_gateway.fleet.commands:unrevoke", "Take devices' reports again that were revoked."),
+    "audit": ("peel_gateway.fleet.commands:audit", "List revocations and what was taken back of them."),
     "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
     "bundle": ("peel_gateway.fleet.bundle_commands:bundle", "Write devices' bundles again."),
     "provision": (

@@ -99,4 +99,6 @@ def read_audit(
         {"device": device, "before": before, "limit": limit},
     )
     entries = (dict(zip(("id", *_COLUMNS), row, strict=True)) for row in rows)
-    return [AuditEntry(**entry | {"time": entry["time"] / 1000, "restored": bool(entry["restored"])}) for entry in entries]
+    return [
+        AuditEntry(**entry | {"time": entry["time"] / 1000, "restored": bool(entry["restored"])}) for entry in entries
+    ]

@@ -242,7 +242,9 @@ class SqliteStore(Store):
             for row in rows
         ]  # fmt: skip
 
-    def audit(self, *, device: int | None = None, limit: int | None = None, before: int | None = None) -> list[AuditEntry]:
+    def audit(
+        self, *, device: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[AuditEntry]:
         with self._read() as connection:
             return read_audit(connection, device=device, limit=-1 if limit is None else limit, before=before)
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""`peel gateway pardon` and `audit`: take an exposure back, and see who did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from peel_gateway.answers.query import MOST_ITEMS, audit_page, parse_verdicts
+from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.views import Views, audit_table, parse_moment
+from peel_gateway.command_tools import config_option, given_as_query, opened
+from peel_gateway.engine.pardon import PardonError, exposed_devices
+from peel_gateway.engine.pardon import pardon as pardon_devices
+from peel_gateway.fleet.registry import device_label, parse_device
+from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.model.audit import check_reason
+from peel_gateway.printing import json_option, print_json, print_table, who_option
+from peel_gateway.storage.store import Store
+
+__all__ = ["audit", "pardon"]
+
+
+@click.command()
+@config_option
+@json_option
+@click.argument("device", nargs=-1)
+@click.option("--reason", required=True, help="Why, for the audit trail.")
+@who_option
+@click.option(
+    "--restore/--forfeit",
+    default=False,
+    help="What they had counted before counts again, or stays withdrawn for ever.  [default: forfeit]",
+)
+@click.option("--cause", help="Instead of naming devices: all that this verdict has exposed ...")
+@click.option("--since", help="... at or after this time, Unix seconds or ISO 8601.")
+@click.option("--yes", is_flag=True, help="Do not ask before many are pardoned.")
+def pardon(
+    config: Path | None,
+    as_json: bool,
+    device: Sequence[str],
+    reason: str,
+    who: str,
+    restore: bool,
+    cause: str | None,
+    since: str | None,
+    yes: bool,
+) -> None:
+    """Take back what exposed devices: they count again, from now on, and are judged as if they were new.
+
+    Put right first what was wrong with them. A running gateway follows with its next batch.
+    """
+    with opened(config) as (_, store, snapshot):
+        text = check_reason(reason)
+        if bool(device) == bool(cause):
+            raise QueryError("device: name devices, or --cause (and --since) for all that it has exposed")
+        chosen = [_known(store, snapshot, name) for name in device] if device else _by_cause(store, cause, since)
+        if cause and not yes:
+            _confirm(chosen, as_json)
+        entries = pardon_devices(store, chosen, restore=restore, reason=text, who=who)
+    _show_pardons([audit_table(entry) for entry in entries], as_json)
+
+
+def _known(store: Store, snapshot: Snapshot, name: str) -> int:
+    """A device that has been heard."""
+    device = parse_device(name)
+    if device in store.devices().device:
+        return device
+    registered = any(each.id == device for each in snapshot.devices)
+    what = "was never heard, so there is nothing to pardon" if registered else "is not registered in this fleet"
+    raise PardonError(f"device {device_label(device)}: {what}")
+
+
+def _by_cause(store: Store, cause: str | None, since: str | None) -> list[int]:
+    """Devices that one verdict has exposed."""
+    verdicts = parse_verdicts(cause or "", blamed=True)
+    if len(verdicts) != 1:
+        raise QueryError("cause: one verdict at a time")
+    chosen = exposed_devices(store.devices(), *verdicts, since=parse_moment("since", since) if since else 0.0)
+    if not chosen:
+        raise PardonError(f"no device is exposed by {cause}{f' since {since}' if since else ''}")
+    return chosen
+
+
+def _confirm(devices: Sequence[int], as_json: bool) -> None:
+    """Ask before many are pardoned at once: what is forfeited never comes back."""
+    if as_json:
+        raise QueryError("yes: needed with --json and --cause, since nobody can be asked")
+    click.echo(f"exposed: {' '.join(device_label(device) for device in devices)}", err=True)
+    click.confirm(f"pardon {len(devices)} devices?", abort=True, err=True)
+
+
+def _show_pardons(rows: Sequence[Table], as_json: bool) -> None:
+    restored = sum(row["reports"] for row in rows if row["restored"])
+    forfeited = sum(row["reports"] for row in rows if not row["restored"])
+    if as_json:
+        print_json({"items": rows, "restored": restored, "forfeited": forfeited})
+        return
+    print_table(_AUDIT_COLUMNS, [[row[key] for key in _AUDIT_COLUMNS] for row in rows])
+    click.echo(
+        f"{len(rows)} pardoned; {restored} reports count again, {forfeited} stay withdrawn for ever; "
+        "what they sent while exposed was not judged and does not count"
+    )
+    for verdict in sorted({row["cause"] for row in rows} & _STILL_TO_DO.keys()):
+        click.echo(f"{verdict}: {_STILL_TO_DO[verdict]}", err=True)
+
+
+_AUDIT_COLUMNS = ["device", "cause", "restored", "reports", "time", "who", "reason"]
+_STILL_TO_DO = {
+    "reused": "two boards had its keys; leave one on, and write it a new bundle (`peel fleet bundle`), or it is exposed again",
+    "rule": "its board must get the profile's epsilon (`peel fleet bundle`), or it is exposed again",
+    "support": "its board must get sound firmware and its own keys, or it is exposed again",
+    "structure": "its board must get sound firmware and its profile (`peel fleet bundle`), or it is exposed again",
+    "statistics": "its bets begin anew: a coin that is no honest coin is exposed again, after as many reports",
+}
+"""What a pardon does not put right."""
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--device", help="One device only, hexadecimal.")
+@click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
+@click.option("--before", type=int, help="Continue below this id.")
+def audit(config: Path | None, as_json: bool, **given: object) -> None:
+    """The audit trail, newest first: pardons; and what was revoked in the fleet folder."""
+    with opened(config) as (_, store, snapshot):
+        page = Views(store, lambda: snapshot).audit(**audit_page(given_as_query(**given)))
+    if as_json:
+        print_json(page)
+        return
+    header = ["id", "action", *_AUDIT_COLUMNS]
+    print_table(header, [[row.get(key) for key in header] for row in [*page["items"], *page["fleet"]]])
+    if page["next"]:
+        click.echo(f"more: --before {page['next']}", err=True)
