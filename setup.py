@@ -21,7 +21,7 @@ def version() -> str:
 def device_files() -> list[Path]:
     """What provisioning copies onto a board, below ROOT. scripts/package puts the native modules there; git does not have them."""
     patterns = (
-        "firmware/main.py", "firmware/peel_device/*.py", "firmware/boards/*.py", "firmware/native/*/peelcore.mpy",
+        "firmware/main.py", "firmware/peel_device/*.py", "firmware/drivers/*.py", "firmware/boards/*.py", "firmware/native/*/peelcore.mpy",
         "bindings/micropython/*.py",
     )  # fmt: skip
     return [path.relative_to(ROOT) for pattern in patterns for path in sorted(ROOT.glob(pattern))]

@@ -7,6 +7,7 @@ import time
 import esp32
 import machine
 
+from boards.pins import Pins
 from peel_device import wifi as wifi_link
 from peel_device.clock import TickClock
 from peel_device.entropy import jitter
@@ -21,7 +22,7 @@ WATCHDOG_MS = 30000
 LED_PIN = 2
 
 
-class Board:
+class Board(Pins):
     """An ESP32 module with its LED on GPIO 2."""
 
     name = "esp32"
@@ -110,7 +111,3 @@ class Board:
         if hasattr(esp32, "mcu_temperature"):
             return float(esp32.mcu_temperature())
         return (esp32.raw_temperature() - 32) / 1.8
-
-    def i2c(self, bus: int, sda: int, scl: int) -> "machine.I2C":
-        """Open an I2C bus."""
-        return machine.I2C(bus, sda=machine.Pin(sda), scl=machine.Pin(scl), freq=100000)

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 
+from boards.pins import NoPins
 from peel_device import tcp
 from peel_device.clock import TickClock
 from peel_device.entropy import jitter
@@ -17,7 +18,7 @@ from peel_device.errors import BoardError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from peel_device.config import Mqtt, Wifi
-    from peel_device.interfaces import Bus, Source, Wire
+    from peel_device.interfaces import Source, Wire
 
 PLATFORMS = ("linux", "darwin")
 
@@ -26,7 +27,7 @@ class Woken(BaseException):
     """Ends a run: the board has slept deeply and boots again. No Exception, so that nothing takes it for a fault."""
 
 
-class Board:
+class Board(NoPins):
     """This computer."""
 
     name = "host"
@@ -91,15 +92,3 @@ class Board:
 
     def hang_up(self) -> None:
         """There is no radio to switch off."""
-
-    def adc(self, pin: int) -> int:
-        """This machine has no converter."""
-        raise BoardError("sensors: this board has no adc, use a trace, a callable, or --simulate")
-
-    def internal_temperature(self) -> float:
-        """This machine has no thermometer."""
-        raise BoardError("sensors: this board has no internal temperature, use a trace, a callable, or --simulate")
-
-    def i2c(self, bus: int, sda: int, scl: int) -> "Bus":
-        """This machine has no I2C."""
-        raise BoardError("sensors: this board has no i2c, use a trace, a callable, or --simulate")

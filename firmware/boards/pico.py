@@ -6,6 +6,7 @@ import time
 
 import machine
 
+from boards.pins import Pins
 from peel_device.clock import TickClock
 from peel_device.entropy import jitter
 from peel_device.errors import BoardError
@@ -51,7 +52,7 @@ class UartWire:
             time.sleep_ms(_QUIET_MS)
 
 
-class Board:
+class Board(Pins):
     """The Pico."""
 
     name = "pico"
@@ -164,10 +165,6 @@ class Board:
         """Degrees Celsius of the chip, by the formula of the RP2040 datasheet (section 4.9.5)."""
         volts = machine.ADC(TEMPERATURE_CHANNEL).read_u16() * 3.3 / 65535
         return 27 - (volts - 0.706) / 0.001721
-
-    def i2c(self, bus: int, sda: int, scl: int) -> "machine.I2C":
-        """Open an I2C bus."""
-        return machine.I2C(bus, sda=machine.Pin(sda), scl=machine.Pin(scl), freq=100000)
 
 
 def _oscillator_bits(count: int) -> bytes:

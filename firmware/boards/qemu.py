@@ -10,6 +10,7 @@ import time
 
 import machine
 
+from boards.pins import NoPins
 from peel_device.clock import TickClock
 from peel_device.entropy import jitter
 from peel_device.errors import BoardError
@@ -17,7 +18,7 @@ from peel_device.errors import BoardError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from peel_device.config import Mqtt, Wifi
-    from peel_device.interfaces import Bus, Source, Wire
+    from peel_device.interfaces import Source, Wire
 
 UART1, UART2 = 0x40005000, 0x40006000  # CMSDK APB UART
 DATA, STATE, CONTROL, DIVIDER = 0x00, 0x04, 0x08, 0x10
@@ -55,7 +56,7 @@ class UartWire:
         """A UART has no connection to close."""
 
 
-class Board:
+class Board(NoPins):
     """The emulated board."""
 
     name = "qemu"
@@ -121,18 +122,6 @@ class Board:
 
     def hang_up(self) -> None:
         """There is no radio to switch off."""
-
-    def adc(self, pin: int) -> int:
-        """This machine has no converter."""
-        raise BoardError("sensors: this board has no adc, use a trace or a callable")
-
-    def internal_temperature(self) -> float:
-        """This machine has no thermometer."""
-        raise BoardError("sensors: this board has no internal temperature, use a trace or a callable")
-
-    def i2c(self, bus: int, sda: int, scl: int) -> "Bus":
-        """This machine's I2C is not driven."""
-        raise BoardError("sensors: this board has no i2c, use a trace or a callable")
 
 
 def _host_bytes(count: int) -> bytes:

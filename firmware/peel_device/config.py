@@ -132,6 +132,19 @@ def _numbers(key: str, value: "Any") -> "list[Any]":
     ]
 
 
+def _one_wire_code(key: str, value: "Any") -> str:
+    from drivers.ds18b20 import crc8
+
+    digits = checks.text(16, 16)(key, value)
+    try:
+        right = crc8(bytes.fromhex(digits)) == 0
+    except ValueError:
+        right = False
+    if not right:
+        raise ConfigError(key, "must be the 16 hexadecimal digits of a 1-Wire device, its checksum among them")
+    return str(digits)
+
+
 def _values(key: str, value: "Any") -> "list[Any]":
     return checks.items(key, value, 1, 100000)
 
@@ -199,6 +212,11 @@ _SENSOR: "dict[str, checks.Check]" = {
     "sda": checks.integer(0, 63),
     "scl": checks.integer(0, 63),
     "address": checks.integer(8, 119),
+    "code": _one_wire_code,
+    "pull": checks.one_of(sensors.PULLS),
+    "latch": checks.truth,
+    "low": checks.text(1, 32),
+    "high": checks.text(1, 32),
     "values": _values,
     "module": checks.text(1, 64),
     "function": checks.text(1, 64),

@@ -15,7 +15,7 @@ class Sampler:
     def __init__(self, config: "Config", board: "Board") -> None:
         self._subject = config.profile.subject
         self._edges = [config.sensors[name].get("edges") for name in self._subject.names]
-        self._sensors = [sensors.make(config.sensors[name], board) for name in self._subject.names]
+        self._sensors = sensors.make_all([config.sensors[name] for name in self._subject.names], board)
         self.failed = 0
 
     def read(self) -> list[int] | None:

@@ -3,7 +3,7 @@
 
 It may raise OSError or return NaN when it fails.
 A sensor's entry in the bundle names its `kind`; KINDS lists what each kind takes, and drives the check of the bundle
-too.
+too. Devices on an I2C bus have their drivers in `drivers/`, and one sensor for each quantity that they measure.
 """
 
 TYPE_CHECKING = False
@@ -20,23 +20,45 @@ KINDS = {
     "adc": (("pin",), ("scale", "offset")),
     "internal_temperature": ((), ("scale", "offset")),
     "i2c": (("device", "bus", "sda", "scl"), ("address", "scale", "offset")),
+    "ds18b20": (("pin",), ("code", "scale", "offset")),
+    "digital": (("pin",), ("pull", "latch", "low", "high")),
     "trace": (("values",), ()),
     "callable": (("module", "function"), ()),
 }
-I2C_DEVICES = ("sht3x_temperature", "sht3x_humidity")
+I2C_DEVICES = (
+    "bme280_temperature",
+    "bme280_pressure",
+    "bme280_humidity",
+    "scd4x_co2",
+    "scd4x_temperature",
+    "scd4x_humidity",
+    "sht3x_temperature",
+    "sht3x_humidity",
+)
+PULLS = ("none", "up", "down")
+_FED_MS = 1000
 
 
-def make(entry: "dict[str, Any]", board: "Board") -> "Sensor":
-    """Make the sensor that a checked bundle entry describes."""
+def make_all(entries: "list[dict[str, Any]]", board: "Board") -> "list[Sensor]":
+    """Make the sensors that checked bundle entries describe; those of one device on a bus share its measurements."""
+    shared: "dict[tuple[Any, ...], Any]" = {}
+    return [_make(entry, board, shared) for entry in entries]
+
+
+def _make(entry: "dict[str, Any]", board: "Board", shared: "dict[tuple[Any, ...], Any]") -> "Sensor":
     kind = entry["kind"]
     if kind == "trace":
         return _trace(entry["values"])
     if kind == "callable":
         return _callable(entry["module"], entry["function"])
+    if kind == "digital":
+        return _digital(board, entry)
     if kind == "adc":
         raw = _adc(board, entry["pin"])
     elif kind == "i2c":
-        raw = _i2c(board, entry)
+        raw = _i2c(board, entry, shared)
+    elif kind == "ds18b20":
+        raw = _ds18b20(board, entry)
     else:
         raw = board.internal_temperature
     return _scaled(raw, entry.get("scale", 1), entry.get("offset", 0))
@@ -56,12 +78,42 @@ def _adc(board: "Board", pin: int) -> "Sensor":
     return read
 
 
-def _i2c(board: "Board", entry: "dict[str, Any]") -> "Sensor":
-    from peel_device import sht3x
+def _i2c(board: "Board", entry: "dict[str, Any]", shared: "dict[tuple[Any, ...], Any]") -> "Sensor":
+    name, quantity = entry["device"].split("_")
+    driver = __import__("drivers." + name, None, None, ("make", "ADDRESS"))
+    address = entry.get("address", driver.ADDRESS)
+    place = (name, entry["bus"], entry["sda"], entry["scl"], address)
+    if place not in shared:
+        bus = board.i2c(entry["bus"], entry["sda"], entry["scl"])
+        shared[place] = driver.make(bus, _waiting(board), address)
+    device = shared[place]
+    return lambda: device.read(quantity)
 
-    bus = board.i2c(entry["bus"], entry["sda"], entry["scl"])
-    device = sht3x.Sht3x(bus, board.pause, entry.get("address", sht3x.ADDRESS))
-    return device.humidity if entry["device"] == "sht3x_humidity" else device.temperature
+
+def _ds18b20(board: "Board", entry: "dict[str, Any]") -> "Sensor":
+    from drivers.ds18b20 import Ds18b20
+
+    code = bytes.fromhex(entry.get("code", ""))
+    return Ds18b20(board.one_wire(entry["pin"]), _waiting(board), code).temperature
+
+
+def _digital(board: "Board", entry: "dict[str, Any]") -> "Sensor":
+    """A category, or 0 and 1 where the two states have no names."""
+    level = board.digital(entry["pin"], entry.get("pull", "none"), entry.get("latch", False))
+    states = (entry.get("low", 0), entry.get("high", 1))
+    return lambda: states[level()]
+
+
+def _waiting(board: "Board") -> "Callable[[int], None]":
+    """Wait as long as a device needs, without being bitten by the watchdog."""
+
+    def wait(milliseconds: int) -> None:
+        while milliseconds > 0:
+            board.feed()
+            board.pause(min(milliseconds, _FED_MS))
+            milliseconds -= _FED_MS
+
+    return wait
 
 
 def _trace(values: "list[Any]") -> "Sensor":

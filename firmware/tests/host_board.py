@@ -6,13 +6,14 @@ from __future__ import annotations
 import copy
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from peel_device import tcp
 from peel_device.clock import TickClock
 from peel_device.config import Config, Mqtt, Wifi
 from peel_device.errors import BoardError
-from peel_device.interfaces import Bus, Clock, Source, Wire
+from peel_device.interfaces import Bus, Clock, OneWire, Source, Wire
 from power_cut import ManualClock
 
 BUNDLE: dict[str, Any] = {
@@ -142,6 +143,12 @@ class HostBoard:
 
     def i2c(self, bus: int, sda: int, scl: int) -> Bus:
         raise BoardError("sensors: this board has no i2c")
+
+    def one_wire(self, pin: int) -> OneWire:
+        raise BoardError("sensors: this board has no 1-Wire bus")
+
+    def digital(self, pin: int, pull: str, latch: bool) -> Callable[[], int]:
+        raise BoardError("sensors: this board has no digital input")
 
 
 class PacedBoard(HostBoard):

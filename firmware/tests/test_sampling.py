@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from host_board import HASHING_PROFILE, KRR_PROFILE, HostBoard, config
 from peel_device.readings import READING_ONE, to_category, to_q15
 from peel_device.sampling import Sampler
-from peel_device.sht3x import Sht3x, crc8
 
 
 @pytest.mark.parametrize(
@@ -133,33 +132,3 @@ def test_a_failed_sensor_skips_the_report_and_is_counted(answer: Any, capsys: py
         assert "21.5" not in capsys.readouterr().out
     finally:
         del sys.modules["my_sensor"]
-
-
-class FakeBus:
-    """An SHT3x that answers with fixed words."""
-
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer
-
-    def writeto(self, address: int, data: bytes, /) -> int:
-        assert (address, data) == (0x44, b"\x24\x00")
-        return 2
-
-    def readfrom(self, address: int, n: int, /) -> bytes:
-        return self._answer[:n]
-
-
-def test_sht3x_checksum_is_that_of_the_datasheet() -> None:
-    assert crc8(b"\xbe\xef") == 0x92
-
-
-def test_sht3x_reads_both_quantities() -> None:
-    words = b"\x66\x66" + bytes([crc8(b"\x66\x66")]) + b"\x80\x00" + bytes([crc8(b"\x80\x00")])
-    sensor = Sht3x(FakeBus(words), lambda milliseconds: None)
-    assert sensor.temperature() == pytest.approx(25.0, abs=0.01)
-    assert sensor.humidity() == pytest.approx(50.0, abs=0.01)
-
-
-def test_sht3x_refuses_a_wrong_checksum() -> None:
-    with pytest.raises(OSError, match="checksum"):
-        Sht3x(FakeBus(b"\x66\x66\x00\x80\x00\x00"), lambda milliseconds: None).temperature()

@@ -19,7 +19,7 @@ from peel_tools.boards.table import BOARDS, Board, find_board
 from peel_tools.flashing.commands import provision_device
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
-from peel_tools.flashing.plan import Copy, application, check_room, outbox_blocks, outdated
+from peel_tools.flashing.plan import Copy, application, check_room, outbox_blocks, outdated, own_modules
 from peel_tools.flashing.probe import Facts, check_board, probe
 from peel_tools.flashing.provision import provision
 from peel_tools.flashing.remote import Remote
@@ -206,6 +206,37 @@ def test_a_dry_run_without_a_board_names_every_file_and_no_key(bundle: Path, tmp
     assert answer.output.splitlines()[-1].startswith("dry run: no board was looked at")
     assert not any(secret in answer.output for secret in ("00112233", "ffeeddcc"))
     assert not bundle.with_suffix(".provisioned").exists()
+
+
+def test_a_module_of_ones_own_goes_with_the_application(bundle: Path, tmp_path: Path) -> None:
+    own = tmp_path / "my_sensor.py"
+    own.write_text("def read():\n    return 21.5\n")
+    copies = application(find_board("qemu"), sources(), core=[], bundle=bundle, ca=None, files=[own])
+    assert [copy.source for copy in copies if copy.target == "my_sensor.py"] == [own]
+    assert copies[-1].target == "main.py"
+
+
+@pytest.mark.parametrize("name", ["main.py", "peel_load.py", "peel_device.py", "drivers.py", "boards.mpy"])
+def test_a_module_of_ones_own_takes_nobodys_place(bundle: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(FlashError, match="rename yours"):
+        application(find_board("qemu"), sources(), core=[], bundle=bundle, ca=None, files=[tmp_path / name])
+
+
+@pytest.mark.parametrize("name", ["data.csv", "my-sensor.py", "2nd.py"])
+def test_what_is_no_module_is_refused(bundle: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(FlashError, match=r"name\.py or name\.mpy"):
+        application(find_board("qemu"), sources(), core=[], bundle=bundle, ca=None, files=[tmp_path / name])
+
+
+def test_modules_that_sensors_need() -> None:
+    sensors = {
+        "a": {"kind": "callable", "module": "mine", "function": "read"},
+        "b": {"kind": "callable", "module": "given", "function": "read"},
+        "c": {"kind": "adc", "pin": 1},
+    }
+    assert own_modules({"sensors": sensors}, [Path("given.py")]) == ["mine"]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ RECIPES: Mapping[str, Recipe] = {
 
 def _frozen_files() -> dict[str, Path]:
     """Frozen modules, by path below frozen/: the application, its board files and the MQTT client."""
-    application = repository_files("firmware/peel_device", suffixes=(".py",))
+    application = repository_files("firmware/peel_device", "firmware/drivers", suffixes=(".py",))
     frozen = [file for file in application if file.name not in HOST_ONLY]
     files = {f"frozen/{file.relative_to(REPOSITORY / 'firmware')}": file for file in frozen}
     files["frozen/peel_load.py"] = REPOSITORY / "bindings" / "micropython" / "peel_load.py"

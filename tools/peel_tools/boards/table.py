@@ -162,7 +162,7 @@ BOARDS = _table((
         platform="rp2",
         chips=(_RP2040, _RP2350),
         network=False,
-        files=("pico",),
+        files=("pins", "pico"),
         emulator="pico",
     ),
     Board(
@@ -171,7 +171,7 @@ BOARDS = _table((
         platform="rp2",
         chips=(_RP2040, _RP2350),
         network=True,
-        files=("pico", "pico_w"),
+        files=("pins", "pico", "pico_w"),
     ),
     Board(
         name="esp32",
@@ -184,7 +184,7 @@ BOARDS = _table((
             Chip(name="esp32c3", architecture="rv32imc", loader=SerialLoader(chip="esp32c3", offset=0)),
         ),
         network=True,
-        files=("esp32",),
+        files=("pins", "esp32"),
         emulator="esp32",
     ),
     Board(
@@ -193,7 +193,7 @@ BOARDS = _table((
         platform="qemu",
         chips=(Chip(name="cortex-m3", architecture="armv7m"),),
         network=False,
-        files=("qemu",),
+        files=("pins", "qemu"),
         emulator="mps2",
     ),
     Board(
@@ -202,7 +202,7 @@ BOARDS = _table((
         platform="linux",
         chips=(Chip(name="x86-64", architecture="x64"),),
         network=True,
-        files=("host",),
+        files=("pins", "host"),
         in_place=True,
     ),
 ))  # fmt: skip

@@ -42,18 +42,33 @@ _CHIPS = [loader.chip for board in BOARDS.values() for loader in board.serial_lo
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A peelcore.mpy to use instead of Peel's own.",
 )
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A module of your own for the board, such as the driver of a sensor (kind callable); repeat for each.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done; looks at a board if --port names one.")
 def provision_device(
-    device: str, folder: Path, port: str | None, board: str, ca: Path | None, module: Path | None, dry_run: bool
+    device: str,
+    folder: Path,
+    port: str | None,
+    board: str,
+    ca: Path | None,
+    module: Path | None,
+    files: tuple[Path, ...],
+    dry_run: bool,
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
     bundle = folder / "bundles" / f"{device.lower()}.json"
     try:
         sources = find_sources(module)
         if dry_run and port is None:
-            preview(find_board(board), bundle, sources, click.echo, ca=ca)
+            preview(find_board(board), bundle, sources, click.echo, ca=ca, files=files)
         else:
-            provision(Remote(port or "auto"), find_board(board), bundle, sources, click.echo, ca=ca, dry_run=dry_run)
+            remote = Remote(port or "auto")
+            provision(remote, find_board(board), bundle, sources, click.echo, ca=ca, files=files, dry_run=dry_run)
     except (FlashError, BuildError) as error:
         raise click.ClickException(str(error)) from None
 

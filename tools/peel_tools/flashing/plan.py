@@ -15,7 +15,7 @@ from peel_tools.boards.table import HOST_ONLY, Board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.sources import Sources
 
-__all__ = ["Copy", "application", "check_room", "folders", "outbox_blocks", "outdated", "room"]
+__all__ = ["Copy", "application", "check_room", "folders", "outbox_blocks", "outdated", "own_modules", "room"]
 
 FLASH_BLOCK = 4096
 RESERVE_BLOCKS = 16
@@ -48,8 +48,10 @@ class Copy:
         return hashlib.sha256(self.source.read_bytes()).hexdigest()
 
 
-def application(board: Board, sources: Sources, *, core: Sequence[Path], bundle: Path, ca: Path | None) -> list[Copy]:
-    """All files of a device, in the order of copying: main.py is last, so that half a copy never starts."""
+def application(
+    board: Board, sources: Sources, *, core: Sequence[Path], bundle: Path, ca: Path | None, files: Sequence[Path] = ()
+) -> list[Copy]:
+    """All files of a device, the user's own among them, in the order of copying: main.py is last, so that half a copy never starts."""
     firmware, bindings = sources.firmware, sources.bindings
     without = HOST_ONLY if board.network else HOST_ONLY + _NETWORK_ONLY
     modules = [path for path in sorted((firmware / "peel_device").glob("*.py")) if path.name not in without]
@@ -57,12 +59,31 @@ def application(board: Board, sources: Sources, *, core: Sequence[Path], bundle:
     copies += [Copy(source=bindings / "peel_load.py", target="peel_load.py")]
     copies += [Copy(source=sources.umqtt / "umqtt" / "simple.py", target="umqtt/simple.py")]
     copies += [Copy(source=path, target=f"peel_device/{path.name}") for path in modules]
+    copies += [Copy(source=path, target=f"drivers/{path.name}") for path in sorted((firmware / "drivers").glob("*.py"))]
     copies += [Copy(source=firmware / "boards" / f"{name}.py", target=f"boards/{name}.py") for name in board.files]
+    copies += [Copy(source=path, target=path.name) for path in files]
     if ca is not None:
         copies.append(Copy(source=ca, target=ca.name))
     copies.append(Copy(source=bundle, target="peel.json", secret=True))
     copies.append(Copy(source=firmware / "main.py", target="main.py"))
+    _check_names(copies, files)
     return copies
+
+
+def _check_names(copies: Sequence[Copy], files: Sequence[Path]) -> None:
+    """The user's own files must be importable, and must not take the place of others."""
+    for path in files:
+        if path.suffix not in (".py", ".mpy") or not path.stem.isidentifier():
+            raise FlashError(f"{path}: a file for the board is a module: name.py or name.mpy")
+        same = [copy for copy in copies if copy.target.removesuffix(".py").removesuffix(".mpy") == path.stem]
+        if len(same) > 1 or path.stem in folders(copies):
+            raise FlashError(f"{path}: the application has a {path.stem} of its own: rename yours")
+
+
+def own_modules(settings: Mapping[str, Any], files: Sequence[Path]) -> list[str]:
+    """Modules that sensors of a bundle are taken from and that are not among these files."""
+    named = [entry["module"] for entry in settings.get("sensors", {}).values() if entry.get("kind") == "callable"]
+    return sorted(set(named) - {path.stem for path in files})
 
 
 def folders(copies: Sequence[Copy]) -> list[str]:

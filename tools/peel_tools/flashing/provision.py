@@ -13,7 +13,7 @@ from typing import Any
 from peel_tools.boards.table import Board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
-from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated, room
+from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated, own_modules, room
 from peel_tools.flashing.probe import check_board, probe
 from peel_tools.flashing.remote import Remote
 from peel_tools.flashing.sources import Sources
@@ -84,6 +84,7 @@ def provision(
     say: Callable[[str], None],
     *,
     ca: Path | None,
+    files: Sequence[Path] = (),
     dry_run: bool,
 ) -> None:
     """Check, copy, verify, test and start. Says what it does; with dry_run it only reads."""
@@ -91,7 +92,8 @@ def provision(
     facts = probe(remote)
     say(f"found {facts.machine or facts.platform}, MicroPython {facts.release}, native code: {facts.architecture}")
     check_board(facts, board)
-    copies = application(board, sources, core=sources.core(facts), bundle=bundle, ca=ca)
+    copies = application(board, sources, core=sources.core(facts), bundle=bundle, ca=ca, files=files)
+    _check_own_modules(remote, settings, files)
     changed = outdated(copies, _present(remote, copies))
     has_ledger, frames = remote.ask(_STATE.format(home=f"peel/{settings['fleet']}-{settings['device']}"))
     check_history(bundle, has_ledger)
@@ -113,15 +115,25 @@ def provision(
     say("started")
 
 
-def preview(board: Board, bundle: Path, sources: Sources, say: Callable[[str], None], *, ca: Path | None) -> None:
+def preview(
+    board: Board,
+    bundle: Path,
+    sources: Sources,
+    say: Callable[[str], None],
+    *,
+    ca: Path | None,
+    files: Sequence[Path] = (),
+) -> None:
     """Say what provisioning would put onto an empty board of this kind, without one."""
     settings = _read_bundle(bundle, board, ca)
     module = board.usual_module
-    copies = application(board, sources, core=[sources.native(module)], bundle=bundle, ca=ca)
+    copies = application(board, sources, core=[sources.native(module)], bundle=bundle, ca=ca, files=files)
     say(
         f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files for a {board.title} that loads {module}"
     )
     _list(copies, say)
+    for name in own_modules(settings, files):
+        say(f"sensors: module {name} must be on the board already, or be given with --file {name}.py")
     say(f"room: {room(copies, outbox_blocks(settings)) // 1024} KiB")
     say("dry run: no board was looked at (name its --port for that), nothing was changed")
 
@@ -148,8 +160,18 @@ def _read_bundle(bundle: Path, board: Board, ca: Path | None) -> dict[str, Any]:
 
 
 def _present(remote: Remote, copies: Sequence[Copy]) -> dict[str, list[object]]:
-    found: dict[str, list[object]] = remote.ask(_DIGESTS.format(paths=[copy.target for copy in copies]))
+    return _digests(remote, [copy.target for copy in copies])
+
+
+def _digests(remote: Remote, paths: Sequence[str]) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = remote.ask(_DIGESTS.format(paths=list(paths)))
     return found
+
+
+def _check_own_modules(remote: Remote, settings: dict[str, Any], files: Sequence[Path]) -> None:
+    for name in own_modules(settings, files):
+        if not _digests(remote, [f"{name}.py", f"{name}.mpy", f"lib/{name}.py", f"lib/{name}.mpy"]):
+            raise FlashError(f"sensors: module {name} is not on the board: give it with --file {name}.py")
 
 
 def _stop_application(remote: Remote) -> None:

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""What drivers have in common: one measurement for several quantities, and the checksums that sensors put behind their words."""
+
+
+class Measured:
+    """A device that measures several quantities at once.
+
+    Each of them is one sensor of the profile, and a report reads them all: a measurement serves each quantity once, and the
+    first that is asked for again starts the next one.
+    """
+
+    def __init__(self) -> None:
+        self._values: "dict[str, float]" = {}
+
+    def read(self, quantity: str) -> float:
+        """One quantity of the present measurement, or of a new one."""
+        if quantity not in self._values:
+            self._values = {}
+            self._values = self.measure()
+        return self._values.pop(quantity)
+
+    def measure(self) -> "dict[str, float]":
+        """Measure all quantities; OSError when the device does not answer, or not as it should."""
+        raise NotImplementedError
+
+
+def crc8(data: bytes) -> int:
+    """Sensirion's checksum: polynomial 0x31, start 0xff."""
+    crc = 0xFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc << 1) ^ 0x131 if crc & 0x80 else crc << 1
+    return crc
+
+
+def words(data: bytes, device: str) -> "list[int]":
+    """16-bit words, each of which is followed by its checksum."""
+    for at in range(0, len(data), 3):
+        if crc8(data[at : at + 2]) != data[at + 2]:
+            raise OSError(device + ": checksum of the measurement is wrong")
+    return [data[at] << 8 | data[at + 1] for at in range(0, len(data), 3)]
