@@ -7,6 +7,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
+    import machine
+
     from peel_device.interfaces import Bus, OneWire
 
 
@@ -30,14 +32,16 @@ class Pins:
         """An input: 1 while it is high; with `latch` also when it was, at any time since it was last asked."""
         import machine
 
-        pulls = {"none": None, "up": machine.Pin.PULL_UP, "down": machine.Pin.PULL_DOWN}
-        return _Input(machine.Pin(pin, machine.Pin.IN, pulls[pull]), machine.Pin.IRQ_RISING if latch else 0)
+        opened = machine.Pin(pin, machine.Pin.IN)
+        if pull != "none":
+            opened.init(machine.Pin.IN, machine.Pin.PULL_UP if pull == "up" else machine.Pin.PULL_DOWN)
+        return _Input(opened, machine.Pin.IRQ_RISING if latch else 0)
 
 
 class _Input:
     """An input that remembers."""
 
-    def __init__(self, pin: "machine.Pin", trigger: int) -> None:  # noqa: F821
+    def __init__(self, pin: "machine.Pin", trigger: int) -> None:
         self._pin = pin
         self._risen = False
         if trigger:

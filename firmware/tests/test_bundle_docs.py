@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The README describes the bundle that the device checks: the same keys, the same kinds of sensors."""
+"""README and guide describe the bundle that the device checks: the same keys, the same kinds of sensors, an example that works."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+import host_board
 from peel_device import config, sensors
+from peel_device.readings import to_q15
+from peel_device.sampling import Sampler
 
+SENSORS = (Path(__file__).resolve().parents[2] / "docs" / "sensors.md").read_text(encoding="utf-8")
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -30,11 +38,50 @@ def test_the_optional_keys_of_a_bundle() -> None:
     assert {name for name in named if "." not in name} == set(config._BUNDLE_OPTIONAL)
 
 
+def rows(header: str) -> list[list[str]]:
+    """The cells of a table of the guide to sensors."""
+    table = SENSORS.split(header + "\n")[1].split("\n\n")[0]
+    return [line.strip("|").split("|") for line in table.splitlines()[1:]]
+
+
 def test_the_kinds_of_sensors_and_their_keys() -> None:
-    text = README.split('A sensor is `{"kind": ...}` with: ')[1].split(". For kRR")[0]
     listed = {
-        kind: set(coded(keys)) for kind, keys in re.findall(r"`(\w+)`(?: \(([^)]*)\))?", text.split(". `scale`")[0])
+        coded(row[0])[0]: (set(coded(row[1])), set(coded(row[2])))
+        for row in rows("| kind | needs | may have | gives |")
     }
-    assert set(listed) == set(sensors.KINDS)
-    for kind, (needed, _) in sensors.KINDS.items():
-        assert set(needed) <= listed[kind], kind
+    assert listed == {kind: (set(needed), set(optional)) for kind, (needed, optional) in sensors.KINDS.items()}
+
+
+def test_the_devices_on_i2c() -> None:
+    found = [name for row in rows("| `device` | gives | usual `address` |") for name in coded(row[0])]
+    assert sorted(found) == sorted(sensors.I2C_DEVICES)
+
+
+class Thermometer:
+    """A TMP117 on a bus of `machine`: the register of the temperature."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    def readfrom_mem(self, address: int, register: int, count: int) -> bytes:
+        assert (address, register, count) == (0x48, 0, 2)
+        return self.raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"), [(b"\x0c\x80", 25.0), (b"\xff\xc0", -0.5), (b"\x80\x00", None)], ids=["warm", "cold", "none"]
+)
+def test_a_sensor_of_ones_own(raw: bytes, expected: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = ModuleType("machine")
+    machine.Pin = int  # type: ignore[attr-defined]
+    machine.I2C = lambda *arguments, **options: Thermometer(raw)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "machine", machine)
+    own = ModuleType("tmp117")
+    exec(SENSORS.split("```python\n")[1].split("```")[0], own.__dict__)  # noqa: S102 - the documented example is what is tested
+    monkeypatch.setitem(sys.modules, "tmp117", own)
+    entries = {
+        "temperature": {"kind": "callable", "module": "tmp117", "function": "celsius"},
+        "soil": {"kind": "trace", "values": [1]},
+    }
+    read = Sampler(host_board.config(sensors=entries), host_board.HostBoard()).read()
+    assert read == (None if expected is None else [to_q15(expected, -10, 50), to_q15(1, 0, 1)])

@@ -253,9 +253,12 @@ class FakePin:
 
     IN, PULL_UP, PULL_DOWN, IRQ_RISING = 0, 1, 2, 4
 
-    def __init__(self, pin: int, mode: int, pull: int | None) -> None:
-        self.level, self.handler, self.pull = 0, None, pull
+    def __init__(self, pin: int, mode: int) -> None:
+        self.level, self.handler, self.pull = 0, None, 0
         FakePin.made = self
+
+    def init(self, mode: int, pull: int) -> None:
+        self.pull = pull
 
     made: FakePin
 
@@ -272,10 +275,11 @@ def test_motion_between_two_reports_is_remembered_once(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "machine", machine)
     from boards.pins import Pins
 
-    motion = Pins().digital(16, "none", True)
+    motion = Pins().digital(16, "down", True)
     assert motion() == 0
     assert FakePin.made.handler is not None
     FakePin.made.handler(FakePin.made)
     assert [motion(), motion()] == [1, 0]
     FakePin.made.level = 1
     assert [motion(), motion()] == [1, 1]
+    assert FakePin.made.pull == FakePin.PULL_DOWN
