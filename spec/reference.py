@@ -173,13 +173,21 @@ def hash_(label: str, data: bytes, length: int) -> bytes:
 # ---- 3. Keys --------------------------------------------------------------------------------------------------------
 
 
-def device_keys(master: bytes, fleet: str, device: int) -> tuple[bytes, bytes]:
-    """The seal key and the index key of a device."""
+@dataclass(frozen=True)
+class BundleKeys:
+    seal_key: bytes
+    index_key: bytes
+    receipt_key: bytes
+
+
+def bundle_keys(master: bytes, fleet: str, device: int, first: int) -> BundleKeys:
+    """The keys of a device for its report numbers from `first` on, until its next bundle begins."""
     refuse_if(not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", fleet), "fleet")
     refuse_if(not 1 <= device <= MASK32, "device")
+    refuse_if(not 1 <= first < 2**48, "number")
     name = fleet.encode("ascii")
-    material = master + bytes([len(name)]) + name + le(device, 4)
-    return hash_("peel/1 key", material + b"\x01", 16), hash_("peel/1 key", material + b"\x02", 16)
+    material = master + bytes([len(name)]) + name + le(device, 4) + le(first, 6)
+    return BundleKeys(*(hash_("peel/1 key", material + bytes([purpose]), 16) for purpose in (1, 2, 3)))
 
 
 # ---- 4. The random generator of a device (DRBG) ---------------------------------------------------------------------
@@ -433,9 +441,11 @@ class ProfileEntry:
 
 
 @dataclass(frozen=True)
-class DeviceEntry:
-    """What a reader has to know of a device to read its frames."""
+class BundleEntry:
+    """What a reader has to know of a device's bundle to read the frames made with it."""
 
+    device: int
+    first: int
     seal_key: bytes
     profile: int
 
@@ -491,7 +501,7 @@ def frame_open(seal_key: bytes, frame: bytes) -> bytes:
 @dataclass(frozen=True)
 class Reader:
     profiles: dict[int, ProfileEntry]
-    devices: dict[int, DeviceEntry]
+    bundles: list[BundleEntry]
     accept_unsealed: bool = False
 
     def split(self, data: bytes) -> int:
@@ -504,15 +514,22 @@ class Reader:
         refuse_if(len(data) < length, "length")
         return length
 
+    def bundle(self, device: int, number: int) -> BundleEntry | None:
+        """The device's bundle with the largest first number that is not above this number."""
+        begun = [bundle for bundle in self.bundles if bundle.device == device and bundle.first <= number]
+        return max(begun, key=lambda bundle: bundle.first, default=None)
+
     def read_frame(self, frame: bytes) -> Report:
         """Judge one whole frame, as `split` delimits it."""
         header = header_parse(frame)
         refuse_if(header.device == 0, "device")
         refuse_if(header.number == 0, "number")
-        refuse_if(header.device not in self.devices, "device")
-        refuse_if(header.profile != self.devices[header.device].profile, "profile")
+        bundle = self.bundle(header.device, header.number)
+        if bundle is None:
+            raise RefusedError("device")
+        refuse_if(header.profile != bundle.profile, "profile")
         refuse_if(header.flags & UNSEALED != 0 and not self.accept_unsealed, "unsealed")
-        body = frame_open(self.devices[header.device].seal_key, frame)
+        body = frame_open(bundle.seal_key, frame)
         return Report(header, from_le(body[:4]), unpack(body[4:], self.profiles[header.profile].width))
 
     def read_payload(self, payload: bytes) -> list[tuple[bytes, Report | str]]:

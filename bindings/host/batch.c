@@ -32,6 +32,27 @@ static int32_t find_device(const peel_batch_keyring *keyring, uint32_t id) {
   return low < keyring->device_count && keyring->devices[low] == id ? (int32_t)low : -1;
 }
 
+/* The bundle of the device at slot with the largest first number that is not above number; -1 if all begin above it. */
+static int32_t find_bundle(const peel_batch_keyring *keyring, int32_t slot, uint64_t number) {
+  size_t begin = slot > 0 ? keyring->ends[slot - 1] : 0, low = begin, high = keyring->ends[slot];
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (keyring->first_numbers[middle] <= number) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low > begin ? (int32_t)(low - 1) : -1;
+}
+
+void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint32_t *devices, const uint64_t *numbers, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    int32_t slot = find_device(keyring, devices[i]);
+    out[i] = slot < 0 ? -1 : find_bundle(keyring, slot, numbers[i]);
+  }
+}
+
 /* The next piece of a payload: as far as SPEC section 9 can judge it without a key. */
 static piece split(const peel_batch_keyring *keyring, const uint8_t *data, size_t len) {
   piece p;
@@ -82,12 +103,13 @@ static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyri
   uint8_t packed[PEEL_MAX_TRIT_BYTES];
   int8_t trits[PEEL_MAX_WIDTH];
   int32_t slot = find_device(keyring, p->header.device);
-  if (slot < 0) {
+  int32_t bundle = slot < 0 ? -1 : find_bundle(keyring, slot, p->header.number);
+  if (bundle < 0) {
     p->code = PEEL_E_DEVICE;
     return;
   }
   rows->slot[row] = slot;
-  if (keyring->profile_of[slot] != p->profile) {
+  if (keyring->profile_of[bundle] != p->profile) {
     p->code = PEEL_E_PROFILE;
     return;
   }
@@ -96,11 +118,11 @@ static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyri
     return;
   }
   const peel_batch_profile *profile = &keyring->profiles[p->profile];
-  const uint8_t *seal_key = keyring->seal_keys + 16 * (size_t)slot;
+  const uint8_t *seal_key = keyring->seal_keys + 16 * (size_t)bundle;
   p->code = p->header.flags & PEEL_FLAG_UNSEALED ? peel_frame_open_unsealed(&rows->rule[row], packed, profile->width, frame, p->length)
                                                  : peel_frame_open(&rows->rule[row], packed, seal_key, profile->width, frame, p->length);
   if (p->code) return;
-  if (profile->assignments > 1) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)slot, frame, profile->assignments);
+  if (profile->assignments > 1) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)bundle, frame, profile->assignments);
   p->code = peel_projection_unpack(trits, profile->width, packed);
   float *out = rows->trits + row * rows->stride;
   for (uint32_t i = 0; i + 1 < profile->width; i++) out[i] = (float)trits[i];
@@ -177,16 +199,16 @@ void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t 
 
 /* ---- Keys ---- */
 
-static void derive(uint8_t key[16], const peel_xof *prefix, uint32_t device, uint8_t purpose) {
-  peel_xof xof = *prefix;
-  uint8_t suffix[5] = {(uint8_t)device, (uint8_t)(device >> 8), (uint8_t)(device >> 16), (uint8_t)(device >> 24), purpose};
-  peel_xof_absorb(&xof, suffix, sizeof suffix);
+/* Key number purpose of a bundle; all of what its keys share has been absorbed. */
+static void derive(uint8_t key[16], const peel_xof *shared, uint8_t purpose) {
+  peel_xof xof = *shared;
+  peel_xof_absorb(&xof, &purpose, 1);
   peel_xof_squeeze(&xof, key, 16);
   peel_wipe(&xof, sizeof xof);
 }
 
-void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, const uint8_t master[32], const uint8_t *fleet, size_t fleet_len,
-                       const uint32_t *devices, size_t count) {
+void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, const uint8_t master[32], const uint8_t *fleet,
+                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, size_t count) {
   peel_xof prefix;
   uint8_t len = (uint8_t)fleet_len;
   peel_hash_init(&prefix, "peel/1 key");
@@ -194,8 +216,15 @@ void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, const uint8_t ma
   peel_xof_absorb(&prefix, &len, 1);
   peel_xof_absorb(&prefix, fleet, fleet_len);
   for (size_t i = 0; i < count; i++) {
-    derive(seal_keys + 16 * i, &prefix, devices[i], 1);
-    derive(index_keys + 16 * i, &prefix, devices[i], 2);
+    peel_xof shared = prefix;
+    uint8_t bundle[10];
+    for (int b = 0; b < 4; b++) bundle[b] = (uint8_t)(devices[i] >> 8 * b);
+    for (int b = 0; b < 6; b++) bundle[4 + b] = (uint8_t)(first_numbers[i] >> 8 * b);
+    peel_xof_absorb(&shared, bundle, sizeof bundle);
+    derive(seal_keys + 16 * i, &shared, 1);
+    derive(index_keys + 16 * i, &shared, 2);
+    derive(receipt_keys + 16 * i, &shared, 3);
+    peel_wipe(&shared, sizeof shared);
   }
   peel_wipe(&prefix, sizeof prefix);
 }

@@ -12,15 +12,18 @@ typedef struct {
   uint32_t assignments; /* how many things a number can assign; 0 or 1 where it assigns nothing */
 } peel_batch_profile;
 
-/* Who may report what. devices is sorted; keys lie 16 bytes apart in the same order. */
+/* Who may report what, and under which keys. devices is sorted. The bundles of device i, by their first numbers, are those from ends[i - 1]
+ * (from 0 where i is 0) to before ends[i]; first_numbers and profile_of have one entry per bundle, and keys lie 16 bytes apart. */
 typedef struct {
   const peel_batch_profile *profiles;
   size_t profile_count;
   const uint32_t *devices;
+  const uint32_t *ends;
+  size_t device_count;
+  const uint64_t *first_numbers;
   const int32_t *profile_of;
   const uint8_t *seal_keys;
   const uint8_t *index_keys;
-  size_t device_count;
   int accept_unsealed;
 } peel_batch_keyring;
 
@@ -45,6 +48,9 @@ typedef struct {
 /* Number of pieces in count payloads, laid end to end; payload i is data[ends[i-1] .. ends[i]]. */
 size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count);
 
+/* The bundles whose keys count reports have (SPEC section 3): positions in the keyring, -1 where there is none. */
+void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint32_t *devices, const uint64_t *numbers, size_t count);
+
 /* Parse and open every piece. rows has room for peel_batch_count of them, and its trits are zero. */
 void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count);
 
@@ -62,8 +68,8 @@ int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const 
 void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
                       const uint8_t *index_keys, const uint64_t *numbers, size_t count);
 
-/* Seal and index keys of count devices (SPEC section 3). fleet_len is at most 255. */
-void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, const uint8_t master[32], const uint8_t *fleet, size_t fleet_len,
-                       const uint32_t *devices, size_t count);
+/* The keys of count bundles (SPEC section 3), given by device and first number. fleet_len is at most 255. */
+void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, const uint8_t master[32], const uint8_t *fleet,
+                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, size_t count);
 
 #endif

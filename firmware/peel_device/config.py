@@ -77,6 +77,7 @@ class Config:
             raise ConfigError("device", "must not be 0")
         self.seal_key: checks.Secret = given["seal_key"]
         self.index_key: checks.Secret = given["index_key"]
+        self.receipt_key: checks.Secret = given["receipt_key"]
         self.seed: checks.Secret = given["seed"]
         self.first_number: int = given["first_number"]
         self.profile: Profile = given["profile"]
@@ -188,6 +189,7 @@ _BUNDLE: "dict[str, checks.Check]" = {
     "device": checks.identifier,
     "seal_key": checks.secret_hex(16),
     "index_key": checks.secret_hex(16),
+    "receipt_key": checks.secret_hex(16),
     "profile": lambda key, value: Profile(value),
     "mqtt": lambda key, value: Mqtt(value),
     "sensors": checks.table,

@@ -83,6 +83,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"device": "00000000"}, "device"),
     ({"seal_key": "00"}, "seal_key"),
     ({"index_key": None}, "index_key"),
+    ({"receipt_key": "00" * 15}, "receipt_key"),
     ({"seed": "zz" * 32}, "seed"),
     ({"first_number": 0}, "first_number"),
     ({"interval_s": "60"}, "interval_s"),
@@ -141,14 +142,14 @@ def test_what_is_no_bundle_is_refused(text: bytes) -> None:
 def test_no_secret_shows() -> None:
     made = config(mqtt__password="hunter2", wifi={"ssid": "net", "password": "hunter3"}, seed="ab" * 32)  # noqa: S106
     assert made.wifi is not None
-    secrets = (made.seal_key, made.index_key, made.seed, made.mqtt.password, made.wifi.password)
+    secrets = (made.seal_key, made.index_key, made.receipt_key, made.seed, made.mqtt.password, made.wifi.password)
     shown = "".join(f"{secret!r} {secret}" for secret in secrets) + repr(vars(made)) + repr(vars(made.mqtt))
-    for hidden in ("0011", "ffee", "abab", "hunter", "\\x00\\x11", "\\xab"):
+    for hidden in ("0011", "ffee", "0f1e", "abab", "hunter", "\\x00\\x11", "\\xab"):
         assert hidden not in shown
     assert made.seal_key.reveal().hex() == bundle()["seal_key"]
 
 
-@pytest.mark.parametrize("key", ["seal_key", "index_key", "seed"])
+@pytest.mark.parametrize("key", ["seal_key", "index_key", "receipt_key", "seed"])
 def test_no_error_repeats_a_key(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(json.dumps(bundle(**{key: "deadbeef" * 3})).encode())

@@ -30,7 +30,7 @@ class World:
         self.numbers: list[int] = []
         self._quota = quota
         self._deep = deep
-        self._issue = Issue(first_number=1, made=ENROLLED.isoformat(), quota=quota, period=PERIOD_S)
+        self._issue = Issue(first_number=1, made=ENROLLED.isoformat(), profile="p", quota=quota, period=PERIOD_S)
         self._files = MemoryFiles()
         self.boot(woke=False)
 
@@ -70,7 +70,11 @@ class World:
         """A fresh bundle, onto the board as it is or onto an empty flash."""
         made = ENROLLED + timedelta(microseconds=self.at)
         self._issue = Issue(
-            first_number=self._issue.first_unused(made), made=made.isoformat(), quota=self._quota, period=PERIOD_S
+            first_number=self._issue.first_unused(made),
+            made=made.isoformat(),
+            profile="p",
+            quota=self._quota,
+            period=PERIOD_S,
         )
         if erase:
             self._files = MemoryFiles()

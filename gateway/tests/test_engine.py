@@ -45,10 +45,10 @@ def test_several_frames_in_one_payload(lab: Lab) -> None:
 
 def test_a_fleet_without_devices_refuses_everything(lab: Lab) -> None:
     frames = lab.frames(1, [1])
-    none = np.zeros((0, 16), np.uint8)
+    nobody = lab.keys_of(1, [])
     for profiles, verdict in (((), "profile"), (lab.profiles, "device")):
         lab.engine.load(
-            SimpleNamespace(keyring=Keyring(profiles, [], [], none, none), revoked=frozenset(), enrolled={}, issued={})
+            SimpleNamespace(keyring=Keyring(profiles, [], 1, [], nobody), revoked=frozenset(), enrolled={}, issued={})
         )
         assert lab.send([*frames, b"junk about " + verdict.encode()]) == {verdict: 1, "malformed": 1}
 
@@ -147,7 +147,7 @@ def test_another_budget_is_a_rule_fault(lab: Lab) -> None:
 
 
 def test_a_chosen_attribute_is_a_support_fault(lab: Lab) -> None:
-    assigned = int(index_many(lab.profiles[0], [1], lab.index[:1], [5])[0])
+    assigned = int(index_many(lab.profiles[0], [1], lab.keys_of(1, [5]), [5])[0])
     assert lab.send([lab.sealed(1, 5, (assigned + 1) % 4)]) == {"support": 1}
     evidence = lab.store.exposures()[0].evidence
     assert (evidence["expected"], evidence["reconstructed"]) == (assigned, (assigned + 1) % 4)
@@ -221,10 +221,8 @@ def test_two_engines_on_one_file_do_not_overwrite_each_other(lab: Lab) -> None:
 def test_a_device_may_change_its_profile_and_come_back(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4), profiles[1](3), devices=2)
     assert lab.send(lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 41))) == {"accepted": 140}
-    for number in (101, 201, 301):
-        lab.profile_of = 1 - lab.profile_of
-        lab.keyring = Keyring(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
-        lab.engine.load(lab)
+    for number, profile in ((101, 1), (201, 0), (301, 1)):
+        lab.provision(1, number, profile)
         assert lab.send(lab.frames(1, range(number + 20, number + 100), reading=1)) == {"accepted": 80}
     assert lab.store.counts().gaps > 0
     assert agrees(lab)
@@ -233,11 +231,10 @@ def test_a_device_may_change_its_profile_and_come_back(make_lab: MakeLab, profil
 def test_a_device_that_leaves_and_returns_is_remembered(lab: Lab) -> None:
     frames = lab.frames(1, range(1, 21))
     lab.send(frames)
-    whole = lab.keyring
-    lab.keyring = Keyring(lab.profiles, lab.ids[1:], lab.profile_of[1:], lab.seal[1:], lab.index[1:])
+    lab.keyring = lab.keyring_of(lab.ids[1:])
     lab.engine.load(lab)
     assert lab.send(frames) == {"device": 20}
-    lab.keyring = whole
+    lab.keyring = lab.whole
     lab.engine.load(lab)
     # One of the two is what the device sent, the other is not.
     sent = [*frames, lab.sealed(1, 3, minus=0), lab.sealed(1, 3, minus=1)]

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab import MakeLab, Makers
 
-from peel_core import Keyring
 from peel_gateway.engine.clock import Reading, advance
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.moment import DOUBT, Moment
@@ -226,9 +225,7 @@ def test_a_changed_quota_holds_from_the_change_on(make_lab: MakeLab, profiles: M
     lab.now += DAY
     number = DAY * old // 60
     assert lab.send(lab.frames(1, [number])) == {"accepted": 1}
-    lab.profile_of = 1 - lab.profile_of
-    lab.keyring = Keyring(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
-    lab.engine.load(lab)
+    lab.provision(1, number + 1, profile=1)
     lab.now += DAY  # the device changed with the fleet, and was away for a day
     number += DAY * new // 60
     assert lab.send(lab.frames(1, [number])) == {"accepted": 1}

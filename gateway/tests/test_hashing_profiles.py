@@ -104,8 +104,7 @@ def test_from_frames_to_shares(make_lab: MakeLab) -> None:
 
 
 def _assigned(lab: Any, device: int, numbers: Any) -> Any:
-    keys = np.repeat(lab.index[device - 1 : device], len(numbers), axis=0)
-    return index_many(lab.profiles[0], np.full(len(numbers), device), keys, numbers)
+    return index_many(lab.profiles[0], np.full(len(numbers), device), lab.keys_of(device, numbers), numbers)
 
 
 def _value(rows: tuple[Estimate, ...], name: str) -> float:

@@ -13,7 +13,7 @@ from peel_device.config import load
 from privileges import as_root
 
 from peel_core import derive_keys
-from peel_gateway.fleet.bundle import load_template, write_bundles
+from peel_gateway.fleet.bundle import load_template, make_bundles, write_bundles
 from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, parse_device
 from peel_gateway.fleet.snapshot import take_snapshot
 
@@ -112,15 +112,21 @@ def test_add_counts_up_and_never_reuses(fleet: Fleet) -> None:
 def test_snapshot_derives_the_keys_and_knows_the_revoked(fleet: Fleet) -> None:
     fleet.add("state", ids=[9])
     fleet.add("climate", ids=[5, 7])
+    fleet.add("climate", ids=[11])
+    fleet.issue([5, 9], first_number=3)
+    fleet.issue([5, 7], first_number=1000)
     fleet.revoke([7])
     snapshot = take_snapshot(fleet)
     assert snapshot.revoked == {7}
     assert snapshot.keyring.device_ids.tolist() == [5, 7, 9]
     names = [snapshot.keyring.profiles[place].name for place in snapshot.keyring.profile_of]
     assert names == ["climate", "climate", "state"]
-    seal, index = derive_keys(fleet.master().reveal(), "greenhouse", np.array([5, 7, 9], np.uint32))
-    assert np.array_equal(snapshot.keyring.seal_keys, seal)
-    assert np.array_equal(snapshot.keyring.index_keys, index)
+    keys = derive_keys(fleet.master().reveal(), "greenhouse", [5, 5, 7, 9], [3, 1000, 1000, 3])
+    assert np.array_equal(snapshot.keyring.keys.seal, keys.seal)
+    assert np.array_equal(snapshot.keyring.keys.index, keys.index)
+    assert np.array_equal(snapshot.keyring.keys.receipt, keys.receipt)
+    assert [snapshot.issued[device][0] for device in (5, 7, 9)] == [1000, 1000, 3]
+    assert 11 in snapshot.enrolled, "registered, though it has no keys yet"
 
 
 def test_an_empty_fleet_is_a_fleet(fleet: Fleet) -> None:
@@ -161,6 +167,15 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
             '{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"},'
             '{"id": "01", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"}]}',
             "listed twice",
+        ),
+        (
+            '{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z", "bundles": ['
+            + ", ".join(
+                f'{{"first_number": {first}, "made": "2026-01-01T00:00:00Z", "profile": "climate", "quota": 1, "period": 1}}'
+                for first in (9, 9)
+            )
+            + "]}]}",
+            "must ascend",
         ),
     ],
 )
@@ -214,8 +229,9 @@ def test_a_bundle_holds_one_devices_keys_and_the_firmware_takes_it(fleet: Fleet,
     path, other = write_bundles(fleet, fleet.devices(), load_template(template), first_number=1000)
     assert mode(path) == mode(other) == 0o600
     bundle = json.loads(path.read_text())
-    seal, index = derive_keys(fleet.master().reveal(), "greenhouse", np.array([0x2A], np.uint32))
-    assert (bundle["seal_key"], bundle["index_key"]) == (seal[0].tobytes().hex(), index[0].tobytes().hex())
+    keys = derive_keys(fleet.master().reveal(), "greenhouse", [0x2A], [1000])
+    for name, key in vars(keys).items():
+        assert bundle[f"{name}_key"] == key[0].tobytes().hex()
     assert fleet.master().reveal().hex() not in path.read_text()
     assert bundle["seal_key"] not in other.read_text()
     assert json.loads(other.read_text())["seed"] != bundle["seed"]
@@ -260,15 +276,22 @@ def test_a_lifetime_runs_out(fleet: Fleet, tmp_path: Path) -> None:
     assert bundle["profile"]["lifetime"] == 30
 
 
-def test_a_bundle_that_the_registry_does_not_tell_of_counts(fleet: Fleet) -> None:
+def test_each_bundle_has_keys_of_its_own_and_the_registry_remembers_all(fleet: Fleet) -> None:
     devices = fleet.add("climate")
-    (path,) = write_bundles(fleet, devices, {})
-    rows = json.loads((fleet.folder / "devices.json").read_text())
-    del rows["devices"][0]["bundle"]
-    (fleet.folder / "devices.json").write_text(json.dumps(rows))
-    assert first_number(path) == 1
-    (path,) = write_bundles(fleet, fleet.devices(), {})
-    assert first_number(path) > fleet.profiles()["climate"].burst
+    bundles = [json.loads(write_bundles(fleet, devices, {})[0].read_text()) for _ in range(3)]
+    for name in ("seal_key", "index_key", "receipt_key"):
+        assert len({bundle[name] for bundle in bundles}) == 3
+    firsts = [bundle["first_number"] for bundle in bundles]
+    assert [bundle.first_number for bundle in fleet.device(1).bundles] == firsts
+    keyring = take_snapshot(fleet).keyring
+    numbers = [number for first in firsts for number in (first, first + 1)]
+    keys = keyring.keys.of(keyring.find(np.ones(6), numbers))
+    assert [key.tobytes().hex() for key in keys.seal] == [b["seal_key"] for b in bundles for _ in range(2)]
+
+
+def test_a_device_without_a_bundle_has_none_to_write(fleet: Fleet) -> None:
+    with pytest.raises(FleetError, match="00000001: no bundle was issued"):
+        list(make_bundles(fleet, fleet.add("climate"), {}))
 
 
 def test_the_firmware_takes_a_krr_bundle(fleet: Fleet) -> None:

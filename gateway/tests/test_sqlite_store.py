@@ -535,12 +535,10 @@ def reports_total(store: SqliteStore) -> dict[str, float]:
 
 
 def test_replay_counts_a_forgotten_device_once(make_lab: MakeLab) -> None:
-    from peel_core import Keyring
     from peel_gateway.engine.replay import replay
 
     lab = make_lab()
-    whole = lab.keyring
-    lab.keyring = Keyring(lab.profiles, lab.ids[1:], lab.profile_of[1:], lab.seal[1:], lab.index[1:])
+    lab.keyring = lab.keyring_of(lab.ids[1:])
     lab.engine.load(lab)
     frames = lab.frames(1, range(1, 21))
     assert lab.send([*frames, b"junk"]) == {"device": 20, "malformed": 1}
@@ -549,7 +547,7 @@ def test_replay_counts_a_forgotten_device_once(make_lab: MakeLab) -> None:
     lab.now += 7200
     assert replay(lab.store, lab.engine).counts == {Verdict.DEVICE: 20, Verdict.MALFORMED: 1}
     counters.append(reports_total(lab.store))
-    lab.keyring = whole
+    lab.keyring = lab.whole
     lab.engine.load(lab)
     report = replay(lab.store, lab.engine, ExposureFilter(verdicts=frozenset({Verdict.DEVICE})))
     assert (report.pieces, report.accepted) == (20, 20)
@@ -570,12 +568,11 @@ def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: MakeLab, pro
     from peel_gateway.engine.replay import replay
 
     lab = make_lab(profiles[0](4), profiles[1](4), devices=2)
-    both = lab.keyring
-    lab.keyring = Keyring(lab.profiles[:1], lab.ids[:1], [0], lab.seal[:1], lab.index[:1])
+    lab.keyring = Keyring(lab.profiles[:1], [1], 1, [0], lab.keys_of(1, [1]))
     lab.engine.load(lab)
     payload = b"".join(lab.frames(1, [1]) + lab.frames(2, [1, 2]) + lab.frames(1, [2]))
     assert lab.send([payload]) == {"accepted": 1, "profile": 1}
-    lab.keyring = both
+    lab.keyring = lab.whole
     lab.engine.load(lab)
     assert replay(lab.store, lab.engine).counts == {Verdict.ACCEPTED: 3}
     assert recount(lab.store, lab).agrees

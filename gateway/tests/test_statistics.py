@@ -86,7 +86,7 @@ def test_a_device_that_keeps_back_what_does_not_suit_it(make_lab: MakeLab, profi
     """It spends every number, tosses honestly, and sends only what concerns attribute 3."""
     lab = make_lab(profiles[0](16))
     numbers = np.arange(1, 400)
-    index = index_many(lab.profiles[0], np.ones(len(numbers)), np.repeat(lab.index[:1], len(numbers), axis=0), numbers)
+    index = index_many(lab.profiles[0], np.ones(len(numbers)), lab.keys_of(1, numbers), numbers)
     verdicts: set[str] = set()
     for number in numbers[index == 3]:
         verdicts |= set(lab.send(lab.frames(1, [number])))
@@ -98,7 +98,7 @@ def test_a_device_that_keeps_back_what_does_not_suit_it(make_lab: MakeLab, profi
 def test_a_device_that_hides_one_attribute_is_betrayed_by_its_gaps(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](16))
     numbers = np.arange(1, 1001)
-    index = index_many(lab.profiles[0], np.ones(len(numbers)), np.repeat(lab.index[:1], len(numbers), axis=0), numbers)
+    index = index_many(lab.profiles[0], np.ones(len(numbers)), lab.keys_of(1, numbers), numbers)
     sent = numbers[index != 3]
     for start in range(0, len(sent), 50):
         lab.send(lab.frames(1, sent[start : start + 50]))
@@ -113,7 +113,7 @@ def test_a_device_that_delivers_late_what_suits_it(make_lab: MakeLab, profiles: 
     lab = make_lab(profiles[0](16))
     lab.send(lab.frames(1, range(first, first + 40 * step, step)))
     numbers = np.arange(2, 1201)
-    index = index_many(lab.profiles[0], np.ones(len(numbers)), np.repeat(lab.index[:1], len(numbers), axis=0), numbers)
+    index = index_many(lab.profiles[0], np.ones(len(numbers)), lab.keys_of(1, numbers), numbers)
     wanted = [int(number) for number in numbers[index == 3] if number % 40 != 1]
     verdicts = [next(iter(lab.send(lab.frames(1, [number])))) for number in wanted[:12]]
     assert verdicts[0] == "accepted" and "statistics" in verdicts
@@ -149,7 +149,7 @@ def test_gaps_know_the_attribute_of_what_never_came(lab: Lab) -> None:
     lab.send(lab.frames(1, [*range(1, 11), *range(21, 80)]))
     gaps = lab.store.gaps()
     assert gaps.number.tolist() == list(range(11, 21))
-    expected = index_many(lab.profiles[0], np.ones(10), np.repeat(lab.index[:1], 10, axis=0), np.arange(11, 21))
+    expected = index_many(lab.profiles[0], np.ones(10), lab.keys_of(1, np.arange(11, 21)), np.arange(11, 21))
     assert gaps.index.tolist() == expected.tolist()
     assert lab.send(lab.frames(1, [15])) == {"accepted": 1}  # late, and still welcome; its attribute is counted apart
     log = lab.store.log()

@@ -80,7 +80,7 @@ class BoardSite(Site):
         sensors = {name: {"kind": "trace", "values": list(values)} for name, values in traces.items()}
         # For show: the link is where the board's UART leads.
         mqtt = {"host": self.broker.host, "port": self.broker.port}
-        (device,) = self.fleet.add(_PROFILE)
+        (device,) = self.fleet.enrol(_PROFILE)
         template = {"transport": "uart", "mqtt": mqtt, "sensors": sensors, **settings}
         (bundle,) = make_bundles(self.fleet, [device], template)
         self.wait(

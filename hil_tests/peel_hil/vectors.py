@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from peel_core import CODE_NAMES
-from peel_core.frame import DEVICE, PROFILE, TRITS_AT
+from peel_core.frame import DEVICE, NUMBER, PROFILE, TRITS_AT
 
 _CODES = {name: code for code, name in CODE_NAMES.items()}
 #: Faults that a reader finds in a frame with nothing but the device's key and the width.
@@ -25,6 +25,13 @@ class Line(NamedTuple):
     source: str
     command: str
     answer: str
+
+
+def seal_key_of(case: dict[str, Any], frame: bytes) -> str | None:
+    """The key that the reader of a case has for a frame, by its device and number."""
+    number = NUMBER.of(frame)
+    begun = [known for known in case["bundles"] if known["device"] == DEVICE.of(frame) and known["first"] <= number]
+    return str(max(begun, key=lambda known: known["first"])["seal_key"]) if begun else None
 
 
 def driver_lines(folder: Path) -> list[Line]:
@@ -154,7 +161,7 @@ def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _frame_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     frame = bytes.fromhex(case["frame"])
     width = next((p["width"] for p in case["profiles"] if p["id"] == PROFILE.of(frame)), None)
-    key = next((d["seal_key"] for d in case["devices"] if d["id"] == DEVICE.of(frame)), None)
+    key = seal_key_of(case, frame)
     if width is not None and key is not None:
         yield f"frame {width} {'-' if case['accept_unsealed'] else key} {case['frame']}", str(_code(case))
 

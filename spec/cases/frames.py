@@ -10,6 +10,7 @@ import reference as ref
 from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors, encoder, made, packed_codeword
 
 PLUS_2 = ref.Symbol(2, +1)
+Later = dict[int, ref.Encoder]
 
 
 def make_frame(e: ref.Encoder, number: int = 1, symbol: ref.Symbol = PLUS_2, packed: bytes | None = None) -> bytes:
@@ -32,20 +33,22 @@ def flipped(frame: bytes, bit: int) -> bytes:
 
 
 class Context:
-    """What the reader of a case knows."""
+    """What the reader of a case knows: each device's only bundle, or its bundles by their first numbers."""
 
-    def __init__(self, *known: ref.Encoder, accept_unsealed: bool = False) -> None:
-        self.profiles = {e.profile: ref.ProfileEntry(e.mechanism, e.k, e.width) for e in known}
-        self.devices = {e.device: ref.DeviceEntry(e.seal_key, e.profile) for e in known}
+    def __init__(self, *known: ref.Encoder, accept_unsealed: bool = False, later: Later | None = None) -> None:
+        first_of = [(1, e) for e in known] + list((later or {}).items())
+        self.profiles = {e.profile: ref.ProfileEntry(e.mechanism, e.k, e.width) for _, e in first_of}
+        by_first = {(e.device, first): e for first, e in first_of}  # of two with one first number, the last
+        self.bundles = [ref.BundleEntry(*key, e.seal_key, e.profile) for key, e in by_first.items()]
         self.accept_unsealed = accept_unsealed
 
     def reader(self) -> ref.Reader:
-        return ref.Reader(self.profiles, self.devices, self.accept_unsealed)
+        return ref.Reader(self.profiles, self.bundles, self.accept_unsealed)
 
     def fields(self) -> Case:
         return {
             "profiles": [{"id": id_, **vars(profile)} for id_, profile in self.profiles.items()],
-            "devices": [{"id": id_, **vars(device)} for id_, device in self.devices.items()],
+            "bundles": [vars(bundle) for bundle in self.bundles],
             "accept_unsealed": self.accept_unsealed,
         }
 
@@ -165,6 +168,27 @@ def frame_bad_device_unknown() -> Vectors:
         ),
         bad("device", "unsealed, not accepted: the device comes first", make_frame(unsealed(SMALL)), Context(other)),
         bad("device", "and a wrong tag: the device comes first", flipped(make_frame(SMALL), 8 * 29), Context(other)),
+    ]
+
+
+def renewed(e: ref.Encoder, times: int = 1) -> ref.Encoder:
+    """The same device, provisioned again."""
+    return replace(e, seal_key=made(f"renewed seal key {times}", 16), index_key=made(f"renewed index key {times}", 16))
+
+
+def frame_bad_bundle() -> Vectors:
+    new, wide = renewed(SMALL), renewed(replace(WIDE, device=SMALL.device))
+    late, moved = Context(later={10: SMALL}), Context(SMALL, later={10: wide})
+    both = Context(SMALL, later={10: new, 20: renewed(SMALL, 2)})
+    return "Keys that are not those of the report's number, and profiles of another bundle.", [
+        bad("device", "a number below the device's first bundle", make_frame(SMALL, 9), late),
+        bad("device", "unsealed, not accepted: the number comes first", make_frame(unsealed(SMALL), 9), late),
+        bad("seal", "an old copy with the new bundle's first number", make_frame(SMALL, 10), both),
+        bad("seal", "an old copy with a later number", make_frame(SMALL, 2**48 - 1), both),
+        bad("seal", "a second copy with the third one's first number", make_frame(new, 20), both),
+        bad("seal", "the new keys with the old bundle's last number", make_frame(new, 9), both),
+        bad("profile", "the old bundle's profile with a new number", make_frame(SMALL, 10), moved),
+        bad("profile", "the new bundle's profile with an old number", make_frame(wide, 9), moved),
     ]
 
 
@@ -362,6 +386,23 @@ def payload() -> Vectors:
             "length",
         ),
         payload_case(
+            "reports of a device that was provisioned again, delivered late and out of order",
+            make_frame(renewed(SMALL), 10)
+            + make_frame(SMALL, 9)
+            + make_frame(renewed(SMALL), 19)
+            + make_frame(SMALL, 1)
+            + make_frame(replace(WIDE, device=SMALL.device), 20),
+            Context(SMALL, later={10: renewed(SMALL), 20: replace(WIDE, device=SMALL.device)}),
+            *["ok"] * 5,
+        ),
+        payload_case(
+            "a number below all bundles spoils its own frame only",
+            make_frame(SMALL, 9) + make_frame(SMALL, 10),
+            Context(later={10: SMALL}),
+            "device",
+            "ok",
+        ),
+        payload_case(
             "any rule passes the reader",
             make_frame(replace(SMALL, rule=0)) + make_frame(replace(SMALL, rule=2**32 - 1), 2),
             all_known,
@@ -381,6 +422,7 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     frame_bad_device_zero,
     frame_bad_number_zero,
     frame_bad_device_unknown,
+    frame_bad_bundle,
     frame_bad_unsealed,
     frame_bad_tag,
     frame_bad_header_bit,

@@ -151,8 +151,9 @@ def test_reader_finds_in_each_report_what_the_encoder_put_there() -> None:
     for case in cases("report"):
         encoder = case["encoder"]
         profile = ref.ProfileEntry(encoder["mechanism"], encoder["k"], encoder["width"])
-        devices = {encoder["device"]: ref.DeviceEntry(bytes.fromhex(encoder["seal_key"]), encoder["profile"])}
-        reader = ref.Reader({encoder["profile"]: profile}, devices, accept_unsealed=encoder["flags"] == ref.UNSEALED)
+        key = bytes.fromhex(encoder["seal_key"])
+        bundles = [ref.BundleEntry(encoder["device"], 1, key, encoder["profile"])]
+        reader = ref.Reader({encoder["profile"]: profile}, bundles, accept_unsealed=encoder["flags"] == ref.UNSEALED)
         payload = b"".join(bytes.fromhex(report["frame"]) for report in case["reports"])
         pieces = reader.read_payload(payload)
         assert len(pieces) == len(case["reports"])

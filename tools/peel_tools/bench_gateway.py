@@ -50,15 +50,15 @@ def _reports_per_second(k: int) -> int:
     """Wall time from messages of one frame each to committed transactions, database on this machine's disk included."""
     profile = _profile(k)
     ids = np.arange(1, DEVICES + 1, dtype=np.uint32)
-    seal, index = derive_keys(bytes(32), "bench", ids)
+    keys = derive_keys(bytes(32), "bench", ids, 1)
     who = np.arange(REPORTS) % DEVICES
     numbers, readings = 1 + np.arange(REPORTS) // DEVICES, np.zeros((REPORTS, k), np.int32)
-    frames = encode_many(profile, ids[who], seal[who], index[who], numbers, readings, entropy=os.urandom(64))
+    frames = encode_many(profile, ids[who], keys.of(who), numbers, readings, entropy=os.urandom(64))
     messages = [Message("peel/v1/bench/00/x/report", frame.tobytes(), time.time()) for frame in frames]
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "bench.sqlite")
         engine = Engine(store)
-        engine.load(_Registry(Keyring([profile], ids, np.zeros(DEVICES), seal, index), frozenset(), {}, {}))
+        engine.load(_Registry(Keyring([profile], ids, 1, np.zeros(DEVICES), keys), frozenset(), {}, {}))
         started = time.perf_counter()
         for first in range(0, REPORTS, BATCH):
             engine.process(messages[first : first + BATCH])

@@ -82,8 +82,8 @@ def _profile(epsilon: float, low: float, high: float) -> Profile:
 
 def _signs(profile: Profile, device: int, count: int, reading: float) -> Signs:
     """The coins of a device as the gateway sees them, from real frames, int8[count]."""
-    seal, index = derive_keys(os.urandom(32), "bench", np.array([device], np.uint32))
-    ring = Keyring([profile], [device], np.zeros(1, np.int32), seal, index)
+    keys = derive_keys(os.urandom(32), "bench", [device], 1)
+    ring = Keyring([profile], [device], 1, [0], keys)
     gamma = reconstruction(profile.seed, profile.width)
     constant = to_q15(profile, np.array([[reading]]))
     signs = np.empty(count, np.int8)
@@ -93,8 +93,7 @@ def _signs(profile: Profile, device: int, count: int, reading: float) -> Signs:
         frames = encode_many(
             profile,
             each + device,
-            seal[each],
-            index[each],
+            keys.of(each),
             numbers,
             np.repeat(constant, len(numbers), axis=0),
             entropy=os.urandom(64),

@@ -134,7 +134,7 @@ def test_provisioning_finds_all_files_without_checkout_or_compiler(
     assert listed[f"boards/{board}.py"] == digest(REPOSITORY / f"firmware/boards/{board}.py")
     assert listed["main.py"] == digest(REPOSITORY / "firmware/main.py")
     bundle = json.loads((installed.folder / fleet / "bundles" / "00000002.json").read_text())
-    assert not any(bundle[secret] in plan for secret in ("seal_key", "index_key", "seed"))
+    assert not any(bundle[secret] in plan for secret in ("seal_key", "index_key", "receipt_key", "seed"))
 
 
 def digest(path: Path) -> str:

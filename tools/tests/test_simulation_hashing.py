@@ -39,7 +39,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
     path = tmp_path / "visits.toml"
     path.write_text(VISITS)
     fleet = Fleet.create(tmp_path / "fleet", "demo", [path])
-    fleet.add("visits", count=20)
+    fleet.enrol("visits", count=20)
     return take_snapshot(fleet)
 
 

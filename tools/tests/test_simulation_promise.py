@@ -59,7 +59,7 @@ class Run:
         path.write_text(profile)
         fleet = Fleet.create(folder / "fleet", "demo", [path])
         (fleet.folder / "master.key").write_text("07" * 32)  # the same coins and hashes in every run
-        fleet.add(fleet.profiles().popitem()[0], count=devices)
+        fleet.enrol(fleet.profiles().popitem()[0], count=devices)
         self.snapshot: Snapshot = take_snapshot(fleet)
         (self.profile,) = self.snapshot.profiles
         self.truth = Truth(folder / "truth.sqlite")

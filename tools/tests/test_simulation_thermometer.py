@@ -37,7 +37,7 @@ def test_one_attribute_end_to_end(tmp_path: Path) -> None:
     path = tmp_path / "thermometer.toml"
     path.write_text(THERMOMETER)
     fleet = Fleet.create(tmp_path / "fleet", "demo", [path])
-    fleet.add("thermometer", count=20)
+    fleet.enrol("thermometer", count=20)
     snapshot = take_snapshot(fleet)
     (profile,) = snapshot.profiles
     assert profile.k == profile.assignments == 1

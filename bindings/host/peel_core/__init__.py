@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from peel_core.errors import CODE_NAMES, CORE_VERSION, PeelError
 from peel_core.fields import ProfileError
-from peel_core.keys import Secret, check_fleet_name
+from peel_core.keys import Keys, Secret, check_fleet_name
 from peel_core.mechanisms import MECHANISMS, Attribute, Content, Mechanism
 from peel_core.profile import Profile, burst_size, load_profile, make_profile, parse_profile
 
@@ -20,6 +20,7 @@ __all__ = [
     "Attribute",
     "Content",
     "Keyring",
+    "Keys",
     "Mechanism",
     "Opened",
     "PeelError",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
 from peel_core.errors import PeelError, check
-from peel_core.keys import KEY_BYTES, MASTER_BYTES, check_fleet_name
+from peel_core.keys import KEY_BYTES, MASTER_BYTES, Keys, check_fleet_name
 from peel_core.primitives import Drbg
 from peel_core.profile import Profile
 
@@ -39,46 +39,80 @@ def _integers(readings: ArrayLike) -> NDArray[np.int32]:
     return np.ascontiguousarray(values, dtype=np.int32)
 
 
+def _first_numbers(numbers: ArrayLike, count: int) -> NDArray[np.uint64]:
+    given = np.asarray(numbers, dtype=np.uint64)
+    if given.ndim and given.shape != (count,):
+        raise ValueError(f"first_numbers has shape {given.shape}, expected {(count,)}")
+    array = np.ascontiguousarray(np.broadcast_to(given, count))
+    if np.any((array == 0) | (array > lib.PEEL_NUMBER_MAX)):
+        raise ValueError("a first number is not from 1 to 2^48 - 1")
+    return array
+
+
+def _checked_keys(keys: Keys, count: int) -> Keys:
+    return Keys(*(_keys(getattr(keys, name), count, f"keys.{name}") for name in ("seal", "index", "receipt")))
+
+
 class Keyring:
-    """Who may report what: profiles, and devices with their keys. Immutable, and silent about its keys.
+    """Who may report what: profiles, and devices with the bundles that were made for them. Immutable, and silent about its keys.
 
     Parameters
     ----------
     profiles : sequence of Profile
         Ids must be distinct.
-    device_ids : uint32, shape (D,)
-        Distinct, not 0, in any order.
-    profile_of : int32, shape (D,)
-        Each device's position in ``profiles``.
-    seal_keys, index_keys : uint8, shape (D, 16)
+    device_ids : uint32, shape (B,)
+        Whose bundle it is: not 0, in any order.
+    first_numbers : int or uint64, shape (B,)
+        The number that the bundle begins with; those of one device are distinct.
+    profile_of : int32, shape (B,)
+        Each bundle's position in ``profiles``.
+    keys : Keys
+        Of the bundles.
 
     Attributes
     ----------
-    device_ids, profile_of, seal_keys, index_keys
-        The same, sorted by device id: ``Opened.slot`` points into them.
+    device_ids : uint32, shape (D,)
+        The devices, sorted: ``Opened.slot`` points into them.
+    profile_of : int32, shape (D,)
+        The profile of each device's last bundle.
+    last_bundle : int64, shape (D,)
+        Where that bundle is in what follows.
+    owners : int64, shape (B,)
+        Whose bundles they are, as positions in ``device_ids``.
+    bundle_first : uint64, shape (B,)
+    bundle_profile : int32, shape (B,)
+    keys : Keys
+        As given, sorted by device and first number: `find` points into them.
     """
 
     def __init__(
         self,
         profiles: Sequence[Profile],
         device_ids: ArrayLike,
+        first_numbers: ArrayLike,
         profile_of: ArrayLike,
-        seal_keys: NDArray[np.uint8],
-        index_keys: NDArray[np.uint8],
+        keys: Keys,
     ) -> None:
         self.profiles = tuple(profiles)
         if len({profile.id for profile in self.profiles}) != len(self.profiles):
             raise ValueError("two profiles have the same id; change the seed of one")
-        ids = np.asarray(device_ids, dtype=np.uint32)
-        if np.shape(profile_of) != ids.shape:
+        devices = np.asarray(device_ids, dtype=np.uint32)
+        firsts = _first_numbers(first_numbers, len(devices))
+        if np.shape(profile_of) != devices.shape:
             raise ValueError("profile_of and device_ids differ in length")
-        order = np.argsort(ids, kind="stable")
-        self.device_ids: NDArray[np.uint32] = np.ascontiguousarray(ids[order])
-        self.profile_of: NDArray[np.int32] = np.ascontiguousarray(np.asarray(profile_of, dtype=np.int32)[order])
-        self.seal_keys = np.ascontiguousarray(_keys(seal_keys, len(ids), "seal_keys")[order])
-        self.index_keys = np.ascontiguousarray(_keys(index_keys, len(ids), "index_keys")[order])
+        order = np.lexsort((firsts, devices))
+        self.bundle_first: NDArray[np.uint64] = firsts[order]
+        self.bundle_profile: NDArray[np.int32] = np.asarray(profile_of, dtype=np.int32)[order]
+        self.keys = _checked_keys(keys, len(devices)).of(order)
+        self.device_ids: NDArray[np.uint32]
+        self.owners: NDArray[np.int64]
+        self.device_ids, self.owners = np.unique(devices[order], return_inverse=True)
+        self.last_bundle: NDArray[np.int64] = np.cumsum(np.bincount(self.owners, minlength=len(self.device_ids))) - 1
+        self.profile_of: NDArray[np.int32] = self.bundle_profile[self.last_bundle]
+        self._ends = (self.last_bundle + 1).astype(np.uint32)
         self._check()
-        for array in (self.device_ids, self.profile_of, self.seal_keys, self.index_keys):
+        bundles = (self.owners, self.bundle_first, self.bundle_profile, *vars(self.keys).values())
+        for array in (self.device_ids, self.profile_of, self.last_bundle, *bundles):
             array.flags.writeable = False
         self._table = ffi.new("peel_batch_profile[]", max(1, len(self.profiles)))
         for row, profile in zip(self._table, self.profiles, strict=False):
@@ -88,13 +122,24 @@ class Keyring:
     def _check(self) -> None:
         if len(self.device_ids) and self.device_ids[0] == 0:
             raise ValueError("device id 0 is reserved")
-        if np.any(self.device_ids[1:] == self.device_ids[:-1]):
-            raise ValueError("a device id appears twice")
-        if np.any((self.profile_of < 0) | (self.profile_of >= len(self.profiles))):
+        if np.any((np.diff(self.owners) == 0) & (self.bundle_first[1:] == self.bundle_first[:-1])):
+            raise ValueError("a device has two bundles with the same first number")
+        if np.any((self.bundle_profile < 0) | (self.bundle_profile >= len(self.profiles))):
             raise ValueError("profile_of points outside profiles")
 
     def __repr__(self) -> str:
-        return f"Keyring({len(self.profiles)} profiles, {len(self.device_ids)} devices)"
+        return f"Keyring({len(self.profiles)} profiles, {len(self.device_ids)} devices, {len(self.keys)} bundles)"
+
+    def find(self, device_ids: ArrayLike, numbers: ArrayLike) -> NDArray[np.int32]:
+        """The bundles whose keys N reports have, shape (N,): positions, -1 for an unknown device and for numbers below all its bundles."""
+        devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
+        order = np.ascontiguousarray(numbers, dtype=np.uint64)
+        if order.shape != devices.shape:
+            raise ValueError("numbers and device_ids differ in length")
+        out = np.empty(len(devices), np.int32)
+        pointers = _pointer("int32_t", out), _pointer("uint32_t", devices), _pointer("uint64_t", order)
+        lib.peel_batch_find(pointers[0], self.struct(False), *pointers[1:], len(devices))
+        return out
 
     def struct(self, accept_unsealed: bool) -> Any:
         """The C struct; valid while this object lives."""
@@ -102,9 +147,11 @@ class Keyring:
         buffers = {
             "profiles": self._table,
             "devices": _pointer("uint32_t", self.device_ids),
-            "profile_of": _pointer("int32_t", self.profile_of),
-            "seal_keys": _pointer("uint8_t", self.seal_keys),
-            "index_keys": _pointer("uint8_t", self.index_keys),
+            "ends": _pointer("uint32_t", self._ends),
+            "first_numbers": _pointer("uint64_t", self.bundle_first),
+            "profile_of": _pointer("int32_t", self.bundle_profile),
+            "seal_keys": _pointer("uint8_t", self.keys.seal),
+            "index_keys": _pointer("uint8_t", self.keys.index),
         }
         for field, buffer in buffers.items():
             setattr(keyring, field, buffer)
@@ -181,8 +228,7 @@ def open_many(keyring: Keyring, payloads: Sequence[bytes], *, accept_unsealed: b
 def encode_many(
     profile: Profile,
     device_ids: ArrayLike,
-    seal_keys: NDArray[np.uint8],
-    index_keys: NDArray[np.uint8],
+    keys: Keys,
     numbers: ArrayLike,
     readings: ArrayLike,
     *,
@@ -195,7 +241,8 @@ def encode_many(
     Parameters
     ----------
     device_ids : uint32, shape (N,)
-    seal_keys, index_keys : uint8, shape (N, 16)
+    keys : Keys
+        One per report.
     numbers : uint64, shape (N,)
     readings : int32
         Q15, shape (N, k), for numeric profiles; categories, shape (N,), for categorical ones.
@@ -214,7 +261,7 @@ def encode_many(
     values = _integers(readings).reshape(count, profile.readings)
     if order.shape != (count,):
         raise ValueError(f"numbers has shape {order.shape}, expected {(count,)}")
-    seals, indices = _keys(seal_keys, count, "seal_keys"), _keys(index_keys, count, "index_keys")
+    seals, indices = _keys(keys.seal, count, "keys.seal"), _keys(keys.index, count, "keys.index")
     rows = row_cache(profile.seed, profile.width)
     encoder = ffi.new("peel_encoder *")
     encoder.flags, encoder.mechanism, encoder.profile = flags, profile.mechanism_id, profile.id
@@ -274,15 +321,15 @@ def project_many(seed: int, width: int, indices: ArrayLike, minus: ArrayLike | N
 
 
 def index_many(
-    profile: Profile, device_ids: ArrayLike, index_keys: NDArray[np.uint8], numbers: ArrayLike, *, flags: int = 0
+    profile: Profile, device_ids: ArrayLike, keys: Keys, numbers: ArrayLike, *, flags: int = 0
 ) -> NDArray[np.uint32]:
     """What N report numbers assign to their devices (SPEC section 7), shape (N,): attributes, or hashes of local hashing.
 
-    It depends on the whole header, so on its ``flags`` too.
+    It depends on the keys of the number's bundle (`Keyring.find`) and on the whole header, so on its ``flags`` too.
     """
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
-    keys = _keys(index_keys, len(devices), "index_keys")
+    index_keys = _keys(keys.index, len(devices), "keys.index")
     if order.shape != devices.shape:
         raise ValueError("numbers and device_ids differ in length")
     if flags not in (0, lib.PEEL_FLAG_UNSEALED):
@@ -297,17 +344,15 @@ def index_many(
         profile.id,
         profile.assignments,
         _pointer("uint32_t", devices),
-        _pointer("uint8_t", keys),
+        _pointer("uint8_t", index_keys),
         _pointer("uint64_t", order),
         len(devices),
     )
     return out
 
 
-def derive_keys(
-    master: bytes, fleet: str, device_ids: NDArray[np.uint32]
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Seal and index keys of devices (SPEC section 3).
+def derive_keys(master: bytes, fleet: str, device_ids: ArrayLike, first_numbers: ArrayLike) -> Keys:
+    """The keys of bundles (SPEC section 3).
 
     Parameters
     ----------
@@ -315,25 +360,24 @@ def derive_keys(
         The fleet's master key, 32 bytes.
     fleet : str
         The fleet's name.
-    device_ids : uint32 array, shape (D,)
-
-    Returns
-    -------
-    seal_keys, index_keys : uint8 arrays, shape (D, 16)
+    device_ids : uint32, shape (B,)
+        Whose bundles they are.
+    first_numbers : int or uint64, shape (B,)
+        The number that each begins with.
     """
     if len(master) != MASTER_BYTES:
         raise ValueError(f"a master key has {MASTER_BYTES} bytes, this one {len(master)}")
     check_fleet_name(fleet)
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
-    seal_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
-    index_keys = np.empty((len(devices), KEY_BYTES), np.uint8)
+    firsts = _first_numbers(first_numbers, len(devices))
+    keys = Keys(*(np.empty((len(devices), KEY_BYTES), np.uint8) for _ in range(3)))
     lib.peel_batch_derive(
-        _pointer("uint8_t", seal_keys),
-        _pointer("uint8_t", index_keys),
+        *(_pointer("uint8_t", array) for array in (keys.seal, keys.index, keys.receipt)),
         master,
         fleet.encode(),
         len(fleet),
         _pointer("uint32_t", devices),
+        _pointer("uint64_t", firsts),
         len(devices),
     )
-    return seal_keys, index_keys
+    return keys

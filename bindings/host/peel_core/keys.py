@@ -5,8 +5,15 @@ from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from peel_core._core import lib
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 KEY_BYTES: int = lib.PEEL_KEY_BYTES
 MASTER_BYTES = 32
@@ -42,6 +49,25 @@ class Secret:
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Secret cannot be pickled")
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The keys of B bundles (SPEC section 3), each uint8[B, 16]. Silent about them."""
+
+    seal: NDArray[np.uint8]
+    index: NDArray[np.uint8]
+    receipt: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.seal)
+
+    def of(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Keys:
+        """The keys of some bundles, by position; a bundle may be named more than once."""
+        return Keys(self.seal[rows], self.index[rows], self.receipt[rows])
+
+    def __repr__(self) -> str:
+        return f"Keys({len(self)} bundles)"
 
 
 def check_fleet_name(fleet: str) -> None:

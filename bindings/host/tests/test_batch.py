@@ -34,13 +34,13 @@ def profile(name: str, k: int, seed: int = 1) -> Profile:
 
 SMALL, LARGE = profile("small", 4), profile("large", 60)
 IDS = np.array([9, 3, 70000, 12], np.uint32)
-SEAL, INDEX = derive_keys(MASTER, "fleet", IDS)
-RING = Keyring([SMALL, LARGE], IDS, [0, 0, 1, 1], SEAL, INDEX)
+KEYS = derive_keys(MASTER, "fleet", IDS, 1)
+RING = Keyring([SMALL, LARGE], IDS, 1, [0, 0, 1, 1], KEYS)
 
 
 def frames(which: Profile, rows: list[int], numbers: list[int]) -> list[bytes]:
     readings = np.zeros((len(rows), which.k), np.int32)
-    made = encode_many(which, IDS[rows], SEAL[rows], INDEX[rows], numbers, readings, entropy=ENTROPY)
+    made = encode_many(which, IDS[rows], KEYS.of(rows), numbers, readings, entropy=ENTROPY)
     return [row.tobytes() for row in made]
 
 
@@ -61,7 +61,7 @@ def test_mixed_profiles_in_one_payload() -> None:
 
 def test_another_devices_profile_is_refused() -> None:
     readings = np.zeros((1, SMALL.k), np.int32)
-    frame = encode_many(SMALL, IDS[2:3], SEAL[2:3], INDEX[2:3], [1], readings, entropy=ENTROPY)
+    frame = encode_many(SMALL, IDS[2:3], KEYS.of([2]), [1], readings, entropy=ENTROPY)
     assert CODE_NAMES[int(open_many(RING, [frame.tobytes()]).code[0])] == "profile"
 
 
@@ -77,10 +77,7 @@ def test_a_fault_in_the_middle_leaves_its_neighbours_alone() -> None:
 def test_nothing_and_empty() -> None:
     assert len(open_many(RING, [])) == 0
     assert open_many(RING, [b"", b""]).code.tolist() == [-1, -1]
-    assert (
-        open_many(Keyring([], [], [], np.empty((0, 16), np.uint8), np.empty((0, 16), np.uint8)), [b"x" * 40]).code[0]
-        < 0
-    )
+    assert open_many(Keyring([], [], 1, [], KEYS.of([])), [b"x" * 40]).code[0] < 0
 
 
 @settings(max_examples=300, deadline=None)
@@ -107,26 +104,33 @@ def test_failure_names_the_report() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "profile_of", "problem"),
-    [([1, 1], [0, 0], "twice"), ([0, 1], [0, 0], "reserved"), ([1, 2], [0, 2], "outside"), ([1, 2], [0], "differ")],
+    ("ids", "firsts", "profile_of", "problem"),
+    [
+        ([1, 1], 1, [0, 0], "same first number"),
+        ([0, 1], 1, [0, 0], "reserved"),
+        ([1, 2], 1, [0, 2], "outside"),
+        ([1, 2], 1, [0], "differ"),
+        ([1, 2], [1], [0, 0], "first_numbers has shape"),
+        ([1, 2], [1, 0], [0, 0], "first number is not"),
+        ([1, 2], [1, 2**48], [0, 0], "first number is not"),
+        ([1], 1, [0], "keys.seal has shape"),
+    ],
 )
-def test_keyring_is_checked(ids: list[int], profile_of: list[int], problem: str) -> None:
-    keys = np.zeros((2, 16), np.uint8)
+def test_keyring_is_checked(ids: list[int], firsts: int | list[int], profile_of: list[int], problem: str) -> None:
     with pytest.raises((ValueError, IndexError), match=problem):
-        Keyring([SMALL], ids, profile_of, keys, keys)
+        Keyring([SMALL], ids, firsts, profile_of, KEYS.of([0, 1]))
 
 
 def test_keys_do_not_show() -> None:
-    assert repr(RING) == str(RING) == "Keyring(2 profiles, 4 devices)"
+    assert repr(RING) == str(RING) == "Keyring(2 profiles, 4 devices, 4 bundles)"
+    assert repr(KEYS) == str(KEYS) == "Keys(4 bundles)"
 
 
 def test_one_attribute_is_enough() -> None:
     one = profile("one", 1)
-    ring = Keyring([one], IDS[:1], [0], SEAL[:1], INDEX[:1])
+    ring = Keyring([one], IDS[:1], 1, [0], KEYS.of([0]))
     rows = np.zeros(200, np.intp)
-    made = encode_many(
-        one, IDS[rows], SEAL[rows], INDEX[rows], np.arange(1, 201), np.full((200, 1), 32768), entropy=ENTROPY
-    )
+    made = encode_many(one, IDS[rows], KEYS.of(rows), np.arange(1, 201), np.full((200, 1), 32768), entropy=ENTROPY)
     opened = open_many(ring, [made.tobytes()])
     assert not opened.code.any()
     assert not opened.index.any()
@@ -138,12 +142,12 @@ def test_one_attribute_is_enough() -> None:
 @pytest.mark.parametrize("readings", [np.zeros((1, 4)), np.full((1, 4), 0.5), [[0.0, 1, 2, 3]], [[True] * 4]])
 def test_readings_that_are_no_integers_are_refused(readings: object) -> None:
     with pytest.raises(TypeError, match="integers"):
-        encode_many(SMALL, IDS[:1], SEAL[:1], INDEX[:1], [1], readings, entropy=ENTROPY)  # type: ignore[arg-type]
+        encode_many(SMALL, IDS[:1], KEYS.of([0]), [1], readings, entropy=ENTROPY)  # type: ignore[arg-type]
 
 
 def test_readings_beyond_32_bits_are_refused() -> None:
     with pytest.raises(ValueError, match="32 bits"):
-        encode_many(SMALL, IDS[:1], SEAL[:1], INDEX[:1], [1], [[2**31, 0, 0, 0]], entropy=ENTROPY)
+        encode_many(SMALL, IDS[:1], KEYS.of([0]), [1], [[2**31, 0, 0, 0]], entropy=ENTROPY)
 
 
 def test_what_a_number_assigns_depends_on_the_flags_as_in_a_frame() -> None:
@@ -153,31 +157,30 @@ def test_what_a_number_assigns_depends_on_the_flags_as_in_a_frame() -> None:
         made = encode_many(
             SMALL,
             IDS[rows],
-            SEAL[rows],
-            INDEX[rows],
+            KEYS.of(rows),
             numbers,
             np.zeros((64, 4), np.int32),
             entropy=ENTROPY,
             flags=flags,
         )
         opened = open_many(RING, [made.tobytes()], accept_unsealed=True)
-        assigned = index_many(SMALL, IDS[rows], INDEX[rows], numbers, flags=flags)
+        assigned = index_many(SMALL, IDS[rows], KEYS.of(rows), numbers, flags=flags)
         assert opened.index.tolist() == assigned.tolist()
     with pytest.raises(PeelError, match="flag"):
-        index_many(SMALL, IDS[rows], INDEX[rows], numbers, flags=2)
+        index_many(SMALL, IDS[rows], KEYS.of(rows), numbers, flags=2)
 
 
 def test_a_keyring_cannot_be_changed() -> None:
-    for array in (RING.device_ids, RING.profile_of, RING.seal_keys, RING.index_keys):
+    for array in (RING.device_ids, RING.profile_of, RING.bundle_first, RING.keys.seal, RING.keys.receipt):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
 
 def test_an_unsealed_frame_opens_only_when_asked_to() -> None:
     readings = np.zeros((1, 4), np.int32)
-    made = encode_many(SMALL, IDS[:1], SEAL[:1], INDEX[:1], [1], readings, entropy=ENTROPY, flags=1)[0].tobytes()
+    made = encode_many(SMALL, IDS[:1], KEYS.of([0]), [1], readings, entropy=ENTROPY, flags=1)[0].tobytes()
     with pytest.raises(PeelError, match="unsealed"):
-        primitives.frame_open(SEAL[0].tobytes(), SMALL.width, made)
+        primitives.frame_open(KEYS.seal[0].tobytes(), SMALL.width, made)
     assert primitives.frame_open_unsealed(SMALL.width, made)[0] == SMALL.rule
     with pytest.raises(PeelError, match="unsealed"):
         primitives.frame_open_unsealed(SMALL.width, frames(SMALL, [0], [1])[0])

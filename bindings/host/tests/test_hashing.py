@@ -92,13 +92,13 @@ def test_reports_give_the_frequencies_back(epsilon: float, domain: int) -> None:
     truth[[0, domain // 2, domain - 1]] = 0.5, 0.3, 0.2
     categories = np.random.default_rng(3).choice(domain, n, p=truth).astype(np.int32)
     ids = np.array([7], np.uint32)
-    seal, index = derive_keys(bytes(range(32)), "fleet", ids)
+    key = derive_keys(bytes(range(32)), "fleet", ids, 1)
     numbers = np.arange(1, n + 1)
-    many, seals, indices = np.repeat(ids, n), np.repeat(seal, n, axis=0), np.repeat(index, n, axis=0)
-    frames = encode_many(made, many, seals, indices, numbers, categories, entropy=bytes(range(64)))
-    opened = open_many(Keyring([made], ids, [0], seal, index), [frames.tobytes()])
+    many, keys = np.repeat(ids, n), key.of(np.zeros(n, np.intp))
+    frames = encode_many(made, many, keys, numbers, categories, entropy=bytes(range(64)))
+    opened = open_many(Keyring([made], ids, 1, [0], key), [frames.tobytes()])
     assert not opened.code.any()
-    assert np.array_equal(opened.index, index_many(made, many, indices, numbers))
+    assert np.array_equal(opened.index, index_many(made, many, keys, numbers))
     symbol, sign, _ = projection.reconstruct(projection.reconstruction(made.seed, made.width), opened.trits)
     assert symbol.max() < made.k
     assert (sign == 1).all()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pickle
 
-import numpy as np
 import pytest
 
 from peel_core import Secret, derive_keys
@@ -32,4 +31,4 @@ def test_encoder_repr_has_no_keys() -> None:
 
 def test_master_length() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
-        derive_keys(b"short", "fleet", np.array([1], np.uint32))
+        derive_keys(b"short", "fleet", [1], 1)

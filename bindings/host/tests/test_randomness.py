@@ -54,10 +54,10 @@ def report(profile: Profile, readings: NDArray[np.int32]) -> tuple[NDArray[np.in
     """Encode through the real path, open and reconstruct."""
     count = len(readings)
     ids = np.ones(count, np.uint32)
-    seal, index = derive_keys(MASTER, "f", ids)
+    keys = derive_keys(MASTER, "f", ids, 1)
     numbers = np.arange(1, count + 1)
-    frames = encode_many(profile, ids, seal, index, numbers, readings, entropy=SEED)
-    keyring = Keyring([profile], [1], [0], seal[:1], index[:1])
+    frames = encode_many(profile, ids, keys, numbers, readings, entropy=SEED)
+    keyring = Keyring([profile], [1], 1, [0], keys.of([0]))
     opened = open_many(keyring, [frames.tobytes()])
     assert np.all(opened.code == 0)
     gamma = projection.reconstruction(profile.seed, profile.width)
@@ -86,7 +86,7 @@ def test_coin(reading: int) -> None:
 def test_index_is_uniform(k: int) -> None:
     count = 200 * k
     ids = np.full(count, 77, np.uint32)
-    _, keys = derive_keys(MASTER, "f", ids)
+    keys = derive_keys(MASTER, "f", ids, 1)
     drawn = index_many(harmony(k), ids, keys, np.arange(1, count + 1))
     statistic = chi_square(np.bincount(drawn, minlength=k), np.full(k, count / k))
     freedom = k - 1
@@ -118,11 +118,11 @@ def test_estimate_is_unbiased() -> None:
 def test_same_entropy_same_bytes_and_other_entropy_other_coins() -> None:
     profile = harmony(4)
     ids = np.ones(64, np.uint32)
-    seal, index = derive_keys(MASTER, "f", ids)
+    keys = derive_keys(MASTER, "f", ids, 1)
     readings = np.zeros((64, 4), np.int32)
 
     def encode(entropy: bytes) -> bytes:
-        return encode_many(profile, ids, seal, index, np.arange(1, 65), readings, entropy=entropy).tobytes()
+        return encode_many(profile, ids, keys, np.arange(1, 65), readings, entropy=entropy).tobytes()
 
     assert encode(SEED) == encode(SEED)
     assert encode(SEED) != encode(SEED[::-1])

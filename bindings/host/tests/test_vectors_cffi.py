@@ -67,14 +67,15 @@ def test_hash(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("keys"))
 def test_keys(case: dict[str, Any]) -> None:
-    seal, index = derive_keys(bytes.fromhex(case["master"]), case["fleet"], np.array([case["device"]], np.uint32))
-    assert (seal[0].tobytes().hex(), index[0].tobytes().hex()) == (case["seal_key"], case["index_key"])
+    keys = derive_keys(bytes.fromhex(case["master"]), case["fleet"], [case["device"]], [case["first"]])
+    found = {f"{name}_key": key[0].tobytes().hex() for name, key in vars(keys).items()}
+    assert found == {name: case[name] for name in ("seal_key", "index_key", "receipt_key")}
 
 
 @pytest.mark.parametrize("case", cases("keys_bad_fleet"))
 def test_bad_fleet(case: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="fleet name"):
-        derive_keys(bytes.fromhex(case["master"]), case["fleet"], np.array([1], np.uint32))
+        derive_keys(bytes.fromhex(case["master"]), case["fleet"], [1], [1])
 
 
 @pytest.mark.parametrize("case", cases("drbg"))
@@ -170,23 +171,28 @@ def test_refused_reports(case: dict[str, Any]) -> None:
 
 def reader(case: dict[str, Any], payload: bytes) -> Opened:
     """open_many with the tables of a case, whose profiles need no seed and no names."""
-    known = sorted(case["devices"], key=lambda device: device["id"])
-    ids = np.array([d["id"] for d in known], np.uint32)
-    seal = np.frombuffer(b"".join(bytes.fromhex(d["seal_key"]) for d in known) or bytes(16), np.uint8).copy()
+    known = sorted(case["bundles"], key=lambda bundle: (bundle["device"], bundle["first"]))
+    ids, counts = np.unique(np.array([bundle["device"] for bundle in known], np.uint32), return_counts=True)
+    ends = np.cumsum(counts).astype(np.uint32)
+    firsts = np.array([bundle["first"] for bundle in known], np.uint64)
+    seal = np.frombuffer(b"".join(bytes.fromhex(bundle["seal_key"]) for bundle in known) or bytes(16), np.uint8).copy()
     table = ffi.new("peel_batch_profile[]", max(1, len(case["profiles"])))
     for row, profile in zip(table, case["profiles"], strict=False):
         row.id, row.width, row.mechanism = (profile[f] for f in ("id", "width", "mechanism"))
     positions = {profile["id"]: i for i, profile in enumerate(case["profiles"])}
-    profile_of = np.array([positions.get(d["profile"], -1) for d in known], np.int32)
+    profile_of = np.array([positions.get(bundle["profile"], -1) for bundle in known], np.int32)
     ring = ffi.new("peel_batch_keyring *")
     keep = [
         ffi.from_buffer("uint32_t[]", ids),
         ffi.from_buffer("uint8_t[]", seal),
         ffi.from_buffer("int32_t[]", profile_of),
+        ffi.from_buffer("uint32_t[]", ends),
+        ffi.from_buffer("uint64_t[]", firsts),
     ]
     ring.profiles, ring.profile_count = table, len(case["profiles"])
     ring.devices, ring.seal_keys, ring.index_keys, ring.profile_of = keep[0], keep[1], keep[1], keep[2]
-    ring.device_count, ring.accept_unsealed = len(known), case["accept_unsealed"]
+    ring.ends, ring.first_numbers = keep[3], keep[4]
+    ring.device_count, ring.accept_unsealed = len(ids), case["accept_unsealed"]
     return open_with(ring, payload)
 
 

@@ -26,7 +26,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import gaps
 from peel_gateway.screening.bets import Bets
 from peel_gateway.screening.conduct import make_bets, replay, rows, starts
-from peel_gateway.screening.roster import Registry, slots_of
+from peel_gateway.screening.roster import Registry
 from peel_gateway.storage.store import Store
 
 __all__ = ["RecountReport", "recount"]
@@ -177,10 +177,10 @@ def _gaps(store: Store, registry: Registry) -> Iterator[Difference]:
     """Yield gaps whose attribute is not what their number assigns."""
     keyring = registry.keyring
     held = store.gaps()
-    slots = slots_of(keyring, held.device)
+    bundle = keyring.find(held.device, held.number)
     for profile in keyring.profiles:
-        mine = (slots >= 0) & (held.profile == profile.id)
-        index = index_many(profile, held.device[mine], keyring.index_keys[slots[mine]], held.number[mine])
+        mine = (bundle >= 0) & (held.profile == profile.id)
+        index = index_many(profile, held.device[mine], keyring.keys.of(bundle[mine]), held.number[mine])
         wrong = np.flatnonzero(index != held.index[mine])
         for row in wrong.tolist():
             key = f"{held.device[mine][row]:08x}/{held.number[mine][row]}"

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from peel_core import derive_keys
 from peel_gateway.files import write_atomically
 from peel_gateway.fleet.registry import Device, Fleet, FleetError
@@ -45,22 +43,28 @@ def load_template(path: Path) -> dict[str, Any]:
 
 
 def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each device's bundle, with the first number that was issued to it, or 1."""
+    """Yield each device's present bundle, the last one that was issued to it."""
     profiles = fleet.profiles()
-    ids = np.array([device.id for device in devices], dtype=np.uint32)
-    seal_keys, index_keys = derive_keys(fleet.master().reveal(), fleet.name, ids)
-    for device, seal_key, index_key in zip(devices, seal_keys, index_keys, strict=True):
-        if device.profile not in profiles:
-            raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
-        profile = profiles[device.profile]
+    for device in devices:
+        if not device.bundles:
+            raise FleetError(f"device {device.label}: no bundle was issued to it")
+        if device.bundles[-1].profile not in profiles:
+            raise FleetError(f"device {device.label}: its profile {device.bundles[-1].profile!r} is not in the fleet")
+    issues = [device.bundles[-1] for device in devices]
+    ids, firsts = [device.id for device in devices], [issue.first_number for issue in issues]
+    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, firsts)
+    rows = zip(devices, issues, keys.seal, keys.index, keys.receipt, strict=True)
+    for device, issue, seal_key, index_key, receipt_key in rows:
+        profile = profiles[issue.profile]
         yield {
             "peel": 1,
             "fleet": fleet.name,
             "device": device.label,
             "seal_key": seal_key.tobytes().hex(),
             "index_key": index_key.tobytes().hex(),
+            "receipt_key": receipt_key.tobytes().hex(),
             "seed": secrets.token_hex(_SEED_BYTES),
-            "first_number": device.bundle.first_number if device.bundle else 1,
+            "first_number": issue.first_number,
             "profile": profile.table(),
             "mqtt": {"host": "127.0.0.1", "port": 1883},
             "sensors": {},

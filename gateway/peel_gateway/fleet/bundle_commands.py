@@ -42,7 +42,12 @@ def _template(fleet: Fleet, given: Path | None) -> dict[str, Any]:
 @click.option("--count", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How many.")
 @click.option("--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one.")
 @click.option("--note", default="", help="Up to 200 characters.")
-@click.option("--bundles/--no-bundles", default=True, show_default=True, help="Write the provisioning bundles.")
+@click.option(
+    "--bundles/--no-bundles",
+    default=True,
+    show_default=True,
+    help="Write the provisioning bundles. Without one the gateway has no keys for a device.",
+)
 def add(
     folder: Path,
     as_json: bool,
@@ -81,9 +86,10 @@ def _only_profile(opened: Fleet) -> str:
     help="First report number. Without it: above every number that the former bundle allowed, which is always right.",
 )
 def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: bool, first_number: int | None) -> None:
-    """Write devices' bundles again, for boards that were erased or replaced: no number is used twice.
+    """Write devices' bundles again, for boards that were erased, replaced or stolen: no number is used twice.
 
-    Erase the old board first, or take it off the power: what it uses afterwards the new bundle does not know of.
+    The new bundle has new keys. From its first number on the gateway takes those alone, so put it onto the board soon; a copy of the old
+    bundle, on a board that was lost, is refused from there on.
     """
     with explained():
         opened = Fleet(folder)

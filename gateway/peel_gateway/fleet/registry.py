@@ -67,6 +67,7 @@ class Issue:
     first_number: int
     made: str
     """ISO 8601 with its zone."""
+    profile: str
     quota: int
     period: int
 
@@ -90,8 +91,8 @@ class Device:
     note: str = ""
     created: str
     """ISO 8601 with its zone."""
-    bundle: Issue | None = None
-    """The last one that was written."""
+    bundles: tuple[Issue, ...] = ()
+    """All that were ever written for it, by first number: each has keys of its own, and the last one is the present one."""
 
     @property
     def label(self) -> str:
@@ -198,6 +199,10 @@ class Fleet:
             devices += added
         return added
 
+    def enrol(self, profile: str, *, count: int = 1) -> list[Device]:
+        """Register devices and issue their first bundles: from then on the gateway has keys for them."""
+        return self.issue([device.id for device in self.add(profile, count=count)])
+
     def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
         """Note that bundles are about to be written, and where their numbers begin: above all that the former ones allowed."""
         profiles = self.profiles()
@@ -207,8 +212,7 @@ class Fleet:
             if device.profile not in profiles:
                 raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
             rate = profiles[device.profile]
-            former = device.bundle or self._unrecorded(device, rate)
-            lowest = former.first_unused(now) if former else 1
+            lowest = device.bundles[-1].first_unused(now) if device.bundles else 1
             if first_number is not None and first_number < lowest:
                 raise FleetError(
                     f"device {device.label}: with its former bundle it may have used all numbers below {lowest}; "
@@ -223,10 +227,11 @@ class Fleet:
             issue = Issue(
                 first_number=first,
                 made=now.isoformat(timespec="seconds"),
+                profile=device.profile,
                 quota=rate.quota,
                 period=rate.period,
             )
-            return replace(device, bundle=issue)
+            return replace(device, bundles=(*device.bundles, issue))
 
         return self._update(ids, change)
 
@@ -239,20 +244,13 @@ class Fleet:
             profile = profiles.get(device.profile)
             if profile is None or profile.lifetime is None:
                 return None
-            former = device.bundle or self._unrecorded(device, profile)
-            return max(0, profile.lifetime + 1 - (former.first_unused(now) if former else 1))
+            return max(0, profile.lifetime + 1 - (device.bundles[-1].first_unused(now) if device.bundles else 1))
 
         return [count(device) for device in devices]
 
     def bundle_path(self, device: Device) -> Path:
         """Where a device's bundle is written."""
         return self.folder / "bundles" / f"{device.label}.json"
-
-    def _unrecorded(self, device: Device, rate: Profile) -> Issue | None:
-        """A bundle that is there, though the registry does not tell of it: an older program wrote it, with number 1."""
-        if not self.bundle_path(device).exists():
-            return None
-        return Issue(first_number=1, made=device.created, quota=rate.quota, period=rate.period)
 
     def revoke(self, ids: Sequence[int], *, reason: str = "", who: str = "") -> list[Device]:
         """Refuse these devices' reports from now on."""
@@ -361,10 +359,6 @@ def _checked_profile(path: Path) -> Profile:
         raise FleetError(str(error)) from None
 
 
-def _issue(row: dict[str, Any] | None) -> Issue | None:
-    return Issue(**row) if row else None
-
-
 def _device(row: dict[str, Any]) -> Device:
     device = Device(
         id=parse_device(row["id"]),
@@ -372,10 +366,13 @@ def _device(row: dict[str, Any]) -> Device:
         state=row["state"],
         note=row.get("note", ""),
         created=row["created"],
-        bundle=_issue(row.get("bundle")),
+        bundles=tuple(Issue(**bundle) for bundle in row.get("bundles", ())),
     )
     if datetime.fromisoformat(device.created).tzinfo is None:
         raise ValueError(f"device {device.label}: created must say its time zone, as in 2026-01-31T12:00:00+00:00")
+    firsts = [bundle.first_number for bundle in device.bundles]
+    if firsts != sorted(set(firsts)):
+        raise ValueError(f"device {device.label}: the first numbers of its bundles must ascend")
     if device.state not in (ACTIVE, REVOKED):
         raise ValueError(f"device {device.label}: state must be {ACTIVE} or {REVOKED}, not {device.state!r}")
     return device

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,6 +24,7 @@ class Snapshot:
     profiles: tuple[Profile, ...]
     devices: tuple[Device, ...]
     keyring: Keyring
+    """Of the devices that have bundles."""
     revoked: frozenset[int]
     enrolled: Mapping[int, float]
     """When each device was registered, Unix seconds."""
@@ -37,19 +38,11 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
     """Read everything and derive every key."""
     profiles = fleet.profiles()
     devices = fleet.devices()
-    places = {name: place for place, name in enumerate(profiles)}
     for device in devices:
-        if device.profile not in places:
-            raise FleetError(
-                f"device {device.label}: its profile {device.profile!r} is not in {fleet.folder / 'profiles'}"
-            )
-    ids = np.array([device.id for device in devices], dtype=np.uint32)
-    seal_keys, index_keys = derive_keys(fleet.master().reveal(), fleet.name, ids)
-    profile_of = np.array([places[device.profile] for device in devices], dtype=np.int32)
-    try:
-        keyring = Keyring(tuple(profiles.values()), ids, profile_of, seal_keys, index_keys)
-    except ValueError as error:
-        raise FleetError(f"{fleet.folder}: {error}") from None
+        for name in (device.profile, *(bundle.profile for bundle in device.bundles)):
+            if name not in profiles:
+                raise FleetError(f"device {device.label}: its profile {name!r} is not in {fleet.folder / 'profiles'}")
+    keyring = _keyring(fleet, profiles, devices)
     return Snapshot(
         fleet=fleet.name,
         profiles=tuple(profiles.values()),
@@ -58,9 +51,23 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
         revoked=frozenset(device.id for device in devices if device.state == REVOKED),
         enrolled={device.id: datetime.fromisoformat(device.created).timestamp() for device in devices},
         issued={
-            device.id: (device.bundle.first_number, datetime.fromisoformat(device.bundle.made).timestamp())
+            device.id: (device.bundles[-1].first_number, datetime.fromisoformat(device.bundles[-1].made).timestamp())
             for device in devices
-            if device.bundle
+            if device.bundles
         },
         audit=tuple(fleet.audit()),
     )
+
+
+def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Sequence[Device]) -> Keyring:
+    """The keys of all bundles of all devices, derived in one go."""
+    places = {name: place for place, name in enumerate(profiles)}
+    bundles = [(device.id, bundle) for device in devices for bundle in device.bundles]
+    ids = np.array([device for device, _ in bundles], np.uint32)
+    firsts = np.array([bundle.first_number for _, bundle in bundles], np.uint64)
+    profile_of = np.array([places[bundle.profile] for _, bundle in bundles], np.int32)
+    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, firsts)
+    try:
+        return Keyring(tuple(profiles.values()), ids, firsts, profile_of, keys)
+    except ValueError as error:
+        raise FleetError(f"{fleet.folder}: {error}") from None

@@ -77,7 +77,13 @@ class Verdict(enum.IntEnum):
         2, Layer.PARSE, Blame.NETWORK, False,
         "Not a frame: wrong version, flags, mechanism, length or number.",
     )  # fmt: skip
-    DEVICE = 3, Layer.PARSE, Blame.NETWORK, False, "Names a device that is not registered."
+    DEVICE = (
+        3,
+        Layer.PARSE,
+        Blame.NETWORK,
+        False,
+        "Names a device that is not registered, or a number below its first bundle.",
+    )
     PROFILE = 4, Layer.PARSE, Blame.NETWORK, False, "Names an unknown profile, or one that is not this device's."
     REVOKED = 5, Layer.PARSE, Blame.NETWORK, False, "Names a device that the operator has revoked."
     UNSEALED = 6, Layer.SEAL, Blame.NETWORK, False, "Carries no seal where one is needed."

@@ -60,8 +60,6 @@ class Book:
     generation: int
     states: States
     """int64[D] per column."""
-    row_of: Ints
-    """Row of a slot in its profile's conduct, int64[D]."""
     conduct: list[Conduct]
     """Per profile."""
     totals: list[Ints]
@@ -80,18 +78,12 @@ class Book:
         totals: TallyTable,
     ) -> Book:
         """A book of what a store knows about the devices of a roster; `tail` is what was logged after the conduct's checkpoints."""
-        keyring = roster.keyring
-        row_of = np.zeros(len(keyring.device_ids), np.int64)
-        for position in range(len(keyring.profiles)):
-            mine = keyring.profile_of == position
-            row_of[mine] = np.arange(np.count_nonzero(mine))
         return cls(
             roster=roster,
             generation=generation,
-            states=_states(keyring, devices),
-            row_of=row_of,
-            conduct=restore(roster, row_of, alpha, conduct, *tail),
-            totals=_totals(keyring.profiles, totals),
+            states=_states(roster.keyring, devices),
+            conduct=restore(roster, alpha, conduct, *tail),
+            totals=_totals(roster.keyring.profiles, totals),
         )
 
     def apply(self, change: Change, left: TallyTable, generation: int) -> None:
@@ -109,10 +101,10 @@ class Book:
 
     def overdue(self) -> ConductTable:
         """Checkpoints of the devices that have had many events since their last one."""
-        keyring, arrivals = self.roster.keyring, self.states["arrivals"]
+        arrivals = self.states["arrivals"]
         tables = []
-        for position, (profile, conduct) in enumerate(zip(keyring.profiles, self.conduct, strict=True)):
-            slots = np.flatnonzero(keyring.profile_of == position)
+        for profile, conduct in zip(self.roster.keyring.profiles, self.conduct, strict=True):
+            slots = conduct.slots
             due = np.flatnonzero(arrivals[slots] - np.maximum(conduct.checkpoint, 0) >= CHECKPOINT_EVENTS)
             tables.append(checkpoints(profile, self.roster.ids(slots[due]), arrivals[slots[due]], conduct.states[due]))
         return joined(tables)

@@ -49,13 +49,19 @@ _PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS))
 
 @dataclass
 class Conduct:
-    """The devices of one profile, one row each."""
+    """The devices that ever had a bundle of one profile, one row each."""
 
     bets: Bets
+    slots: Ints
+    """Their slots, ascending, int64[D]."""
     states: Bytes
     """uint8[D, state_bytes]."""
     checkpoint: Ints
     """The event after which each state was last stored, -1 where it never was, int64[D]."""
+
+    def rows(self, slots: Ints) -> Ints:
+        """Where the states of these slots are; they must be among the profile's."""
+        return np.searchsorted(self.slots, slots)
 
 
 def make_bets(profile: Profile, alpha: float) -> Bets:
@@ -119,30 +125,29 @@ def replay(profile: Profile, bets: Bets, devices: Ints, states: Bytes, log: LogT
     return bets.update(states, events)
 
 
-def restore(
-    roster: Roster, row_of: Ints, alpha: float, checkpoints: ConductTable, log: LogTable, gaps: GapTable
-) -> list[Conduct]:
+def restore(roster: Roster, alpha: float, checkpoints: ConductTable, log: LogTable, gaps: GapTable) -> list[Conduct]:
     """The conduct of all devices of a roster, per profile: from checkpoints and what was logged after them."""
     return [
-        _restore(roster, position, make_bets(profile, alpha), row_of, checkpoints, log, gaps)
+        _restore(roster, position, make_bets(profile, alpha), checkpoints, log, gaps)
         for position, profile in enumerate(roster.keyring.profiles)
     ]
 
 
 def _restore(
-    roster: Roster, position: int, bets: Bets, row_of: Ints, checkpoints: ConductTable, log: LogTable, gaps: GapTable
+    roster: Roster, position: int, bets: Bets, checkpoints: ConductTable, log: LogTable, gaps: GapTable
 ) -> Conduct:
     profile = roster.keyring.profiles[position]
-    ids = roster.ids(np.flatnonzero(roster.keyring.profile_of == position))
+    slots = roster.members(position)
+    ids = roster.ids(slots)
     states, checkpoint = bets.new_states(len(ids)), np.full(len(ids), -1, np.int64)
-    slots = slots_of(roster.keyring, checkpoints.device)
-    mine = (slots >= 0) & (checkpoints.profile == profile.id)
-    mine[mine] = roster.keyring.profile_of[slots[mine]] == position
-    rows = row_of[slots[mine]]
+    conduct = Conduct(bets, slots, states, checkpoint)
+    known = slots_of(roster.keyring, checkpoints.device)
+    mine = (checkpoints.profile == profile.id) & np.isin(known, slots)
+    rows = conduct.rows(known[mine])
     put(states, rows, [checkpoints.state[at] for at in np.flatnonzero(mine).tolist()])
     checkpoint[rows] = checkpoints.arrival[mine]
     replay(profile, bets, ids, states, log, gaps)
-    return Conduct(bets, states, checkpoint)
+    return conduct
 
 
 def bases(former: ConductTable, aged: Aged, profiles: Sequence[Profile], alpha: float) -> ConductTable:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.model.tables import ConductTable, GapTable, LogTable, TallyTable
 from peel_gateway.screening.book import Played, States, cohort_rows
-from peel_gateway.screening.conduct import checkpoints, joined
+from peel_gateway.screening.conduct import Conduct, checkpoints, joined
 from peel_gateway.screening.roster import Roster
 
 __all__ = ["conduct_table", "in_order", "net_totals", "tallies"]
@@ -41,11 +41,11 @@ def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
     return totals
 
 
-def conduct_table(roster: Roster, played: Sequence[Played]) -> ConductTable:
+def conduct_table(roster: Roster, conduct: Sequence[Conduct], played: Sequence[Played]) -> ConductTable:
     """What is stored of the bets on devices with news."""
     tables = []
-    for position, (profile, each) in enumerate(zip(roster.keyring.profiles, played, strict=True)):
-        slots = np.flatnonzero(roster.keyring.profile_of == position)[each.rows[each.stored]]
+    for profile, of, each in zip(roster.keyring.profiles, conduct, played, strict=True):
+        slots = of.slots[each.rows[each.stored]]
         tables.append(checkpoints(profile, roster.ids(slots), each.arrival[each.stored], each.states[each.stored]))
     return joined(tables)
 

@@ -322,7 +322,7 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
     written = Effects(
         log=log,
         devices=_changed_devices(batch, book, states),
-        conduct=effects.conduct_table(roster, played),
+        conduct=effects.conduct_table(roster, book.conduct, played),
         tallies=tallies,
         filed=filed.table,
         gaps=gap_table,
@@ -339,7 +339,7 @@ def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.J
     """The new states of the bets, and which of them are to be stored: the first, every so many events, and the last one that matters."""
     result = []
     for conduct, (devices, new) in zip(book.conduct, judged.played, strict=True):
-        rows, arrival = book.row_of[batch.heard[devices]], states["arrivals"][devices]
+        rows, arrival = conduct.rows(batch.heard[devices]), states["arrivals"][devices]
         before = conduct.checkpoint[rows]
         stored = (before < 0) | (arrival - before >= CHECKPOINT_EVENTS) | np.isin(devices, judged.convicted)
         result.append(Played(rows, new, stored, arrival))

@@ -85,6 +85,11 @@ class Roster:
         """Device ids of some slots."""
         return self.keyring.device_ids[slots].astype(np.int64)
 
+    def members(self, position: int) -> Ints:
+        """Slots of the devices that ever had a bundle of a profile, ascending."""
+        keyring = self.keyring
+        return np.unique(keyring.owners[keyring.bundle_profile == position])
+
     def profile_ids(self) -> Ints:
         """Ids of the profiles, in their order."""
         return np.array([profile.id for profile in self.keyring.profiles], np.int64)

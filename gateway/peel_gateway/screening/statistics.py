@@ -35,7 +35,7 @@ class Gaps:
     table: GapTable
     slot: Ints
     position: Ints
-    """Of the device's profile."""
+    """Of the profile of the number's bundle."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +54,21 @@ class Judged:
 
 
 def find_gaps(roster: Roster, device: Ints, number: Ints) -> Gaps:
-    """The attributes that missing numbers assign."""
+    """The attributes that missing numbers assign: those of bundles whose numbers assign some."""
     keyring = roster.keyring
-    slot = slots_of(keyring, device)
-    position = keyring.profile_of[slot].astype(np.int64)
+    bundle = keyring.find(device, number)
+    assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
+    known = bundle >= 0
+    known[known] = assigns[keyring.bundle_profile[bundle[known]]]
+    device, number, bundle = device[known], number[known], bundle[known]
+    position = keyring.bundle_profile[bundle].astype(np.int64)
     index = np.zeros(len(device), np.int64)
     for each in np.unique(position):
         of = position == each
-        index[of] = index_many(keyring.profiles[each], device[of], keyring.index_keys[slot[of]], number[of])
+        index[of] = index_many(keyring.profiles[each], device[of], keyring.keys.of(bundle[of]), number[of])
     profile = roster.profile_ids()[position] if len(device) else np.zeros(0, np.int64)
-    return Gaps(GapTable(device, number, profile, index, np.zeros(len(device), np.int64)), slot, position)
+    table = GapTable(device, number, profile, index, np.zeros(len(device), np.int64))
+    return Gaps(table, slots_of(keyring, device), position)
 
 
 def judge(
@@ -110,7 +115,7 @@ def _play(
     of = np.flatnonzero(gaps.position == position)
     gap_at = np.searchsorted(batch.heard, gaps.slot[of])
     devices = np.unique(np.concatenate([batch.at[rows], gap_at]))
-    states = conduct.states[book.row_of[batch.heard[devices]]]
+    states = conduct.states[conduct.rows(batch.heard[devices])]
     row, gap_row = np.searchsorted(devices, batch.at[rows]), np.searchsorted(devices, gap_at)
     number, gap_number = batch.number[rows], gaps.table.number[of]
     kind = np.repeat([0, 1], [len(rows), len(of)])

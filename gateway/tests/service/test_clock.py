@@ -61,7 +61,7 @@ def slow(field: Field) -> list[int]:
     path = field.folder / "slow.toml"
     path.write_text(SLOW.format(width=field.profile.width, seed=field.profile.seed))
     field.profile = field.fleet.adopt_profile(path)
-    devices = [device.id for device in field.fleet.add("slow", count=2)]
+    devices = [device.id for device in field.fleet.enrol("slow", count=2)]
     field._next |= dict.fromkeys(devices, 1)
     return devices
 

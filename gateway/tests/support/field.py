@@ -86,7 +86,7 @@ class Field(Site):
     def __init__(self, folder: Path, broker: Broker, chance: np.random.Generator) -> None:
         (folder / "climate.toml").write_text(PROFILE)
         super().__init__(folder, Fleet.create(folder / "fleet", "field", [folder / "climate.toml"]), broker)
-        self.fleet.add("climate", count=DEVICES)
+        self.fleet.enrol("climate", count=DEVICES)
         self.profile = self.fleet.profiles()["climate"]
         self._next = dict.fromkeys(range(1, DEVICES + 1), 1)
         self._chance = chance
@@ -106,11 +106,9 @@ class Field(Site):
             numbers.append(self._next[device])
             self._next[device] += 1
         ids = np.array(who, np.uint32)
-        seal, index = derive_keys(self.fleet.master().reveal(), self.fleet.name, ids)
+        keys = derive_keys(self.fleet.master().reveal(), self.fleet.name, ids, 1)
         readings = np.zeros((count, self.profile.k), np.int32)
-        frames = encode_many(
-            self.profile, ids, seal, index, numbers, readings, entropy=self._chance.bytes(64), rule=rule
-        )
+        frames = encode_many(self.profile, ids, keys, numbers, readings, entropy=self._chance.bytes(64), rule=rule)
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
 
     def topic(self, device: int) -> str:

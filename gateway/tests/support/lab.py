@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Keyring, Profile, derive_keys, encode_many, index_many, make_profile
+from peel_core import Keyring, Keys, Profile, derive_keys, encode_many, index_many, make_profile
 from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
 from peel_gateway.engine.clock import Reading
@@ -22,6 +22,7 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 
 WIDTH = 48
 START = 1_700_000_000.0
+_MASTER = b"k" * 32
 
 
 @functools.cache
@@ -90,9 +91,8 @@ class Lab:
         self._chance = chance
         self.profiles = tuple(profiles)
         self.ids = np.arange(1, devices + 1, dtype=np.uint32)
-        self.profile_of = np.arange(devices) % len(profiles)
-        self.seal, self.index = derive_keys(b"k" * 32, "lab", self.ids)
-        self.keyring = Keyring(self.profiles, self.ids, self.profile_of, self.seal, self.index)
+        self._bundles = [(device, 1, (device - 1) % len(profiles)) for device in self.ids.tolist()]
+        self.keyring = self.whole = self.keyring_of(self.ids)
         self.revoked: frozenset[int] = frozenset()
         self.enrolled: dict[int, float] = dict.fromkeys(self.ids.tolist(), START)
         self.issued: dict[int, tuple[int, float]] = {}
@@ -101,6 +101,23 @@ class Lab:
         self.boot = 1
         self.store = SqliteStore(path)
         self.engine = self.make_engine()
+
+    def keyring_of(self, devices: npt.ArrayLike) -> Keyring:
+        """All bundles of some devices."""
+        rows = np.array(self._bundles)
+        ids, firsts, profile_of = rows[np.isin(rows[:, 0], devices)].T
+        return Keyring(self.profiles, ids, firsts, profile_of, derive_keys(_MASTER, "lab", ids, firsts))
+
+    def provision(self, device: int, first_number: int, profile: int | None = None) -> None:
+        """Give a device a further bundle, of the profile it has unless told otherwise; the engine learns of it."""
+        same = int(self.whole.profile_of[device - 1])
+        self._bundles.append((device, first_number, same if profile is None else profile))
+        self.keyring = self.whole = self.keyring_of(self.ids)
+        self.engine.load(self)
+
+    def keys_of(self, device: int, numbers: npt.ArrayLike) -> Keys:
+        """The keys that a device has for some numbers."""
+        return self.whole.keys.of(self.whole.find(np.full(np.shape(numbers), device), numbers))
 
     def clock(self) -> Reading:
         """What the gateway's machine reads."""
@@ -139,27 +156,40 @@ class Lab:
         return dropped
 
     def frames(
-        self, device: int, numbers: Sequence[int] | npt.NDArray[np.int64], reading: float = 0.0, **options: object
+        self,
+        device: int,
+        numbers: Sequence[int] | npt.NDArray[np.int64],
+        reading: float = 0.0,
+        *,
+        bundle: int | None = None,
+        **options: object,
     ) -> list[bytes]:
-        """Frames of one device; a Harmony reading is on [-1, 1], a kRR one is the category."""
-        profile = self.profiles[self.profile_of[device - 1]]
+        """Frames of one device; a Harmony reading is on [-1, 1], a kRR one is the category.
+
+        Keys and profile are those of the numbers (of the first one), or those of the bundle that begins with another number.
+        """
         count = len(numbers)
-        who = np.full(count, device - 1)
-        if profile.mechanism == "harmony":
-            readings = np.full((count, profile.k), round(reading * 32768), np.int32)
-        else:
-            readings = np.full(count, int(reading), np.int32)
+        if not count:
+            return []
+        using = numbers if bundle is None else np.full(count, bundle)
+        profile = self.profile(device, using[0])
+        value = round(reading * 32768) if profile.mechanism == "harmony" else int(reading)
+        readings = np.full((count, profile.readings), value, np.int32)
         frames = encode_many(
             profile,
-            self.ids[who],
-            self.seal[who],
-            self.index[who],
+            np.full(count, device),
+            self.keys_of(device, using),
             numbers,
             readings,
             entropy=self._chance.bytes(64),
             **options,  # type: ignore[arg-type]
         )
         return [frame.tobytes() for frame in frames]
+
+    def profile(self, device: int, number: int) -> Profile:
+        """What a device reports under a number."""
+        (bundle,) = self.whole.find([device], [number])
+        return self.profiles[int(self.whole.bundle_profile[bundle])]
 
     def sealed(
         self,
@@ -172,16 +202,16 @@ class Lab:
         trits: bytes | None = None,
     ) -> bytes:
         """One frame with any content under the device's own seal: what a compromised device can send. By default J is the assigned one."""
-        profile = self.profiles[self.profile_of[device - 1]]
+        profile, keys = self.profile(device, number), self.keys_of(device, [number])
         if index is None:
-            index = int(index_many(profile, [device], self.index[device - 1 : device], [number])[0])
+            index = int(index_many(profile, [device], keys, [number])[0])
         header = b"".join(
             value.to_bytes(size, "little")
             for value, size in ((0x10, 1), (profile.mechanism_id, 1), (profile.id, 4), (device, 4), (number, 6))
         )
         body = (profile.rule if rule is None else rule).to_bytes(4, "little")
         body += codeword(profile.seed, profile.width, index, minus) if trits is None else trits
-        text, tag = ascon_seal(self.seal[device - 1].tobytes(), header, b"", body)
+        text, tag = ascon_seal(keys.seal[0].tobytes(), header, b"", body)
         return header + text + tag[:8]
 
     def messages(self, frames: Sequence[bytes]) -> list[Message]:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from peel_core.frame import DEVICE, PROFILE
+from peel_core.frame import PROFILE
 from peel_hil.duts.base import DEVICE_CODE, Dut
+from peel_hil.vectors import seal_key_of
 from peel_tools.boards.cache import REPOSITORY
 
 __all__ = ["CHECKS_FILE", "VECTORS", "device_cases", "device_files", "kind", "run_vectors"]
@@ -56,10 +57,9 @@ def _frame_case(case: Case) -> Case:
     """Pick the key and the width that a reader would; for a frame that names none it knows, the first ones."""
     frame = bytes.fromhex(case["frame"])
     widths = [known["width"] for known in case["profiles"] if known["id"] == PROFILE.of(frame)]
-    keys = [known["seal_key"] for known in case["devices"] if known["id"] == DEVICE.of(frame)]
     return {
         "frame": case["frame"],
-        "seal_key": (keys or [case["devices"][0]["seal_key"]])[0],
+        "seal_key": seal_key_of(case, frame) or case["bundles"][0]["seal_key"],
         "width": (widths or [case["profiles"][0]["width"]])[0],
         "expect": case["expect"],
     }

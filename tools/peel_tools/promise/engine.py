@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Keyring, Profile, derive_keys, encode_many, index_many, make_profile
+from peel_core import Keyring, Keys, Profile, derive_keys, encode_many, index_many, make_profile
 from peel_core.primitives import READING_ONE, codeword
 from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
@@ -50,8 +50,7 @@ class World:
     rng: np.random.Generator
     profile: Profile
     ids: npt.NDArray[np.uint32]
-    seal: npt.NDArray[np.uint8]
-    index: npt.NDArray[np.uint8]
+    keys: Keys
     now: float = START
     revoked: frozenset[int] = frozenset()
     issued: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -59,7 +58,7 @@ class World:
     @property
     def keyring(self) -> Keyring:
         """All devices have one profile."""
-        return Keyring([self.profile], self.ids, np.zeros(len(self.ids)), self.seal, self.index)
+        return Keyring([self.profile], self.ids, 1, np.zeros(len(self.ids)), self.keys)
 
     @property
     def enrolled(self) -> dict[int, float]:
@@ -73,8 +72,7 @@ class World:
         frames = encode_many(
             self.profile,
             self.ids[who],
-            self.seal[who],
-            self.index[who],
+            self.keys.of(who),
             numbers,
             readings,
             entropy=self.rng.bytes(64),
@@ -84,8 +82,8 @@ class World:
     def plus(self, device: int, numbers: Sequence[int]) -> list[bytes]:
         """Plus, whatever the coin says, under the device's own seal."""
         who = np.full(len(numbers), device - 1)
-        assigned = index_many(self.profile, self.ids[who], self.index[who], numbers)
-        key, seed, width = self.seal[device - 1].tobytes(), self.profile.seed, self.profile.width
+        assigned = index_many(self.profile, self.ids[who], self.keys.of(who), numbers)
+        key, seed, width = self.keys.seal[device - 1].tobytes(), self.profile.seed, self.profile.width
         return [
             sealed_frame(self.profile, device, number, key, codeword(seed, width, int(j), 0))
             for number, j in zip(numbers, assigned, strict=True)
@@ -101,7 +99,7 @@ class World:
 def _world(devices: int, seed: int) -> Iterator[World]:
     profile = _profile()
     ids = np.arange(1, devices + 1, dtype=np.uint32)
-    seal, index = derive_keys(bytes(32), "promise", ids)
+    keys = derive_keys(bytes(32), "promise", ids, 1)
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "promise.sqlite", bucket_seconds=BUCKET)
 
@@ -109,7 +107,7 @@ def _world(devices: int, seed: int) -> Iterator[World]:
             return Reading(round(world.now * 1000), 1, round(world.now * 1000))
 
         engine = Engine(store, clock=clock)
-        world = World(engine, store, np.random.default_rng(seed), profile, ids, seal, index)
+        world = World(engine, store, np.random.default_rng(seed), profile, ids, keys)
         engine.load(world)
         try:
             yield world

@@ -132,16 +132,15 @@ class SimulatedFleet:
             mine = ring.profile_of == place
             if not mine.any():
                 continue
-            ids = ring.device_ids[mine]
+            ids, present = ring.device_ids[mine], ring.last_bundle[mine]
+            first = ring.bundle_first[present].astype(np.int64)
             roles = [enrolled[int(device)][0] for device in ids]
             attacks = [ATTACKS.get(role) for role in roles]
-            reserved = np.array([enrolled[int(device)][1] for device in ids], np.int64)
+            reserved = np.maximum([enrolled[int(device)][1] for device in ids], first - 1)
             sections.append(
                 _Section(
                     profile=profile,
-                    keyring=Keyring(
-                        [profile], ids, np.zeros(len(ids), np.int32), ring.seal_keys[mine], ring.index_keys[mine]
-                    ),
+                    keyring=Keyring([profile], ids, first, np.zeros(len(ids), np.int32), ring.keys.of(present)),
                     gamma=reconstruction(profile.seed, profile.width),
                     traces=traces[profile.name],
                     ledger=Ledger(profile, reserved, now),
@@ -211,8 +210,7 @@ class SimulatedFleet:
         frames = encode_many(
             section.profile,
             devices,
-            ring.seal_keys[slots],
-            ring.index_keys[slots],
+            ring.keys.of(slots),
             numbers,
             readings,
             entropy=self._entropy(),
@@ -266,7 +264,8 @@ def _claim(attack: Attack | None) -> int:
 
 def _identities(snapshot: Snapshot) -> dict[int, Identity]:
     ring = snapshot.keyring
-    rows = zip(ring.device_ids.tolist(), ring.profile_of.tolist(), ring.seal_keys, ring.index_keys, strict=True)
+    keys = ring.keys.of(ring.last_bundle)
+    rows = zip(ring.device_ids.tolist(), ring.profile_of.tolist(), keys.seal, keys.index, strict=True)
     return {
         device: Identity(device, ring.profiles[place], seal_key.tobytes(), index_key.tobytes())
         for device, place, seal_key, index_key in rows

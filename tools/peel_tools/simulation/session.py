@@ -105,18 +105,21 @@ class Session:
 
 def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
     """The fleet as its first active devices alone."""
-    active = [device for device in snapshot.devices if device.state == ACTIVE]
+    active = [device for device in snapshot.devices if device.state == ACTIVE and device.bundles]
     if count is not None and count > len(active):
         raise ValueError(
             f"{count} devices: the fleet has {len(active)} active ones; `peel fleet add FOLDER --profile NAME --count N` makes more"
         )
     if not active:
-        raise ValueError("the fleet has no active device; `peel fleet add FOLDER --profile NAME` makes some")
+        raise ValueError(
+            "the fleet has no active device with a bundle; `peel fleet add FOLDER --profile NAME` makes some"
+        )
     chosen = active if count is None else _spread(active, count)
     ring = snapshot.keyring
     mine = np.isin(ring.device_ids, [device.id for device in chosen])
+    present = ring.last_bundle[mine]
     keyring = Keyring(
-        ring.profiles, ring.device_ids[mine], ring.profile_of[mine], ring.seal_keys[mine], ring.index_keys[mine]
+        ring.profiles, ring.device_ids[mine], ring.bundle_first[present], ring.profile_of[mine], ring.keys.of(present)
     )
     used = {device.profile for device in chosen}
     profiles = tuple(profile for profile in snapshot.profiles if profile.name in used)

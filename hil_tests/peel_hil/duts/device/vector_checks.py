@@ -49,9 +49,10 @@ def _hash(core, case):
 
 def _keys(core, case):
     fleet = case["fleet"].encode()
-    base = unhexlify(case["master"]) + bytes([len(fleet)]) + fleet + case["device"].to_bytes(4, "little")
-    yield _hex(core.hash("peel/1 key", base + b"\x01", 16)), case["seal_key"]
-    yield _hex(core.hash("peel/1 key", base + b"\x02", 16)), case["index_key"]
+    bundle = case["device"].to_bytes(4, "little") + case["first"].to_bytes(6, "little")
+    material = unhexlify(case["master"]) + bytes([len(fleet)]) + fleet + bundle
+    for purpose, name in ((1, "seal_key"), (2, "index_key"), (3, "receipt_key")):
+        yield _hex(core.hash("peel/1 key", material + bytes([purpose]), 16)), case[name]
 
 
 def _profile(core, case):

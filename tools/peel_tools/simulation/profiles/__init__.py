@@ -17,5 +17,5 @@ def make_fleet(folder: Path, name: str = "demo", **devices: int) -> Fleet:
         fleet = Fleet.create(folder, name, sorted(profiles.glob("*.toml")))
     for profile, count in devices.items():
         if count:
-            fleet.add(profile, count=count)
+            fleet.enrol(profile, count=count)
     return fleet
