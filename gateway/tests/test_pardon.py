@@ -197,14 +197,10 @@ def test_late_reports_after_a_pardon_settle_no_number_twice(lab: Lab) -> None:
 def test_a_profile_that_comes_back_brings_no_old_bets(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](), profiles[1](), devices=2)
     expose_by_statistics(lab, 1, 1)
-    lab.profile_of = np.array([1, 1])
-    lab.keyring = type(lab.keyring)(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
-    lab.engine.load(lab)
+    lab.provision(1, 501, profile=1)
     forgive(lab, 1)
     assert lab.send(lab.frames(1, range(501, 521))) == {"accepted": 20}
-    lab.profile_of = np.array([0, 1])
-    lab.keyring = type(lab.keyring)(lab.profiles, lab.ids, lab.profile_of, lab.seal, lab.index)
-    lab.engine.load(lab)
+    lab.provision(1, 601, profile=0)
     assert lab.send(lab.frames(1, range(601, 701))) == {"accepted": 100}
     assert agrees(lab)
 
@@ -274,9 +270,7 @@ def test_gaps_that_an_insider_leaves_before_a_pardon_are_forgotten_and_those_aft
 
     def chosen(numbers: range) -> list[bytes]:
         every = np.array(numbers)
-        assigned = index_many(
-            lab.profiles[0], np.ones(len(every), np.uint32), np.repeat(lab.index[:1], len(every), 0), every
-        )
+        assigned = index_many(lab.profiles[0], np.ones(len(every), np.uint32), lab.keys_of(1, every), every)
         return lab.frames(1, every[assigned == 0])
 
     def until_exposed(first: int) -> int:
