@@ -668,11 +668,42 @@ def profile_id(profile: Profile) -> int:
     return from_le(hash_("peel/1 profile", canonical(profile), 4))
 
 
-# ---- 11. Topics -----------------------------------------------------------------------------------------------------
+# ---- 11. Topics and receipts ----------------------------------------------------------------------------------------
 
 
 def device_topic(fleet: str, device: int, about: str) -> str:
     return f"peel/v1/{fleet}/{device % 64:02x}/{device:08x}/{about}"
+
+
+RECEIPT_RUNS = 16
+
+Run = tuple[int, int]  # the first and the last number
+
+
+def receipt_tag(receipt_key: bytes, body: bytes) -> bytes:
+    return hash_("peel/1 receipt", receipt_key + body, 8)
+
+
+def receipt_write(receipt_key: bytes, device: int, upto: int, runs: list[Run]) -> bytes:
+    edges = [upto, *(number for run in runs for number in run)]
+    for before, first in zip(edges[::2], edges[1::2], strict=False):
+        refuse_if(first <= before + 1, "number")
+    refuse_if(edges != sorted(edges) or edges[-1] >= 2**48, "number")
+    body = bytes([1 << 4]) + le(device, 4) + le(upto, 6)
+    body += b"".join(le(first, 6) + le(last, 6) for first, last in runs)
+    return body + receipt_tag(receipt_key, body)
+
+
+def receipt_read(receipt_key: bytes, device: int, receipt: bytes) -> tuple[int, list[Run]]:
+    """Up to where every number is settled, and the runs of settled numbers beyond."""
+    count, rest = divmod(len(receipt) - 19, 12)
+    refuse_if(rest != 0 or not 0 <= count <= RECEIPT_RUNS, "length")
+    refuse_if(receipt[0] != 1 << 4, "version")
+    refuse_if(from_le(receipt[1:5]) != device, "device")
+    body, tag = receipt[:-8], receipt[-8:]
+    refuse_if(receipt_tag(receipt_key, body) != tag, "seal")
+    numbers = [from_le(body[at : at + 6]) for at in range(5, len(body), 6)]
+    return numbers[0], list(zip(numbers[1::2], numbers[2::2], strict=True))
 
 
 # ---- 13. Constants --------------------------------------------------------------------------------------------------

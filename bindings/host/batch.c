@@ -228,3 +228,18 @@ void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt
   }
   peel_wipe(&prefix, sizeof prefix);
 }
+
+/* ---- Receipts ---- */
+
+int peel_batch_receipts(uint8_t *out, size_t *failed, const uint32_t *devices, const uint8_t *receipt_keys, const uint64_t *upto,
+                        const peel_run *runs, const uint64_t *run_ends, size_t count) {
+  uint64_t start = 0;
+  for (size_t i = 0; i < count; start = run_ends[i], i++) {
+    size_t mine = (size_t)(run_ends[i] - start);
+    *failed = i;
+    int size = peel_receipt_write(out, PEEL_RECEIPT_BYTES(mine), receipt_keys + 16 * i, devices[i], upto[i], runs + start, mine);
+    if (size < 0) return size;
+    out += size;
+  }
+  return PEEL_OK;
+}

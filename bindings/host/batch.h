@@ -72,4 +72,9 @@ void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t 
 void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, const uint8_t master[32], const uint8_t *fleet,
                        size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, size_t count);
 
+/* Receipts of count devices laid end to end (SPEC section 11); those of device i speak of runs[run_ends[i-1] .. run_ends[i]]. out has room
+ * for PEEL_RECEIPT_BYTES of each. Stops at the first failure: returns its code, with its position in failed. */
+int peel_batch_receipts(uint8_t *out, size_t *failed, const uint32_t *devices, const uint8_t *receipt_keys, const uint64_t *upto,
+                        const peel_run *runs, const uint64_t *run_ends, size_t count);
+
 #endif

@@ -48,6 +48,11 @@ extern "C" {
 #define PEEL_MAX_TRIT_BYTES PEEL_TRIT_BYTES(PEEL_MAX_WIDTH)
 #define PEEL_MAX_FRAME_BYTES PEEL_FRAME_BYTES(PEEL_MAX_WIDTH)
 
+/* Bytes of a receipt with so many runs. */
+#define PEEL_MAX_RECEIPT_RUNS 16
+#define PEEL_RECEIPT_BYTES(runs) (11 + 12 * (runs) + PEEL_TAG_BYTES)
+#define PEEL_MAX_RECEIPT_BYTES PEEL_RECEIPT_BYTES(PEEL_MAX_RECEIPT_RUNS)
+
 enum peel_error {
   PEEL_OK = 0,
   PEEL_E_LENGTH = -1,    /* a buffer is too short, or too long */
@@ -225,6 +230,24 @@ int peel_encoder_check(const peel_encoder *encoder);
  * Returns the frame's size or a negative code; on error nothing of the readings reaches out. */
 int peel_encode(uint8_t *out, size_t capacity, const peel_encoder *encoder, uint64_t number, const int32_t *readings, size_t count,
                 peel_drbg *drbg);
+
+/* ---- Receipt (section 11) --------------------------------------------------------------------------------------- */
+
+/* Settled report numbers, from first to last. */
+typedef struct {
+  uint64_t first;
+  uint64_t last;
+} peel_run;
+
+/* Write a gateway's receipt: every number up to upto is settled, and those of the runs above it, which ascend and do not touch.
+ * Returns its size, or PEEL_E_LENGTH (capacity, or too many runs), _DEVICE, _NUMBER. */
+int peel_receipt_write(uint8_t *out, size_t capacity, const uint8_t receipt_key[16], uint32_t device, uint64_t upto, const peel_run *runs,
+                       size_t count);
+
+/* Read a receipt of len bytes that is said to be for this device. Compares the tag in constant time.
+ * Returns the number of runs, or PEEL_E_LENGTH, _VERSION, _DEVICE, _SEAL. */
+int peel_receipt_read(uint64_t *upto, peel_run runs[PEEL_MAX_RECEIPT_RUNS], const uint8_t receipt_key[16], uint32_t device,
+                      const uint8_t *receipt, size_t len);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,8 @@
  *   device FLAGS MECHANISM PROFILE DEVICE K DOMAIN WIDTH SEED RULE SEAL_KEY INDEX_KEY   -> ok or a code
  *   encode NUMBER READING,...         -> FRAME or a code
  *   frame WIDTH KEY FRAME             -> RULE TRITS or a code; without a key ("-") an unsealed frame
+ *   receipt KEY DEVICE NUMBERS        -> RECEIPT or a code; numbers as in it, six bytes each
+ *   read KEY DEVICE RECEIPT           -> NUMBERS or a code
  *
  * Bytes are hexadecimal, "-" when empty; numbers are decimal. A code is printed as a negative number.
  */
@@ -171,6 +173,48 @@ static void run_frame(char **f) {
   print_hex(trits, PEEL_TRIT_BYTES(width), '\n');
 }
 
+static uint64_t number48(const uint8_t *data) {
+  uint64_t number = 0;
+  for (int i = 5; i >= 0; i--) number = number << 8 | data[i];
+  return number;
+}
+
+static void print_number48(uint64_t number, char end) {
+  uint8_t data[6];
+  for (int i = 0; i < 6; i++) data[i] = (uint8_t)(number >> 8 * i);
+  for (int i = 0; i < 6; i++) printf("%02x", data[i]);
+  if (end) putchar(end);
+}
+
+static void run_receipt(char **f) {
+  uint8_t receipt[PEEL_MAX_RECEIPT_BYTES];
+  peel_run runs[PEEL_MAX_RECEIPT_RUNS + 1];
+  bytes key = from_hex(f[1]), numbers = from_hex(f[3]);
+  size_t count = 0;
+  for (size_t at = 6; at + 12 <= numbers.len && count <= PEEL_MAX_RECEIPT_RUNS; at += 12, count++) {
+    runs[count].first = number48(numbers.data + at);
+    runs[count].last = number48(numbers.data + at + 6);
+  }
+  int size = peel_receipt_write(receipt, sizeof receipt, key.data, number32(f[2]), number48(numbers.data), runs, count);
+  size < 0 ? print_code(size) : print_hex(receipt, (size_t)size, '\n');
+}
+
+static void run_read(char **f) {
+  uint64_t upto;
+  peel_run runs[PEEL_MAX_RECEIPT_RUNS];
+  bytes key = from_hex(f[1]), receipt = from_hex(f[3]);
+  int count = peel_receipt_read(&upto, runs, key.data, number32(f[2]), receipt.data, receipt.len);
+  if (count < 0) {
+    print_code(count);
+    return;
+  }
+  print_number48(upto, count ? 0 : '\n');
+  for (int i = 0; i < count; i++) {
+    print_number48(runs[i].first, 0);
+    print_number48(runs[i].last, i + 1 < count ? 0 : '\n');
+  }
+}
+
 static int run(char **f) {
   if (strcmp(f[0], "seal") == 0 || strcmp(f[0], "open") == 0) {
     run_ascon(f);
@@ -200,6 +244,10 @@ static int run(char **f) {
     run_encode(f);
   } else if (strcmp(f[0], "frame") == 0) {
     run_frame(f);
+  } else if (strcmp(f[0], "receipt") == 0) {
+    run_receipt(f);
+  } else if (strcmp(f[0], "read") == 0) {
+    run_read(f);
   } else {
     return -1;
   }

@@ -52,6 +52,8 @@ def _exchanges(name: str, case: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _encode_bad(case)
     elif name.startswith("frame_bad_") and case["expect"] in _FRAME_FAULTS:
         yield from _frame_bad(case)
+    elif name.startswith("receipt_bad_"):
+        yield _read(case), str(_code(case))
 
 
 def _hex(text: str) -> str:
@@ -166,6 +168,17 @@ def _frame_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"frame {width} {'-' if case['accept_unsealed'] else key} {case['frame']}", str(_code(case))
 
 
+def _read(case: dict[str, Any]) -> str:
+    return f"read {case['receipt_key']} {case['device']} {_hex(case['receipt'])}"
+
+
+def _receipt(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    numbers = [case["upto"], *(number for run in case["runs"] for number in run)]
+    claim = b"".join(number.to_bytes(6, "little") for number in numbers).hex()
+    yield f"receipt {case['receipt_key']} {case['device']} {claim}", case["receipt"]
+    yield _read(case), claim
+
+
 _MAKERS = {
     "ascon_aead": _aead,
     "ascon_xof": _xof,
@@ -179,4 +192,5 @@ _MAKERS = {
     "index": _index,
     "projection": _projection,
     "report": _report,
+    "receipt": _receipt,
 }

@@ -27,6 +27,7 @@ from peel_core import (
 from peel_core._core import ffi, lib
 from peel_core.batch import _COLUMNS, Opened
 from peel_core.frame import FLAG_UNSEALED
+from peel_core.receipts import Receipt, read_receipt, write_receipts
 from peel_core.topics import device_topic
 
 VECTORS = Path(__file__).resolve().parents[3] / "spec" / "vectors"
@@ -266,3 +267,20 @@ def test_refused_profiles(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("topics"))
 def test_topics(case: dict[str, Any]) -> None:
     assert device_topic(case["fleet"], case["device"], case["about"]) == case["topic"]
+
+
+@pytest.mark.parametrize("case", cases("receipt"))
+def test_receipts(case: dict[str, Any]) -> None:
+    key, receipt = unhex(case, "receipt_key", "receipt")
+    keys = np.frombuffer(key, np.uint8).reshape(1, 16)
+    assert write_receipts([case["device"]], keys, [case["upto"]], case["runs"], [len(case["runs"])]) == [receipt]
+    runs = tuple((first, last) for first, last in case["runs"])
+    assert read_receipt(key, case["device"], receipt) == Receipt(case["upto"], runs)
+
+
+@pytest.mark.parametrize("case", cases("receipt_bad_*"))
+def test_refused_receipts(case: dict[str, Any]) -> None:
+    key, receipt = unhex(case, "receipt_key", "receipt")
+    with pytest.raises(PeelError) as caught:
+        read_receipt(key, case["device"], receipt)
+    assert caught.value.name == case["expect"]

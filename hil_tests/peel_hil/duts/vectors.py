@@ -19,9 +19,10 @@ __all__ = ["CHECKS_FILE", "VECTORS", "device_cases", "device_files", "kind", "ru
 
 VECTORS = REPOSITORY / "spec" / "vectors"
 CHECKS_FILE = DEVICE_CODE / "vector_checks.py"
+RECEIPT_FILE = REPOSITORY / "firmware" / "peel_device" / "receipt.py"
 
-# What only a reader or a host does: splitting payloads, checking profiles and fleet names, choosing a hash.
-_HOST_ONLY = ("payload", "profile_bad_", "keys_bad_", "hash_symbols")
+# What only a reader or a host does: splitting payloads, checking profiles and fleet names, choosing a hash, making topics.
+_HOST_ONLY = ("payload", "profile_bad_", "keys_bad_", "hash_symbols", "topics")
 # What a frame shows by itself; the other faults need a reader that knows devices and profiles.
 _FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
 _UNUSED = ("note", "count", "word", "threshold", "rejected", "hash", "hashed")
@@ -33,7 +34,7 @@ Case = dict[str, Any]
 
 def kind(file: Path) -> str:
     """The name of the check that a vector file belongs to."""
-    for family in ("encode_bad", "frame_bad"):
+    for family in ("encode_bad", "frame_bad", "receipt_bad"):
         if file.stem.startswith(family):
             return family
     return file.stem
@@ -113,6 +114,7 @@ def _joined(pieces: list[str]) -> Iterator[str]:
 
 def run_vectors(dut: Dut, cores: Sequence[str], files: Sequence[Path] | None = None) -> tuple[list[str], int]:
     """Check modules that the board can import against the vectors: what failed, and how many comparisons each core passed through."""
+    dut.load("receipt", RECEIPT_FILE)
     dut.load("vector_checks", CHECKS_FILE)
     dut.exec(f"import gc, {', '.join(cores)}")
     problems: list[str] = []

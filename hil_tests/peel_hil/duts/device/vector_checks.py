@@ -7,6 +7,11 @@
 from array import array
 from binascii import hexlify, unhexlify
 
+try:
+    from receipt import Reader  # on a board, where the firmware's file is loaded on its own
+except ImportError:
+    from peel_device.receipt import Reader
+
 
 def integers(text):
     """An array of 32-bit integers from hexadecimal, little-endian."""
@@ -153,6 +158,18 @@ def _frame_bad(core, case):
     yield _fault(core.frame_open, unhexlify(case["seal_key"]), case["width"], unhexlify(case["frame"])), case["expect"]
 
 
+def _read(core, case):
+    return Reader(core, unhexlify(case["receipt_key"]), case["device"]).settled(unhexlify(case["receipt"]))
+
+
+def _receipt(core, case):
+    yield [list(run) for run in _read(core, case)], [[0, case["upto"]]] + case["runs"]
+
+
+def _receipt_bad(core, case):
+    yield _fault(_read, core, case), case["expect"]
+
+
 CHECKS = {
     "ascon_aead": _ascon_aead,
     "ascon_xof": _ascon_xof,
@@ -170,6 +187,8 @@ CHECKS = {
     "report": _report,
     "encode_bad": _encode_bad,
     "frame_bad": _frame_bad,
+    "receipt": _receipt,
+    "receipt_bad": _receipt_bad,
 }
 
 

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Receipts: which of this device's reports the gateway has stored (SPEC section 11).
+
+What a receipt does not name stays where it is, so an old one does no harm, and a forged one is no receipt.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from peel_device.interfaces import Core
+
+    Run = tuple[int, int]
+
+RUNS_MAX = 16
+_LABEL = b"peel/1 receipt"
+_VERSION = 0x10
+_NUMBERS_AT = 5
+_NUMBER = 6
+_TAG = 8
+_SHORTEST = _NUMBERS_AT + _NUMBER + _TAG
+
+
+class Reader:
+    """Reads the receipts of one device."""
+
+    def __init__(self, core: "Core", key: bytes, device: int) -> None:
+        self._core = core
+        self._key = key
+        self._device = device
+
+    def settled(self, receipt: bytes) -> "list[Run]":
+        """The runs of numbers that are settled, first and last of each. ValueError names what is wrong with a receipt."""
+        runs, rest = divmod(len(receipt) - _SHORTEST, 2 * _NUMBER)
+        if rest or not 0 <= runs <= RUNS_MAX:
+            raise ValueError("peel: length: no receipt has %d bytes" % len(receipt))
+        if receipt[0] != _VERSION:
+            raise ValueError("peel: version: not a receipt of version 1")
+        if int.from_bytes(receipt[1:_NUMBERS_AT], "little") != self._device:
+            raise ValueError("peel: device: the receipt of another one")
+        body = receipt[:-_TAG]
+        if not _equal(self._core.hash(_LABEL, self._key + body, _TAG), receipt[-_TAG:]):
+            raise ValueError("peel: seal: forged, altered, or under another bundle's key")
+        edges = [0]
+        for at in range(_NUMBERS_AT, len(body), _NUMBER):
+            edges.append(int.from_bytes(body[at : at + _NUMBER], "little"))
+        return [(edges[at], edges[at + 1]) for at in range(0, len(edges), 2)]
+
+
+def _equal(one: bytes, other: bytes) -> bool:
+    """Compare in a time that does not tell where the first difference is."""
+    difference = 0
+    for place in range(_TAG):
+        difference |= one[place] ^ other[place]
+    return difference == 0
