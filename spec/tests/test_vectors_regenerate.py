@@ -51,7 +51,8 @@ def test_faults_of_frames_and_encoders_are_codes_of_the_core() -> None:
         for path in (*COMMITTED.glob("frame_bad_*.json"), *COMMITTED.glob("encode_bad_*.json"))
         for case in json.loads(path.read_text("utf-8"))["cases"]
     }
-    assert codes - {"epsilon"} == faults  # a bad epsilon never reaches a frame or an encoder: rule.json has it
+    # a bad epsilon never reaches a frame or an encoder, rule.json has it; the order of calls is no matter of vectors
+    assert codes - {"epsilon", "order"} == faults
 
 
 def test_vectors_stay_small_enough_for_a_board() -> None:

@@ -71,4 +71,4 @@ def test_too_many_runs_and_shapes_that_do_not_fit() -> None:
         ([1], KEYS[:2], [0], [], [0]),
     ):
         with pytest.raises(ValueError, match=r"run_ends|shapes"):
-            write_receipts(*arguments)  # type: ignore[arg-type]
+            write_receipts(*arguments)
