@@ -66,7 +66,7 @@ def _routes() -> list[Route]:
         token=None,
         streams=1,
     )
-    return [route for route in app.routes if isinstance(route, Route)]
+    return [route for route in app.routes if isinstance(route, Route) and route.include_in_schema]
 
 
 def _families() -> Iterator[Metric]:

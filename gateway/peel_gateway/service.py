@@ -6,17 +6,18 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from types import FrameType
 
 import numpy as np
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from peel_gateway.alarm import Alarm
 from peel_gateway.answers.exposed import Cases
-from peel_gateway.answers.table import Table
+from peel_gateway.answers.table import Table, moment
 from peel_gateway.answers.views import Views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
@@ -40,6 +41,8 @@ __all__ = ["Service", "open_engine", "open_views", "run_service"]
 _DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
 _TICK_SECONDS = 0.5
+_GROWTH_SECONDS = 30.0
+"""Before that nobody can tell how fast the store grows."""
 
 VERSION = version("peel-telemetry")
 
@@ -86,10 +89,16 @@ def _load(engine: Engine, snapshot: Snapshot) -> None:
 
 
 class Service:
-    """A gateway in this process. `start` and `stop` belong together; in between call `tick` now and then."""
+    """A gateway in this process. `start` and `stop` belong together; in between call `tick` now and then.
 
-    def __init__(self, settings: Settings) -> None:
+    Parameters
+    ----------
+    more_routes: what somebody who builds upon the gateway adds to its HTTP side.
+    """
+
+    def __init__(self, settings: Settings, *, more_routes: Sequence[Route] = ()) -> None:
         self._settings = settings
+        self._more_routes = more_routes
         self.ended = threading.Event()
         self._streams_end = threading.Event()
         self._started = time.monotonic()
@@ -111,6 +120,7 @@ class Service:
             undo.callback(self._store.close)
             self._engine = open_engine(settings, self._store, self._snapshot)
             undo.pop_all()
+        self._first_size = self._store.size_bytes()
         self._claims = Claims(self._fleet.name, lambda: self._snapshot.enrolled, load_claims(settings.claims_path))
         self._claims_file = ClaimsFile(settings.claims_path, self._claims)
         self._views = open_views(settings, self._store, lambda: self._snapshot, self._claims.get)
@@ -204,7 +214,18 @@ class Service:
                 "away_seconds": None if trouble is None else round(trouble[0], 1),
             },
             "inbox": {"pending": self._inbox.pending, "oldest_seconds": round(self._inbox.oldest_age(), 3)},
+            "store": self._store_table(),
             "health": self.health(),
+        }
+
+    def _store_table(self) -> Table:
+        heard = self._store.devices().first_received
+        size, uptime = self._store.size_bytes(), time.monotonic() - self._started
+        return {
+            "bytes": size,
+            "bytes_per_day": round((size - self._first_size) / uptime * 86400) if uptime >= _GROWTH_SECONDS else None,
+            "bucket_seconds": self._store.bucket_seconds,
+            "first_received": moment(int(heard[heard > 0].min()) / 1000) if heard.any() else None,
         }
 
     def _build_app(self) -> ASGIApp:
@@ -218,6 +239,7 @@ class Service:
             stopping=self._streams_end,
             token=self._settings.http_token,
             streams=self._settings.http_streams,
+            more_routes=self._more_routes,
         )
 
     def _hear(self, topic: str, payload: bytes, retained: bool) -> None:
@@ -299,9 +321,9 @@ class Service:
         return Exit.STOPPED
 
 
-def run_service(settings: Settings) -> Exit:
+def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:
     """Run until SIGTERM or SIGINT, or until the database cannot be used; SIGHUP reloads. Call it on the main thread."""
-    service = Service(settings)
+    service = Service(settings, more_routes=more_routes)
     reload_asked = threading.Event()
     stop_asked = threading.Event()
 

@@ -24,6 +24,7 @@ __all__ = ["Demonstration", "Outcome"]
 
 _CATEGORICAL_SHARE = 0.2
 _HTTP_PORT = 8420
+_BUCKET_SECONDS = 5
 _DRAIN_SECONDS = 30.0
 _SETTLE_SECONDS = 60.0
 
@@ -88,7 +89,7 @@ class Demonstration:
                 numeric=self._devices - categorical,
                 categorical=categorical,
                 embedded=self._embedded,
-                settings={"http_port": _free_http_port()},
+                settings={"http_port": _free_http_port(), "store_bucket_seconds": _BUCKET_SECONDS},
             )
             undo.callback(rig.close)
             rig.start()

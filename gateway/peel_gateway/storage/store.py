@@ -153,6 +153,10 @@ class Store(abc.ABC):
         """Where it is, for people: a path, or an address without secrets."""
 
     @abc.abstractmethod
+    def size_bytes(self) -> int:
+        """Return how much room it takes where it is."""
+
+    @abc.abstractmethod
     def begin(self) -> AbstractContextManager[Transaction]:
         """Open the one write transaction: commits on a clean exit, rolls back on an exception."""
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -21,8 +22,11 @@ from peel_gateway.answers.views import Views
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.storage.store import StoreError
 from peel_gateway.web.api import api_routes
+from peel_gateway.web.assets import BrowserHeaders, asset_routes
 from peel_gateway.web.guard import Guard
 from peel_gateway.web.limits import HEALTH, Limits
+from peel_gateway.web.login import login_routes
+from peel_gateway.web.session import COOKIE
 from peel_gateway.web.streams import Streams
 
 __all__ = ["build_app"]
@@ -41,6 +45,7 @@ def build_app(
     stopping: threading.Event,
     token: Secret | None,
     streams: int,
+    more_routes: Sequence[Route] = (),
 ) -> Starlette:
     """Make the application. The docstrings of the routes are their entries in docs/gateway.md.
 
@@ -51,11 +56,12 @@ def build_app(
     generation: grows with every batch; an event goes out when it has.
     stopping: set when streams are to end.
     streams: most event streams at a time.
+    more_routes: what somebody who builds upon the gateway adds.
     """
     listeners = Streams(summary, generation, stopping=stopping, most=streams)
 
     async def get_events(_: Request) -> Response:
-        """Server-sent events: `summary` at once, then at most one a second; `trouble` when the store cannot be read."""
+        """Server-sent events: `summary` at once, each second with news, every five without; `trouble` when the store cannot be read."""
         return listeners.response()
 
     def get_metrics(_: Request) -> Response:
@@ -70,15 +76,35 @@ def build_app(
             body["causes"] = causes
         return JSONResponse(body, status_code=503 if causes else 200)
 
+    async def get_paths(request: Request) -> Response:
+        """What there is to ask: every path and what it says; `session` is whether a browser's session asks."""
+        items = [_path_table(route) for route in routes if route.include_in_schema]
+        return JSONResponse({"items": items, "session": token is not None and COOKIE in request.cookies})
+
+    page, entrance = asset_routes(), login_routes(token)
     routes = [
+        Route("/api", get_paths),
         *api_routes(views, cases, summary),
         Route(_EVENTS, get_events),
         Route("/metrics", get_metrics),
         Route(HEALTH, get_health),
+        *more_routes,
+        *entrance,
+        *page,
     ]
     handlers: Mapping[Any, Any] = {QueryError: _bad_query, StoreError: _store_failed, HTTPException: _refused}
-    middleware = [Middleware(Limits, unlimited=(_EVENTS,)), Middleware(Guard, token=token)]
+    public = frozenset(route.path for route in (*page, *entrance))
+    middleware = [
+        Middleware(BrowserHeaders),
+        Middleware(Limits, unlimited=(_EVENTS,)),
+        Middleware(Guard, token=token, public=public),
+    ]
     return Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
+
+
+def _path_table(route: Route) -> Table:
+    what, _, _ = (inspect.getdoc(route.endpoint) or "").partition("\n\n")
+    return {"path": route.path, "methods": sorted(route.methods or ()), "what": " ".join(what.split())}
 
 
 async def _bad_query(_: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ from peel_gateway.storage.store import StoreError
 __all__ = ["Streams"]
 
 _EVENT_SECONDS = 1.0
-_HEARTBEAT_SECONDS = 15.0
+_AGAIN_SECONDS = 5.0
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Stream(StreamingResponse):
 
 
 class Streams:
-    """All event streams of a server: one event at once, then one a second at most while batches come in.
+    """All event streams of a server: one event at once, then one a second at most while batches come in, one in five otherwise.
 
     Parameters
     ----------
@@ -68,31 +68,29 @@ class Streams:
         self._places = _Places(most)
         self._making = asyncio.Lock()
         self._made: tuple[int, str] = (-1, "")
+        self._made_at = 0.0
 
     def response(self) -> Response:
         """One more stream, or a refusal."""
         return _Stream(self._events(), self._places)
 
     async def _events(self) -> AsyncIterator[str]:
-        """Events, and a comment now and then, which keeps the stream open and shows when nobody is there any more."""
+        """What is new, at most once a second; and the same again now and then: the broker may have gone, and so may the listener."""
         loop = asyncio.get_running_loop()
         seen, spoke = -1, loop.time()
         while not self._stopping.is_set():
-            if self._generation() != seen:
+            if self._generation() != seen or loop.time() - spoke >= _AGAIN_SECONDS:
                 seen, event = await self._newest()
                 spoke = loop.time()
                 yield event
-            elif loop.time() - spoke > _HEARTBEAT_SECONDS:
-                spoke = loop.time()
-                yield ": still here\n\n"
             await asyncio.sleep(_EVENT_SECONDS)
 
     async def _newest(self) -> tuple[int, str]:
-        """The newest event, with its generation; whoever asks first makes it."""
+        """The newest event, with its generation; whoever asks first makes it for all."""
         async with self._making:
-            current = self._generation()
-            if current != self._made[0]:
-                self._made = (current, await self._make(current))
+            current, now = self._generation(), asyncio.get_running_loop().time()
+            if current != self._made[0] or now - self._made_at >= _EVENT_SECONDS:
+                self._made, self._made_at = (current, await self._make(current)), now
             return self._made
 
     async def _make(self, current: int) -> str:

@@ -86,6 +86,10 @@ class SqliteStore(Store):
     def place(self) -> str:
         return str(self.path)
 
+    def size_bytes(self) -> int:
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
     # ---- opening ----
 
     def _connect(self) -> sqlite3.Connection:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Logging in and out with a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import parse_qs
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from peel_core import Secret
+from peel_gateway.web.guard import require_same_origin
+from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, is_token, new_session
+
+__all__ = ["login_routes"]
+
+_LOGIN = "/login"
+_LOGOUT = "/logout"
+_MOST_BODY_BYTES = 4096
+_BODY_SECONDS = 5.0
+
+
+def login_routes(token: Secret | None) -> list[Route]:
+    """The routes; without a token there is nothing to log in to."""
+    attempts = Attempts()
+
+    async def post_login(request: Request) -> Response:
+        """Log in with a browser: takes the token as a form, gives a cookie."""
+        require_same_origin(request)
+        address = request.client.host if request.client else ""
+        if not attempts.may_try(address):
+            raise HTTPException(429, "too many attempts; wait a minute", headers={"retry-after": "60"})
+        given = parse_qs((await _body(request)).decode("utf-8", "replace")).get("token", [""])[0]
+        if token is not None and not is_token(given.strip(), token):
+            attempts.failed(address)
+            raise HTTPException(401, "that is not the token")
+        answer = JSONResponse({"status": "ok"})
+        if token is not None:
+            _set_cookie(answer, request, new_session(token), SESSION_SECONDS)
+        return answer
+
+    async def post_logout(request: Request) -> Response:
+        """Log out: the cookie is taken back."""
+        require_same_origin(request)
+        answer = JSONResponse({"status": "ok"})
+        _set_cookie(answer, request, "", 0)
+        return answer
+
+    return [Route(_LOGIN, post_login, methods=["POST"]), Route(_LOGOUT, post_logout, methods=["POST"])]
+
+
+def _set_cookie(answer: Response, request: Request, value: str, seconds: int) -> None:
+    secure = request.url.scheme == "https"  # as the proxy in front says, where there is one
+    answer.set_cookie(COOKIE, value, max_age=seconds, httponly=True, samesite="strict", secure=secure)
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _MOST_BODY_BYTES:
+                    raise HTTPException(413, f"at most {_MOST_BODY_BYTES} bytes, please")
+    except TimeoutError:
+        raise HTTPException(408, "the body did not come") from None
+    return body

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// The devices: who is heard, what counts of them, what they have spent.
+
+import { ask } from "./api.js";
+import { byId, h, reconcile, setHidden, setText } from "./dom.js";
+import { ago, count, exact, short } from "./format.js";
+
+const PAGE = 50;
+const COLUMNS = [["Device"], ["State"], ["Last heard"], ["Count", "num"], ["Refused", "num"], ["Missing", "num"], ["ε spent", "num"], ["Left", "num"], ["Note"]];
+const STATES = ["", "active", "exposed", "silent", "revoked"];
+
+export class Devices {
+  constructor(page, why) {
+    this.page = page;
+    this.why = why;
+    this.limit = PAGE;
+    byId("devices-table").tHead.replaceChildren(h("tr", {}, COLUMNS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name))));
+    byId("devices-state").append(...STATES.map((state) => h("option", { value: state }, state || "any")));
+    byId("devices-state").addEventListener("change", () => this.#again());
+    byId("devices-find").addEventListener("input", () => this.#show());
+    byId("devices-more").addEventListener("click", () => {
+      this.limit = Math.min(1000, this.limit * 4);
+      this.refresh();
+    });
+  }
+
+  async #again() {
+    this.limit = PAGE;
+    await this.refresh();
+  }
+
+  async refresh() {
+    const { profile } = this.page;
+    if (!profile) return;
+    const finding = byId("devices-find").value.trim() !== "";
+    const state = byId("devices-state").value;
+    const answer = await ask("/api/devices", { profile: profile.name, state, limit: finding ? 1000 : this.limit });
+    if (profile !== this.page.profile || state !== byId("devices-state").value) return;
+    this.items = answer.items;
+    this.more = answer.next !== null;
+    this.#show();
+  }
+
+  #show() {
+    if (!this.items) return;
+    const wanted = byId("devices-find").value.trim().toLowerCase();
+    const found = this.items.filter((item) => item.device.includes(wanted) || item.note.toLowerCase().includes(wanted) || this.page.demo?.roleOf(item.device)?.includes(wanted));
+    const body = byId("devices-table").tBodies[0];
+    reconcile(body, found, (item) => item.device, () => this.#make(), (row, item) => this.#update(row, item));
+    if (!found.length) body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
+    setText(byId("devices-note"), `${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value ? " that fit" : ""} of ${count(this.page.profile.devices)}`);
+    setHidden(byId("devices-more"), !this.more || this.limit >= 1000);
+  }
+
+  #make() {
+    const row = h("tr", {}, h("th", { scope: "row" }, h("code", {})), COLUMNS.slice(1).map(([, kind]) => h("td", { class: kind })));
+    row.cells[1].append(h("span", { class: "state" }), h("span", { class: "role" }));
+    row.cells[2].append(h("time"));
+    return row;
+  }
+
+  #update(row, item) {
+    const { profile } = this.page;
+    const cells = [...row.cells];
+    const counted = item.withdrawn ? 0 : item.reports.accepted ?? 0;
+    const logged = Object.values(item.reports).reduce((sum, n) => sum + n, 0);
+    const state = item.exposed ? "exposed" : item.state;
+    const heard = item.last_heard ?? item.last_received;
+    setText(cells[0].firstChild, item.device);
+    cells[1].firstChild.className = `state ${state.replace(" ", "-")}`;
+    setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : state);
+    setText(cells[1].lastChild, this.page.demo?.roleOf(item.device) ?? "");
+    const time = cells[2].firstChild;
+    setText(time, heard ? ago(heard) : "never");
+    if (heard) {
+      time.dateTime = heard;
+      time.title = exact(heard);
+    }
+    setText(cells[3], count(counted));
+    setText(cells[4], count(logged - counted));
+    setText(cells[5], item.last_number === null ? "" : count(item.missing ?? Math.max(0, item.last_number - logged)));
+    setText(cells[6], item.last_number === null ? "" : short(item.last_number * profile.epsilon));
+    setText(cells[7], item.left === null || item.left === undefined ? "no limit" : short(item.left * profile.epsilon));
+    setText(cells[8], item.note);
+  }
+}

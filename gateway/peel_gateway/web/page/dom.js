@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Making and changing elements. Text only ever goes in as text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const byId = (id) => document.getElementById(id);
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+// Changes a text only when it differs, so that nothing is selected, read out or painted again for nothing.
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function setHidden(element, hidden) {
+  if (element.hidden !== hidden) element.hidden = hidden;
+}
+
+// Makes a list show these items in this order: known ones are updated in place, gone ones removed.
+export function reconcile(list, items, key, make, update) {
+  const known = new Map([...list.children].map((child) => [child.dataset.key, child]));
+  let at = list.firstElementChild;
+  for (const item of items) {
+    const name = String(key(item));
+    let child = known.get(name);
+    if (child) known.delete(name);
+    else {
+      child = make(item);
+      child.dataset.key = name;
+    }
+    update(child, item);
+    if (child === at) at = at.nextElementSibling;
+    else list.insertBefore(child, at);
+  }
+  for (const child of known.values()) child.remove();
+}

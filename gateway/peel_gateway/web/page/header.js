@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// One sentence and a light.
+
+import { byId, setHidden, setText } from "./dom.js";
+import { count, duration, plural } from "./format.js";
+
+let heard = 0;
+let lost = false;
+
+function light(kind, text) {
+  const element = byId("light");
+  element.dataset.light = kind;
+  setText(element, text);
+}
+
+export function showHeader(page) {
+  const { summary } = page;
+  const { totals, broker, inbox, health } = summary;
+  heard = Date.now();
+  lost = false;
+  document.title = `Peel · ${summary.fleet}`;
+  setText(byId("fleet"), summary.fleet);
+  const counting = totals.accepted - totals.withdrawn_past;
+  const honest = totals.devices - totals.exposed_devices - totals.revoked_devices;
+  const exposed = totals.exposed_devices === 0
+    ? "No device is exposed."
+    : `${plural(totals.exposed_devices, "device is", "devices are")} exposed; ${count(totals.withdrawn_past)} of their reports were withdrawn.`;
+  setText(byId("lede"), totals.devices === 0
+    ? "No device is registered."
+    : `${plural(counting, "report")} from ${plural(honest, "device")} count. ${exposed}`);
+  if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
+  else if (health.length) light("bad", "needs a look");
+  else light("good", `receiving · lag ${inbox.oldest_seconds.toFixed(1)} s`);
+  setText(byId("trouble"), health.join(" · "));
+  setHidden(byId("trouble"), health.length === 0);
+}
+
+export function showLost() {
+  if (!lost) {
+    lost = true;
+    tick();
+  }
+}
+
+// What is shown stays, and says how old it is.
+function tick() {
+  if (!lost) return;
+  light("bad", heard ? `connection lost · data of ${duration((Date.now() - heard) / 1000)} ago · trying again` : "the gateway does not answer · trying again");
+}
+
+setInterval(tick, 1000);
