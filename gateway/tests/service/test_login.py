@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""A browser's way in: the page without a token, the cookie for one, and what neither gives away."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from field import Field, MakeField
+
+from peel_core import Secret
+from peel_gateway.web.assets import PAGE_FOLDER
+from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, has_session, new_session
+from peel_tools.gateway_process import GatewayProcess
+
+TOKEN = "0123456789abcdef-token"  # noqa: S105
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
+    gateway = start_field(tmp_path_factory.mktemp("login")).new_gateway(http_token=TOKEN)
+    gateway.start(until="started")
+    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    return gateway
+
+
+def send(
+    gateway: GatewayProcess, method: str, path: str, body: Mapping[str, str] | None = None, **headers: str
+) -> tuple[http.client.HTTPResponse, bytes]:
+    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=10)
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, path, urlencode(body) if body is not None else None, sent)
+    answer = connection.getresponse()
+    content = b"" if path == "/api/events" and answer.status == 200 else answer.read()
+    connection.close()
+    return answer, content
+
+
+def cookie_of(answer: http.client.HTTPResponse) -> str:
+    return str(answer.getheader("set-cookie")).partition(";")[0]
+
+
+def test_the_token_becomes_a_cookie(gateway: GatewayProcess) -> None:
+    answer, _ = send(gateway, "POST", "/login", {"token": TOKEN})
+    assert answer.status == 200
+    given = str(answer.getheader("set-cookie"))
+    assert re.search(r"; HttpOnly", given) and re.search(r"; SameSite=strict", given, re.IGNORECASE)
+    assert "Secure" not in given and TOKEN not in given
+    cookie = cookie_of(answer)
+    for path in ("/api/summary", "/api/events", "/metrics"):
+        assert send(gateway, "GET", path)[0].status == 401
+        assert send(gateway, "GET", path, Cookie=cookie)[0].status == 200
+    assert json.loads(send(gateway, "GET", "/api", Cookie=cookie)[1])["session"]
+    answer, _ = send(gateway, "POST", "/logout", {}, Cookie=cookie)
+    assert cookie_of(answer) == f'{COOKIE}=""'
+
+
+def test_the_cookie_is_for_tls_alone_behind_tls(gateway: GatewayProcess) -> None:
+    answer, _ = send(gateway, "POST", "/login", {"token": TOKEN}, X_Forwarded_Proto="https")
+    assert "Secure" in str(answer.getheader("set-cookie"))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda c: c[:-1] + "0", lambda c: "9" + c, lambda c: c.partition(".")[0], lambda c: ""]
+)
+def test_another_cookie_opens_nothing(gateway: GatewayProcess, change: Any) -> None:
+    value = change(new_session(Secret(TOKEN.encode())).rstrip("0"))
+    assert send(gateway, "GET", "/api/summary", Cookie=f"{COOKIE}={value}")[0].status == 401
+
+
+def test_a_session_ends() -> None:
+    token, now = Secret(TOKEN.encode()), time.time()
+    cookies = {COOKIE: new_session(token, now)}
+    assert has_session(cookies, token, now + SESSION_SECONDS - 1)
+    assert not has_session(cookies, token, now + SESSION_SECONDS + 1)
+    assert not has_session(cookies, Secret(b"another-token-of-16"), now)
+
+
+def test_other_sites_cannot_log_anybody_in_or_out(gateway: GatewayProcess) -> None:
+    host = gateway.url.removeprefix("http://")
+    for path in ("/login", "/logout"):
+        assert send(gateway, "POST", path, {"token": TOKEN}, Origin="https://evil.example")[0].status == 403
+        assert send(gateway, "POST", path, {"token": TOKEN}, Origin="null")[0].status == 403
+        assert send(gateway, "POST", path, {"token": TOKEN}, Origin=f"http://{host}")[0].status == 200
+
+
+def test_guessing_has_an_end() -> None:
+    attempts = Attempts(most=3, seconds=0.2, addresses=2)
+    for _ in range(3):
+        assert attempts.may_try("a")
+        attempts.failed("a")
+    assert not attempts.may_try("a") and attempts.may_try("b")
+    time.sleep(0.25)
+    assert attempts.may_try("a")
+    for address in ("c", "d", "e"):
+        attempts.failed(address)
+    assert len(attempts._failed) == 2
+
+
+def test_a_wrong_token_is_refused_and_then_has_to_wait(field: Field) -> None:
+    gateway = field.new_gateway(http_token=TOKEN)
+    gateway.start(until="started")
+    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    codes = [send(gateway, "POST", "/login", {"token": TOKEN[:-1]})[0].status for _ in range(6)]
+    assert codes == [401] * 5 + [429]
+    assert send(gateway, "POST", "/login", {"token": TOKEN})[0].status == 429
+    assert send(gateway, "GET", "/api/summary", Authorization=f"Bearer {TOKEN}")[0].status == 200
+    assert send(gateway, "POST", "/login", {"token": "x" * 5000})[0].status in (413, 429)
+
+
+def test_the_page_is_open_and_says_nothing(gateway: GatewayProcess) -> None:
+    answer, content = send(gateway, "GET", "/")
+    assert answer.status == 200
+    assert answer.getheader("content-type") == "text/html; charset=utf-8"
+    policy = str(answer.getheader("content-security-policy"))
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert answer.getheader("x-content-type-options") == "nosniff"
+    assert answer.getheader("referrer-policy") == "no-referrer"
+    assert content == (PAGE_FOLDER / "index.html").read_bytes()
+    again, nothing = send(gateway, "GET", "/", If_None_Match=str(answer.getheader("etag")))
+    assert (again.status, nothing) == (304, b"")
+    for file in re.findall(rb'(?:href|src)="(/page/[^"]+)"', content):
+        assert send(gateway, "GET", file.decode())[0].status == 200
+
+
+def test_the_page_is_small_and_alone() -> None:
+    files = list(PAGE_FOLDER.iterdir())
+    assert sum(file.stat().st_size for file in files) < 100_000
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), file.name
+        assert not re.search(r"\bon\w+=\"|style=\"|<script>|innerHTML|eval\(", text), file.name
