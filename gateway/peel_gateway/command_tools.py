@@ -20,7 +20,7 @@ from peel_gateway.settings import Settings, SettingsError, load_settings
 from peel_gateway.storage.choice import open_store, store_exists
 from peel_gateway.storage.store import Store, StoreError
 
-__all__ = ["config_option", "explained", "find_settings", "given_as_query", "opened"]
+__all__ = ["config_option", "explained", "find_settings", "given_as_query", "opened", "yes_or_no"]
 
 _DEFAULT_CONFIG = Path("gateway.toml")
 
@@ -71,3 +71,8 @@ def opened(config: Path | None) -> Iterator[tuple[Settings, Store, Snapshot]]:
 def given_as_query(**values: object) -> dict[str, str]:
     """Options as parameters of a query, so that commands and API check them alike."""
     return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def yes_or_no(flag: bool) -> str:
+    """A switch as a parameter of a query."""
+    return "yes" if flag else "no"

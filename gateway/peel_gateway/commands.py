@@ -14,7 +14,7 @@ from peel_gateway.answers.query import MOST_ITEMS, estimate_query, exposure_page
 from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
 from peel_gateway.audit_commands import audit, pardon
-from peel_gateway.command_tools import config_option, explained, find_settings, given_as_query, opened
+from peel_gateway.command_tools import config_option, explained, find_settings, given_as_query, opened, yes_or_no
 from peel_gateway.device_commands import devices
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
@@ -56,6 +56,8 @@ def run(config: Path | None) -> None:
 @config_option
 @json_option
 @click.option("--profile", help="One profile only.")
+@click.option("--group", help="The devices of one group only.")
+@click.option("--groups", is_flag=True, help="Each group by itself.")
 @click.option("--since", help="Unix seconds or ISO 8601.")
 @click.option("--until", help="Unix seconds or ISO 8601.")
 @click.option("--bucket", type=int, help="Seconds per row; without it one row for the whole time.")
@@ -70,10 +72,10 @@ def run(config: Path | None) -> None:
     default=True,
     help="Whether to say what single devices can do, and take means over devices too: reads the log.  [default: devices]",
 )
-def estimates(config: Path | None, as_json: bool, devices: bool, **given: object) -> None:
+def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, **given: object) -> None:
     """Means and frequencies with 95% intervals, over reports and over devices, and how far one device can move them."""
     with opened(config) as (settings, store, snapshot):
-        query = estimate_query(given_as_query(**given, devices="yes" if devices else "no"))
+        query = estimate_query(given_as_query(**given, devices=yes_or_no(devices), groups=yes_or_no(groups)))
         found = open_views(settings, store, lambda: snapshot).estimates(**query)
     if as_json:
         print_json({"items": found})
@@ -83,22 +85,28 @@ def estimates(config: Path | None, as_json: bool, devices: bool, **given: object
             *("start", "profile", "name", "over", "value", "low", "high", "unit", "edge", "n", "devices"),
             *("influence", "share", "device", "withdrawn", "value before"),
         ],
-        [line for group in found for row in group["estimates"] for line in _estimate_lines(group, row)],
+        [line for table in found for row in table["estimates"] for line in _estimate_lines(table, row)],
     )
+    for note in sorted({f"group {table['group']}: {table['note']}" for table in found if table.get("note")}):
+        click.echo(note, err=True)
 
 
-def _estimate_lines(group: Table, row: Table) -> Iterator[list[Any]]:
+def _estimate_lines(table: Table, row: Table) -> Iterator[list[Any]]:
     """One for the mean over reports, one for the mean over devices."""
     for figure in (row, row["over_devices"]):
         if figure is None:
             continue
         yield [
-            *(group["start"], group["profile"], row["name"], figure["over"]),
+            *(table["start"], _whose(table), row["name"], figure["over"]),
             *(figure[key] for key in ("value", "low", "high")),
             *(row["unit"], figure["edge"], row["n"], row["devices"]),
             *(figure[key] for key in ("influence", "influence_share", "influence_device")),
             *((row["withdrawn"], row["before_withdrawal"]["value"]) if figure is row else (None, None)),
         ]
+
+
+def _whose(table: Table) -> str:
+    return f"{table['profile']} of {table['group']}" if table["group"] else str(table["profile"])
 
 
 def _page_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -32,6 +32,7 @@ _SAID = ("firmware", "skipped", "dropped", "entropy", "refused")
 @config_option
 @json_option
 @click.option("--profile", help="One profile only.")
+@click.option("--group", help="One group only.")
 @click.option("--state", help=f"One of {', '.join(standing.label for standing in Standing)}.")
 @click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
 @click.option("--after", help="Continue above this device.")
@@ -43,7 +44,7 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
     if as_json:
         print_json(page)
         return
-    columns = ("device", "profile", "state", "exposed", "last_number", "left", "last_heard")
+    columns = ("device", "profile", "group", "state", "exposed", "last_number", "left", "last_heard")
     print_table(
         [*(name.replace("_", " ") for name in columns), "accepted", *_SAID, "note"],
         [
@@ -77,7 +78,7 @@ def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
     if not known:
         print_table(list(rows[0]) if rows else ["device"], [list(row.values()) for row in rows])
         return
-    columns = ("device", "profile", "state", "last_heard", "left")
+    columns = ("device", "profile", "group", "state", "last_heard", "left")
     print_table(
         [*(name.replace("_", " ") for name in columns), *_SAID, "note"],
         [[*(row[key] for key in columns), *_said(row), row["note"]] for row in rows],

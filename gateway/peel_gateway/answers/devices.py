@@ -26,6 +26,7 @@ class DeviceFilter:
     """Which devices to list; unset fields match all."""
 
     profile: str | None = None
+    group: str | None = None
     state: Standing | None = None
     after: int = 0
     limit: int = 100
@@ -97,7 +98,7 @@ class DeviceList:
             device = known.device
             if device.id <= which.after or which.profile not in (None, device.profile):
                 continue
-            if which.state not in (None, known.standing):
+            if which.group not in (None, device.group) or which.state not in (None, known.standing):
                 continue
             counts = {verdict.label: count for verdict, count in reports.get(device.id, {}).items()}
             rows.append(_row(known) | {"reports": counts})
@@ -149,6 +150,7 @@ def _row(known: _Known) -> Table:
     return {
         "device": device.label,
         "profile": device.profile,
+        "group": device.group or None,
         "state": known.standing.label,
         "note": device.note,
         "created": device.created,

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
+from peel_gateway.answers.groups import WHOLE_FLEET, Group
 from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.registry import device_label
+from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.storage.store import Store
 
 __all__ = ["ENOUGH", "MOST_FIGURES", "EstimateQuestion", "estimate_tables", "figure_count"]
@@ -34,15 +36,17 @@ class EstimateQuestion:
     bucket_seconds: int | None
     devices: bool
     choice: Choice
+    groups: tuple[Group, ...] | None = None
+    """Whose reports; None for the whole fleet's."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """What tells it from others."""
-        return (self.profile.id, self.since, self.until, self.bucket_seconds, self.devices, self.choice)
+        return (self.profile.id, self.since, self.until, self.bucket_seconds, self.devices, self.choice, self.groups)
 
 
 def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) -> list[Table]:
-    """The answer: one table for the whole time, or one per bucket."""
+    """The answer: one table for the whole time, or one per bucket; the same for each group where groups are asked for."""
     profile = question.profile
     since, until, seconds = question.since, question.until, question.bucket_seconds
     sums = store.tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
@@ -50,18 +54,32 @@ def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) 
     tallies = anonymous(sums)
     if question.devices:  # only now: it reads the log
         tallies = store.device_tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
+    if question.groups is None:
+        common = WHOLE_FLEET | {"withdrawn_devices": store.withdrawn_devices(profile.id)}
+        return _part_tables(store, question, share_cap, tallies, common)
+    found: list[Table] = []
+    for group in question.groups:
+        part = group.part_of(tallies)
+        gone = len(np.unique(part.device[part.withdrawn != 0]))
+        found += _part_tables(store, question, share_cap, part, group.table() | {"withdrawn_devices": gone})
+    return found
+
+
+def _part_tables(
+    store: Store, question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, common: Table
+) -> list[Table]:
+    """The tables of some devices' tallies, with what they have in common."""
     now = time.time()
-    rate = _rate(store, question, int((sums.plus + sums.minus).sum()), now)
-    common = {"withdrawn_devices": store.withdrawn_devices(profile.id), "computed": moment(now), "rate": rate}
+    rate = _rate(store, question, int((tallies.plus + tallies.minus).sum()), now)
     rows = estimates(
-        profile,
+        question.profile,
         tallies,
         question.bucket_seconds,
         share_cap=share_cap,
         known=question.devices,
         choice=question.choice,
     )
-    return [_estimates_table(row, rate) | common for row in rows]
+    return [_estimates_table(row, rate) | common | {"computed": moment(now), "rate": rate} for row in rows]
 
 
 def figure_count(tables: list[Table]) -> int:
@@ -72,10 +90,12 @@ def figure_count(tables: list[Table]) -> int:
 def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> None:
     """A year of five minutes each, of hundreds of attributes, would fill the memory."""
     buckets = len(np.unique(bucket)) if question.bucket_seconds else 1
-    figures = buckets * question.choice.count(question.profile)
+    parts = 1 if question.groups is None else len(question.groups)
+    figures = buckets * parts * question.choice.count(question.profile)
     if figures > MOST_FIGURES:
         raise QueryError(
-            f"bucket: {buckets} buckets have {figures} figures, an answer has at most {MOST_FIGURES}; "
+            f"bucket: {buckets} buckets{f' of {parts} groups' if parts > 1 else ''} have {figures} figures, "
+            f"an answer has at most {MOST_FIGURES}; "
             "ask for larger buckets, a shorter time, or one name"
         )
 

@@ -33,9 +33,11 @@ _LARGEST = 2**63 - 1
 
 def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
     """Parameters of `Views.estimates`."""
-    _refuse_others(given, ("profile", "since", "until", "bucket", "devices", "name", "top"))
+    _refuse_others(given, ("profile", "group", "groups", "since", "until", "bucket", "devices", "name", "top"))
     return {
         "profile": given.get("profile"),
+        "group": given.get("group"),
+        "groups": _yes(given, "groups", default=False),
         **_span(given),
         "bucket_seconds": _integer(given, "bucket", 1, 10**9),
         "devices": _yes(given, "devices", default=True),
@@ -78,7 +80,7 @@ def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
 
 def device_filter(given: Mapping[str, str]) -> DeviceFilter:
     """Parameters of `Views.devices`."""
-    _refuse_others(given, ("profile", "state", "limit", "after"))
+    _refuse_others(given, ("profile", "group", "state", "limit", "after"))
     states = {standing.label: standing for standing in Standing}
     state = given.get("state")
     if state is not None and state not in states:
@@ -86,6 +88,7 @@ def device_filter(given: Mapping[str, str]) -> DeviceFilter:
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return DeviceFilter(
         profile=given.get("profile"),
+        group=given.get("group"),
         state=states[state] if state else None,
         limit=100 if limit is None else limit,
         after=_device(given, "after") or 0,

@@ -12,6 +12,7 @@ from functools import partial
 from peel_core import Profile
 from peel_gateway.answers.devices import DeviceFilter, DeviceList, Muster
 from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables, figure_count
+from peel_gateway.answers.groups import Group, groups_of
 from peel_gateway.answers.memory import Memory
 from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice
@@ -79,11 +80,16 @@ class Views:
         bucket_seconds: int | None = None,
         devices: bool = True,
         choice: Choice = Choice(),  # noqa: B008 - never changes
+        group: str | None = None,
+        groups: bool = False,
     ) -> list[Table]:
-        """Each profile's estimates, over the whole time asked for or per bucket.
+        """Each profile's estimates, over the whole time asked for or per bucket; of all devices, of one group, or of each of the `groups`.
 
         With `devices` the log is read, and it is said what single devices can do; without, estimates come from the tallies at once.
         """
+        asked = self._asked_groups(group, each=groups)
+        if asked is not None and not devices:
+            raise QueryError("devices: cannot be no where a group is asked for: groups are made of devices")
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self._store.bucket_seconds):
             raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket_seconds}")
         if not devices and self._share_cap < 1:
@@ -93,7 +99,7 @@ class Views:
             raise QueryError(f"name: no attribute or category is called {choice.name!r}")
         found: list[Table] = []
         for each in profiles:
-            question = EstimateQuestion(each, since, until, bucket_seconds, devices, choice)
+            question = EstimateQuestion(each, since, until, bucket_seconds, devices, choice, asked)
             find = partial(estimate_tables, self._store, question, self._share_cap)
             found += self._memory.recall(question.key, find) if devices else find()
         return found
@@ -121,6 +127,10 @@ class Views:
         """A page of devices by id, registered ones and what is known of them; `next` continues it."""
         return self._devices.page(which)
 
+    def groups(self) -> list[Table]:
+        """The groups of devices."""
+        return [group.table() for group in groups_of(self._snapshot().devices)]
+
     def muster(self) -> Muster:
         """All devices counted, by state and by what they say of themselves."""
         return self._devices.muster()
@@ -141,6 +151,19 @@ class Views:
             "devices": len(self._snapshot().devices),
             "revoked_devices": len(self._snapshot().revoked),
         }
+
+    def _asked_groups(self, name: str | None, *, each: bool) -> tuple[Group, ...] | None:
+        """Those whose estimates are asked for; None for the whole fleet."""
+        if name is None and not each:
+            return None
+        if name is not None and each:
+            raise QueryError("groups: cannot be yes where one group is asked for")
+        known = groups_of(self._snapshot().devices)
+        found = tuple(group for group in known if name in (None, group.name))
+        if name is not None and not found:
+            names = ", ".join(group.name for group in known) or "none; see `peel fleet group`"
+            raise QueryError(f"group: no device is in {name!r}; there is: {names}")
+        return found
 
     def _profiles(self, name: str | None) -> list[Profile]:
         profiles = self._snapshot().profiles

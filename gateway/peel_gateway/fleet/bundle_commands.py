@@ -42,6 +42,7 @@ def _template(fleet: Fleet, given: Path | None) -> dict[str, Any]:
 @click.option("--count", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How many.")
 @click.option("--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one.")
 @click.option("--note", default="", help="Up to 200 characters.")
+@click.option("--group", default="", help="Where they belong: a floor, a zone, a customer; a-z, 0-9, '-' and '_'.")
 @click.option(
     "--bundles/--no-bundles",
     default=True,
@@ -56,6 +57,7 @@ def add(
     count: int,
     ids: Sequence[str],
     note: str,
+    group: str,
     bundles: bool,
 ) -> None:
     """Register devices and write their provisioning bundles."""
@@ -63,7 +65,7 @@ def add(
         opened = Fleet(folder)
         shared = _template(opened, template) if bundles else {}
         chosen = profile or _only_profile(opened)
-        added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note)
+        added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note, group=group)
         paths = write_bundles(opened, added, shared) if bundles else []
     show_devices(added, as_json, **({"bundle": list(map(str, paths))} if bundles else {}))
 

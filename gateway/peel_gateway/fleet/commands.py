@@ -21,6 +21,7 @@ __all__ = [
     "device_rows",
     "explained",
     "folder_argument",
+    "group",
     "init",
     "note",
     "revoke",
@@ -52,6 +53,7 @@ def device_rows(devices: Sequence[Device], **more: Sequence[object]) -> list[dic
         {
             "device": device.label,
             "profile": device.profile,
+            "group": device.group,
             "state": device.state,
             "created": device.created,
             "note": device.note,
@@ -67,7 +69,7 @@ def show_devices(devices: Sequence[Device], as_json: bool, **more: Sequence[obje
     if as_json:
         print_json({"items": rows})
         return
-    header = ["device", "profile", "state", "created", "note", *more]
+    header = ["device", "profile", "group", "state", "created", "note", *more]
     print_table(header, [[row[key] for key in header] for row in rows])
 
 
@@ -134,3 +136,18 @@ def note(folder: Path, device: str, text: str, as_json: bool) -> None:
     with explained():
         changed = Fleet(folder).annotate(parse_device(device), text)
     show_devices([changed], as_json)
+
+
+@click.command()
+@folder_argument
+@click.argument("name")
+@click.argument("device", nargs=-1, required=True)
+@json_option
+def group(folder: Path, name: str, device: Sequence[str], as_json: bool) -> None:
+    """Put devices into the group NAME, out of the one they were in; "" takes them out of any.
+
+    Estimates of a group are about the devices that are in it now, their past included.
+    """
+    with explained():
+        changed = Fleet(folder).assign([parse_device(text) for text in device], name)
+    show_devices(changed, as_json)

@@ -4,7 +4,7 @@
 fleet/
   fleet.toml        name = "greenhouse"
   master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
-  devices.json      what `peel fleet add`, `bundle`, `revoke`, `unrevoke` and `note` write, with the trail of revocations
+  devices.json      what `peel fleet add`, `bundle`, `revoke`, `unrevoke`, `group` and `note` write, with the trail of revocations
   profiles/*.toml   what the devices report
   template.json     the part of a bundle that devices share: broker, Wi-Fi, sensors
   bundles/*.json    one per device, mode 0600
@@ -16,6 +16,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import secrets
 import stat
 import tomllib
@@ -38,6 +39,7 @@ REVOKED = "revoked"
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
+_GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
 class FleetError(Exception):
@@ -89,6 +91,8 @@ class Device:
     profile: str
     state: str = ACTIVE
     note: str = ""
+    group: str = ""
+    """Where it belongs: a floor, a zone, a customer; empty for nowhere in particular."""
     created: str
     """ISO 8601 with its zone."""
     bundles: tuple[Issue, ...] = ()
@@ -176,7 +180,9 @@ class Fleet:
                 return candidate
         raise FleetError(f"device {device_label(device)}: not registered in {self.folder}; see `peel fleet list`")
 
-    def add(self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "") -> list[Device]:
+    def add(
+        self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "", group: str = ""
+    ) -> list[Device]:
         """Register devices: those with the given ids, or `count` with the next free ones."""
         known = self.profiles()
         if profile not in known:
@@ -195,7 +201,9 @@ class Fleet:
             if max(ids) > _LAST_ID:
                 raise FleetError("no ids are left above the largest one in use; name free ones with --id")
             created = datetime.now(UTC).isoformat(timespec="seconds")
-            added = [Device(id=id_, profile=profile, note=_note(note), created=created) for id_ in ids]
+            added = [
+                Device(id=id_, profile=profile, note=_note(note), group=_group(group), created=created) for id_ in ids
+            ]
             devices += added
         return added
 
@@ -278,6 +286,10 @@ class Fleet:
     def annotate(self, device: int, note: str) -> Device:
         """Set a device's note."""
         return self._update([device], lambda found: replace(found, note=_note(note)))[0]
+
+    def assign(self, ids: Sequence[int], group: str) -> list[Device]:
+        """Put devices into a group, out of the one they were in; the empty one is none."""
+        return self._update(ids, lambda device: replace(device, group=_group(group)))
 
     def master(self) -> Secret:
         """The master key; refused when anybody else could have read it."""
@@ -365,6 +377,7 @@ def _device(row: dict[str, Any]) -> Device:
         profile=row["profile"],
         state=row["state"],
         note=row.get("note", ""),
+        group=row.get("group", ""),
         created=row["created"],
         bundles=tuple(Issue(**bundle) for bundle in row.get("bundles", ())),
     )
@@ -389,6 +402,15 @@ def _devices_text(devices: Sequence[Device], audit: Sequence[FleetAction] = ()) 
 def _note(text: str) -> str:
     if len(text) > _NOTE_CHARACTERS or not (text.isprintable()):
         raise FleetError(f"note: at most {_NOTE_CHARACTERS} printable characters")
+    return text
+
+
+def _group(text: str) -> str:
+    """Groups are part of topics, of questions over HTTP and of metrics."""
+    if text and not _GROUP.fullmatch(text):
+        raise FleetError(
+            f"group {text!r}: 1 to 32 characters from a-z, 0-9, '-' and '_', not beginning with the last two"
+        )
     return text
 
 

@@ -28,9 +28,10 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
     def get_estimates(request: Request) -> Response:
         """Estimates per profile, or per profile and bucket; the fields are in estimates.md.
 
-        Parameters: `profile`, `since`, `until`, `bucket` (seconds, a multiple of `store.bucket_seconds`), `devices` (yes, or
-        no to leave out what needs a pass over the log: influence, and means over devices), `name` (one attribute or category
-        only), `top` (how many categories, where there are more than 100: the largest).
+        Parameters: `profile`, `group` (the devices of one group only), `groups` (yes: each group by itself), `since`, `until`,
+        `bucket` (seconds, a multiple of `store.bucket_seconds`), `devices` (yes, or no to leave out what needs a pass over the
+        log: influence, and means over devices), `name` (one attribute or category only), `top` (how many categories, where
+        there are more than 100: the largest).
         """
         return JSONResponse({"items": views.estimates(**estimate_query(_parameters(request)))})
 
@@ -58,7 +59,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
     def get_devices(request: Request) -> Response:
         """`{"items": [...], "next": device}`: the devices, by id, with their state and what they say of themselves (`claims`).
 
-        Parameters: `profile`, `state` (one of those above), `limit` (up to 1000), `after` (a device).
+        Parameters: `profile`, `group`, `state` (one of those above), `limit` (up to 1000), `after` (a device).
         """
         return JSONResponse(views.devices(device_filter(_parameters(request))))
 
@@ -80,6 +81,10 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         """The layers in their order, their verdicts, what each means and whom it blames."""
         return JSONResponse({"items": layer_tables()})
 
+    def get_groups(_: Request) -> Response:
+        """The groups, how many devices are in each, and a note where they are few."""
+        return JSONResponse({"items": views.groups()})
+
     def get_profiles(_: Request) -> Response:
         """The profiles and how many devices have each."""
         return JSONResponse({"items": views.profiles()})
@@ -94,6 +99,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         Route("/api/layers", get_layers),
         Route("/api/audit", get_audit),
         Route("/api/devices", get_devices),
+        Route("/api/groups", get_groups),
         Route("/api/profiles", get_profiles),
     ]
 
