@@ -6,13 +6,14 @@ from __future__ import annotations
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from peel_gateway.fleet.registry import Fleet
+from peel_tools.dataset import Dataset, propose, write_proposal
 from peel_tools.gateway_process import GatewayError
 from peel_tools.rig import Rig
 from peel_tools.simulation.attackers import default_shares
@@ -23,6 +24,8 @@ from peel_tools.simulation.session import Plan, true_means
 __all__ = ["Demonstration", "Outcome"]
 
 _CATEGORICAL_SHARE = 0.2
+_QUOTA, _PERIOD = 1200, 60
+"""Of profiles that are proposed here: a demonstration is in a hurry."""
 _HTTP_PORT = 8420
 _BUCKET_SECONDS = 5
 _DRAIN_SECONDS = 30.0
@@ -58,7 +61,12 @@ class Demonstration:
     folder : Path, optional
         Where everything is kept; a temporary folder, removed at the end, when not given.
     plan : Plan
-        What to simulate; without attackers of its own, with those that each kind has in a demonstration.
+        What to simulate; without attackers of its own, with those that each kind has in a demonstration. Where it names a CSV file and
+        there are no profiles, they are proposed from it.
+    profiles : sequence of Path
+        Profiles of one's own instead of the built-in ones.
+    port : int, optional
+        Where page and API are; by default the usual port, or any other when that is taken.
     embedded : bool, optional
         Which broker: see `peel_tools.broker.Broker`.
     """
@@ -69,12 +77,16 @@ class Demonstration:
         folder: Path | None,
         devices: int,
         plan: Plan,
+        profiles: Sequence[Path] = (),
+        port: int | None = None,
         embedded: bool | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._folder = folder
         self._devices = devices
         self._plan = plan
+        self._profiles = profiles
+        self._port = port
         self._embedded = embedded
         self._on_progress = on_progress
         self._undo = ExitStack()
@@ -88,8 +100,9 @@ class Demonstration:
                 self.folder,
                 numeric=self._devices - categorical,
                 categorical=categorical,
+                profiles=self._profiles or self._proposed(),
                 embedded=self._embedded,
-                settings={"http_port": _free_http_port(), "store_bucket_seconds": _BUCKET_SECONDS},
+                settings={"http_port": _free_http_port(self._port), "store_bucket_seconds": _BUCKET_SECONDS},
             )
             undo.callback(rig.close)
             rig.start()
@@ -133,6 +146,13 @@ class Demonstration:
         used = {profiles[device.profile].mechanism for device in fleet.devices()}
         return replace(self._plan, shares=self._plan.shares or default_shares(used))
 
+    def _proposed(self) -> list[Path]:
+        """Profiles for the plan's own data, if there is any, written beside everything else."""
+        if self._plan.csv is None:
+            return []
+        proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
+        return write_proposal(proposal, self.folder)
+
     def _progress(self, progress: Progress) -> None:
         if self.gateway.pid is None:
             raise GatewayError(f"the gateway has ended; end of its log:\n{self.gateway.log_tail()}")
@@ -147,13 +167,15 @@ class Demonstration:
         return folder
 
 
-def _free_http_port() -> int:
-    """The gateway's usual port, or any other when that is taken."""
-    for port in (_HTTP_PORT, 0):
+def _free_http_port(asked: int | None) -> int:
+    """The port that is asked for; otherwise the gateway's usual one, or any other when that is taken."""
+    for port in (_HTTP_PORT, 0) if asked is None else (asked,):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise OSError("no free port on loopback")
+    raise GatewayError(
+        f"port {asked or _HTTP_PORT} of this machine is taken: stop what listens there, or take another --port"
+    )

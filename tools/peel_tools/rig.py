@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from peel_core import load_profile
 from peel_gateway.fleet.registry import Fleet
 from peel_tools.broker import Broker
 from peel_tools.gateway_process import GatewayError
-from peel_tools.simulation.profiles import make_fleet
+from peel_tools.simulation.profiles import fleet_of, make_fleet
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.runner import Progress
@@ -29,6 +30,8 @@ class Rig(Site):
     ----------
     numeric, categorical : int
         Devices with the greenhouse profile and with the vents profile; a fleet that is in the folder already is taken as it is.
+    profiles : sequence of Path
+        Profiles of one's own instead of these: all devices together are spread over them.
     persistent : bool
         Whether the broker keeps its sessions over a restart.
     embedded : bool, optional
@@ -43,13 +46,18 @@ class Rig(Site):
         *,
         numeric: int,
         categorical: int = 0,
+        profiles: Sequence[Path] = (),
         persistent: bool = False,
         embedded: bool | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
         home = folder / "fleet"
-        known = (home / "fleet.toml").exists()
-        fleet = Fleet(home) if known else make_fleet(home, greenhouse=numeric, vents=categorical)
+        if (home / "fleet.toml").exists():
+            fleet = Fleet(home)
+        elif profiles:
+            fleet = fleet_of(home, "demo", profiles, _spread(numeric + categorical, profiles))
+        else:
+            fleet = make_fleet(home, greenhouse=numeric, vents=categorical)
         super().__init__(folder, fleet, Broker(persistent=persistent, embedded=embedded))
         self.truth_path = folder / "truth.sqlite"
         self.add_gateway(settings=settings)
@@ -72,3 +80,11 @@ class Rig(Site):
         """Compare the gateway's books with the truth as they are now."""
         with self.gateway.store() as store:
             return judge(self.truth_path, store)
+
+
+def _spread(devices: int, profiles: Sequence[Path]) -> dict[str, int]:
+    """Devices per profile, as evenly as it goes."""
+    names = [load_profile(path).name for path in profiles]
+    return {
+        name: devices * (place + 1) // len(names) - devices * place // len(names) for place, name in enumerate(names)
+    }

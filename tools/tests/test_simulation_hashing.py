@@ -15,9 +15,10 @@ from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_tools.dataset import Dataset, DatasetError
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.session import true_means
-from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, TraceError
+from peel_tools.simulation.traces import BuiltInTraces, CsvTraces
 from peel_tools.simulation.truth import Truth
 
 VISITS = """
@@ -115,11 +116,11 @@ def test_a_large_domain_is_no_burden() -> None:
 def test_a_file_gives_indices_where_categories_have_no_names(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("place\n17\n4999\n")
-    readings = CsvTraces(profile(5000), path, 1).readings(np.array([1, 1]), np.array([1, 2]))
+    readings = CsvTraces(profile(5000), Dataset.read(path), 1).readings(np.array([1, 1]), np.array([1, 2]))
     assert set(readings.tolist()) == {17, 4999}
     path.write_text("place\n5000\n")
-    with pytest.raises(TraceError, match="'5000' is none of the categories 0 to 4999"):
-        CsvTraces(profile(5000), path, 1)
+    with pytest.raises(DatasetError, match="'5000' is none of the categories 0 to 4999"):
+        CsvTraces(profile(5000), Dataset.read(path), 1)
 
 
 def test_a_file_gives_names_where_they_have_some(tmp_path: Path) -> None:
@@ -127,5 +128,5 @@ def test_a_file_gives_names_where_they_have_some(tmp_path: Path) -> None:
     named = make_profile(table | {"attribute": [{"name": "place", "categories": ["hall", "attic", "0"]}]})
     path = tmp_path / "trace.csv"
     path.write_text("place\nattic\n0\n")
-    readings = CsvTraces(named, path, 1).readings(np.array([1, 1]), np.array([1, 2]))
+    readings = CsvTraces(named, Dataset.read(path), 1).readings(np.array([1, 1]), np.array([1, 2]))
     assert set(readings.tolist()) == {1, 2}

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from peel_core import Profile, load_profile, make_profile
-from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, TraceError, from_q15, to_q15
+from peel_tools.dataset import Dataset, DatasetError
+from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, from_q15, to_q15
 
 
 def _profile(name: str) -> Profile:
@@ -83,7 +84,7 @@ def test_scaling_clamps_and_returns() -> None:
 def test_csv_columns_are_found_by_name_and_rows_go_round(tmp_path: Path) -> None:
     path = tmp_path / "readings.csv"
     path.write_text("time,damp,heat\n0,0.25,1\n1,0.5,2\n2,0.75,3\n")
-    values = CsvTraces(_small_profile(), path, 1).physical(np.full(6, 4), np.arange(1, 7))
+    values = CsvTraces(_small_profile(), Dataset.read(path), 1).physical(np.full(6, 4), np.arange(1, 7))
     assert sorted(map(tuple, values[:3].tolist())) == [(1, 0.25), (2, 0.5), (3, 0.75)]
     assert np.array_equal(values[:3], values[3:])
 
@@ -91,7 +92,7 @@ def test_csv_columns_are_found_by_name_and_rows_go_round(tmp_path: Path) -> None
 def test_csv_with_categories(tmp_path: Path) -> None:
     path = tmp_path / "vents.csv"
     path.write_text("vent\nopen\nclosed\n")
-    traces = CsvTraces(_profile("vents"), path, 1)
+    traces = CsvTraces(_profile("vents"), Dataset.read(path), 1)
     assert set(traces.readings(np.full(4, 1), np.arange(4)).tolist()) == {0, 2}
 
 
@@ -101,20 +102,30 @@ def test_csv_with_categories(tmp_path: Path) -> None:
         ("heat\n1\n", "no column 'damp'; there is: heat"),
         ("heat,damp\n1,0\n2,wet\n", "line 3, column damp: 'wet' is not a number"),
         ("heat,damp\n1,nan\n", "line 2, column damp: 'nan' is not a number"),
-        ("heat,damp\n1\n", "line 2, column damp: '' is not a number"),
+        ("heat,damp\n1\n2,\n", "column 'damp' has no reading"),
         ("heat,damp\n", "needs a header and one row"),
     ],
 )
 def test_csv_errors_name_the_place(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "readings.csv"
     path.write_text(text)
-    with pytest.raises(TraceError, match=r"readings\.csv") as error:
-        CsvTraces(_small_profile(), path, 1)
+    with pytest.raises(DatasetError, match=r"readings\.csv") as error:
+        CsvTraces(_small_profile(), Dataset.read(path), 1)
     assert said in str(error.value)
 
 
 def test_csv_with_an_unknown_category(tmp_path: Path) -> None:
     path = tmp_path / "vents.csv"
     path.write_text("vent\nopen\nburnt\n")
-    with pytest.raises(TraceError, match="line 3: 'burnt' is none of the categories closed, tilted"):
-        CsvTraces(_profile("vents"), path, 1)
+    with pytest.raises(DatasetError, match="line 3, column vent: 'burnt' is none of the categories closed, tilted"):
+        CsvTraces(_profile("vents"), Dataset.read(path), 1)
+
+
+def test_empty_cells_are_left_out_of_their_column(tmp_path: Path) -> None:
+    path = tmp_path / "readings.csv"
+    path.write_text("heat,damp\n1,\n2,0.5\n,0.75\n")
+    data = Dataset.read(path)
+    assert [data.columns[name].empty for name in ("heat", "damp")] == [1, 1]
+    values = CsvTraces(_small_profile(), data, 1).physical(np.full(4, 4), np.arange(1, 5))
+    assert set(values[:, 0]) == {1, 2}
+    assert set(values[:, 1]) == {0.5, 0.75}

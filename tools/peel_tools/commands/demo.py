@@ -12,9 +12,11 @@ from pathlib import Path
 
 import click
 
+from peel_core import ProfileError
 from peel_gateway.fleet.registry import FleetError
 from peel_tools.broker import BrokerError
 from peel_tools.commands.simulate import attack_option, stopping_on_signals
+from peel_tools.dataset import DatasetError
 from peel_tools.demonstration import Demonstration
 from peel_tools.gateway_process import GatewayError
 from peel_tools.live import LiveSummary
@@ -48,6 +50,19 @@ _BROKERS = {"auto": None, "mosquitto": False, "embedded": True}
 @click.option(
     "--broker", type=click.Choice(list(_BROKERS)), default="auto", help="mosquitto, or amqtt in a process of its own."
 )
+@click.option(
+    "--csv",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Your own readings; profiles are proposed from its columns unless --profile gives some.",
+)
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A profile of your own instead of the built-in ones; repeat for more.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of page and API; by default 8420, or a free one.")
 @attack_option
 def demo(
     seconds: float | None,
@@ -57,6 +72,9 @@ def demo(
     rate: float,
     seed: int | None,
     broker: str,
+    csv: Path | None,
+    profiles: tuple[Path, ...],
+    port: int | None,
     shares: dict[str, float],
 ) -> None:
     """Broker, gateway and a simulated fleet with attackers on this machine, all at once.
@@ -66,11 +84,12 @@ def demo(
     all of it is as it must be: everything acknowledged and counted once, nobody honest exposed, every attack exposed by its layer
     (by statistics once a device has sent enough). Exit code 1 names what is not.
     """
-    plan = Plan(rate=rate, shares=shares, seed=seed)
+    plan = Plan(rate=rate, shares=shares, seed=seed, csv=csv)
     show = LiveSummary(sys.stderr if as_json else sys.stdout)
     demonstration = Demonstration(
-        folder=folder, devices=devices, plan=plan, embedded=_BROKERS[broker], on_progress=show.progress
-    )
+        folder=folder, devices=devices, plan=plan, profiles=profiles, port=port, embedded=_BROKERS[broker],
+        on_progress=show.progress,
+    )  # fmt: skip
     # A supervisor's SIGTERM must not leave broker and gateway behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -82,7 +101,16 @@ def demo(
             show.begin(demonstration, until=None if seconds is None else time.monotonic() + seconds)
             outcome = demonstration.run(seconds)
             show.end(outcome)
-    except (BrokerError, FleetError, GatewayError, PublisherError, TruthError, ValueError) as error:
+    except (
+        BrokerError,
+        DatasetError,
+        FleetError,
+        GatewayError,
+        ProfileError,
+        PublisherError,
+        TruthError,
+        ValueError,
+    ) as error:
         raise click.ClickException(str(error)) from None
     if as_json:
         click.echo(json.dumps(outcome.table()))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +14,13 @@ import click
 
 from peel_core import Profile, ProfileError, choice, load_profile, parse_profile, projection
 from peel_core.primitives import MAX_WIDTH
-from peel_core.profile import DEFAULT_WIDTH
 from peel_gateway.planning.advice import advice
 from peel_gateway.planning.task import Subject, Task
+from peel_tools.dataset import Dataset, DatasetError, attribute_name, propose, write_proposal
+from peel_tools.profile_text import Draft, category_table, domain_table, number_table
 
-_TEMPLATE = """\
-# A Peel profile: what a fleet's devices and its gateway agree on. Changing anything here makes another profile id.
-
-name = "{name}"
-mechanism = "{mechanism}"
-epsilon = {epsilon}      # privacy budget of one report; every report number spends it once
-width = {width}         # columns of the projection
-seed = {seed}           # found by search: all codewords decode to themselves
-quota = {quota}          # report numbers in any window of a period
-period = {period}       # seconds
-{lifetime}"""
 _PLANNED_DEVICES = 100
 """Nobody has said how many there will be; `peel plan` asks."""
-_FORCED = "force_krr = true    # hashing would be better: lower variance, and less weight for a forged report\n"
 
 
 @click.group()
@@ -87,22 +76,18 @@ def new(
         raise click.UsageError("give --attribute (one or more), --categories or --domain")
     if force_krr and not categories:
         raise click.UsageError("--force-krr goes with --categories: kRR needs their names")
-    tables = _content(attributes, categories, domain)
-    fields = {
-        "name": name or path.stem.replace("-", "_").lower(),
-        "mechanism": "harmony" if attributes else "hashing",
-        "epsilon": epsilon,
-        "quota": quota,
-        "period": period,
-        "lifetime": "" if lifetime is None else f"lifetime = {lifetime}  # report numbers over a device's whole life\n",
-    }
-    draft = _parse(_TEMPLATE.format(**fields, width=width or 1024, seed=0) + tables)
-    if draft.categories and (force_krr or not choice.hashing_is_better(draft.epsilon_q20, draft.domain)):
-        fields["mechanism"] = "krr"
-        tables = _FORCED * choice.hashing_is_better(draft.epsilon_q20, draft.domain) + tables
-        draft = _parse(_TEMPLATE.format(**fields, width=width or 1024, seed=0) + tables)
-    chosen = width or max(DEFAULT_WIDTH, draft.k)
-    text = _TEMPLATE.format(**fields, width=chosen, seed=_search(chosen, draft.k)) + tables
+    draft = Draft(
+        name=name or path.stem.replace("-", "_").lower(),
+        tables=_content(attributes, categories, domain),
+        numeric=bool(attributes),
+        epsilon=epsilon,
+        quota=quota,
+        period=period,
+        lifetime=lifetime,
+        width=width,
+        force_krr=force_krr,
+    )
+    text = _searched(draft)
     made = _parse(text)
     path.write_text(text, encoding="utf-8")
     click.echo(f"{path}: {made.name}, id {made.id:08x}, {made.k} symbols, {made.frame_bytes} bytes per report")
@@ -110,6 +95,41 @@ def new(
         click.echo(_why(made))
     for sentence in advice(Task(Subject.of(made), _PLANNED_DEVICES, made.interval_s, made.epsilon)):
         click.echo(f"advice: {sentence}", err=True)
+
+
+@profile.command("propose")
+@click.argument("csv", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--name", help="Profile name; the file's name by default.")
+@click.option(
+    "--dir", "folder", default=".", show_default=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where to write them.",
+)  # fmt: skip
+@click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, as_json: bool) -> None:
+    """Propose profiles from the columns of a CSV file: one for its numbers, one for its first column of categories.
+
+    Ranges are a little wider than what occurs. A profile is public: for a real fleet take the ranges of the sensors, not those of
+    what they have read.
+    """
+    try:
+        proposal = propose(Dataset.read(csv), attribute_name(name or csv.name.partition(".")[0]), epsilon=epsilon)
+        paths = write_proposal(proposal, folder)
+    except (DatasetError, ProfileError, LookupError) as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        found = {"profiles": [str(path) for path in paths], "dropped": proposal.dropped, "empty_cells": proposal.empty}
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    for path in paths:
+        made = _load(path)
+        click.echo(
+            f"{path}: {made.name}, {made.mechanism}, {made.size} {'categories' if made.categorical else 'attributes'}"
+        )
+    for header, why in proposal.dropped.items():
+        click.echo(f"left out: {header}: {why}")
+    for header, count in proposal.empty.items():
+        click.echo(f"empty cells skipped: {header}: {count}")
 
 
 @profile.command()
@@ -196,16 +216,15 @@ def _parse(text: str) -> Profile:
         raise click.ClickException(str(error)) from error
 
 
-def _search(width: int, k: int) -> int:
-    if width < k:
-        raise click.ClickException(f"width: {width} is less than the {k} symbols it must hold")
+def _searched(draft: Draft) -> str:
+    """The draft with a seed; a bar shows the search."""
     with click.progressbar(length=1000, label="searching a seed", file=sys.stderr) as bar:
         try:
-            seed, _ = projection.search_seed(width, k, progress=lambda _tried: bar.update(1))
-        except LookupError as error:
+            text = replace(draft, progress=lambda _tried: bar.update(1)).text()
+        except (ProfileError, LookupError) as error:
             raise click.ClickException(str(error)) from error
         bar.update(1000)
-    return seed
+    return text
 
 
 def _why(made: Profile) -> str:
@@ -225,12 +244,12 @@ def _content(attributes: tuple[str, ...], categories: str | None, domain: str | 
     """The [[attribute]] tables."""
     if categories:
         name, rest = _named(categories, "--categories", "NAME:A,B,C")
-        return f"\n[[attribute]]\nname = {json.dumps(name)}\ncategories = {json.dumps(rest.split(','), ensure_ascii=False)}\n"
+        return category_table(name, rest.split(","))
     if domain:
         name, rest = _named(domain, "--domain", "NAME:COUNT")
         if not rest.isdecimal():
             raise click.BadParameter(f"{domain!r}: write NAME:COUNT, such as room:5000", param_hint="--domain")
-        return f"\n[[attribute]]\nname = {json.dumps(name)}\ndomain = {int(rest)}\n"
+        return domain_table(name, int(rest))
     return "".join(map(_attribute_table, attributes))
 
 
@@ -246,4 +265,4 @@ def _attribute_table(text: str) -> str:
     if len(parts) < 3:
         raise click.BadParameter(f"{text!r}: write NAME:LOW:HIGH or NAME:LOW:HIGH:UNIT", param_hint="--attribute")
     name, low, high, unit = (*parts, "")[:4]
-    return f"\n[[attribute]]\nname = {json.dumps(name)}\nunit = {json.dumps(unit, ensure_ascii=False)}\nlow = {low}\nhigh = {high}\n"
+    return number_table(name, low, high, unit)

@@ -14,11 +14,11 @@ import click
 
 from peel_core import Secret
 from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_tools.dataset import DatasetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
 from peel_tools.simulation.runner import Progress, Simulation
 from peel_tools.simulation.session import Plan, Session, true_means
-from peel_tools.simulation.traces import TraceError
 from peel_tools.simulation.truth import TruthError
 
 __all__ = ["attack_option", "simulate", "stopping_on_signals"]
@@ -148,7 +148,7 @@ def simulate(
             session.simulation.run(reports=reports, seconds=seconds)
             drained = session.simulation.drain(_DRAIN_SECONDS)
             _report(session, as_json)
-    except (FleetError, PublisherError, TraceError, TruthError, ValueError) as error:
+    except (FleetError, PublisherError, DatasetError, TruthError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     if not drained:
         click.echo(

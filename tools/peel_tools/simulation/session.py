@@ -16,6 +16,7 @@ import numpy as np
 from peel_core import Keyring, Profile
 from peel_gateway.fleet.registry import ACTIVE, Device, Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_tools.dataset import Dataset
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.publisher import BrokerAddress, Publisher
 from peel_tools.simulation.runner import Progress, Simulation
@@ -48,7 +49,7 @@ class Plan:
 
 
 class Session:
-    """A simulation between `start` and `stop`. ValueError, TraceError, TruthError and FleetError say what cannot work."""
+    """A simulation between `start` and `stop`. ValueError, DatasetError, TruthError and FleetError say what cannot work."""
 
     def __init__(
         self,
@@ -64,9 +65,10 @@ class Session:
         self.truth = Truth(truth)
         try:
             seed = int(self.truth.settle("seed", str(secrets.randbits(63) if plan.seed is None else plan.seed)))
+            data = None if plan.csv is None else Dataset.read(plan.csv)
             self._fleet = SimulatedFleet(
                 snapshot,
-                {profile.name: _traces(profile, plan.csv, seed) for profile in self.profiles},
+                {profile.name: _traces(profile, data, seed) for profile in self.profiles},
                 self.truth,
                 shares=plan.shares,
                 seed=seed,
@@ -131,8 +133,8 @@ def _spread(items: list[Device], count: int) -> list[Device]:
     return [items[place * len(items) // count] for place in range(count)]
 
 
-def _traces(profile: Profile, csv: Path | None, seed: int) -> Traces:
-    return BuiltInTraces(profile, seed) if csv is None else CsvTraces(profile, csv, seed)
+def _traces(profile: Profile, data: Dataset | None, seed: int) -> Traces:
+    return BuiltInTraces(profile, seed) if data is None else CsvTraces(profile, data, seed)
 
 
 def true_means(truth: Truth, profile: Profile) -> dict[str, float]:

@@ -7,28 +7,25 @@ taken at hour `n * INTERVAL_HOURS` of its own calendar.
 
 from __future__ import annotations
 
-import csv
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
 from peel_core.primitives import READING_ONE
+from peel_tools.dataset import Column, Dataset, DatasetError
 
-__all__ = ["BuiltInTraces", "CsvTraces", "TraceError", "Traces", "from_q15", "to_q15"]
+__all__ = ["BuiltInTraces", "CsvTraces", "Traces", "from_q15", "to_q15"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 INTERVAL_HOURS = 1 / 6
-
-
-class TraceError(Exception):
-    """Readings that cannot be used; the message names file, column and row."""
 
 
 class Traces(ABC):
@@ -143,67 +140,43 @@ class BuiltInTraces(Traces):
 
 
 class CsvTraces(Traces):
-    """Rows of a CSV file with one column per attribute, named like it (categorical profiles: the attribute's name, holding categories,
-    or their indices where they have no names).
+    """Columns of a file, called like the attributes (`dataset` says how); that of a categorical profile holds categories, or their indices
+    where they have no names.
 
-    Each device starts at a row of its own and goes round.
+    Each device starts at a place of its own in each column and goes round.
     """
 
-    def __init__(self, profile: Profile, path: Path, seed: int) -> None:
+    def __init__(self, profile: Profile, data: Dataset, seed: int) -> None:
         super().__init__(profile)
-        self._path = path
         self._seed = seed
-        self._places = {name: place for place, name in enumerate(profile.categories)}
-        rows = _read(path)
         if profile.categorical:
-            self._table = np.array([[self._category(cell, line)] for line, cell in self._column(rows, profile.subject)])
+            column = data.column(profile.subject)
+            places = {name: place for place, name in enumerate(profile.categories)}
+            self._columns = [np.array([_category(profile, places, column, *cell) for cell in column.cells])]
         else:
-            names = [attribute.name for attribute in profile.attributes]
-            columns = [[self._number(cell, name, line) for line, cell in self._column(rows, name)] for name in names]
-            self._table = np.array(columns).T
+            self._columns = [data.column(attribute.name).numbers for attribute in profile.attributes]
 
     def physical(self, devices: Ints, numbers: Ints) -> Floats:
-        return np.asarray(self._table[self._row(devices, numbers)], dtype=np.float64)
+        return np.stack([column[self._row(column, devices, numbers)] for column in self._columns], axis=1)
 
     def categories(self, devices: Ints, numbers: Ints) -> Ints:
-        return np.asarray(self._table[self._row(devices, numbers), 0], dtype=np.int64)
+        (column,) = self._columns
+        return np.asarray(column[self._row(column, devices, numbers)], dtype=np.int64)
 
-    def _row(self, devices: Ints, numbers: Ints) -> Ints:
-        start = _uniform(self._seed, 0x4000, devices, np.zeros_like(devices)) * len(self._table)
-        return (start.astype(np.int64) + numbers) % len(self._table)
-
-    def _column(self, rows: list[dict[str, str]], name: str) -> list[tuple[int, str]]:
-        if name not in rows[0]:
-            raise TraceError(f"{self._path}: no column {name!r}; there is: {', '.join(rows[0])}")
-        return [(line, row[name] or "") for line, row in enumerate(rows, start=2)]
-
-    def _number(self, cell: str, name: str, line: int) -> float:
-        try:
-            value = float(cell)
-        except ValueError:
-            value = float("nan")
-        if not np.isfinite(value):
-            raise TraceError(f"{self._path}: line {line}, column {name}: {cell!r} is not a number")
-        return value
-
-    def _category(self, cell: str, line: int) -> int:
-        if not self.profile.categories and cell.isdecimal() and int(cell) < self.profile.domain:
-            return int(cell)
-        if cell in self._places:
-            return self._places[cell]
-        known = ", ".join(self.profile.categories) or f"0 to {self.profile.domain - 1}"
-        raise TraceError(f"{self._path}: line {line}: {cell!r} is none of the categories {known}")
+    def _row(self, column: npt.NDArray[Any], devices: Ints, numbers: Ints) -> Ints:
+        start = _uniform(self._seed, 0x4000, devices, np.zeros_like(devices)) * len(column)
+        return (start.astype(np.int64) + numbers) % len(column)
 
 
-def _read(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TraceError(f"{path}: cannot be read: {error}") from None
-    if not rows:
-        raise TraceError(f"{path}: needs a header and one row at least")
-    return rows
+def _category(profile: Profile, places: Mapping[str, int], column: Column, line: int, cell: str) -> int:
+    if not profile.categories and cell.isdecimal() and int(cell) < profile.domain:
+        return int(cell)
+    if cell in places:
+        return places[cell]
+    known = ", ".join(profile.categories) or f"0 to {profile.domain - 1}"
+    raise DatasetError(
+        f"{column.path}: line {line}, column {column.header}: {cell!r} is none of the categories {known}"
+    )
 
 
 def _shape_of(name: str) -> _Shape:

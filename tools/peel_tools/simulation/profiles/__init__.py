@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from peel_gateway.fleet.registry import Fleet
 
-__all__ = ["make_fleet"]
+__all__ = ["fleet_of", "make_fleet"]
 
 
 def make_fleet(folder: Path, name: str = "demo", **devices: int) -> Fleet:
     """Make a fleet that has all profiles, and so many devices of those that are named."""
     with as_file(files(__name__)) as profiles:
-        fleet = Fleet.create(folder, name, sorted(profiles.glob("*.toml")))
+        return fleet_of(folder, name, sorted(profiles.glob("*.toml")), devices)
+
+
+def fleet_of(folder: Path, name: str, profiles: Sequence[Path], devices: Mapping[str, int]) -> Fleet:
+    """Make a fleet that has these profiles, and so many devices of those that are named."""
+    fleet = Fleet.create(folder, name, profiles)
     for profile, count in devices.items():
         if count:
             fleet.enrol(profile, count=count)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""One's own data: names that profiles allow, columns that can be used, profiles that suit them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peel_core import load_profile, make_profile, parse_profile, projection
+from peel_tools.cli import main
+from peel_tools.dataset import Dataset, DatasetError, attribute_name, propose
+
+ROWS = 40
+HEADER = "time,Temp (°C),PM2.5,pm2-5,sky,place,constant,broken,nothing,long"
+
+
+def _row(i: int) -> str:
+    broken = "n/a" if i == 7 else str(i % 5)
+    return f"{1000 + i},{i % 9 - 3.5},{i % 7},{'' if i % 4 else i % 3},{'sun' if i % 3 else 'rain'},p{i},1,{broken},,{'x' * 40}{i % 2}"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "My data.csv"
+    path.write_text("\n".join([HEADER, *map(_row, range(ROWS))]) + "\n")
+    return path
+
+
+def test_names_are_mapped_and_kept_apart(table: Path) -> None:
+    columns = Dataset.read(table).columns
+    assert list(columns)[:4] == ["time", "temp_c", "pm2_5", "pm2_5_2"]
+    assert columns["pm2_5_2"].header == "pm2-5"
+
+
+@given(st.text(max_size=60))
+def test_every_header_becomes_a_name(header: str) -> None:
+    rows = [{"name": attribute_name(header), "low": 0, "high": 1}]
+    table = {"name": "a", "mechanism": "harmony", "epsilon": 1, "seed": 1, "quota": 1, "period": 1, "attribute": rows}
+    assert make_profile(table).k == 1
+
+
+def test_profiles_that_suit_the_data(table: Path) -> None:
+    found = propose(Dataset.read(table), "mine")
+    assert found.numeric is not None
+    assert found.categorical is not None
+    numeric, categorical = parse_profile(found.numeric.text()), parse_profile(found.categorical.text())
+    assert [attribute.name for attribute in numeric.attributes] == ["temp_c", "pm2_5", "pm2_5_2"]
+    assert (numeric.attributes[0].low, numeric.attributes[0].high) == (-3.5, 4.5)
+    assert categorical.categories == ("rain", "sun")
+    for profile in (numeric, categorical):
+        assert projection.soundness(profile.seed, profile.width, profile.k).sound
+    assert found.empty == {"pm2-5": 30}
+    assert found.dropped == {
+        "time": "never falls from row to row, like a time or a counter",
+        "place": "text with 40 different values",
+        "constant": "always the same",
+        "broken": "mostly numbers, but line 9 says 'n/a'",
+        "nothing": "empty",
+        "long": "text that is too long for a category",
+    }
+
+
+def test_a_packed_file(table: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "data.csv.gz"
+    packed.write_bytes(gzip.compress(table.read_bytes()))
+    assert list(Dataset.read(packed).columns) == list(Dataset.read(table).columns)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "needs a header"),
+        (b"a,b\n", "needs a header"),
+        (b"a\n\xff\xfe\n", "UTF-8"),
+        (b'a\n"1\n', "cannot be read"),
+    ],
+)
+def test_what_is_no_table(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match=said):
+        Dataset.read(path)
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(main, list(words))
+
+
+def test_the_command_says_what_it_left_out(table: Path, tmp_path: Path) -> None:
+    answer = run("profile", "propose", str(table), "--dir", str(tmp_path), "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.output)
+    assert [load_profile(Path(path)).mechanism for path in found["profiles"]] == ["harmony", "krr"]
+    assert "left out: place: text with 40" in run("profile", "propose", str(table), "--dir", str(tmp_path)).output
+
+
+def test_a_file_without_anything_to_report(tmp_path: Path) -> None:
+    path = tmp_path / "constant.csv"
+    path.write_text("a\n1\n1\n")
+    answer = run("profile", "propose", str(path))
+    assert answer.exit_code == 1
+    assert "a: always the same" in answer.output
