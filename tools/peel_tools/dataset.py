@@ -96,7 +96,7 @@ class Dataset:
 
 def _opened(path: Path) -> IO[str]:
     opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", newline="", encoding="utf-8-sig")  # type: ignore[return-value]  # text, by the mode
+    return opener(path, "rt", newline="", encoding="utf-8-sig")
 
 
 def _columns(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Column]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from peel_tools.demonstration import Outcome
 from peel_tools.simulation.referee import Findings
 
 
-def _demo(folder: Path, seconds: str) -> Result:
+def _demo(folder: Path, seconds: str, *more: str) -> Result:
     words = ["demo", "--json", "--dir", str(folder), "--devices", "20", "--rate", "300", "--seed", "2"]
-    return CliRunner().invoke(main, [*words, "--seconds", seconds, "--attack", "forgery=0.1"], catch_exceptions=False)
+    words += ["--seconds", seconds, "--attack", "forgery=0.1", *more]
+    return CliRunner().invoke(main, words, catch_exceptions=False)
 
 
 def test_a_run_that_publishes_nothing_shows_nothing(tmp_path: Path) -> None:
@@ -50,3 +52,25 @@ def test_a_broker_that_does_not_acknowledge_in_time_is_a_fault() -> None:
     assert Outcome(findings, [], drained=True).faults == []
     (fault,) = Outcome(findings, [], drained=False).faults
     assert "not acknowledged everything" in fault
+
+
+def test_ones_own_data_beside_its_truth(tmp_path: Path) -> None:
+    data = tmp_path / "data.csv"
+    rows = [f"{20 + i % 7},{'open' if i % 4 else 'shut'}" for i in range(50)]
+    data.write_text("\n".join(["Temp (°C),Door", *rows]))
+    done = _demo(tmp_path / "demo", "2", "--csv", str(data))
+    assert done.exit_code == 0, done.output
+    truth = {row["name"]: row["truth"] for row in json.loads(done.stdout.splitlines()[-1])["estimates"]}
+    assert truth.keys() == {"temp_c", "open", "shut"}
+    assert 22 < truth["temp_c"] < 24
+    assert abs(truth["open"] - 0.75) < 0.05
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        done = _demo(tmp_path, "1", "--port", port)
+    assert done.exit_code == 1
+    assert f"port {port} of this machine is taken" in done.output
