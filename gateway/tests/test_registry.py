@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 from peel_device.config import load
 from privileges import as_root
 
-from peel_core import derive_keys
+from peel_core import burst_size, derive_keys
 from peel_gateway.fleet.bundle import load_template, make_bundles, write_bundles
-from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, parse_device
+from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, Issue, parse_device
 from peel_gateway.fleet.snapshot import take_snapshot
 
 PROFILE = """
@@ -260,6 +261,57 @@ def test_each_further_bundle_begins_above_what_the_former_allowed(fleet: Fleet) 
     assert [first_number(path) for path in write_bundles(fleet, devices[1:], {}, first_number=10**6)] == [10**6]
     with pytest.raises(FleetError, match=r"may have used all numbers below 10000\d\d; leave --first-number out"):
         write_bundles(fleet, devices[1:], {}, first_number=10**6)
+
+
+class HostClock:
+    """The provisioning host's clock: true time, and how far it is off."""
+
+    def __init__(self) -> None:
+        self.true = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        self.off = timedelta()
+
+    def __call__(self) -> datetime:
+        return self.true + self.off
+
+
+def used(issue: Issue, seconds: float) -> int:
+    """The largest number that a device may have used so long after it was given a bundle."""
+    burst = burst_size(issue.quota)
+    return issue.first_number - 1 + burst + int((issue.quota + 1 - burst) * seconds / issue.period)
+
+
+def test_a_clock_that_was_set_back_issues_no_number_again(fleet: Fleet) -> None:
+    clock = HostClock()
+    fleet = Fleet(fleet.folder, clock=clock)
+    (device,) = fleet.enrol("climate")
+    clock.true += timedelta(days=30)
+    clock.off = -timedelta(days=30)
+    fleet.annotate(1, "time stands still for this machine, and 2,500 numbers were used")
+    clock.off = -timedelta(days=31)
+    with pytest.raises(
+        FleetError, match=r"clock says 2026-02-28.* written at 2026-03-01.*set the clock.*--first-number"
+    ):
+        fleet.issue([1])
+    assert fleet.device(1).bundles == device.bundles
+    clock.off = timedelta()
+    (device,) = fleet.issue([1])
+    assert device.bundles[-1].first_number > used(device.bundles[0], 30 * 86400)
+
+
+def test_a_clock_that_was_ahead_needs_an_operators_word(fleet: Fleet) -> None:
+    clock = HostClock()
+    clock.off = timedelta(days=365)
+    fleet = Fleet(fleet.folder, clock=clock)
+    fleet.enrol("climate", count=2)
+    clock.off = timedelta()
+    for _ in range(2):
+        with pytest.raises(FleetError, match="00000001: this machine's clock"):
+            fleet.issue([1])
+    with pytest.raises(FleetError, match="may have used all numbers below"):
+        fleet.issue([1], first_number=5)
+    assert fleet.issue([1], first_number=5000)[0].bundles[-1].first_number == 5000
+    with pytest.raises(FleetError, match="00000002: this machine's clock"):
+        fleet.issue([2])
 
 
 def test_a_lifetime_runs_out(fleet: Fleet, tmp_path: Path) -> None:

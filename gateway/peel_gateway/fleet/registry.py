@@ -13,8 +13,6 @@ fleet/
 from __future__ import annotations
 
 import fcntl
-import json
-import math
 import os
 import re
 import secrets
@@ -22,92 +20,44 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from peel_core import Profile, ProfileError, Secret, burst_size, check_fleet_name, load_profile
+from peel_core import Profile, ProfileError, Secret, check_fleet_name, load_profile
 from peel_gateway.files import write_atomically
 from peel_gateway.fleet.audit import REVOKE, UNREVOKE, FleetAction
-from peel_gateway.model.pace import RATE_SLACK
+from peel_gateway.fleet.device import (
+    ACTIVE,
+    REVOKED,
+    Device,
+    FleetError,
+    Issue,
+    Register,
+    device_label,
+    parse_device,
+)
 
 __all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "parse_device"]
 
-ACTIVE = "active"
-REVOKED = "revoked"
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
 _GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_CLOCK_STEP = timedelta(minutes=1)
+"""Clocks are set right by so much without anybody noticing: a fresh bundle begins with numbers of as much time later."""
 
 
-class FleetError(Exception):
-    """A fleet folder that cannot be used; the message names the file and says what to do."""
-
-
-def device_label(device: int) -> str:
-    """A device id as topics, listings and file names spell it: eight hexadecimal digits."""
-    return f"{device:08x}"
-
-
-def parse_device(text: str) -> int:
-    """Read a device id; hexadecimal, leading zeros may be left out."""
-    try:
-        device = int(text, 16)
-    except ValueError:
-        raise FleetError(f"device {text!r}: not a hexadecimal number such as 0000002a") from None
-    if not 0 < device <= _LAST_ID:
-        raise FleetError(f"device {text!r}: must be from 00000001 to ffffffff")
-    return device
-
-
-@dataclass(frozen=True, kw_only=True)
-class Issue:
-    """A bundle that was written for a device: where its numbers begin, and how fast it may use them."""
-
-    first_number: int
-    made: str
-    """ISO 8601 with its zone."""
-    profile: str
-    quota: int
-    period: int
-
-    def first_unused(self, now: datetime) -> int:
-        """The lowest number that a device with this bundle cannot have used.
-
-        A device may use a burst at once, and then what time brings (SPEC section 10), on a clock as fast as the gateway believes in.
-        """
-        elapsed = max(0.0, (now - datetime.fromisoformat(self.made)).total_seconds())
-        burst = burst_size(self.quota)
-        return self.first_number + burst + math.ceil(RATE_SLACK * (self.quota + 1 - burst) * elapsed / self.period)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Device:
-    """A registered device."""
-
-    id: int
-    profile: str
-    state: str = ACTIVE
-    note: str = ""
-    group: str = ""
-    """Where it belongs: a floor, a zone, a customer; empty for nowhere in particular."""
-    created: str
-    """ISO 8601 with its zone."""
-    bundles: tuple[Issue, ...] = ()
-    """All that were ever written for it, by first number: each has keys of its own, and the last one is the present one."""
-
-    @property
-    def label(self) -> str:
-        return device_label(self.id)
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Fleet:
     """A fleet folder. Open it with `Fleet(folder)`, make one with `Fleet.create`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, clock: Callable[[], datetime] = _utc_now) -> None:
         self.folder = folder
+        self._clock = clock
         self.name = self._read_name()
 
     @classmethod
@@ -125,7 +75,7 @@ class Fleet:
         for child in ("profiles", "bundles"):
             (folder / child).mkdir(mode=0o700, exist_ok=True)
         write_atomically(folder / "master.key", secrets.token_hex(_MASTER_BYTES) + "\n")
-        write_atomically(folder / "devices.json", _devices_text([]))
+        write_atomically(folder / "devices.json", Register([], []).text())
         write_atomically(folder / "fleet.toml", f'name = "{name}"\n')  # last: with it the folder is a fleet
         fleet = cls(folder)
         for path in profiles:
@@ -143,25 +93,21 @@ class Fleet:
 
     def devices(self) -> list[Device]:
         """All devices, by id."""
-        return self._read_devices()[0]
+        return self.register().devices
 
     def audit(self) -> list[FleetAction]:
         """Revocations and what was taken back of them, oldest first."""
-        return self._read_devices()[1]
+        return self.register().audit
 
-    def _read_devices(self) -> tuple[list[Device], list[FleetAction]]:
+    def register(self) -> Register:
+        """Devices and audit trail, of one moment."""
         path = self.folder / "devices.json"
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            devices = [_device(row) for row in document["devices"]]
-            audit = [FleetAction.of(row) for row in document.get("audit", ())]
+            return Register.parse(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise FleetError(f"{path}: missing; restore it, or the gateway knows no device") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FleetError(f"{path}: cannot be read: {_said(error)}") from None
-        if len({device.id for device in devices}) != len(devices):
-            raise FleetError(f"{path}: a device is listed twice")
-        return sorted(devices, key=lambda device: device.id), audit
 
     def profiles(self) -> dict[str, Profile]:
         """All profiles, by name."""
@@ -188,7 +134,8 @@ class Fleet:
         if profile not in known:
             names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
             raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
-        with self._changing() as devices:
+        with self._changing() as register:
+            devices = register.devices
             taken = {device.id for device in devices}
             if not ids:
                 first = max(taken, default=0) + 1
@@ -200,7 +147,7 @@ class Fleet:
                 )
             if max(ids) > _LAST_ID:
                 raise FleetError("no ids are left above the largest one in use; name free ones with --id")
-            created = datetime.now(UTC).isoformat(timespec="seconds")
+            created = self._clock().isoformat(timespec="seconds")
             added = [
                 Device(id=id_, profile=profile, note=_note(note), group=_group(group), created=created) for id_ in ids
             ]
@@ -212,15 +159,23 @@ class Fleet:
         return self.issue([device.id for device in self.add(profile, count=count)])
 
     def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
-        """Note that bundles are about to be written, and where their numbers begin: above all that the former ones allowed."""
-        profiles = self.profiles()
-        now = datetime.now(UTC)
+        """Note that bundles are about to be written, and where their numbers begin: above all that the former ones allowed.
 
-        def change(device: Device) -> Device:
+        How much that was is told by the time since. A clock that is behind what the registry has seen tells nothing: then only a
+        `first_number` will do, with which the caller says that no number from there on was used.
+        """
+        profiles = self.profiles()
+
+        def change(device: Device, now: datetime, seen: datetime) -> Device:
             if device.profile not in profiles:
                 raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
             rate = profiles[device.profile]
-            lowest = device.bundles[-1].first_unused(now) if device.bundles else 1
+            lowest = 1
+            if device.bundles:
+                former = device.bundles[-1]
+                if first_number is None:
+                    _check_clock(device, now, max(seen, former.time))
+                lowest = former.first_unused(now + _CLOCK_STEP)
             if first_number is not None and first_number < lowest:
                 raise FleetError(
                     f"device {device.label}: with its former bundle it may have used all numbers below {lowest}; "
@@ -241,12 +196,14 @@ class Fleet:
             )
             return replace(device, bundles=(*device.bundles, issue))
 
-        return self._update(ids, change)
+        with self._changing() as register:
+            now, seen = self._clock(), register.clock
+            return _changed(register, ids, lambda device: change(device, now, seen))
 
     def left(self, devices: Sequence[Device]) -> list[int | None]:
         """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
         profiles = self.profiles()
-        now = datetime.now(UTC)
+        now = self._clock() + _CLOCK_STEP
 
         def count(device: Device) -> int | None:
             profile = profiles.get(device.profile)
@@ -270,7 +227,7 @@ class Fleet:
 
     def _set_state(self, ids: Sequence[int], state: str, action: str, reason: str, who: str) -> list[Device]:
         """Change the state of devices, and write down who did and why, at once."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        now = self._clock().isoformat(timespec="seconds")
 
         def change(device: Device) -> Device:
             if action == UNREVOKE and device.state != REVOKED:
@@ -281,15 +238,19 @@ class Fleet:
             FleetAction(time=now, action=action, device=device_label(id_), who=who, reason=reason)
             for id_ in sorted(set(ids))
         ]
-        return self._update(ids, change, entries)
+        with self._changing() as register:
+            register.audit += entries
+            return _changed(register, ids, change)
 
     def annotate(self, device: int, note: str) -> Device:
         """Set a device's note."""
-        return self._update([device], lambda found: replace(found, note=_note(note)))[0]
+        with self._changing() as register:
+            return _changed(register, [device], lambda found: replace(found, note=_note(note)))[0]
 
     def assign(self, ids: Sequence[int], group: str) -> list[Device]:
         """Put devices into a group, out of the one they were in; the empty one is none."""
-        return self._update(ids, lambda device: replace(device, group=_group(group)))
+        with self._changing() as register:
+            return _changed(register, ids, lambda device: replace(device, group=_group(group)))
 
     def master(self) -> Secret:
         """The master key; refused when anybody else could have read it."""
@@ -344,24 +305,34 @@ class Fleet:
         return str(name)
 
     @contextmanager
-    def _changing(self, entries: Sequence[FleetAction] = ()) -> Iterator[list[Device]]:
-        """Hold the lock, hand out the list of devices, write it back, with new entries of the audit trail."""
+    def _changing(self) -> Iterator[Register]:
+        """Hold the lock, hand out the contents of `devices.json`, write them back."""
         with (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            devices, audit = self._read_devices()
-            yield devices
-            write_atomically(self.folder / "devices.json", _devices_text(devices, [*audit, *entries]))
+            register = self.register()
+            yield register
+            register.clock = max(register.clock, self._clock())
+            write_atomically(self.folder / "devices.json", register.text())
 
-    def _update(
-        self, ids: Sequence[int], change: Callable[[Device], Device], entries: Sequence[FleetAction] = ()
-    ) -> list[Device]:
-        wanted = set(ids)
-        with self._changing(entries) as devices:
-            missing = wanted - {device.id for device in devices}
-            if missing:
-                raise FleetError(f"device {device_label(min(missing))}: not registered in {self.folder}")
-            devices[:] = [change(device) if device.id in wanted else device for device in devices]
-            return [device for device in devices if device.id in wanted]
+
+def _changed(register: Register, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
+    """Change devices of a register; return them as they are then. FleetError when one is not in it."""
+    wanted = set(ids)
+    missing = wanted - {device.id for device in register.devices}
+    if missing:
+        raise FleetError(f"device {device_label(min(missing))}: not registered; see `peel fleet list`")
+    register.devices[:] = [change(device) if device.id in wanted else device for device in register.devices]
+    return [device for device in register.devices if device.id in wanted]
+
+
+def _check_clock(device: Device, now: datetime, seen: datetime) -> None:
+    """Refuse to reckon with a clock that was set back."""
+    if now + _CLOCK_STEP < seen:
+        raise FleetError(
+            f"device {device.label}: this machine's clock says {now.isoformat(timespec='seconds')}, and the registry was "
+            f"written at {seen.isoformat(timespec='seconds')}: set the clock, or nobody knows how many numbers the device has "
+            "used since. If it is right now and was wrong then, give --first-number, above every number of this device"
+        )
 
 
 def _checked_profile(path: Path) -> Profile:
@@ -369,34 +340,6 @@ def _checked_profile(path: Path) -> Profile:
         return load_profile(path)
     except ProfileError as error:
         raise FleetError(str(error)) from None
-
-
-def _device(row: dict[str, Any]) -> Device:
-    device = Device(
-        id=parse_device(row["id"]),
-        profile=row["profile"],
-        state=row["state"],
-        note=row.get("note", ""),
-        group=row.get("group", ""),
-        created=row["created"],
-        bundles=tuple(Issue(**bundle) for bundle in row.get("bundles", ())),
-    )
-    if datetime.fromisoformat(device.created).tzinfo is None:
-        raise ValueError(f"device {device.label}: created must say its time zone, as in 2026-01-31T12:00:00+00:00")
-    firsts = [bundle.first_number for bundle in device.bundles]
-    if firsts != sorted(set(firsts)):
-        raise ValueError(f"device {device.label}: the first numbers of its bundles must ascend")
-    if device.state not in (ACTIVE, REVOKED):
-        raise ValueError(f"device {device.label}: state must be {ACTIVE} or {REVOKED}, not {device.state!r}")
-    return device
-
-
-def _devices_text(devices: Sequence[Device], audit: Sequence[FleetAction] = ()) -> str:
-    rows = (json.dumps({**asdict(device), "id": device.label}, ensure_ascii=False) for device in devices)
-    entries = (json.dumps(asdict(entry), ensure_ascii=False) for entry in audit)
-    return (
-        '{"peel_devices": 1, "devices": [\n' + ",\n".join(rows) + '\n], "audit": [\n' + ",\n".join(entries) + "\n]}\n"
-    )
 
 
 def _note(text: str) -> str:

@@ -37,7 +37,8 @@ class Snapshot:
 def take_snapshot(fleet: Fleet) -> Snapshot:
     """Read everything and derive every key."""
     profiles = fleet.profiles()
-    devices = fleet.devices()
+    register = fleet.register()
+    devices = register.devices
     for device in devices:
         for name in (device.profile, *(bundle.profile for bundle in device.bundles)):
             if name not in profiles:
@@ -55,7 +56,7 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
             for device in devices
             if device.bundles
         },
-        audit=tuple(fleet.audit()),
+        audit=tuple(register.audit),
     )
 
 
