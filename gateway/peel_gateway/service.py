@@ -23,8 +23,9 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.claims import Claim, Claims
 from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
-from peel_gateway.fleet.registry import Fleet, FleetError
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.registry import FleetError
+from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet_watch import FleetWatch
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Inbox
@@ -109,23 +110,23 @@ class Service:
     def start(self) -> None:
         """Open everything, then connect. Raises FleetError, StoreError or HttpError, and has then closed everything."""
         settings = self._settings
-        self._fleet = Fleet(settings.fleet_folder)
-        self._mark = self._fleet.fingerprint()
-        self._snapshot = take_snapshot(self._fleet)
+        self._metrics = Metrics()
+        self._fleet = FleetWatch(settings.fleet_folder, self._metrics)
         self._http = HttpServer(settings) if settings.http_port else None
         with ExitStack() as undo:
             if self._http is not None:
                 undo.callback(self._http.stop)
             self._store = open_store(settings)
             undo.callback(self._store.close)
-            self._engine = open_engine(settings, self._store, self._snapshot)
+            self._engine = open_engine(settings, self._store, self._fleet.snapshot)
             undo.pop_all()
         self._first_size = self._store.size_bytes()
-        self._claims = Claims(self._fleet.name, lambda: self._snapshot.enrolled, load_claims(settings.claims_path))
+        self._claims = Claims(
+            self._fleet.name, lambda: self._fleet.snapshot.enrolled, load_claims(settings.claims_path)
+        )
         self._claims_file = ClaimsFile(settings.claims_path, self._claims)
-        self._views = open_views(settings, self._store, lambda: self._snapshot, self._claims.get)
-        self._cases = Cases(self._store, lambda: self._snapshot, residual_limit=settings.screen_residual_limit)
-        self._metrics = Metrics()
+        self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)
+        self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
         self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
         self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics, hear=self._hear)
         self._ingest = Ingest(
@@ -151,8 +152,8 @@ class Service:
             "started",
             version=VERSION,
             fleet=self._fleet.name,
-            devices=len(self._snapshot.devices),
-            profiles=len(self._snapshot.profiles),
+            devices=len(self._fleet.snapshot.devices),
+            profiles=len(self._fleet.snapshot.profiles),
             store=self._store.place,
         )
 
@@ -177,7 +178,7 @@ class Service:
         every = self._settings.fleet_reload_seconds
         if reload or (every and now - self._looked >= every):
             self._looked = now
-            self._reload(force=reload)
+            self._fleet.look(force=reload, load=lambda new: _load(self._engine, new), defer=self._ingest.defer)
         if now >= self._chores_due:
             self._chores_due = now + _CHORE_SECONDS
             self._ingest.defer(self._prune)
@@ -213,6 +214,7 @@ class Service:
                 "mqtt": self._receiver.version,
                 "away_seconds": None if trouble is None else round(trouble[0], 1),
             },
+            "reload": {"refused": self._fleet.trouble},
             "inbox": {"pending": self._inbox.pending, "oldest_seconds": round(self._inbox.oldest_age(), 3)},
             "store": self._store_table(),
             "health": self.health(),
@@ -259,42 +261,15 @@ class Service:
             ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._inbox.oldest_age),
             ("peel_broker_connected", "Whether reports can arrive.", lambda: self._receiver.connected),
             ("peel_store_failing", "Whether commits fail.", lambda: self._ingest.trouble() is not None),
-            ("peel_devices", "Registered devices.", lambda: len(self._snapshot.devices)),
-            ("peel_revoked_devices", "Revoked devices.", lambda: len(self._snapshot.revoked)),
+            ("peel_devices", "Registered devices.", lambda: len(self._fleet.snapshot.devices)),
+            ("peel_revoked_devices", "Revoked devices.", lambda: len(self._fleet.snapshot.revoked)),
+            (
+                "peel_fleet_refused",
+                "Whether the fleet folder, as it is now, cannot be used.",
+                lambda: self._fleet.trouble is not None,
+            ),
         ):
             self._metrics.watch(name, text, value)
-
-    def _reload(self, *, force: bool) -> None:
-        """Read the folder; a folder that cannot be used leaves everything as it was."""
-        mark = self._fleet.fingerprint()
-        if mark == self._mark and not force:
-            return
-        self._mark = mark
-        try:
-            fleet = Fleet(self._settings.fleet_folder)
-            if fleet.name != self._fleet.name:
-                raise FleetError(f"the fleet is now called {fleet.name!r}; restart the gateway to follow")
-            snapshot = take_snapshot(fleet)
-        except FleetError as error:
-            self._refuse(error)
-            return
-        self._ingest.defer(lambda: self._adopt(snapshot))
-
-    def _adopt(self, snapshot: Snapshot) -> None:
-        try:
-            _load(self._engine, snapshot)
-        except FleetError as error:
-            self._refuse(error)
-            return
-        self._snapshot = snapshot
-        self._metrics.reloaded(ok=True)
-        _log.info(
-            "reloaded", devices=len(snapshot.devices), revoked=len(snapshot.revoked), profiles=len(snapshot.profiles)
-        )
-
-    def _refuse(self, error: FleetError) -> None:
-        self._metrics.reloaded(ok=False)
-        _log.error("reload refused; the devices and profiles stay as they were", cause=error)
 
     def _prune(self) -> None:
         days = self._settings.store_retention_days

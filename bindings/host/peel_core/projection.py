@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -61,8 +62,12 @@ def reconstruct(
     residual : float32, shape (N,)
         Distance to ``sign * (e_index - 1/width)``, relative to its norm. Rounding noise for honest reports.
     """
-    width = gamma.shape[0]
-    s = trits @ gamma.T
+    return _nearest(trits @ gamma.T)
+
+
+def _nearest(s: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.float32]]:
+    """The pattern that is nearest to each reconstructed vector, as `reconstruct` returns it; s is overwritten."""
+    width = s.shape[1]
     rows = np.arange(len(s))
     index = np.argmax(np.abs(s), axis=1)
     sign = np.where(s[rows, index] < 0, -1, 1).astype(np.int8)
@@ -92,10 +97,11 @@ class Soundness:
         )
 
 
+@functools.lru_cache(maxsize=64)
 def soundness(seed: int, width: int, k: int) -> Soundness:
     """Prove the closed loop of a seed by enumeration.
 
-    Decodes each of the 2k codewords, and finds the least residual that changing any one trit leaves, to either other value, in
+    Decodes each of the 2k codewords (what was proved before is remembered), and finds the least residual that changing any one trit leaves, to either other value, in
     sixteen codewords spread over all of them.
     """
     phi = matrix(seed, width).astype(np.float64)
@@ -112,15 +118,16 @@ def soundness(seed: int, width: int, k: int) -> Soundness:
 
 
 def _least_tamper_residual(gamma: NDArray[np.float32], codewords: NDArray[np.float32]) -> float:
-    """The least residual after any single-trit change, over all positions and both new values, for a spread of codewords."""
-    positions = codewords.shape[1]
+    """The least residual after any single-trit change, over all positions and both new values, for a spread of codewords.
+
+    A changed trit adds a multiple of its column of Gamma, so all changes of a codeword cost no matrix product.
+    """
     least = float("inf")
     for codeword in codewords[:: max(1, len(codewords) // 16)]:
+        vector = gamma @ codeword
         for shift in (1, 2):
-            altered = np.tile(codeword, (positions, 1))
-            diagonal = np.arange(positions)
-            altered[diagonal, diagonal] = (codeword + 1 + shift) % 3 - 1
-            _, _, residual = reconstruct(gamma, altered)
+            change = (codeword + 1 + shift) % 3 - 1 - codeword
+            _, _, residual = _nearest(vector + change[:, None] * gamma.T)
             least = min(least, float(residual.min()))
     return least
 

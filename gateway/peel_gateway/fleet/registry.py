@@ -25,6 +25,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from peel_core import Profile, ProfileError, Secret, check_fleet_name, load_profile
+from peel_core.projection import soundness
 from peel_gateway.files import write_atomically
 from peel_gateway.fleet.audit import REVOKE, UNREVOKE, FleetAction
 from peel_gateway.fleet.device import (
@@ -71,6 +72,8 @@ class Fleet:
             raise FleetError(
                 f"{folder}: is a fleet already; its master key cannot be replaced without losing its devices"
             )
+        for path in profiles:
+            _checked_profile(path)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for child in ("profiles", "bundles"):
             (folder / child).mkdir(mode=0o700, exist_ok=True)
@@ -336,10 +339,17 @@ def _check_clock(device: Device, now: datetime, seen: datetime) -> None:
 
 
 def _checked_profile(path: Path) -> Profile:
+    """A profile whose codewords decode: with an unsound seed every honest device would be exposed."""
     try:
-        return load_profile(path)
+        profile = load_profile(path)
     except ProfileError as error:
         raise FleetError(str(error)) from None
+    if not soundness(profile.seed, profile.width, profile.k).sound:
+        raise FleetError(
+            f"{path}: seed: {profile.seed} is not sound at width {profile.width}, honest devices would be exposed; "
+            "`peel profile new` finds one that is (`peel profile check` says why)"
+        )
+    return profile
 
 
 def _note(text: str) -> str:

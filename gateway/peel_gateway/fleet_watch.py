@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Following the fleet folder: what has changed is read and adopted; what cannot be used, for whatever reason, changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
+
+__all__ = ["FleetWatch"]
+
+_log = Log("fleet")
+
+
+class FleetWatch:
+    """A fleet folder and the last snapshot of it that could be used.
+
+    Parameters
+    ----------
+    folder : Path
+        Read at once; FleetError when it cannot be used.
+    """
+
+    def __init__(self, folder: Path, metrics: Metrics) -> None:
+        self._folder = folder
+        self._metrics = metrics
+        fleet = Fleet(folder)
+        self.name = fleet.name
+        self._mark: object = fleet.fingerprint()
+        self.snapshot = take_snapshot(fleet)
+        self.trouble: str | None = None
+        """Why the folder, as it is now, is not what the gateway works with."""
+
+    def look(
+        self, *, force: bool, load: Callable[[Snapshot], None], defer: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """Read the folder if it has changed, if it could not be used last time, or if `force`.
+
+        Parameters
+        ----------
+        load : callable
+            Makes the engine work with a snapshot, or raises and leaves it as it was.
+        defer : callable
+            Has that done on the engine's thread.
+        """
+        try:
+            fleet = Fleet(self._folder)
+            mark = fleet.fingerprint()
+            if mark == self._mark and not self.trouble and not force:
+                return
+            if fleet.name != self.name:
+                raise FleetError(f"the fleet is now called {fleet.name!r}; restart the gateway to follow")
+            snapshot = take_snapshot(fleet)
+        except Exception as error:
+            self._refuse(error)
+            return
+        defer(lambda: self._adopt(snapshot, mark, load))
+
+    def _adopt(self, snapshot: Snapshot, mark: object, load: Callable[[Snapshot], None]) -> None:
+        try:
+            load(snapshot)
+        except Exception as error:
+            self._refuse(error)
+            return
+        self.snapshot, self._mark, self.trouble = snapshot, mark, None
+        self._metrics.reloaded(ok=True)
+        _log.info(
+            "reloaded", devices=len(snapshot.devices), revoked=len(snapshot.revoked), profiles=len(snapshot.profiles)
+        )
+
+    def _refuse(self, error: Exception) -> None:
+        """Stay with what there is, and say so once for each cause: the folder is read again until it can be used."""
+        cause = str(error) if isinstance(error, FleetError) else f"{type(error).__name__}: {error}"
+        if cause == self.trouble:
+            return
+        self.trouble = cause
+        self._metrics.reloaded(ok=False)
+        say = _log.error if isinstance(error, FleetError) else _log.exception
+        say("reload refused; the devices and profiles stay as they were", cause=cause)

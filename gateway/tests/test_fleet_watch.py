@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""A fleet folder that goes bad under a running gateway, in every way we can think of, and comes back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_core.projection import search_seed, soundness
+from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet_watch import FleetWatch
+from peel_gateway.metrics import Metrics
+
+PROFILE = """name = "climate"
+mechanism = "harmony"
+epsilon = 1.0
+width = 48
+seed = {seed}
+quota = 100
+period = 60
+[[attribute]]
+name = "temperature"
+low = 0
+high = 40
+"""
+SOUND = search_seed(48, 1)[0]
+UNSOUND = next(seed for seed in range(1, 10_000) if not soundness(seed, 8, 1).sound)
+
+
+class Gateway:
+    """Stands for the engine: adopts what it is given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.metrics = Metrics()
+        self.watch = FleetWatch(folder, self.metrics)
+        self.loaded: list[Snapshot] = []
+        self.error: Exception | None = None
+
+    def look(self, *, force: bool = False) -> None:
+        self.watch.look(force=force, load=self.load, defer=lambda chore: chore())
+
+    def load(self, snapshot: Snapshot) -> None:
+        if self.error is not None:
+            raise self.error
+        self.loaded.append(snapshot)
+
+    def refusals(self) -> float:
+        return self.metrics.registry.get_sample_value("peel_reloads_total", {"result": "refused"}) or 0.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "climate.toml").write_text(PROFILE.format(seed=SOUND))
+    fleet = Fleet.create(tmp_path / "fleet", "home", [tmp_path / "climate.toml"])
+    fleet.add("climate", count=3)
+    return fleet.folder
+
+
+def rewrite(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
+    return lambda folder: folder.joinpath(name).write_text(change(folder.joinpath(name).read_text())) and None
+
+
+def unreadable(folder: Path) -> None:
+    folder.joinpath("devices.json").unlink()
+    folder.joinpath("devices.json").mkdir()
+
+
+def no_folder(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+WAYS: dict[str, Callable[[Path], None]] = {
+    "not json": rewrite("devices.json", lambda _: "{"),
+    "not a list": rewrite("devices.json", lambda _: '{"devices": 7}'),
+    "unhashable profile": rewrite("devices.json", lambda text: text.replace('"climate"', '["climate"]')),
+    "no profile": lambda folder: folder.joinpath("profiles/climate.toml").unlink(),
+    "not toml": rewrite("profiles/climate.toml", lambda _: "name ="),
+    "not utf-8": lambda folder: folder.joinpath("profiles/climate.toml").write_bytes(b"\xff\xfe") and None,
+    "unsound seed": rewrite(
+        "profiles/climate.toml",
+        lambda text: text.replace("width = 48", "width = 8").replace(f"seed = {SOUND}", f"seed = {UNSOUND}"),
+    ),
+    "a directory": unreadable,
+    "gone": no_folder,
+    "another name": rewrite("fleet.toml", lambda _: 'name = "other"\n'),
+    "open key": lambda folder: folder.joinpath("master.key").chmod(0o644) or os.utime(folder / "fleet.toml", (1, 1)),
+}
+
+
+@pytest.fixture
+def restore(folder: Path) -> Iterator[Callable[[], None]]:
+    """Put the folder back as it was, with another fingerprint."""
+    saved = folder.with_name("saved")
+    shutil.copytree(folder, saved)
+
+    def back() -> None:
+        for path in (folder, folder.with_name("elsewhere")):
+            if path.exists():
+                shutil.rmtree(path)
+        shutil.copytree(saved, folder)
+
+    yield back
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_folder_that_cannot_be_used_changes_nothing_and_is_followed_again(
+    folder: Path, restore: Callable[[], None], way: str
+) -> None:
+    gateway = Gateway(folder)
+    before = gateway.watch.snapshot
+    WAYS[way](folder)
+    gateway.look()
+    gateway.look()
+    assert gateway.watch.snapshot is before
+    assert gateway.watch.trouble
+    assert (gateway.refusals(), gateway.loaded) == (1, []), "said once"
+    restore()
+    gateway.look()
+    assert gateway.watch.trouble is None
+    assert [len(each.devices) for each in gateway.loaded] == [3]
+    gateway.look()
+    assert len(gateway.loaded) == 1, "nothing has changed since"
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError("singular"), MemoryError(), OSError(24, "too many files")])
+def test_an_engine_that_cannot_take_it_is_asked_again(folder: Path, error: Exception) -> None:
+    gateway = Gateway(folder)
+    before = gateway.watch.snapshot
+    Fleet(folder).add("climate")
+    gateway.error = error
+    gateway.look()
+    assert gateway.watch.snapshot is before
+    assert type(error).__name__ in str(gateway.watch.trouble)
+    gateway.error = None
+    gateway.look()
+    assert len(gateway.watch.snapshot.devices) == 4, "though no file has changed"
+    assert gateway.watch.trouble is None
+
+
+def test_an_unsound_profile_enters_nowhere(folder: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    text = PROFILE.format(seed=UNSOUND).replace("width = 48", "width = 8").replace('"climate"', '"bad"')
+    bad.write_text(text)
+    with pytest.raises(FleetError, match=rf"bad\.toml: seed: {UNSOUND} is not sound"):
+        Fleet.create(tmp_path / "other", "other", [bad])
+    assert not (tmp_path / "other").exists(), "nothing half made"
+    fleet = Fleet(folder)
+    with pytest.raises(FleetError, match="not sound"):
+        fleet.adopt_profile(bad)
+    (folder / "profiles" / "bad.toml").write_text(text)
+    for act in (lambda: fleet.add("bad"), lambda: fleet.issue([1]), lambda: take_snapshot(fleet), fleet.profiles):
+        with pytest.raises(FleetError, match="not sound"):
+            act()
