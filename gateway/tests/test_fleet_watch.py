@@ -62,8 +62,8 @@ def folder(tmp_path: Path) -> Path:
     return fleet.folder
 
 
-def rewrite(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
-    return lambda folder: folder.joinpath(name).write_text(change(folder.joinpath(name).read_text())) and None
+def rewrite(name: str, change: Callable[[str], str]) -> Callable[[Path], object]:
+    return lambda folder: folder.joinpath(name).write_text(change(folder.joinpath(name).read_text()))
 
 
 def unreadable(folder: Path) -> None:
@@ -71,25 +71,26 @@ def unreadable(folder: Path) -> None:
     folder.joinpath("devices.json").mkdir()
 
 
-def no_folder(folder: Path) -> None:
-    folder.rename(folder.with_name("elsewhere"))
+def open_key(folder: Path) -> None:
+    folder.joinpath("master.key").chmod(0o644)
+    os.utime(folder / "fleet.toml", (1, 1))
 
 
-WAYS: dict[str, Callable[[Path], None]] = {
+WAYS: dict[str, Callable[[Path], object]] = {
     "not json": rewrite("devices.json", lambda _: "{"),
     "not a list": rewrite("devices.json", lambda _: '{"devices": 7}'),
     "unhashable profile": rewrite("devices.json", lambda text: text.replace('"climate"', '["climate"]')),
     "no profile": lambda folder: folder.joinpath("profiles/climate.toml").unlink(),
     "not toml": rewrite("profiles/climate.toml", lambda _: "name ="),
-    "not utf-8": lambda folder: folder.joinpath("profiles/climate.toml").write_bytes(b"\xff\xfe") and None,
+    "not utf-8": lambda folder: folder.joinpath("profiles/climate.toml").write_bytes(b"\xff\xfe"),
     "unsound seed": rewrite(
         "profiles/climate.toml",
         lambda text: text.replace("width = 48", "width = 8").replace(f"seed = {SOUND}", f"seed = {UNSOUND}"),
     ),
     "a directory": unreadable,
-    "gone": no_folder,
+    "gone": lambda folder: folder.rename(folder.with_name("elsewhere")),
     "another name": rewrite("fleet.toml", lambda _: 'name = "other"\n'),
-    "open key": lambda folder: folder.joinpath("master.key").chmod(0o644) or os.utime(folder / "fleet.toml", (1, 1)),
+    "open key": open_key,
 }
 
 
