@@ -101,8 +101,8 @@ class Soundness:
 def soundness(seed: int, width: int, k: int) -> Soundness:
     """Prove the closed loop of a seed by enumeration.
 
-    Decodes each of the 2k codewords (what was proved before is remembered), and finds the least residual that changing any one trit leaves, to either other value, in
-    sixteen codewords spread over all of them.
+    Decodes each of the 2k codewords, and finds the least residual that changing any one trit leaves, to either other value, in
+    sixteen codewords spread over all of them. What was found is remembered.
     """
     phi = matrix(seed, width).astype(np.float64)
     condition = float(np.linalg.cond(phi @ _basis(width)))
