@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from peel_core.frame import DEVICE, FLAG_UNSEALED, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT, split
-from peel_hil.mqtt_packets import Publish
-from peel_hil.proxy import Line
+from peel_tools.network.packets import Publish
+from peel_hil.proxy import MeddledLine
 
 __all__ = ["TRICKS", "Tamperer"]
 
@@ -57,7 +57,7 @@ class Tamperer:
         self._next_trick = _turns()
         self.record = Record()
 
-    def __call__(self, line: Line, message: Publish) -> None:
+    def __call__(self, line: MeddledLine, message: Publish) -> None:
         self._messages += 1
         frames = self._frames(message)
         self._heard += frames
@@ -71,56 +71,56 @@ class Tamperer:
     def _frames(self, message: Publish) -> list[bytes]:
         return split(message.payload, self._width)
 
-    def _pass_on(self, line: Line, message: Publish) -> None:
+    def _pass_on(self, line: MeddledLine, message: Publish) -> None:
         """Deliver a message unaltered, and tell the device so once the broker has it: the record is exact even if the line breaks then."""
         self._deliver(line, message)
         self._acknowledge(line, message)
 
-    def _deliver(self, line: Line, message: Publish) -> None:
+    def _deliver(self, line: MeddledLine, message: Publish) -> None:
         line.deliver(message)
         self.record.arrivals += [NUMBER.of(frame) for frame in self._frames(message)]
 
-    def _acknowledge(self, line: Line, message: Publish) -> None:
+    def _acknowledge(self, line: MeddledLine, message: Publish) -> None:
         line.acknowledge(message)
         self.record.acknowledged |= {NUMBER.of(frame) for frame in self._frames(message)}
 
-    def _slip_in(self, line: Line, topic: bytes, frame: bytes, verdict: str) -> None:
+    def _slip_in(self, line: MeddledLine, topic: bytes, frame: bytes, verdict: str) -> None:
         """Send an altered frame in a message of its own."""
         line.inject(topic, frame)
         self.record.verdicts[frame] = verdict
 
     # ---- tricks: each gets a message that the device has just sent ----
 
-    def delay(self, line: Line, message: Publish) -> None:
+    def delay(self, line: MeddledLine, message: Publish) -> None:
         time.sleep(_DELAY_SECONDS)
         self._pass_on(line, message)
 
-    def duplicate(self, line: Line, message: Publish) -> None:
+    def duplicate(self, line: MeddledLine, message: Publish) -> None:
         line.inject(message.topic, message.payload)
         self.record.arrivals += [NUMBER.of(frame) for frame in self._frames(message)]
         self._pass_on(line, message)
 
-    def replay(self, line: Line, message: Publish) -> None:
+    def replay(self, line: MeddledLine, message: Publish) -> None:
         """Send some old frames again, together."""
         old = self._chance.sample(self._heard, min(3, len(self._heard)))
         line.inject(message.topic, b"".join(old))
         self.record.arrivals += [NUMBER.of(frame) for frame in old]
         self._pass_on(line, message)
 
-    def cut_before(self, line: Line, message: Publish) -> None:
+    def cut_before(self, line: MeddledLine, message: Publish) -> None:
         """The message never gets through."""
         line.cut()
 
-    def cut_within(self, line: Line, message: Publish) -> None:
+    def cut_within(self, line: MeddledLine, message: Publish) -> None:
         line.send_half(message)
         line.cut()
 
-    def cut_after(self, line: Line, message: Publish) -> None:
+    def cut_after(self, line: MeddledLine, message: Publish) -> None:
         """The message gets through, and the device does not hear of it."""
         self._deliver(line, message)
         line.cut()
 
-    def flip_header(self, line: Line, message: Publish) -> None:
+    def flip_header(self, line: MeddledLine, message: Publish) -> None:
         """Flip one bit in each field of the header."""
         frame = self._some_frame(message)
         for where, verdict in _FLIPS.values():
@@ -128,7 +128,7 @@ class Tamperer:
         self._slip_in(line, message.topic, bytes([frame[0] ^ 0x20]) + frame[1:], "malformed")  # another version
         self._pass_on(line, message)
 
-    def flip_body(self, line: Line, message: Publish) -> None:
+    def flip_body(self, line: MeddledLine, message: Publish) -> None:
         """Flip one bit in the sealed rule, in the sealed trits and in the tag."""
         frame = self._some_frame(message)
         parts = (
@@ -140,7 +140,7 @@ class Tamperer:
             self._slip_in(line, message.topic, self._flipped(frame, self._chance.choice(part)), "seal")
         self._pass_on(line, message)
 
-    def negate(self, line: Line, message: Publish) -> None:
+    def negate(self, line: MeddledLine, message: Publish) -> None:
         """Negate every trit as one would without a seal: packed digit d becomes 2 - d."""
         frame = self._some_frame(message)
         trits = frame[TRITS_AT:-TAG_BYTES]
@@ -148,20 +148,20 @@ class Tamperer:
         self._slip_in(line, message.topic, frame[:TRITS_AT] + negated + frame[-TAG_BYTES:], "seal")
         self._pass_on(line, message)
 
-    def splice(self, line: Line, message: Publish) -> None:
+    def splice(self, line: MeddledLine, message: Publish) -> None:
         """Put an old body under a new number."""
         frame, old = self._some_frame(message), self._heard[0]
         if frame != old:
             self._slip_in(line, message.topic, frame[:HEADER_BYTES] + old[HEADER_BYTES:], "seal")
         self._pass_on(line, message)
 
-    def strip(self, line: Line, message: Publish) -> None:
+    def strip(self, line: MeddledLine, message: Publish) -> None:
         """Say that there is no seal, and leave the tag off."""
         frame = self._some_frame(message)
         self._slip_in(line, message.topic, bytes([frame[0] | FLAG_UNSEALED]) + frame[1:-TAG_BYTES], "unsealed")
         self._pass_on(line, message)
 
-    def replace(self, line: Line, message: Publish) -> None:
+    def replace(self, line: MeddledLine, message: Publish) -> None:
         """Alter one frame where it stands and pretend that all went well: its report is destroyed, and that shows."""
         frames = self._frames(message)
         place = self._chance.randrange(len(frames))

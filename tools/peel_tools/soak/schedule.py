@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""The schedule: which faults begin when, for how long. A function of its seed and nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["KINDS", "Fault", "Kind", "make_schedule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of fault."""
+
+    name: str
+    track: str
+    """What it happens to; faults of one track never overlap, those of different tracks do as they please."""
+    shortest: float
+    longest: float
+    """Seconds from its beginning to its end."""
+    text: str
+
+
+def _kind(name: str, track: str, shortest: float, longest: float, text: str) -> Kind:
+    return Kind(name=name, track=track, shortest=shortest, longest=longest, text=text)
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        _kind("gateway_kill", "gateway", 0.2, 3, "the gateway's process gets SIGKILL, and is started again"),
+        _kind("gateway_freeze", "gateway", 0.5, 4, "it gets SIGSTOP, later SIGCONT"),
+        _kind("disk_full", "gateway", 1, 4, "the kernel refuses what would enlarge its files (RLIMIT_FSIZE)"),
+        _kind("broker_kill", "broker", 0.2, 2, "SIGKILL; what it had not saved is gone"),
+        _kind("broker_freeze", "broker", 0.5, 3, "SIGSTOP, later SIGCONT"),
+        _kind("broker_forget", "broker", 0.2, 2, "SIGKILL, and its persistence file is deleted"),
+        _kind("device_line_cut", "device line", 0.3, 3, "no device reaches the broker"),
+        _kind("device_line_slow", "device line", 1, 4, "every piece of their traffic waits"),
+        _kind("gateway_line_cut", "gateway line", 0.3, 3, "the gateway does not reach the broker"),
+        _kind("gateway_line_slow", "gateway line", 1, 4, "every piece of its traffic waits"),
+        _kind("database_lock", "database", 0.5, 4, "another process holds the database's write lock"),
+        _kind("clock_step", "clock", 1, 5, "the gateway's wall clock is set wrong, then right again (libfaketime)"),
+        _kind("power_cut", "board", 0.1, 2, "a device's process gets SIGKILL; its flash stays"),
+        _kind("provision_again", "board", 0.1, 1, "a fresh bundle for a device, on the same flash"),
+        _kind("flash_erase", "board", 0.1, 1, "a device's flash is erased, and a fresh bundle put on it"),
+        _kind("revoke", "board", 0.5, 2, "a device is revoked; another one takes its place"),
+    )
+}
+
+_PAUSE_SECONDS = (0.5, 3.0)
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Fault:
+    """One fault of a schedule."""
+
+    at: float
+    """Seconds from the beginning."""
+    seconds: float
+    """How long it lasts."""
+    kind: str
+    target: int
+    """Which of the devices, where it is about one."""
+    amount: float
+    """How much of it, from 0 to 1, where that has a meaning."""
+
+    def __str__(self) -> str:
+        return f"{self.at:8.2f} s  {self.kind} for {self.seconds:.2f} s (target {self.target}, amount {self.amount:.2f})"
+
+
+def make_schedule(seconds: float, seed: int, devices: int) -> list[Fault]:
+    """All faults of a run, in the order in which they begin; each ends before the run does."""
+    tracks = dict.fromkeys(kind.track for kind in KINDS.values())
+    faults = [fault for track in tracks for fault in _track(track, seconds, seed, devices)]
+    return sorted(faults)
+
+
+def _track(track: str, seconds: float, seed: int, devices: int) -> Iterator[Fault]:
+    """The faults of one track: each kind in its turn, the turns shuffled, so that a short run has some of each."""
+    draw = random.Random(f"{seed}/{track}")  # noqa: S311 - to be repeated
+    at = draw.uniform(*_PAUSE_SECONDS)
+    kinds: list[Kind] = []
+    while True:
+        if not kinds:
+            kinds = [kind for kind in KINDS.values() if kind.track == track]
+            draw.shuffle(kinds)
+        kind = kinds.pop()
+        lasting = draw.uniform(kind.shortest, kind.longest)
+        target, amount = draw.randrange(devices), draw.random()
+        if at + lasting > seconds:
+            return
+        yield Fault(at=at, seconds=lasting, kind=kind.name, target=target, amount=amount)
+        at += lasting + draw.uniform(*_PAUSE_SECONDS)
