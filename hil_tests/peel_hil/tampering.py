@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from peel_core.frame import DEVICE, FLAG_UNSEALED, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT, split
-from peel_tools.network.packets import Publish
 from peel_hil.proxy import MeddledLine
+from peel_tools.network.packets import Publish
 
 __all__ = ["TRICKS", "Tamperer"]
 
@@ -188,7 +188,7 @@ class Tamperer:
         return bytes(altered)
 
 
-TRICKS: dict[str, Callable[[Tamperer, Line, Publish], None]] = {
+TRICKS: dict[str, Callable[[Tamperer, MeddledLine, Publish], None]] = {
     method.__name__: method
     for method in (
         Tamperer.delay,

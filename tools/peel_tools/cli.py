@@ -21,6 +21,10 @@ _COMMANDS = {
         "Broker, gateway and a simulated fleet with attackers on this machine, all at once.",
     ),
     "device": ("peel_tools.commands.device:device", "Run a device's firmware on this machine."),
+    "soak": (
+        "peel_tools.commands.soak:soak_command",
+        "Break everything on purpose for a while, then see that nothing was lost or counted twice.",
+    ),
     "firmware": ("peel_tools.commands.firmware:firmware", "Build and flash firmware and native modules."),
     "bench": ("peel_tools.commands.bench:bench", "Measure sizes and speed."),
 }

@@ -41,10 +41,18 @@ class GatewayProcess:
         Where database and log go.
     settings : mapping
         Further settings by field name, such as `{"batch_seconds": 0.02}`.
+    variables : mapping
+        Further variables of its environment.
     """
 
     def __init__(
-        self, *, fleet: Path, folder: Path, broker_port: int, settings: Mapping[str, object] | None = None
+        self,
+        *,
+        fleet: Path,
+        folder: Path,
+        broker_port: int,
+        settings: Mapping[str, object] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.log_path = folder / "gateway.log"
         self._settings: dict[str, object] = {
@@ -56,6 +64,7 @@ class GatewayProcess:
             **(settings or {}),
         }
         self.store_path = Path(str(self._settings["store_path"]))
+        self._variables = dict(variables or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,7 +85,8 @@ class GatewayProcess:
     def environment(self) -> dict[str, str]:
         """The environment that gives any `peel gateway` command these settings."""
         other = {key: value for key, value in os.environ.items() if not key.startswith(ENVIRONMENT_PREFIX)}
-        return other | {ENVIRONMENT_PREFIX + field.upper(): str(value) for field, value in self._settings.items()}
+        settings = {ENVIRONMENT_PREFIX + field.upper(): str(value) for field, value in self._settings.items()}
+        return other | self._variables | settings
 
     def start(self, *, until: Literal["started", "answering", "connected"] = "connected") -> Self:
         """Start it and wait until it answers, or until it hears the broker as well."""

@@ -67,7 +67,9 @@ class Fault:
     """How much of it, from 0 to 1, where that has a meaning."""
 
     def __str__(self) -> str:
-        return f"{self.at:8.2f} s  {self.kind} for {self.seconds:.2f} s (target {self.target}, amount {self.amount:.2f})"
+        return (
+            f"{self.at:8.2f} s  {self.kind} for {self.seconds:.2f} s (target {self.target}, amount {self.amount:.2f})"
+        )
 
 
 def make_schedule(seconds: float, seed: int, devices: int) -> list[Fault]:

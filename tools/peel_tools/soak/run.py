@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""A run: faults begin and end as the schedule says, then everything is healed, drains, and is judged."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from peel_tools.soak.faults import DAMAGES, CannotError
+from peel_tools.soak.schedule import Fault
+from peel_tools.soak.stage import Stage
+from peel_tools.soak.verdict import Outcome, decide
+
+__all__ = ["Result", "soak"]
+
+_STEP_SECONDS = 0.02
+_POLL_SECONDS = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run ends with."""
+
+    outcome: Outcome
+    faults: Counter[str]
+    """How many of each kind were done."""
+    skipped: dict[str, str]
+    """Kinds that could not be done, at least once, and why."""
+    restarts: int
+    """How often the gateway ended by itself, and was started again as a service manager would."""
+
+
+class _Driver:
+    """Does what is due: begins faults, heals them, and starts a gateway again that has ended."""
+
+    def __init__(self, stage: Stage, schedule: list[Fault], say: Callable[[str], None]) -> None:
+        self._stage = stage
+        self._coming = list(reversed(schedule))
+        self._active: list[tuple[float, ExitStack]] = []
+        self._say = say
+        self.done: Counter[str] = Counter()
+        self.skipped: dict[str, str] = {}
+        self.restarts = 0
+
+    def step(self, now: float) -> None:
+        """Bring the stage to this moment of the run."""
+        self._heal([each for each in self._active if each[0] <= now])
+        while self._coming and self._coming[-1].at <= now:
+            self._begin(self._coming.pop(), now)
+        self._look_after_gateway()
+
+    def heal_all(self) -> None:
+        """The end of all faults."""
+        self._coming.clear()
+        self._heal(list(self._active))
+        self._look_after_gateway()
+
+    def _begin(self, fault: Fault, now: float) -> None:
+        undo = ExitStack()
+        try:
+            undo.enter_context(DAMAGES[fault.kind](self._stage, fault))
+        except CannotError as reason:
+            self.skipped[fault.kind] = str(reason)
+            return
+        self._say(str(fault))
+        self.done[fault.kind] += 1
+        self._active.append((now + fault.seconds, undo))
+
+    def _heal(self, ended: list[tuple[float, ExitStack]]) -> None:
+        for each in ended:
+            self._active.remove(each)
+            each[1].close()
+
+    def _look_after_gateway(self) -> None:
+        gateway = self._stage.gateway
+        if self._stage.gateway_wanted and gateway.pid is None:
+            if gateway.code is not None and gateway.code >= 0:
+                self.restarts += 1
+                self._say(f"the gateway has ended with {gateway.code}; started again")
+            gateway.start(until="started")
+
+
+def soak(
+    stage: Stage,
+    schedule: list[Fault],
+    *,
+    seconds: float,
+    drain_seconds: float,
+    say: Callable[[str], None],
+    progress: Callable[[float], None],
+) -> Result:
+    """Run a schedule against a stage that has been started, and judge what is left."""
+    driver = _Driver(stage, schedule, say)
+    started = time.monotonic()
+    try:
+        while (now := time.monotonic() - started) < seconds:
+            driver.step(now)
+            progress(now)
+            time.sleep(_STEP_SECONDS)
+    finally:
+        driver.heal_all()
+    say("everything is healed; what is on its way has some time to arrive")
+    outcome = _drained(stage, drain_seconds)
+    return Result(outcome=outcome, faults=driver.done, skipped=driver.skipped, restarts=driver.restarts)
+
+
+def _drained(stage: Stage, seconds: float) -> Outcome:
+    """Let everything arrive, for a bounded time, then compare; sooner when nothing is missing."""
+    deadline = time.monotonic() + seconds
+    for board in stage.boards:
+        board.calm()
+    stage.crowd.stop(seconds)
+    while any(board.waiting for board in stage.boards) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    for board in stage.boards:
+        board.cut_power()
+    model = stage.finished_truth()
+    while True:
+        with stage.gateway.store() as store:
+            outcome = decide(model, store, stage.model.conflicts)
+        if outcome.good or time.monotonic() > deadline:
+            return outcome
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""Everything that a soak is about: broker, gateway, lines between them and devices, boards and a simulated fleet."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import take_snapshot
+from peel_tools.broker import Broker
+from peel_tools.flashing.sources import find_sources
+from peel_tools.gateway_process import GatewayProcess
+from peel_tools.simulation.profiles import make_fleet
+from peel_tools.simulation.publisher import BrokerAddress
+from peel_tools.simulation.session import Plan, Session
+from peel_tools.soak.boards import Bench, SoakBoard
+from peel_tools.soak.clock import WrongClock
+from peel_tools.soak.model import Model
+from peel_tools.soak.weather import Weather
+
+__all__ = ["Crowd", "Stage"]
+
+_PROFILE = "greenhouse"
+_ATTACKERS = {"forgery": 0.02, "tampering": 0.02, "replay": 0.05, "stuck": 0.1, "budget": 0.05, "encoder": 0.05}
+_SETTINGS = {
+    "batch_seconds": 0.05,
+    "fleet_reload_seconds": 0.2,
+    "store_lock_seconds": 0.5,
+    "quarantine_pieces": 100_000,  # what is refused is evidence here, and none of it may go
+}
+_START_SECONDS = 60.0
+
+
+class Crowd:
+    """The simulated fleet, attackers among it, in a thread of its own: its truth file wants one."""
+
+    def __init__(self, fleet: Fleet, address: BrokerAddress, truth: Path, plan: Plan) -> None:
+        self._making = (fleet, address, truth, plan)
+        self._ready = threading.Event()
+        self._session: Session | None = None
+        self._drain_seconds = 0.0
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Connect, and begin to report."""
+        self._thread.start()
+        self._ready.wait(_START_SECONDS)
+        self._raise()
+
+    def stop(self, drain_seconds: float) -> None:
+        """Report no more; wait so long at most until everything is acknowledged."""
+        self._drain_seconds = drain_seconds
+        if self._session is not None:
+            self._session.simulation.stop()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._raise()
+
+    def _run(self) -> None:
+        try:
+            with Session(*self._making) as session:
+                self._session = session
+                self._ready.set()
+                session.simulation.run()
+                session.simulation.drain(self._drain_seconds)
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    def _raise(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+
+class Stage:
+    """Between `start` and `close` everything runs; faults are done to its parts."""
+
+    def __init__(self, folder: Path | None, *, seed: int, boards: int, devices: int, rate: float) -> None:
+        self._undo = ExitStack()
+        try:
+            self._build(folder, seed=seed, boards=boards, devices=devices, rate=rate)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, folder: Path | None, *, seed: int, boards: int, devices: int, rate: float) -> None:
+        self.folder = folder.resolve() if folder else self._temporary()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.fleet = make_fleet(self.folder / "fleet", "soak", **{_PROFILE: devices})
+        broker_folder = self.folder / "broker"
+        broker_folder.mkdir()
+        self.broker = Broker(folder=broker_folder, persistent=True, embedded=False)
+        self._undo.callback(self.broker.kill)
+        self.model = Model(self.fleet.profiles()[_PROFILE])
+        target = (self.broker.host, self.broker.port)
+        self.board_line = self._undo.enter_context(Weather(target, self.model.hear))
+        self.crowd_line = self._undo.enter_context(Weather(target))
+        self.gateway_line = self._undo.enter_context(Weather(target))
+        self.clock = WrongClock(self.folder / "clock")
+        self.gateway = GatewayProcess(
+            fleet=self.fleet.folder,
+            folder=self.folder,
+            broker_port=self.gateway_line.endpoint[1],
+            settings=_SETTINGS,
+            variables=self.clock.variables,
+        )
+        self._undo.callback(self.gateway.kill)
+        self.gateway_wanted = True
+        """Whether it is to be started again when it has ended."""
+        self.truth_path = self.folder / "truth.sqlite"
+        host, port = self.crowd_line.endpoint
+        plan = Plan(rate=rate, seed=seed, shares=_ATTACKERS)
+        self.crowd = Crowd(self.fleet, BrokerAddress(host=host, port=port), self.truth_path, plan)
+        self._boards_wanted = boards
+        self._seed = seed
+        self.boards: list[SoakBoard] = []
+
+    def _temporary(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="peel-soak-"))
+        self._undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def start(self) -> None:
+        """Broker, gateway, simulated fleet, then boards: those who are registered later are not simulated."""
+        self.broker.start()
+        self.gateway.start()
+        self._undo.callback(self.crowd.stop, 0.0)
+        self.crowd.start()
+        bench = Bench(
+            self.folder / "boards",
+            fleet=self.fleet,
+            profile=_PROFILE,
+            broker=self.board_line.endpoint,
+            model=self.model,
+            sources=find_sources(),
+            seed=self._seed,
+        )
+        for place in range(self._boards_wanted):
+            board = SoakBoard(bench, place)
+            self.boards.append(board)
+            self._undo.callback(board.cut_power)
+            board.switch_on()
+
+    def close(self) -> None:
+        """End every process, whatever state it is in, and remove what was temporary. Safe to call twice."""
+        self._undo.close()
+
+    def finished_truth(self) -> Path:
+        """The whole truth in one file: simulated and real devices. For the end, when nobody reports any more."""
+        path = self.folder / "model.sqlite"
+        for part in ("", "-wal", "-shm"):
+            source = self.truth_path.with_name(self.truth_path.name + part)
+            if source.exists():
+                shutil.copyfile(source, path.with_name(path.name + part))
+        self.model.complete(path, take_snapshot(self.fleet))
+        return path
