@@ -11,6 +11,7 @@ from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import exposure_table, insider_table, one_attribute_table, promise_sentence
 from docs.generator.simulation_text import attack_table
+from docs.generator.soak_text import fault_table
 from docs.generator.verdict_text import state_table, verdict_table
 from peel_gateway.settings_text import markdown_table, sample_toml
 
@@ -23,6 +24,7 @@ SOURCES: dict[str, Source] = {
     "commands": command_reference,
     "commands-of": command_table,
     "endpoints": endpoint_table,
+    "faults": fault_table,
     "metrics": metric_table,
     "plan": plan_text,
     "projection": projection_table,

@@ -50,9 +50,13 @@ def test_a_shipped_module_knows_nothing_of_the_tests(path: Path) -> None:
 def test_nobody_reads_the_gateways_database_behind_its_stores_back() -> None:
     using = {path.parent.relative_to(ROOT).as_posix(): path.name for path in SHIPPED if "sqlite3" in imports(path)}
     using |= {path.as_posix(): path.name for path in (ROOT / "hil_tests").rglob("*.py") if "sqlite3" in imports(path)}
-    assert set(using) == {"gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation"}
+    assert set(using) == {
+        "gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation", "tools/peel_tools/soak",
+    }  # fmt: skip
     truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in imports(path)}
     assert truth == {"truth.py", "referee.py", "books.py"}  # the truth is a file of the simulation's own
+    soak = {path.name for path in (ROOT / "tools/peel_tools/soak").glob("*.py") if "sqlite3" in imports(path)}
+    assert soak == {"verdict.py", "faults.py"}  # the same truth; and a lock, which reads nothing
 
 
 def test_only_one_command_asks_for_the_developers_package_and_by_name() -> None:

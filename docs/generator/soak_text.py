@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+"""The faults of a soak as a table."""
+
+from __future__ import annotations
+
+from peel_tools.soak.schedule import KINDS
+
+__all__ = ["fault_table"]
+
+
+def fault_table() -> str:
+    """One line per kind of fault: what it happens to, how long, what it is."""
+    lines = ["| kind | track | seconds | what |", "|---" * 4 + "|"]
+    for kind in KINDS.values():
+        lines.append(f"| `{kind.name}` | {kind.track} | {kind.shortest:g} to {kind.longest:g} | {kind.text} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""A soak's schedule: repeated by its seed, in order, with some of everything."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from click.testing import CliRunner
+
+from peel_tools.cli import main
+from peel_tools.soak.faults import DAMAGES
+from peel_tools.soak.schedule import KINDS, make_schedule
+
+
+def test_each_kind_of_fault_can_be_done() -> None:
+    assert set(DAMAGES) == set(KINDS)
+
+
+def test_the_same_seed_makes_the_same_schedule(seed: int) -> None:
+    assert make_schedule(60, seed, 4) == make_schedule(60, seed, 4)
+    assert make_schedule(60, seed, 4) != make_schedule(60, seed + 1, 4)
+
+
+def test_faults_of_one_track_never_overlap_and_all_end_in_time(seed: int) -> None:
+    schedule = make_schedule(300, seed, 3)
+    assert schedule == sorted(schedule)
+    assert max(fault.at + fault.seconds for fault in schedule) <= 300
+    assert {fault.target for fault in schedule} == {0, 1, 2}
+    for track in {kind.track for kind in KINDS.values()}:
+        mine = [fault for fault in schedule if KINDS[fault.kind].track == track]
+        assert all(before.at + before.seconds < after.at for before, after in pairwise(mine))
+
+
+@pytest.mark.parametrize("place", range(20))
+def test_half_a_minute_has_some_of_everything(seed: int, place: int) -> None:
+    assert {fault.kind for fault in make_schedule(30, seed + place, 4)} == set(KINDS)
+
+
+def test_the_plan_can_be_read_without_doing_it(seed: int) -> None:
+    words = ["soak", "--plan", "--seconds", "20", "--seed", str(seed)]
+    lines = CliRunner().invoke(main, words, catch_exceptions=False).stdout.splitlines()
+    assert lines == [str(fault) for fault in make_schedule(20, seed, 4)]
+    fewer = CliRunner().invoke(main, [*words, "--without", "broker_kill"], catch_exceptions=False).stdout.splitlines()
+    assert fewer == [line for line in lines if "broker_kill" not in line]
