@@ -14,12 +14,14 @@ from typing import Any
 
 from peel_gateway.fleet.registry import Fleet
 from peel_tools.dataset import Dataset, propose, write_proposal
+from peel_tools.demo_gateway import program
 from peel_tools.gateway_process import GatewayError
 from peel_tools.rig import Rig
-from peel_tools.simulation.attackers import default_shares
+from peel_tools.simulation.attackers import ATTACKS, default_shares
 from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, true_means
+from peel_tools.simulation.switches import Switches
 
 __all__ = ["Demonstration", "Outcome"]
 
@@ -28,6 +30,7 @@ _QUOTA, _PERIOD = 1200, 60
 """Of profiles that are proposed here: a demonstration is in a hurry."""
 _HTTP_PORT = 8420
 _BUCKET_SECONDS = 5
+_SWITCH_SECONDS = 0.5
 _DRAIN_SECONDS = 30.0
 _SETTLE_SECONDS = 60.0
 
@@ -90,6 +93,7 @@ class Demonstration:
         self._embedded = embedded
         self._on_progress = on_progress
         self._undo = ExitStack()
+        self._look = 0.0
 
     def start(self) -> None:
         """Bring everything up; what was started is stopped again when something fails."""
@@ -105,9 +109,13 @@ class Demonstration:
                 settings={"http_port": _free_http_port(self._port), "store_bucket_seconds": _BUCKET_SECONDS},
             )
             undo.callback(rig.close)
+            self._switches = Switches(self.folder / "switches.json")
+            rig.gateway.program = program(rig.truth_path, self.folder / "switches.json")
             rig.start()
             self.broker, self.gateway = rig.broker, rig.gateway
-            self.session = rig.session(self._with_attackers(rig.fleet), on_progress=self._progress)
+            plan = self._with_attackers(rig.fleet)
+            self._switches.begin(_switchable(rig.fleet, plan))
+            self.session = rig.session(plan, on_progress=self._progress)
             undo.enter_context(self.session)
             self._rig = rig
             self._undo = undo.pop_all()
@@ -156,6 +164,10 @@ class Demonstration:
     def _progress(self, progress: Progress) -> None:
         if self.gateway.pid is None:
             raise GatewayError(f"the gateway has ended; end of its log:\n{self.gateway.log_tail()}")
+        if progress.seconds >= self._look:
+            self._look = progress.seconds + _SWITCH_SECONDS
+            for attack, on in self._switches.changes().items():
+                self.session.switch(attack, on)
         self._on_progress(progress)
 
     def _prepare(self, undo: ExitStack) -> Path:
@@ -165,6 +177,17 @@ class Demonstration:
         folder = Path(tempfile.mkdtemp(prefix="peel-demo-"))
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         return folder
+
+
+def _switchable(fleet: Fleet, plan: Plan) -> dict[str, bool]:
+    """The attacks that this fleet's devices give a use, and whether they are on at the beginning."""
+    profiles = fleet.profiles()
+    used = {profiles[device.profile].mechanism for device in fleet.devices()}
+    return {
+        name: plan.shares.get(name, 0) > 0
+        for name, attack in ATTACKS.items()
+        if any(attack.fits(mechanism) for mechanism in used)
+    }
 
 
 def _free_http_port(asked: int | None) -> int:

@@ -55,6 +55,7 @@ class GatewayProcess:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.log_path = folder / "gateway.log"
+        self.program = ["-m", "peel_tools", "gateway", "run"]
         self._settings: dict[str, object] = {
             "fleet_folder": fleet,
             "store_path": folder / "peel.sqlite",
@@ -90,10 +91,9 @@ class GatewayProcess:
 
     def start(self, *, until: Literal["started", "answering", "connected"] = "connected") -> Self:
         """Start it and wait until it answers, or until it hears the broker as well."""
-        command = [sys.executable, "-m", "peel_tools", "gateway", "run"]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, *self.program],
                 env=self.environment(),
                 cwd=self.log_path.parent,
                 stdin=subprocess.DEVNULL,

@@ -42,7 +42,7 @@ class LiveSummary:
         self._demonstration, self._until = demonstration, until
         url, broker = demonstration.gateway.url, demonstration.broker
         self.say(f"broker   {broker.name}{', embedded,' if broker.embedded else ''} on {broker.host}:{broker.port}")
-        self.say(f"gateway  {url}/api/summary, /api/estimates, /api/exposures, /metrics")
+        self.say(f"page     {url}/  (open it in a browser; the same as JSON: {url}/api)")
         self.say(f"files    {demonstration.folder}")
         self.say("Ctrl-C stops everything.\n" if until is None else "")
 

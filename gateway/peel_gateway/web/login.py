@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from urllib.parse import parse_qs
-
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peel_core import Secret
+from peel_gateway.web.forms import read_form
 from peel_gateway.web.guard import require_same_origin
 from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, is_token, new_session
 
@@ -19,8 +17,6 @@ __all__ = ["login_routes"]
 
 _LOGIN = "/login"
 _LOGOUT = "/logout"
-_MOST_BODY_BYTES = 4096
-_BODY_SECONDS = 5.0
 
 
 def login_routes(token: Secret | None) -> list[Route]:
@@ -33,7 +29,7 @@ def login_routes(token: Secret | None) -> list[Route]:
         address = request.client.host if request.client else ""
         if not attempts.may_try(address):
             raise HTTPException(429, "too many attempts; wait a minute", headers={"retry-after": "60"})
-        given = parse_qs((await _body(request)).decode("utf-8", "replace")).get("token", [""])[0]
+        given = (await read_form(request)).get("token", "")
         if token is not None and not is_token(given.strip(), token):
             attempts.failed(address)
             raise HTTPException(401, "that is not the token")
@@ -55,16 +51,3 @@ def login_routes(token: Secret | None) -> list[Route]:
 def _set_cookie(answer: Response, request: Request, value: str, seconds: int) -> None:
     secure = request.url.scheme == "https"  # as the proxy in front says, where there is one
     answer.set_cookie(COOKIE, value, max_age=seconds, httponly=True, samesite="strict", secure=secure)
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > _MOST_BODY_BYTES:
-                    raise HTTPException(413, f"at most {_MOST_BODY_BYTES} bytes, please")
-    except TimeoutError:
-        raise HTTPException(408, "the body did not come") from None
-    return body

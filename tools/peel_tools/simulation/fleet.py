@@ -26,6 +26,9 @@ __all__ = ["SimulatedFleet", "assign_roles"]
 
 Ints = npt.NDArray[np.int64]
 
+_SWITCHED_SHARE = 0.01
+"""Of reports, for an attack on the line that is switched on and has no share of its own."""
+
 
 def assign_roles(mechanisms: Sequence[str], shares: Mapping[str, float], rng: np.random.Generator) -> list[str]:
     """Draw a role for each device: a device attack, or `HONEST`.
@@ -106,6 +109,7 @@ class SimulatedFleet:
         self._network = {name: share for name, share in shares.items() if not ATTACKS[name].by_device and share > 0}
         if sum(self._network.values()) > 1:
             raise ValueError("the shares of network attacks add up to more than all reports; lower them")
+        self._off: set[str] = set()
         self._run = truth.count_run()
         self._seed = seed
         self._encoded = 0
@@ -156,6 +160,35 @@ class SimulatedFleet:
     def size(self) -> int:
         """How many devices there are."""
         return sum(len(section.roles) for section in self._sections)
+
+    def switch(self, name: str, on: bool) -> None:
+        """Start or stop an attack: on devices, those of its role behave while it is off, and turning it on turns one more."""
+        self._truth.note_switched(name)
+        if not on:
+            self._off.add(name)
+            return
+        self._off.discard(name)
+        if ATTACKS[name].by_device:
+            self._recruit(ATTACKS[name])
+        else:
+            self._network.setdefault(name, ATTACKS[name].share or _SWITCHED_SHARE)
+
+    def _recruit(self, attack: Attack) -> None:
+        """Turn an honest device; nothing happens when none is left."""
+        honest = [
+            (section, slot)
+            for section in self._sections
+            if attack.fits(section.profile.mechanism)
+            for slot, role in enumerate(section.roles)
+            if role == HONEST
+        ]
+        if not honest:
+            return
+        section, slot = honest[int(self._shop.rng.integers(len(honest)))]
+        self._truth.turn(int(section.devices[slot]), attack.name)
+        section.roles[slot] = attack.name
+        section.effort[slot] = attack.effort
+        section.claimed[slot] = _claim(attack)
 
     def reports(self, count: int, now: float) -> list[Outgoing]:
         """Have devices make about `count` reports, in whole bursts, and write all that follows from them down as intended.
@@ -243,12 +276,15 @@ class SimulatedFleet:
 
     def _attacked(self, section: _Section, slot: int, pieces: Sequence[Piece]) -> list[Piece]:
         role = section.roles[slot]
+        if role in self._off:
+            return list(pieces)
         if role != HONEST:
             return [out for piece in pieces for out in ATTACKS[role].transform(piece, self._shop)]
-        if not self._network:
+        network = {name: share for name, share in self._network.items() if name not in self._off}
+        if not network:
             return list(pieces)
-        edges = np.cumsum(list(self._network.values()))
-        kinds = [*(ATTACKS[name].transform for name in self._network), lambda piece, shop: [piece]]
+        edges = np.cumsum(list(network.values()))
+        kinds = [*(ATTACKS[name].transform for name in network), lambda piece, shop: [piece]]
         draws = np.searchsorted(edges, self._shop.rng.random(len(pieces)), side="right")
         return [
             out for piece, draw in zip(pieces, draws.tolist(), strict=True) for out in kinds[draw](piece, self._shop)

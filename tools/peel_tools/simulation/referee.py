@@ -205,14 +205,16 @@ class _Referee:
 
     def _honest_exposed(self) -> int:
         logged = self._one(
-            """SELECT COUNT(*) FROM sent JOIN gateway.log USING (device, number)
-               WHERE sent.kind = ? AND log.verdict != ?""",
+            """SELECT COUNT(*) FROM sent JOIN gateway.log USING (device, number) JOIN device USING (device)
+               WHERE sent.kind = ? AND role = sent.kind AND log.verdict != ?""",
             HONEST,
             _ACCEPTED,
         )
         # Reports that never reached the log: their bytes are among the exposures.
         return logged + self._one(
-            "SELECT COUNT(*) FROM sent JOIN gateway.refused USING (digest) WHERE kind = ?", HONEST
+            """SELECT COUNT(*) FROM sent JOIN gateway.refused USING (digest) JOIN device ON device.device = sent.device
+               WHERE kind = ? AND role = kind""",
+            HONEST,
         )
 
     def _attacks(self) -> dict[str, KindFindings]:
@@ -248,7 +250,11 @@ class _Referee:
                LEFT JOIN gateway.device AS state USING (device) WHERE role != ?""",
             (HONEST,),
         )
-        for role, cause, said, proofs in rows:
+        switched = {
+            str(key).removeprefix("switched ")
+            for (key,) in self._connection.execute("SELECT key FROM meta WHERE key LIKE 'switched %'")
+        }
+        for role, cause, said, proofs in rows.fetchall():
             attack = ATTACKS[role]
             kind = kinds.setdefault(role, KindFindings(attack.layer_label))
             kind.devices += 1
@@ -256,5 +262,5 @@ class _Referee:
                 kind.exposed_devices += 1
             elif cause:
                 kind.mistaken_devices += 1
-            elif proofs or (attack.patience is not None and said >= attack.patience):
+            elif proofs or (attack.patience is not None and said >= attack.patience and role not in switched):
                 kind.escaped_devices += 1

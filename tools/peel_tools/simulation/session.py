@@ -82,6 +82,10 @@ class Session:
         self._publisher = Publisher(broker, connections=min(plan.connections, self._fleet.size))
         self.simulation = Simulation(self._fleet, self._publisher, self.truth, rate=plan.rate, on_progress=on_progress)
 
+    def switch(self, attack: str, on: bool) -> None:
+        """Start or stop an attack; on the thread that runs the simulation, between its steps."""
+        self._fleet.switch(attack, on)
+
     def start(self) -> None:
         """Connect to the broker; PublisherError when it is not there."""
         try:

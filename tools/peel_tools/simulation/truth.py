@@ -166,6 +166,15 @@ class Truth:
         with self._transaction() as connection:
             connection.executemany("INSERT INTO device VALUES (?, ?, ?, 0)", devices)
 
+    def turn(self, device: int, role: str) -> None:
+        """Give a device another role."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE device SET role = ? WHERE device = ?", (role, device))
+
+    def note_switched(self, kind: str) -> None:
+        """Note that an attack was not on all the time: nobody can say by when its devices must have been exposed."""
+        self.settle(f"switched {kind}", "yes")
+
     def reserve(self, devices: npt.NDArray[np.int64], reserved: npt.NDArray[np.int64]) -> None:
         """Spend numbers: on disk before the coins are tossed."""
         with self._transaction() as connection:

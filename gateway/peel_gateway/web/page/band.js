@@ -4,7 +4,7 @@
 import { svg } from "./dom.js";
 
 const WIDTH = 560;
-const HEIGHT = 250;
+const HEIGHT = 330;
 const LEFT = 46;
 const RIGHT = 8;
 const TOP = 10;

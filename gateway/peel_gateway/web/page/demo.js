@@ -19,7 +19,10 @@ export class Demo {
     this.table = await ask(PATH);
     this.page.demo = this;
     setHidden(byId("demo"), false);
-    reconcile(byId("demo-attacks"), this.table.attacks, (attack) => attack.name, (attack) => this.#make(attack), (row, attack) => this.#update(row, attack));
+    for (const [id, byDevice] of [["demo-devices", true], ["demo-network", false]]) {
+      const attacks = this.table.attacks.filter((attack) => attack.by_device === byDevice);
+      reconcile(byId(id), attacks, (attack) => attack.name, (attack) => this.#make(attack), (row, attack) => this.#update(row, attack));
+    }
   }
 
   truth(profile, name) {
@@ -32,18 +35,28 @@ export class Demo {
   }
 
   #make(attack) {
-    const row = h("li", {});
-    const toggle = h("button", { role: "switch", "aria-checked": "false", onclick: () => this.#turn(attack.name, toggle.getAttribute("aria-checked") !== "true") });
-    row.parts = { toggle, note: h("span", { class: "note" }) };
+    const toggle = h("button", {
+      role: "switch",
+      "aria-checked": "false",
+      onclick: () => this.#turn(attack.name, toggle.getAttribute("aria-checked") !== "true"),
+      onfocus: () => this.#hint(attack.name),
+      onpointerenter: () => this.#hint(attack.name),
+    });
     toggle.append(h("span", { class: "knob", "aria-hidden": "true" }), attack.name.replaceAll("_", " "));
-    row.append(toggle, h("p", {}, attack.help, " ", row.parts.note));
+    const row = h("li", {}, toggle);
+    row.toggle = toggle;
     return row;
   }
 
   #update(row, attack) {
-    row.parts.toggle.setAttribute("aria-checked", String(attack.on));
-    const who = attack.by_device ? plural(attack.devices, "device") : "on the line";
-    setText(row.parts.note, `${who} · ${attack.layer ? `layer ${attack.layer}` : "no layer can see it"}`);
+    row.toggle.setAttribute("aria-checked", String(attack.on));
+    row.toggle.setAttribute("aria-description", attack.help);
+  }
+
+  #hint(name) {
+    const attack = this.table.attacks.find((each) => each.name === name);
+    const who = attack.by_device ? ` ${plural(attack.devices, "device")} so far.` : "";
+    setText(byId("demo-hint"), `${attack.help} ${attack.layer ? `Layer: ${attack.layer}.` : "No layer can see it."}${who}`);
   }
 
   async #turn(name, on) {

@@ -8,13 +8,13 @@ const HEIGHT = 96;
 const SIDE = 6;
 
 // vector, pattern: numbers; k: how many of them are attributes; most: what the height stands for
-export function stems({ vector, pattern, k, most, label, marked }) {
+export function stems({ vector, pattern, k, most, label, marked, honest = false }) {
   const step = (WIDTH - 2 * SIDE) / vector.length;
   const x = (place) => SIDE + (place + 0.5) * step;
   const middle = HEIGHT / 2;
   const y = (value) => middle - (Math.max(-most, Math.min(most, value)) / most) * (middle - 6);
   const wide = Math.min(9, Math.max(1, step * 0.72));
-  const chart = svg("svg", { class: "stems", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
+  const chart = svg("svg", { class: honest ? "stems honest" : "stems", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
   chart.append(svg("rect", { class: "field", x: x(0) - step / 2, y: 2, width: step * k, height: HEIGHT - 4, rx: 3 }));
   if (marked !== null) chart.append(svg("rect", { class: "assigned", x: x(marked) - step / 2, y: 2, width: step, height: HEIGHT - 4 }));
   pattern.forEach((value, place) => {

@@ -68,7 +68,7 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
   const within = residual <= limit;
   return [
     h("h3", {}, "An honest report ", h("small", {}, `one spike, at ${at(assigned ?? place)}, the rest level`)),
-    stems({ vector: honest, pattern: honest, k, most, marked: null, label: `An honest report: one spike at ${at(assigned ?? place)}, the rest level.` }),
+    stems({ vector: honest, pattern: honest, k, most, marked: null, honest: true, label: `An honest report: one spike at ${at(assigned ?? place)}, the rest level.` }),
     h("h3", {}, "This report ", h("small", { class: within ? "" : "refused" }, `residual ${Number(residual.toPrecision(2))}, limit ${Number(limit.toPrecision(2))}`)),
     stems({
       vector, pattern: nearest, k, most, marked: assigned === place ? null : assigned,

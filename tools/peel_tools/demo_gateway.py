@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""The gateway of a demonstration: a gateway that also knows the truth, and passes on which attacks are switched on.
+
+`python -m peel_tools.demo_gateway TRUTH SWITCHES`, settings from the environment. A gateway in earnest has none of this.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from math import isfinite
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from peel_gateway.fleet.registry import Fleet, device_label
+from peel_gateway.logs import configure_logs
+from peel_gateway.service import run_service
+from peel_gateway.settings import load_settings
+from peel_gateway.web.forms import read_form
+from peel_gateway.web.guard import require_same_origin
+from peel_tools.simulation.attackers import ATTACKS
+from peel_tools.simulation.piece import HONEST
+from peel_tools.simulation.session import true_means
+from peel_tools.simulation.switches import Switches
+from peel_tools.simulation.truth import Truth
+
+__all__ = ["demo_routes", "program"]
+
+
+def program(truth: Path, switches: Path) -> list[str]:
+    """The command line behind the interpreter's name."""
+    return ["-m", "peel_tools.demo_gateway", str(truth), str(switches)]
+
+
+def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Route]:
+    """What a demonstration has beside the gateway's own routes."""
+
+    def get_demo(_: Request) -> Response:
+        """Only in a demonstration: the truth beside each estimate, the attackers' roles, which attacks are on."""
+        if not truth_path.exists():
+            return JSONResponse({"truth": {}, "roles": {}, "attacks": []})
+        truth = Truth(truth_path)
+        try:
+            means = {profile.name: true_means(truth, profile) for profile in fleet.profiles().values()}
+            roles = {device: role for device, (role, _) in truth.devices().items() if role != HONEST}
+        finally:
+            truth.close()
+        return JSONResponse(
+            {
+                "truth": {
+                    name: {figure: value for figure, value in values.items() if isfinite(value)}
+                    for name, values in means.items()
+                },
+                "roles": {device_label(device): role for device, role in roles.items()},
+                "attacks": _attack_tables(switches.states(), Counter(roles.values())),
+            }
+        )
+
+    async def post_attack(request: Request) -> Response:
+        """Only in a demonstration: switch an attack on or off. Fields: `name`, `on` (yes or no)."""
+        require_same_origin(request)
+        form = await read_form(request)
+        if form.get("on") not in ("yes", "no"):
+            raise HTTPException(400, "on: must be yes or no")
+        try:
+            switches.set(form.get("name", ""), form["on"] == "yes")
+        except ValueError as error:
+            raise HTTPException(400, f"name: {error}") from None
+        return JSONResponse({"status": "ok"})
+
+    return [Route("/api/demo", get_demo), Route("/api/demo/attacks", post_attack, methods=["POST"])]
+
+
+def _attack_tables(states: dict[str, bool], devices: Counter[str]) -> list[dict[str, object]]:
+    return [
+        {
+            "name": name,
+            "on": on,
+            "help": ATTACKS[name].help,
+            "layer": ATTACKS[name].layer_label or None,
+            "by_device": ATTACKS[name].by_device,
+            "devices": devices[name],
+        }
+        for name, on in states.items()
+    ]
+
+
+def main() -> None:
+    truth, switches = map(Path, sys.argv[1:])
+    settings = load_settings()
+    configure_logs(settings.log_level, settings.log_format)
+    routes = demo_routes(Fleet(settings.fleet_folder), truth, Switches(switches))
+    sys.exit(run_service(settings, more_routes=routes))
+
+
+if __name__ == "__main__":
+    main()
