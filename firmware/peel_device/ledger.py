@@ -13,10 +13,11 @@ less than quota + 1. A ledger that cannot know what was used before it (an erase
 The bucket's level is saved with each reservation. Between two of them it only grows, so the saved level is a safe one
 to go on with after a reboot.
 
-A copy of the record that is present and not whole may have been the newest: then the other copy is one reservation
-behind. So a whole block of the largest size is skipped, and owed to the bucket. Numbers also go on at the bundle's
-`first_number` if that is higher. Where both copies are lost, only a bundle with a higher first number than any before
-can say where to go on; which one the ledger has followed so far is kept in a record of its own.
+A copy of the record that is not whole, or missing, may have been the newest: then the other copy is one reservation
+behind. So a whole block of the largest size is skipped, and owed to the bucket; and both copies are there before the
+first number is used, so that one that is missing is missed. Numbers also go on at the bundle's `first_number` if that is
+higher. Where both copies are lost, only a bundle with a higher first number than any before can say where to go on;
+which one the ledger has followed so far is kept in a record of its own, and where that is doubtful, none can.
 
 Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep two per report.
 """
@@ -84,37 +85,40 @@ class Ledger:
         try:
             record = self._slots.read()
         except StorageError:
-            if not 0 < followed < first:
+            if not followed or followed >= first:
                 raise
             record = None
-        if record is None and followed >= first:
+        if record is None and (followed is None or followed >= first):
             raise StorageError("the ledger is gone: get a fresh bundle for this device and flash it again")
         if record is None:
             self._begin(first)
         else:
             self._go_on(record, first, woke_from_sleep)
-        if followed < first:
-            self._followed.write(first.to_bytes(_NUMBER_SIZE, "little"))
+        if followed is None or followed < first:
+            for _ in range(2):
+                self._followed.write(first.to_bytes(_NUMBER_SIZE, "little"))
         self._next = self._end
 
-    def _first_followed(self) -> int:
-        """The highest first number that was followed; 0 when nobody knows."""
+    def _first_followed(self) -> int | None:
+        """The highest first number that was followed, 0 when none was; None when nobody knows."""
         try:
             record = self._followed.read()
         except StorageError:
-            return 0
-        return int.from_bytes(record, "little") if record and not self._followed.damaged else 0
+            return None
+        if self._followed.damaged:
+            return None
+        return int.from_bytes(record, "little") if record else 0
 
     def _begin(self, first: int) -> None:
         # Whoever begins above 1 has reported before, and may have used all that it had saved a moment ago.
         self._bucket.start(self._clock.now(), self._capacity * MICRO if first == 1 else 0)
         self._end, self.spent_q20 = first, (first - 1) * self._epsilon
-        for _ in range(2 if self._slots.damaged else 1):  # no copy of old is to come back to life
+        for _ in range(2):  # one of them may be lost, and no copy of old is to come back to life
             self._write(self._end, self.spent_q20, 0)
 
     def _go_on(self, record: bytes, first: int, woke_from_sleep: bool) -> None:
         self._end, self.spent_q20, level, slept = _unpack(record)
-        changed = slept > 0 or self._slots.damaged or first > self._end
+        changed = slept > 0 or self._slots.copies < 2 or first > self._end
         credit = (
             slept if woke_from_sleep and not self._slots.damaged else 0
         )  # an old record's sleep was credited before

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sensors: each is a function without arguments that returns a physical reading.
 
-It may raise OSError or return NaN when it fails.
+It may raise anything or return NaN when it fails: that skips the report.
 A sensor's entry in the bundle names its `kind`; KINDS lists what each kind takes, and drives the check of the bundle
 too. Devices on an I2C bus have their drivers in `drivers/`, and one sensor for each quantity that they measure.
 """

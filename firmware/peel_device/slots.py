@@ -5,8 +5,9 @@ Two files are written in turn: `<path>.0` and `<path>.1`. A cut tears the one be
 whole, so after it the record is either the old one or the new one. Nothing is asked of the file system but that a
 closed file stays.
 
-A flash that wears out can spoil a finished copy too. Then the older one is read, and `damaged` says that the record may
-be older than the last one written.
+A flash that wears out can spoil a finished copy too, or lose it. Then the older one is read, and `damaged` says that
+the record may be older than the last one written. A record that was written once has one copy, and its loss cannot be
+told from a beginning: who must notice writes it twice.
 """
 
 from peel_device.checksum import sealed, unsealed
@@ -30,9 +31,11 @@ class Slots:
         self._sequence = 0
         self._slot = 0
         self.damaged = False
+        self.copies = 0
 
     def read(self) -> bytes | None:
-        """Return the newest whole record, or None when none was ever finished; note whether a copy is not whole.
+        """Return the newest whole record, or None when none was ever finished; note how many copies are whole, and
+        whether one is not, or is missing though both were written.
 
         Raises StorageError when both files are there and neither is whole: no power cut does that.
         """
@@ -49,7 +52,8 @@ class Slots:
                 if sequence > newest_sequence:
                     newest_sequence, newest = sequence, body[_HEAD:]
                     self._sequence, self._slot = sequence, slot
-        self.damaged = whole < present
+        self.copies = whole
+        self.damaged = whole < (2 if newest_sequence > 1 else present)
         if newest is None and present == 2:
             raise StorageError(
                 "both copies of %s are damaged: get a fresh bundle for this device and flash it again" % self._path

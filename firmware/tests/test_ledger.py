@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -119,7 +120,7 @@ def test_cut_after_cut(lives: list[tuple[int, int, int]]) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 4, 32])
-@pytest.mark.parametrize("harm", ["every bit", "unreadable"])
+@pytest.mark.parametrize("harm", ["every bit", "unreadable", "missing"])
 def test_bit_rot_in_any_copy_never_repeats_a_number(block: int, harm: str) -> None:
     """Live a life of several boots; after each write spoil each copy in turn and look at what the next boot does."""
     files, clock = RottenFiles(), ManualClock()
@@ -138,12 +139,42 @@ def test_bit_rot_in_any_copy_never_repeats_a_number(block: int, harm: str) -> No
     assert looked > 36 * (40 if harm == "every bit" else 1)
 
 
+def test_a_copy_that_goes_missing_after_a_power_cut_never_repeats_a_number() -> None:
+    """The power goes at any byte of a life's writes, the device runs on for a while, and then one of the two copies is gone."""
+    for cut in range(1, 700, 3):
+        first = CutFiles({}, cut, 1)
+        highest = 0
+        with contextlib.suppress(PowerCut):
+            ledger = open_ledger(first, block=2)
+            for _ in range(9):
+                highest = ledger.take() or highest
+        for takes in range(3):
+            state = MemoryFiles(first.kept)
+            after = open_ledger(state, block=2)
+            numbers = [highest, *(after.take() or 0 for _ in range(takes))]
+            for copy in ("ledger.0", "ledger.1"):
+                rest = MemoryFiles({name: data for name, data in state.kept.items() if name != copy})
+                assert (open_saved_up(rest, block=2).take() or 0) > max(numbers), (cut, takes, copy)
+
+
+def test_a_ledger_that_is_gone_is_not_begun_again_when_nobody_knows_which_bundle_it_followed() -> None:
+    files = MemoryFiles()
+    open_ledger(files).take()
+    open_saved_up(files, first=500).take()
+    followed = [name for name in files.kept if "first" in name]
+    assert len(followed) == 2
+    for lost in (*followed, None):
+        rest = MemoryFiles({name: data for name, data in files.kept.items() if "first" in name and name != lost})
+        with pytest.raises(StorageError, match="the ledger is gone"):
+            open_ledger(rest, first=500)
+
+
 def test_what_is_skipped_for_a_damaged_copy_is_paid_for() -> None:
     files = RottenFiles()
     ledger = open_ledger(files, block=1, quota=64)
     assert [ledger.take() for _ in range(8)] == list(range(1, 9))
     clock = ManualClock()
-    (spoiled,) = files.spoiled("ledger.1", "unreadable")
+    (spoiled,) = files.spoiled(newest_copy(files), "unreadable")
     again = open_ledger(spoiled, clock, block=1, quota=64)
     assert again.take() is None
     assert open_ledger(spoiled, clock, block=1, quota=64).take() is None, "the debt survives a reboot"
@@ -160,13 +191,16 @@ def test_a_sleep_is_not_credited_again_from_an_older_copy() -> None:
         pass
     ledger.prepare_sleep(36_000_000)
     open_ledger(files, block=1, quota=100, woke=True)
-    newest = max(("ledger.0", "ledger.1"), key=lambda name: files.kept[name][3:7])
-    (spoiled,) = files.spoiled(newest, "unreadable")
+    (spoiled,) = files.spoiled(newest_copy(files), "unreadable")
     assert open_ledger(spoiled, block=1, quota=100, woke=True).take() is None
 
 
+def newest_copy(files: MemoryFiles) -> str:
+    return max(("ledger.0", "ledger.1"), key=lambda name: files.kept[name][3:7])
+
+
 class RottenFiles(MemoryFiles):
-    """A flash that wears out: a finished file can change, or refuse to be read."""
+    """A flash that wears out: a finished file can change, refuse to be read, or be gone."""
 
     def __init__(self, kept: dict[str, bytes] | None = None, unreadable: Sequence[str] = ()) -> None:
         super().__init__(kept)
@@ -185,6 +219,9 @@ class RottenFiles(MemoryFiles):
         """This flash with one file gone bad, in each of several ways."""
         if harm == "unreadable":
             yield RottenFiles(self.kept, [path] if path in self.kept else [])
+            return
+        if harm == "missing":
+            yield RottenFiles({name: data for name, data in self.kept.items() if name != path})
             return
         content = self.kept.get(path, b"")
         for at in range(len(content)):
@@ -299,7 +336,7 @@ def test_only_a_sleep_that_ran_its_course_counts_as_time(woke: bool, expected: i
 
 
 def test_a_full_flash_gives_no_number_and_keeps_the_tokens() -> None:
-    files = FullFiles(120)
+    files = FullFiles(140)
     ledger = open_ledger(files, block=1, quota=16)
     files.kept["other"] = b"x" * 60
     with pytest.raises(OSError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -112,23 +114,64 @@ def test_krr_by_edges() -> None:
     assert [sampler.read(), sampler.read()] == [[0], [1]]
 
 
-def failing() -> float:
-    raise OSError(5, "reading 21.5")
+class DriverError(Exception):
+    """What a driver of somebody's own may raise."""
 
 
-@pytest.mark.parametrize("answer", [failing, lambda: math.nan, lambda: None, lambda: "warm"])
-def test_a_failed_sensor_skips_the_report_and_is_counted(answer: Any, capsys: pytest.CaptureFixture[str]) -> None:
+class Temperature:
+    """Whose conversion to a number fails."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("not ready, was 21.5")
+
+
+def raising(error: BaseException) -> Callable[[], float]:
+    def read() -> float:
+        raise error
+
+    return read
+
+
+@contextmanager
+def own_sensor(read: Callable[[], Any]) -> Iterator[dict[str, Any]]:
+    """The sensors of a bundle, one of which is a function of the user's own."""
     module = ModuleType("my_sensor")
-    module.read = answer  # type: ignore[attr-defined]
+    module.read = read  # type: ignore[attr-defined]
     sys.modules["my_sensor"] = module
     try:
-        sensors = {
+        yield {
             "temperature": {"kind": "callable", "module": "my_sensor", "function": "read"},
             "soil": {"kind": "trace", "values": [1]},
         }
+    finally:
+        del sys.modules["my_sensor"]
+
+
+FAULTS = [OSError(5, "21.5"), KeyError("21.5"), IndexError("21.5"), ZeroDivisionError("21.5"), AttributeError("21.5"),
+          MemoryError("21.5"), RuntimeError("21.5"), AssertionError("21.5"), DriverError("21.5")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [*(raising(fault) for fault in FAULTS), lambda: math.nan, lambda: None, lambda: "warm", Temperature],
+    ids=[*(type(fault).__name__ for fault in FAULTS), "NaN", "None", "text", "no number"],
+)
+def test_a_failed_sensor_skips_the_report_and_is_counted(answer: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with own_sensor(answer) as sensors:
         sampler = Sampler(config(sensors=sensors), HostBoard())
         assert sampler.read() is None
         assert sampler.failed == 1
         assert "21.5" not in capsys.readouterr().out
-    finally:
-        del sys.modules["my_sensor"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_whoever_stops_the_program_is_no_failed_sensor(stop: type[BaseException]) -> None:
+    with own_sensor(raising(stop())) as sensors, pytest.raises(stop):
+        Sampler(config(sensors=sensors), HostBoard()).read()
+
+
+def test_the_loop_goes_on_with_a_sensor_that_raises_anything() -> None:
+    with own_sensor(raising(DriverError())) as sensors:
+        sampler = Sampler(config(sensors=sensors), HostBoard())
+        assert [sampler.read() for _ in range(5)] == [None] * 5
+        assert sampler.failed == 5

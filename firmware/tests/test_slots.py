@@ -51,6 +51,21 @@ def test_two_damaged_copies_stop_the_device() -> None:
         Slots(files, "r", 4).read()
 
 
+def test_a_copy_that_is_missing_counts_as_damaged_once_both_were_written() -> None:
+    files = MemoryFiles()
+    writer = Slots(files, "r", 1)
+    for value in range(5):
+        writer.write(bytes([value]))
+        whole = Slots(files, "r", 1)
+        assert whole.read() == bytes([value])
+        assert not whole.damaged
+        for copy in sorted(files.kept) if value else ():
+            rest = Slots(MemoryFiles({name: data for name, data in files.kept.items() if name != copy}), "r", 1)
+            assert rest.read() in (bytes([value]), bytes([value - 1]))
+            # The record of the first write alone may be all that there ever was: who depends on it writes it twice.
+            assert rest.damaged == (value > 1 or copy == "r.1")
+
+
 def test_a_first_write_that_was_torn_counts_as_never_made() -> None:
     assert Slots(MemoryFiles({"r.1": b"PL1"}), "r", 4).read() is None
 
