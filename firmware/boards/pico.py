@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Raspberry Pi Pico (RP2040): no network of its own; the link is UART1, GP4 out and GP5 in."""
+"""Raspberry Pi Pico (RP2040) and Pico 2 (RP2350): no network of its own; the link is UART1, GP4 out and GP5 in."""
 
 import os
+import sys
 import time
 
 import machine
@@ -21,8 +22,8 @@ MEAL_MS = 2000
 LIGHT_SLEEP_MAX_MS = 4000000  # machine.lightsleep refuses 2^32 microseconds and more
 LINK_UART, LINK_TX, LINK_RX, LINK_BAUD = 1, 4, 5, 115200
 TEMPERATURE_CHANNEL = 4
-ROSC_RANDOM_BIT = 0x4006001C
-WATCHDOG_SCRATCH = 0x4005800C  # survives a reset by software, not a power cut
+# Per chip: the ring oscillator's random bit, and a word of the watchdog that survives a reset by software, not a power cut.
+REGISTERS = {"RP2040": (0x4006001C, 0x4005800C), "RP2350": (0x400E8020, 0x400D800C)}
 SLEPT = 0x51EEB7
 _QUIET_MS = 50
 
@@ -58,6 +59,7 @@ class Board(Pins):
     name = "pico"
 
     def __init__(self) -> None:
+        self._random_bit, self._scratch = _registers(sys.implementation._machine)
         self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
         self._led = self._status_pin()
         self._watchdog: "machine.WDT | None" = None
@@ -74,7 +76,7 @@ class Board(Pins):
         None is documented as fit on its own.
         """
         return [
-            ("ring oscillator", _oscillator_bits, 128, 96),
+            ("ring oscillator", self._oscillator_bits, 128, 96),
             ("os.urandom", os.urandom, 32, 32),
             ("adc noise", _adc_noise, 64, 32),
             ("timing", lambda count: jitter(time.ticks_us, count), 64, 16),
@@ -129,13 +131,13 @@ class Board(Pins):
     def deep_sleep(self, milliseconds: int) -> None:
         """Sleep, then boot. On this port deep sleep is light sleep and a reset; so it is done here in full, and marked."""
         self.light_sleep(milliseconds)
-        machine.mem32[WATCHDOG_SCRATCH] = SLEPT
+        machine.mem32[self._scratch] = SLEPT
         machine.reset()
 
     def woke_from_sleep(self) -> bool:
         """Whether this run began with the end of a `deep_sleep`, not with a reset in the middle of one; asked once."""
-        slept = machine.mem32[WATCHDOG_SCRATCH] == SLEPT
-        machine.mem32[WATCHDOG_SCRATCH] = 0
+        slept = machine.mem32[self._scratch] == SLEPT
+        machine.mem32[self._scratch] = 0
         return slept and machine.reset_cause() == machine.WDT_RESET
 
     def reset(self) -> None:
@@ -157,6 +159,15 @@ class Board(Pins):
     def hang_up(self) -> None:
         """There is no radio to switch off."""
 
+    def _oscillator_bits(self, count: int) -> bytes:
+        out = bytearray(count)
+        for position in range(count):
+            value = 0
+            for _ in range(8):
+                value = value << 1 | machine.mem32[self._random_bit] & 1
+            out[position] = value
+        return bytes(out)
+
     def adc(self, pin: int) -> int:
         """Read an analogue input, 0 to 65535."""
         return machine.ADC(machine.Pin(pin)).read_u16()
@@ -167,14 +178,11 @@ class Board(Pins):
         return 27 - (volts - 0.706) / 0.001721
 
 
-def _oscillator_bits(count: int) -> bytes:
-    out = bytearray(count)
-    for position in range(count):
-        value = 0
-        for _ in range(8):
-            value = value << 1 | machine.mem32[ROSC_RANDOM_BIT] & 1
-        out[position] = value
-    return bytes(out)
+def _registers(chip: str) -> "tuple[int, int]":
+    for name in REGISTERS:
+        if name in chip:
+            return REGISTERS[name]
+    raise BoardError("board: this is neither an RP2040 nor an RP2350; name the board that this is")
 
 
 def _adc_noise(count: int) -> bytes:

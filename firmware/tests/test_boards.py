@@ -62,14 +62,15 @@ def test_the_board_of_the_emulator_runs_nowhere_else(monkeypatch: pytest.MonkeyP
 
 
 class FakeChip(ModuleType):
-    """MicroPython's `machine` on an RP2040 that boots again and again."""
+    """MicroPython's `machine` on a Pico that boots again and again."""
 
     WDT_RESET = 3
     PWRON_RESET = 1
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: int) -> None:
         super().__init__("machine")
-        self.mem32 = {0x4005800C: 0}
+        self._scratch = scratch
+        self.mem32 = {scratch: 0}
         self.cause = self.PWRON_RESET
 
     def reset_cause(self) -> int:
@@ -80,19 +81,27 @@ class FakeChip(ModuleType):
 
     def cut_power(self) -> None:
         self.cause = self.PWRON_RESET
-        self.mem32 = {0x4005800C: 0}
+        self.mem32 = {self._scratch: 0}
 
     def lightsleep(self, milliseconds: int) -> None:
         """Returns at once; the clock moves by itself."""
 
 
-def test_a_pico_knows_a_sleep_that_ended_from_one_that_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    chip = FakeChip()
+@pytest.mark.parametrize(
+    ("name", "scratch"),
+    [("Raspberry Pi Pico with RP2040", 0x4005800C), ("Raspberry Pi Pico 2 W with RP2350", 0x400D800C)],
+)
+def test_a_pico_knows_a_sleep_that_ended_from_one_that_was_cut_short(
+    name: str, scratch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watchdog of an RP2350 is elsewhere: a word of the RP2040's is nothing there."""
+    chip = FakeChip(scratch)
     monkeypatch.setitem(sys.modules, "machine", chip)
     module = importlib.import_module("boards.pico")
     try:
         board = module.Board.__new__(module.Board)
         board.clock = CreepingClock()
+        board._random_bit, board._scratch = module._registers(name)
         assert not board.woke_from_sleep()
         board.deep_sleep(10)
         assert board.woke_from_sleep()
@@ -101,5 +110,15 @@ def test_a_pico_knows_a_sleep_that_ended_from_one_that_was_cut_short(monkeypatch
         board.deep_sleep(10)
         chip.cut_power()
         assert not board.woke_from_sleep()
+    finally:
+        del sys.modules["boards.pico"]
+
+
+def test_a_chip_that_is_no_pico(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "machine", ModuleType("machine"))
+    module = importlib.import_module("boards.pico")
+    try:
+        with pytest.raises(BoardError, match="neither an RP2040 nor an RP2350"):
+            module._registers("Adafruit Feather with RP9000")
     finally:
         del sys.modules["boards.pico"]

@@ -158,7 +158,7 @@ _RP2350 = Chip(name="rp2350", architecture="armv7emsp", loader=BootDrive(family=
 BOARDS = _table((
     Board(
         name="pico",
-        title="Raspberry Pi Pico",
+        title="Raspberry Pi Pico, Pico 2",
         platform="rp2",
         chips=(_RP2040, _RP2350),
         network=False,
@@ -167,7 +167,7 @@ BOARDS = _table((
     ),
     Board(
         name="pico_w",
-        title="Raspberry Pi Pico W",
+        title="Raspberry Pi Pico W, Pico 2 W",
         platform="rp2",
         chips=(_RP2040, _RP2350),
         network=True,
@@ -175,7 +175,7 @@ BOARDS = _table((
     ),
     Board(
         name="esp32",
-        title="ESP32",
+        title="ESP32, S2, S3, C3",
         platform="esp32",
         chips=(
             Chip(name="esp32", architecture="xtensawin", loader=SerialLoader(chip="esp32", offset=0x1000)),
