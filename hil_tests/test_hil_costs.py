@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from peel_hil import bench_device
+from peel_hil.bench_heap import measure_heap
 from peel_tools.boards.natmod import build_natmod
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures.md"
@@ -41,6 +42,18 @@ def test_the_native_module_is_small(board: str) -> None:
     size = build_natmod("armv6m").stat().st_size
     assert size <= 10 * 1024
     assert_documented(f"| native module, armv6m | {size:,} bytes")
+
+
+@pytest.mark.boards("pico")
+def test_the_application_leaves_room_for_tls(board: str, tmp_path: Path) -> None:
+    """Garbage varies a little from run to run: the page has round figures."""
+    heap = measure_heap(tmp_path)
+    assert heap["total"] == heap["used"] + heap["free"]
+    assert 40_000 < heap["used"] < 90_000
+    assert heap["largest_free"] > 2 * heap["tls_buffers"]
+    assert_documented(
+        f"| heap in use after 20 reports | {round(heap['used'], -4) // 1000} KB of {heap['total'] // 1000} KB"
+    )
 
 
 def assert_documented(*figures: str) -> None:

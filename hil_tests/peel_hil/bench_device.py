@@ -16,6 +16,7 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from peel_hil.bench_heap import measure_heap
 from peel_hil.duts.pico import PicoDut
 from peel_hil.emulators.images import board_image
 from peel_tools.boards.errors import BuildError
@@ -128,5 +129,6 @@ def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         result = measure_reports(Path(folder) / "reports")
         result["rivals"] = measure_rivals(Path(folder) / "rivals", result["k252"]["cycles"])
+        result["heap_bytes"] = measure_heap(Path(folder) / "heap")
     result["mpy_bytes_armv6m"] = build_natmod("armv6m").stat().st_size
     return result

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the running application leaves of an emulated Pico's memory: stock MicroPython, the application as files on its flash.
 
-TLS is not measured here, for the Pico has no network; how large its buffers are stands in MicroPython's sources, and they come from the same
+TLS is not measured here, for the Pico has no network; its buffers, whose size stands in MicroPython's sources, come from the same
 heap, each in one piece.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 from peel_hil.duts.pico import PicoDut
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.errors import BuildError
-from peel_tools.boards.sources import micropython_sources
 from peel_tools.boards.natmod import build_natmod
+from peel_tools.boards.sources import micropython_sources
 from peel_tools.boards.table import find_board
 from peel_tools.flashing.plan import application
 from peel_tools.flashing.sources import find_sources
@@ -53,6 +53,7 @@ def _bundle() -> dict[str, Any]:
     bundle: dict[str, Any] = json.loads((REPOSITORY / "firmware" / "config.example.json").read_text(encoding="utf-8"))
     names = [attribute["name"] for attribute in bundle["profile"]["attributes"]]
     del bundle["wifi"]
+    bundle["profile"] |= {"quota": 100 * REPORTS, "period": 1}
     return bundle | {
         "board": "pico",
         "transport": "uart",
