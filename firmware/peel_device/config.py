@@ -53,6 +53,8 @@ class Mqtt:
         self.password: checks.Secret = given["password"]
         self.tls: bool = given["tls"]
         self.ca: str = given["ca"]
+        self.ntp: str = given["ntp"]
+        self.made: int = given["made"]
         if self.tls and not self.ca:
             raise ConfigError("mqtt.ca", "is missing: TLS without a CA would trust anyone")
 
@@ -182,6 +184,8 @@ _MQTT_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "password": (checks.secret_text, checks.Secret(b"")),
     "tls": (checks.truth, False),
     "ca": (checks.text(0, 64), ""),
+    "ntp": (checks.text(0, 255), ""),
+    "made": (checks.integer(0, (1 << 40) - 1), 0),
 }
 _BUNDLE: "dict[str, checks.Check]" = {
     "peel": checks.integer(1, 1),

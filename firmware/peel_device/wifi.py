@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 JOIN_MS = 20000
 NTP_MS = 2000  # ntptime waits one second for an answer
 _POLL_MS = 100
+_YEAR_2000 = 946684800
 _EPOCH_YEAR = 2024  # a clock before this was never set
 
 
@@ -58,18 +59,37 @@ def dial(station: Station, mqtt: "Mqtt", wifi: "Wifi | None", board: "Board") ->
         raise BoardError("wifi: is missing from the bundle")
     station.join(wifi, board)
     if mqtt.tls:
-        _set_clock(board)
+        set_clock(mqtt, board)
     return tcp.connect(mqtt, board)
 
 
-def _set_clock(board: "Board") -> None:
-    """Set the clock from NTP if it was never set: TLS needs to know whether a certificate has expired."""
+def set_clock(mqtt: "Mqtt", board: "Board") -> None:
+    """Set the clock if it was never set: TLS needs to know whether a certificate is valid by now.
+
+    From a time server; where none answers, to the time at which the bundle was made. That is never too late, so a
+    certificate of that day is taken, and one that has expired since is not noticed.
+    """
     if time.gmtime()[0] >= _EPOCH_YEAR:
         return
     import ntptime
 
+    if mqtt.ntp:
+        ntptime.host = mqtt.ntp
     board.feed_for(tcp.NAME_MS + NTP_MS)
     try:
         ntptime.settime()
+    except OSError:
+        if not mqtt.made:
+            raise
+        _set_to(mqtt.made)
     finally:
         board.feed_for(0)
+
+
+def _set_to(unix: int) -> None:
+    import machine
+
+    if time.gmtime(0)[0] == 2000:  # where MicroPython counts from depends on the port
+        unix -= _YEAR_2000
+    year, month, day, hour, minute, second, weekday = time.gmtime(unix)[:7]
+    machine.RTC().datetime((year, month, day, weekday, hour, minute, second, 0))

@@ -66,12 +66,13 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
             "seed": secrets.token_hex(_SEED_BYTES),
             "first_number": issue.first_number,
             "profile": profile.table(),
-            "mqtt": {"host": "127.0.0.1", "port": 1883},
             "sensors": {},
             # Without another wish a device spends its quota evenly.
             "interval_s": profile.interval_s,
             "sleep": "none",
             **template,
+            # A device that finds no time server takes certificates that were valid now.
+            "mqtt": {"host": "127.0.0.1", "port": 1883, **template.get("mqtt", {}), "made": int(issue.time.timestamp())},
         }
 
 
