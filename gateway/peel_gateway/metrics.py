@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
 from peel_gateway.fleet.claims import Hearing
 from peel_gateway.logs import Log
@@ -76,6 +77,10 @@ class Metrics:
     def watch_devices(self, views: Views) -> None:
         """Add how devices stand, and what they say of themselves, summed."""
         self.registry.register(_DeviceCollector(views))
+
+    def watch_estimates(self, latest: Callable[[], Sequence[Table]]) -> None:
+        """Add the estimates that were published last."""
+        self.registry.register(_EstimateCollector(latest))
 
     def connected(self, *, session_present: bool) -> None:
         self._connections.inc()
@@ -186,3 +191,30 @@ class _DeviceCollector(Collector):
         for name, total in found.claimed.items():
             claimed.add_metric([name], total)
         yield claimed
+
+
+class _EstimateCollector(Collector):
+    _LABELS = ("profile", "group", "name", "unit")
+    _SHOWN = (
+        ("peel_estimate", "value", "The estimate, in its unit or as a share; group is empty for the whole fleet."),
+        ("peel_estimate_low", "low", "The lower end of its 95% interval."),
+        ("peel_estimate_high", "high", "The upper end of its 95% interval."),
+        ("peel_estimate_reports", "n", "The reports behind it."),
+    )
+
+    def __init__(self, latest: Callable[[], Sequence[Table]]) -> None:
+        self._latest = latest
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        tables = self._latest()
+        for name, field, text in self._SHOWN:
+            family = GaugeMetricFamily(name, text, labels=self._LABELS)
+            for table in tables:
+                for row in table["estimates"]:
+                    if row[field] is not None:
+                        labels = [table["profile"], table["group"] or "", row["name"], row["unit"]]
+                        family.add_metric(labels, row[field])
+            yield family

@@ -15,6 +15,7 @@ import numpy as np
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from peel_core.topics import fleet_topic
 from peel_gateway.alarm import Alarm
 from peel_gateway.answers.exposed import Cases
 from peel_gateway.answers.table import Table, moment
@@ -31,6 +32,7 @@ from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import FATAL, Ingest
 from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.publication import Publication
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_store
 from peel_gateway.storage.store import Store, StoreError
@@ -128,7 +130,16 @@ class Service:
         self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)
         self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
         self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
-        self._receiver = Receiver(settings, self._fleet.name, self._inbox, self._metrics, hear=self._hear)
+        self._publication = Publication(settings, self._fleet.name, self._views, self._keep, VERSION)
+        self._receiver = Receiver(
+            settings,
+            self._fleet.name,
+            self._inbox,
+            self._metrics,
+            hear=self._hear,
+            topics=[fleet_topic(self._fleet.name, "+", "+", "status"), *self._publication.topics],
+            on_connect=self._publication.ask,
+        )
         self._ingest = Ingest(
             settings,
             self._engine,
@@ -141,6 +152,7 @@ class Service:
         self._watch()
         self._ingest.start()
         self._receiver.start()
+        self._publication.start()
         if self._http is not None:
             self._http.start(self._build_app())
         if settings.mqtt_share:
@@ -161,6 +173,7 @@ class Service:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
         self._receiver.pause()
         drained = self._ingest.stop(_DRAIN_SECONDS)
+        self._publication.stop()
         self._receiver.stop()
         self._streams_end.set()
         if self._http is not None:
@@ -244,7 +257,12 @@ class Service:
             more_routes=self._more_routes,
         )
 
+    def _keep(self, topic: str, text: str) -> None:
+        self._receiver.keep(topic, text)
+
     def _hear(self, topic: str, payload: bytes, retained: bool) -> None:
+        if self._publication.hears(topic, payload) or topic.startswith(fleet_topic(self._fleet.name, "gateway/")):
+            return  # the status of a gateway, this one's too, looks like a device's to a subscription
         self._metrics.status_heard(self._claims.hear(topic, payload, retained=retained, now=time.time()))
 
     def _save_claims(self, save: Callable[[], object]) -> None:
@@ -256,6 +274,7 @@ class Service:
     def _watch(self) -> None:
         self._metrics.watch_store(self._store)
         self._metrics.watch_devices(self._views)
+        self._metrics.watch_estimates(lambda: self._publication.estimates)
         for name, text, value in (
             ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self._inbox.pending),
             ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._inbox.oldest_age),

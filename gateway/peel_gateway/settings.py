@@ -25,6 +25,7 @@ __all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "SettingsError", "load_s
 
 ENVIRONMENT_PREFIX = "PEEL_GATEWAY_"
 
+_PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -167,6 +168,17 @@ class Settings:
         minimum=0,
         maximum=1,
     )
+
+    publish_seconds: float = _setting(
+        60.0,
+        "How often estimates are computed for others: published over MQTT, retained, and shown in the metrics. 0 is never.",
+        minimum=0,
+        maximum=86400,
+    )
+    publish_homeassistant: bool = _setting(
+        False, "Announce estimates, exposures and availability to Home Assistant by MQTT discovery."
+    )
+    publish_prefix: str = _setting("homeassistant", "Where Home Assistant listens for discovery.")
 
     http_host: str = _setting("127.0.0.1", "Address to listen on; any but loopback needs http.token.")
     http_port: int = _setting(8420, "Port to listen on; 0 turns HTTP off.", minimum=0, maximum=65535)
@@ -390,6 +402,10 @@ def _checked_together(settings: Settings) -> Settings:
         path = getattr(settings, field)
         if path is not None and not os.access(path, os.R_OK):
             raise SettingsError(f"{_dotted(field)}: cannot read {path}")
+    if settings.publish_homeassistant and not settings.publish_seconds:
+        raise SettingsError("publish.homeassistant: needs publish.seconds, since what it announces is published then")
+    if not _PREFIX.fullmatch(settings.publish_prefix):
+        raise SettingsError(f"publish.prefix: {settings.publish_prefix!r} is no topic; usually it is homeassistant")
     if not settings.mqtt_host:
         raise SettingsError("mqtt.host: is empty; name the broker")
     return settings

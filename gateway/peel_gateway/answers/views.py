@@ -92,7 +92,7 @@ class Views:
             raise QueryError("devices: cannot be no where a group is asked for: groups are made of devices")
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self._store.bucket_seconds):
             raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket_seconds}")
-        if not devices and self._share_cap < 1:
+        if not devices and self.needs_devices:
             raise QueryError("devices: cannot be no where estimate.share_cap is below 1: weights depend on devices")
         profiles = [each for each in self._profiles(profile) if choice.named(each)]
         if choice.name is not None and not profiles:
@@ -126,6 +126,11 @@ class Views:
     def devices(self, which: DeviceFilter) -> Table:
         """A page of devices by id, registered ones and what is known of them; `next` continues it."""
         return self._devices.page(which)
+
+    @property
+    def needs_devices(self) -> bool:
+        """Whether estimates depend on devices, so that they cannot be had from the sums alone."""
+        return self._share_cap < 1
 
     def groups(self) -> list[Table]:
         """The groups of devices."""

@@ -14,7 +14,7 @@ import json
 import select
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ Deliver = Callable[["Link", int, str, bytes], None]
 """Called with the link, the packet identifier (0 when nothing is to be acknowledged), the topic and the payload."""
 
 Hear = Callable[[str, bytes, bool], None]
-"""Called with the topic and the payload of a device's status, and whether it is what the broker had kept."""
+"""Called with the topic and the payload of what is no report, and whether it is what the broker had kept."""
 
 _CONNECT_SECONDS = 5.0
 _READY_SECONDS = 5.0
@@ -62,7 +62,6 @@ class VersionError(LinkError):
 class _Names:
     client_id: str
     reports: str
-    statuses: str
     status: str
 
 
@@ -88,6 +87,7 @@ class Link:
         version: MQTTProtocolVersion,
         deliver: Deliver,
         hear: Hear,
+        topics: Sequence[str],
         wake_fd: int,
     ) -> None:
         self._settings = settings
@@ -95,11 +95,11 @@ class Link:
         self._version = version
         self._deliver = deliver
         self._hear = hear
+        self._topics = topics
         self._wake_fd = wake_fd
         self._names = _Names(
             client_id=settings.mqtt_client_id or f"peel-gateway-{fleet}",
             reports=report_filter(fleet, settings.mqtt_share),
-            statuses=fleet_topic(fleet, "+", "+", "status"),
             status=gateway_topic(fleet, settings.gateway_name, "status"),
         )
         self._received = 0
@@ -246,14 +246,13 @@ class Link:
             return VersionError(f"the broker hung up on CONNECT ({cause})")
         return self._failure or LinkError(cause)
 
-    def publish(self, about: str, text: str) -> None:
+    def publish(self, topic: str, text: str, *, retain: bool) -> None:
         """Publish something of the gateway's own, once."""
-        sent = self._client.publish(gateway_topic(self._fleet, self._settings.gateway_name, about), text, qos=1)
+        sent = self._client.publish(topic, text, qos=1, retain=retain)
         self._published.add(sent.mid)
 
     def _announce(self, state: str) -> None:
-        sent = self._client.publish(self._names.status, _status(state), qos=1, retain=True)
-        self._published.add(sent.mid)
+        self.publish(self._names.status, _status(state), retain=True)
 
     def _on_connect(
         self, client: paho.Client, _: object, flags: paho.ConnectFlags, reason: ReasonCode, __: Properties | None
@@ -266,21 +265,20 @@ class Link:
             return
         self.session_present = flags.session_present
         five = self._version == MQTTProtocolVersion.MQTTv5
-        # Statuses at QoS 0: they take no place in the window of reports and need no acknowledgement; the last ones are retained.
-        wanted = [(self._names.reports, 1), (self._names.statuses, 0)]
+        # What is no report comes at QoS 0: it takes no place in the window of reports and needs no acknowledgement.
+        wanted = [(self._names.reports, 1), *((topic, 0) for topic in self._topics)]
         client.subscribe([(topic, SubscribeOptions(qos=qos)) for topic, qos in wanted] if five else wanted)
 
     def _on_subscribe(
         self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
     ) -> None:
-        reports, statuses = reasons
+        reports, *others = reasons
         if reports.is_failure:
             self._failure = LinkError(f"the broker refused the subscription {self._names.reports}: {reports}")
             return
-        if statuses.is_failure:
-            _log.warning(
-                "devices' statuses are not heard: the broker refused", filter=self._names.statuses, cause=statuses
-            )
+        for topic, reason in zip(self._topics, others, strict=True):
+            if reason.is_failure:
+                _log.warning("the broker refused a subscription; going on without", topic=topic, cause=reason)
         self._announce("online")
         self.ready = True
 
@@ -302,7 +300,7 @@ class Link:
             topic = message.topic
         except UnicodeDecodeError:
             topic = ""  # frames name their device themselves; the topic is a hint
-        if topic.endswith("/status"):
+        if not topic.endswith("/report") and topic:
             self._hear(topic, bytes(message.payload), message.retain)
             return
         self._deliver(self, message.mid if message.qos else 0, topic, bytes(message.payload))

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from paho.mqtt.enums import MQTTProtocolVersion
@@ -18,7 +18,7 @@ from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.message import Message, short_topic
 from peel_gateway.mqtt.inbox import Delivery, Inbox
-from peel_gateway.mqtt.link import Hear, Link, LinkError, VersionError
+from peel_gateway.mqtt.link import Hear, Link, LinkError, VersionError, gateway_topic
 from peel_gateway.settings import Settings
 
 __all__ = ["Receiver"]
@@ -42,20 +42,39 @@ class Receiver:
     """A thread that is connected whenever the broker lets it be.
 
     `pause` stops reading, `stop` sends what has been acknowledged, says offline and disconnects.
+
+    Parameters
+    ----------
+    hear: takes what is no report.
+    topics: filters of what is heard.
+    on_connect: called on the network thread whenever the broker is there (again); must be quick.
     """
 
-    def __init__(self, settings: Settings, fleet: str, inbox: Inbox, metrics: Metrics, *, hear: Hear) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        fleet: str,
+        inbox: Inbox,
+        metrics: Metrics,
+        *,
+        hear: Hear,
+        topics: Sequence[str],
+        on_connect: Callable[[], None],
+    ) -> None:
         self._settings = settings
         self._fleet = fleet
         self._inbox = inbox
         self._metrics = metrics
         self._hear = hear
+        self._topics = topics
+        self._on_connect = on_connect
         self._version = _VERSIONS.get(settings.mqtt_protocol, MQTTProtocolVersion.MQTTv5)
         self._refusals = 0
         self._stopping = threading.Event()
         self._paused = False
         self._acknowledged: deque[tuple[Link, Sequence[int]]] = deque()
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
+        self._states: dict[str, str] = {}
         self._wake_receive, self._wake_send = socket.socketpair()
         self._wake_receive.setblocking(False)
         self._wake_send.setblocking(False)
@@ -101,7 +120,12 @@ class Receiver:
 
     def tell(self, about: str, document: Mapping[str, object]) -> None:
         """Have the network thread publish what others should know, under the gateway's topic; lost while the broker is away."""
-        self._news.append((about, json.dumps(document)))
+        self._news.append((gateway_topic(self._fleet, self._settings.gateway_name, about), json.dumps(document)))
+        self._wake()
+
+    def keep(self, topic: str, text: str) -> None:
+        """Have the network thread publish how something is now, for the broker to keep; while it is away only the last is."""
+        self._states[topic] = text
         self._wake()
 
     def _run(self) -> None:
@@ -139,6 +163,7 @@ class Receiver:
             mqtt=self.version,
             session="resumed" if link.session_present else "new",
         )
+        self._on_connect()
         return link
 
     def _open_link(self) -> Link:
@@ -148,6 +173,7 @@ class Receiver:
             version=self._version,
             deliver=self._deliver,
             hear=self._hear,
+            topics=self._topics,
             wake_fd=self._wake_receive.fileno(),
         )
         try:
@@ -212,7 +238,9 @@ class Receiver:
 
     def _send_news(self, link: Link) -> None:
         while self._news and link.ready:
-            link.publish(*self._news.popleft())
+            link.publish(*self._news.popleft(), retain=False)
+        while self._states and link.ready:
+            link.publish(*self._states.popitem(), retain=True)
 
     def _wake(self) -> None:
         with suppress(BlockingIOError, OSError):  # a full pipe wakes just as well

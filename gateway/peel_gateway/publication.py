@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Estimates for others: published over MQTT now and then, announced to Home Assistant, and kept for the metrics."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from peel_core.topics import fleet_topic
+from peel_gateway.answers.table import Table
+from peel_gateway.answers.views import Views
+from peel_gateway.homeassistant import Announcer, estimate_topic
+from peel_gateway.logs import Log
+from peel_gateway.model.standing import Standing
+from peel_gateway.settings import Settings
+from peel_gateway.storage.store import StoreError
+
+__all__ = ["Publication"]
+
+_STOP_SECONDS = 30.0
+_LEAST_SECONDS = 1.0
+_TOLD = ("profile", "group", "members", "note", "mechanism", "n", "devices", "withdrawn", "computed")
+_TOLD_OF_FIGURES = ("name", "unit", "value", "low", "high", "n", "devices", "withdrawn")
+
+_log = Log("publication")
+
+Keep = Callable[[str, str], None]
+"""Publishes how something is now, under a topic, for the broker to keep."""
+
+
+class Publication:
+    """A thread that computes estimates, publishes them and keeps the last ones.
+
+    Parameters
+    ----------
+    keep : callable
+        Publishes a retained text.
+    """
+
+    def __init__(self, settings: Settings, fleet: str, views: Views, keep: Keep, version: str) -> None:
+        self._seconds = settings.publish_seconds
+        self._views = views
+        self._keep = keep
+        self._base = fleet_topic(fleet, "gateway", settings.gateway_name)
+        self._announcer = Announcer(settings, fleet, self._base, version) if settings.publish_homeassistant else None
+        self._announced: dict[str, str] = {}
+        self._asked = threading.Event()
+        self._renew = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publication", daemon=True)
+        self.estimates: Sequence[Table] = ()
+        """The last ones, of all devices and of each group."""
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """What it wants to hear of: Home Assistant's birth."""
+        return [] if self._announcer is None else [self._announcer.birth_topic]
+
+    def start(self) -> None:
+        if self._seconds:
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._asked.set()
+        if self._thread.is_alive():
+            self._thread.join(_STOP_SECONDS)
+
+    def ask(self) -> None:
+        """Publish everything soon: the broker, or whoever listens there, may know nothing yet."""
+        self._renew.set()
+        self._asked.set()
+
+    def hears(self, topic: str, payload: bytes) -> bool:
+        """Take a message in, if it is for this one: Home Assistant that has started wants to be told everything again."""
+        if self._announcer is None or topic != self._announcer.birth_topic:
+            return False
+        if payload == b"online":
+            self.ask()
+        return True
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait(self._seconds)
+            self._asked.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                self._publish()
+            except StoreError as error:
+                _log.warning("estimates are not published: the store cannot be read", cause=error)
+            except Exception:
+                _log.exception("estimates are not published")
+            self._stopping.wait(min(_LEAST_SECONDS, self._seconds))  # anybody may play Home Assistant, a thousand times
+
+    def _publish(self) -> None:
+        """Of all devices from the sums alone, which is quick; groups are made of devices, and the log is read for them."""
+        found = self._views.estimates(devices=self._views.needs_devices)
+        if self._views.groups():
+            found += self._views.estimates(groups=True)
+        self.estimates = found
+        for table in found:
+            self._keep(estimate_topic(self._base, table["profile"], table["group"]), json.dumps(_told(table)))
+        self._keep(f"{self._base}/summary", json.dumps(self._summary()))
+        if self._announcer is not None:
+            self._announce(self._announcer.configs(found))
+
+    def _announce(self, configs: Mapping[str, str]) -> None:
+        """Publish what has changed, or all of it if asked to; what is gone is taken back with an empty message."""
+        everything = self._renew.is_set()
+        self._renew.clear()
+        for topic in self._announced.keys() - configs.keys():
+            self._keep(topic, "")
+        for topic, text in configs.items():
+            if everything or self._announced.get(topic) != text:
+                self._keep(topic, text)
+        self._announced = dict(configs)
+
+    def _summary(self) -> Table:
+        totals, muster = self._views.totals(), self._views.muster()
+        return {
+            "accepted": totals["accepted"],
+            "refused": totals["exposed"],
+            "withdrawn": totals["withdrawn_past"],
+            "poisoning_ratio": totals["poisoning_ratio"],
+            "devices": totals["devices"],
+            "states": {standing.label: muster.states[standing] for standing in Standing},
+        }
+
+
+def _told(table: Table) -> Table:
+    return {key: table[key] for key in _TOLD} | {
+        "estimates": [{key: row[key] for key in _TOLD_OF_FIGURES} for row in table["estimates"]]
+    }

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""What the gateway publishes for others: estimates and a summary, retained; Home Assistant's discovery, renewed at its birth."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import paho.mqtt.client as paho
+from field import Field
+from paho.mqtt.enums import CallbackAPIVersion
+
+from peel_tools.gateway_process import GatewayProcess
+
+BASE = "peel/v1/field/gateway/main"
+QUICK = 0.5
+
+
+class Ear:
+    """Hears everything on a broker; the last of each topic, and how often."""
+
+    def __init__(self, port: int) -> None:
+        self.last: dict[str, bytes] = {}
+        self.times: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.client = paho.Client(CallbackAPIVersion.VERSION2)
+        self.client.on_connect = lambda client, *_: client.subscribe("#", qos=1)
+        self.client.on_message = self._take
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+
+    def _take(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
+        with self._lock:
+            self.last[message.topic] = bytes(message.payload)
+            self.times[message.topic] = self.times.get(message.topic, 0) + 1
+
+    def heard(self, topic: str) -> Any:
+        payload = self.last.get(topic)
+        return json.loads(payload) if payload else None
+
+
+@contextmanager
+def listening(field: Field) -> Iterator[Ear]:
+    ear = Ear(field.broker.port)
+    try:
+        yield ear
+    finally:
+        ear.client.disconnect()
+        ear.client.loop_stop()
+
+
+def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field) -> None:
+    field.fleet.assign([1, 2, 3], "roof")
+    gateway = field.new_gateway(publish_seconds=QUICK).start()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 200)
+    with listening(field) as ear:
+        eventually(lambda: (ear.heard(f"{BASE}/estimates/climate") or {}).get("n") == 200)
+        (whole,) = gateway.get("/api/estimates?devices=no")["items"]
+        told = ear.heard(f"{BASE}/estimates/climate")
+        assert [row["name"] for row in told["estimates"]] == ["temperature", "soil"]
+        for mine, theirs in zip(told["estimates"], whole["estimates"], strict=True):
+            assert {key: mine[key] for key in ("value", "low", "high", "n", "unit")} == {
+                key: theirs[key] for key in ("value", "low", "high", "n", "unit")
+            }
+        eventually(lambda: ear.heard(f"{BASE}/estimates/climate/roof"))
+        assert "only 3 devices" in ear.heard(f"{BASE}/estimates/climate/roof")["note"]
+        field.publish(field.reports(1, devices=[7], rule=5))
+        eventually(lambda: ear.heard(f"{BASE}/summary")["states"]["exposed"] == 1)
+        assert ear.heard(f"{BASE}/summary")["refused"] == 1
+        assert not [topic for topic in ear.last if topic.startswith("homeassistant/")], "nobody asked for it"
+    metrics = gateway.fetch("/metrics")
+    assert 'peel_estimate{group="",name="temperature",profile="climate",unit="degC"}' in metrics
+    assert 'peel_estimate_reports{group="roof",name="soil",profile="climate",unit=""}' in metrics
+    assert gateway.stop() == 0
+    with listening(field) as ear:
+        eventually(lambda: ear.heard(f"{BASE}/estimates/climate"))  # retained
+        assert ear.heard(f"{BASE}/status") == {"state": "offline"}
+
+
+def test_nothing_is_published_where_nobody_wants_it(field: Field) -> None:
+    gateway = field.new_gateway(publish_seconds=0).start()
+    field.publish(field.reports(20))
+    field.wait_accepted(gateway, 20)
+    assert gateway.stop() == 0
+    with listening(field) as ear:
+        eventually(lambda: ear.heard(f"{BASE}/status"))
+        time.sleep(0.5)
+        assert not [topic for topic in ear.last if "estimates" in topic or "summary" in topic]
+
+
+def configs(ear: Ear) -> dict[str, Any]:
+    return {
+        topic: json.loads(text)
+        for topic, text in ear.last.items()
+        if topic.startswith("homeassistant/") and topic.endswith("/config") and text
+    }
+
+
+def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without_memory(field: Field) -> None:
+    field.fleet.assign([1, 2, 3], "roof")
+    gateway = field.new_gateway(publish_seconds=QUICK, publish_homeassistant=True).start()
+    field.publish(field.reports(40))
+    with listening(field) as ear:
+        topic = "homeassistant/sensor/peel_field_main/climate_0/config"
+        eventually(lambda: topic in ear.last and any("roof" in name for name in ear.last))
+        told = configs(ear)
+        assert len(told) == 2 * 2 + 4 + 1, "two attributes of the fleet and of the group, four counts, one event"
+        assert told[topic]["state_topic"] == f"{BASE}/estimates/climate"
+        time.sleep(1.5)  # the first word and that of the connection may both have been given
+        times = ear.times[topic]
+        time.sleep(1.5)
+        assert ear.times[topic] == times, "not at every publication"
+        ear.client.publish("homeassistant/status", b"offline")
+        time.sleep(1.0)
+        assert ear.times[topic] == times
+        ear.client.publish("homeassistant/status", b"online")
+        eventually(lambda: ear.times[topic] == times + 1)
+        field.fleet.assign([1, 2, 3], "")
+        roof = "homeassistant/sensor/peel_field_main/climate_roof_0/config"
+        eventually(lambda: ear.last[roof] == b"")
+    field.broker.kill()
+    for path in field.broker.folder.glob("*.db"):
+        path.unlink()
+    field.broker.start()
+    with listening(field) as ear:
+        eventually(lambda: topic in ear.last, 60)
+    assert gateway.stop() == 0
+
+
+def test_what_pretends_to_be_home_assistant_gets_no_more_than_that(field: Field) -> None:
+    gateway = field.new_gateway(publish_seconds=QUICK, publish_homeassistant=True).start()
+    sent = field.reports(20)
+    field.publish([("homeassistant/status", b"\xff" * 1000)] * 50 + [("homeassistant/status", b"online")] * 500 + sent)
+    field.wait_accepted(gateway, 20)
+    assert _statuses(gateway) == 0, "that is no device's"
+    assert gateway.stop() == 0
+    field.audit(gateway, sent)
+
+
+def _statuses(gateway: GatewayProcess) -> float:
+    lines = [line for line in gateway.fetch("/metrics").splitlines() if line.startswith("peel_device_statuses_total")]
+    return sum(float(line.split()[-1]) for line in lines)
