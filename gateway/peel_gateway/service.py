@@ -292,16 +292,14 @@ class Service:
 
     def _prune(self) -> None:
         days = self._settings.store_retention_days
-        if not days:
-            return
         try:
-            dropped = self._engine.prune(days * 86400)
+            dropped = self._engine.prune(days * 86400 if days else None)
         except StoreError as error:
             _log.warning("retention postponed", cause=error)
             return
         if dropped is None:
             _log.warning("retention postponed", cause="the clock is behind, or went ahead less than a day ago")
-        else:
+        elif dropped:
             _log.info("retention", dropped_rows=dropped)
 
     def _exit_code(self, *, drained: bool) -> Exit:

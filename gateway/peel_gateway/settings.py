@@ -129,7 +129,11 @@ class Settings:
         maximum=600,
     )
     store_retention_days: float = _setting(
-        0.0, "Age at which log rows may be dropped (their tallies stay); 0 keeps them all.", minimum=0, maximum=36500
+        90.0,
+        "Age at which reports leave the log, within a day; estimates stay, and sums per device without the time. "
+        "90 leaves a season to look into what happened; 0 keeps everything.",
+        minimum=0,
+        maximum=36500,
     )
 
     quarantine_pieces: int = _setting(

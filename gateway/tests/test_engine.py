@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
 
 
-def state(lab: Lab, device: int) -> dict[str, int] | None:
+def state(lab: Lab, device: int) -> dict[str, Any] | None:
     table = lab.store.devices()
     rows = np.flatnonzero(table.device == device)
-    return {name: int(getattr(table, name)[rows[0]]) for name in vars(table)} if len(rows) else None
+    return {name: getattr(table, name)[rows[0]] for name in vars(table)} if len(rows) else None
 
 
 def agrees(lab: Lab) -> bool:

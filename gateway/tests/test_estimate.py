@@ -149,7 +149,7 @@ def test_no_value_outside_its_interval_and_no_empty_interval(profiles: Makers, k
         devices = rng.integers(1, 6)
         plus, minus = rng.integers(0, 2 ** rng.integers(1, 9), (2, devices, 4)) * rng.integers(0, 2, (2, devices, 4))
         minus = minus if kind == 0 else np.zeros_like(minus)
-        rows = (np.arange(devices)[:, None], np.arange(4), plus, minus)
+        rows = (np.arange(1, devices + 1)[:, None], np.arange(4), plus, minus)
         for row in estimate(profile, *rows, share_cap=rng.choice([1.0, 0.3])):
             figures = [figure for figure in (row.published, row.over_devices) if row.n]
             for inner in [row.plain, row.before][: 2 * bool(row.n)] + [figure.within for figure in figures]:

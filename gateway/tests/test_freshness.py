@@ -16,6 +16,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.moment import DOUBT, Moment
 from peel_gateway.screening.freshness import Repeat, last_allowed, repeats
 from peel_gateway.screening.gaps import LIMIT, missing, settle_to
+from peel_gateway.screening.seen import Seen, enter, pack_holes
 
 DAY = 86_400
 
@@ -87,14 +88,17 @@ def test_a_jump_of_the_clock_is_granted_once() -> None:
 
 @given(st.sets(st.integers(1, 60)), st.integers(0, 30), st.integers(30, 60))
 def test_missing_matches_sets(seen: set[int], above: int, upto: int) -> None:
-    numbers = np.array(sorted(seen), np.int64)
-    device, number = missing(array(9, 4), array(above, 5), array(upto, 5), np.full(len(numbers), 9), numbers)
-    assert set(number.tolist()) == set(range(above + 1, upto + 1)) - seen
+    entered = enter(Seen(array(0), array(0), np.array([b""], object), array(0)), 0 * array(*seen, 61), array(*seen, 61))
+    holes = np.array([entered.holes[0], pack_holes(array(1, 100).reshape(1, 2))], object)
+    device, number = missing(array(9, 4), array(above, 5), array(upto, 5), holes)
+    assert number.tolist() == sorted(set(range(above + 1, upto + 1)) - seen)
     assert set(device.tolist()) <= {9}
 
 
 def test_a_long_jump_costs_bounded_work() -> None:
-    device, number = missing(array(1), array(0), array(10**9), array(), array())
+    device, number = missing(
+        array(1), array(0), array(10**9), np.array([pack_holes(array(1, 10**9).reshape(1, 2))], object)
+    )
     assert len(device) == LIMIT and number[-1] == 10**9
     assert settle_to(array(0, 0), array(31, 32)).tolist() == [0, 16]
 

@@ -57,7 +57,9 @@ def test_the_copy_in_memory_is_the_store(make_lab: MakeLab, profiles: Makers) ->
                 generation=0,
                 devices=transaction.devices(),
                 conduct=transaction.conduct(),
-                tail=transaction.tail(),
+                checkpointed=transaction.checkpointed,
+                arrival=transaction.arrival,
+                tail=transaction.events(0),
                 totals=transaction.totals(),
             )
         assert {name: column.tolist() for name, column in book.states.items()} == {

@@ -12,7 +12,9 @@ from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.logs import Log
 from peel_gateway.model.message import Message
 from peel_gateway.model.moment import Moment
+from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening import filing
 from peel_gateway.screening.batch import listen
 from peel_gateway.screening.book import Book
 from peel_gateway.screening.conduct import bases
@@ -22,6 +24,8 @@ from peel_gateway.screening.roster import Registry, Roster
 from peel_gateway.storage.store import Store, Transaction
 
 __all__ = ["BatchReport", "Engine"]
+
+_DAY = 86_400.0
 
 _log = Log("engine")
 
@@ -123,6 +127,9 @@ class Engine:
         opened = open_many(self._roster.keyring, payloads, accept_unsealed=self._accept_unsealed)
         with self.store.begin() as transaction:
             book = self._current_book(self._roster, transaction)
+            overdue = book.overdue
+            if overdue:
+                transaction.checkpoint(*book.checkpoint())
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
@@ -133,6 +140,8 @@ class Engine:
             generation = transaction.generation
         self._note_time(before, moment)
         self._book = book
+        if overdue:
+            book.note_checkpoint()
         book.apply(planned.change, written.left, generation)
         return BatchReport(
             messages=len(messages),
@@ -145,8 +154,14 @@ class Engine:
             seconds=time.perf_counter() - started,
         )
 
-    def prune(self, age_seconds: float) -> int | None:
-        """Drop log rows that are older; return how many went, or None where the wall clock is too doubtful to delete anything by it."""
+    def prune(self, age_seconds: float | None) -> int | None:
+        """Drop reports that are older, by whole days, and whatever else nobody will ask for; give the room back.
+
+        Returns
+        -------
+        int or None
+            How many reports went; None where the wall clock is too doubtful to delete anything by it.
+        """
         with self.store.begin() as transaction:
             before = transaction.clock()
             moment = advance(before, self._clock())
@@ -154,19 +169,34 @@ class Engine:
         self._note_time(before, moment)
         if moment.doubtful:
             return None
-        dropped = 0
-        while gone := self._prune_some(moment.seen / 1000 - age_seconds):
-            dropped += gone
+        dropped = self._prune_log(moment.seen / 1000, age_seconds) if age_seconds else 0
+        with self.store.begin() as transaction:
+            transaction.forget_filed(filing.kept_from(moment.seen, self._policy.bucket_seconds))
+        while self._give_back():
+            pass
         return dropped
 
-    def _prune_some(self, before: float) -> int:
-        """Drop old rows of some devices; the states of bets where the log then begins are played first."""
+    def _prune_log(self, now: float, age_seconds: float) -> int:
+        """A day at a time: the states at which the log begins are written anew each time."""
+        step = min(_DAY, age_seconds / 10)
+        before, dropped = (now - age_seconds) // step * step, 0
+        while (aged := self._prune_some(before, now)).arrival:
+            dropped += len(aged.log)
+        return dropped
+
+    def _give_back(self) -> bool:
         with self.store.begin() as transaction:
-            aged = transaction.aged(before)
-            if len(aged.device):
+            return transaction.give_back()
+
+    def _prune_some(self, before: float, now: float) -> Aged:
+        """Drop old events, some at a time; the states of bets where the log then begins are played first."""
+        with self.store.begin() as transaction:
+            aged = transaction.aged(before, now)
+            if aged.arrival:
                 profiles = self._roster.keyring.profiles if self._roster else ()
-                transaction.prune(aged, bases(transaction.bases(), aged, profiles, self._policy.alpha))
-        return len(aged.log)
+                begins = bases(transaction.bases(), aged, transaction.devices(), profiles, self._policy.alpha)
+                transaction.prune(aged, begins)
+        return aged
 
     def _note_time(self, before: Moment, moment: Moment) -> None:
         """Remember the time, and say when the wall clock is not what it was."""
@@ -188,14 +218,15 @@ class Engine:
         generation = transaction.generation
         if self._book is not None and self._book.generation == generation:
             return self._book
-        book = Book.open(
+        arrival, checkpointed = transaction.arrival, transaction.checkpointed
+        return Book.open(
             roster,
             alpha=self._policy.alpha,
             generation=generation,
             devices=transaction.devices(),
             conduct=transaction.conduct(),
-            tail=transaction.tail(),
+            checkpointed=checkpointed,
+            arrival=arrival,
+            tail=transaction.events(Book.tail_begins(arrival, checkpointed)),
             totals=transaction.totals(),
         )
-        transaction.checkpoint(book.overdue())
-        return book

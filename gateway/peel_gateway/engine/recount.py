@@ -1,38 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Recount: every published number once more from the log, and whether it differs from what is stored."""
+"""Recount: every published number once more from the log, and whether it differs from what is stored.
+
+The log is read once, some events at a time, so that its size does not matter to the memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Profile, index_many
-from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.tables import (
-    ConductTable,
-    DeviceTable,
-    Difference,
-    Exposure,
-    ExposureFilter,
-    GapTable,
-    LogTable,
-)
-from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import gaps
-from peel_gateway.screening.bets import Bets
-from peel_gateway.screening.conduct import make_bets, replay, rows, starts
+from peel_gateway.engine.recount_conduct import ConductCheck
+from peel_gateway.engine.recount_numbers import NumberCheck
+from peel_gateway.model.grouping import add_up, up_to
+from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
+from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.screening.roster import Registry
 from peel_gateway.storage.store import Store
 
 __all__ = ["RecountReport", "recount"]
 
 Ints = npt.NDArray[np.int64]
-Events = TypeVar("Events", LogTable, GapTable)
+Bools = npt.NDArray[np.bool_]
+Rows = Mapping[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +32,7 @@ class RecountReport:
     """What a recount found."""
 
     reports: int
-    """Reports in the log, pruned ones included."""
+    """Reports in the log, dropped ones included."""
     devices: int
     differences: list[Difference]
 
@@ -51,7 +43,7 @@ class RecountReport:
 
 
 def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> RecountReport:
-    """Check the file, recount tallies, counters, device reports and marks, and play all bets again, in the log's order.
+    """Check the file, recount tallies, counters, device reports and numbers, and play all bets again, in the log's order.
 
     Parameters
     ----------
@@ -61,127 +53,147 @@ def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> Recount
         The engine's: who is past it must have been exposed.
     """
     store.check()
-    assigning = [profile.id for profile in registry.keyring.profiles if mechanism_of(profile).assigns]
-    found = [*store.recount_rows(assigning, gaps.LIMIT), *_conduct(store, registry, alpha), *_gaps(store, registry)]
-    reports, devices = store.log_size()
-    return RecountReport(reports, devices, found)
+    with store.inspect() as (kept, events):
+        sums, numbers, conduct = _Sums(kept), NumberCheck(kept, registry), ConductCheck(kept, registry, alpha)
+        found: list[Difference] = []
+        for log, gaps in events:
+            sums.add(log, gaps)
+            found += numbers.add(log, gaps)
+            conduct.add(log, gaps)
+    found = [*sums.differences(), *conduct.differences(), *found, *numbers.differences(), *_pardons(kept)]
+    return RecountReport(sums.reports, sums.devices, found)
 
 
-@dataclass(frozen=True)
-class _Stretch:
-    """What there is to judge again of a time that pardons begin and end, and what was found then."""
-
-    present: Ints
-    """Devices that have had no further pardon, sorted."""
-    ended: Ints
-    """Devices that have, as far as retention has taken nothing from them, sorted."""
-    log: LogTable
-    gaps: GapTable
-    convicted: Mapping[int, set[int]]
-    """Devices that were exposed by statistics, by profile."""
+def _pardons(kept: Kept) -> Iterator[Difference]:
+    """Yield devices whose marks are not what the audit trail says."""
+    marks: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for entry in kept.pardons:
+        _, forfeited = marks.get((entry.device,), (0, 0))
+        marks[entry.device,] = (entry.arrival, forfeited if entry.restored else entry.arrival)
+    devices = kept.devices
+    yield from _compare("pardon", _rows(1, devices.device, devices.pardoned, devices.forfeited), marks)
 
 
-def _conduct(store: Store, registry: Registry, alpha: float) -> Iterator[Difference]:
-    """Yield checkpoints that the log does not lead to, devices that it convicts and that still count, and the other way round."""
-    devices = store.devices()
-    counting = set(devices.device[devices.withdrawn == 0].tolist())
-    checkpoints, begins = store.conduct(), store.bases()
-    for stretch in _stretches(store, devices, alpha):
-        for profile in registry.keyring.profiles:
-            bets = make_bets(profile, alpha)
-            yield from _present(stretch, profile, bets, checkpoints, begins, counting)
-            yield from _ended(stretch, profile, bets)
+@dataclass
+class _Sum:
+    """Rows of keys and values, added up."""
+
+    keys: int
+    values: int
+    columns: list[Ints] = field(default_factory=list)
+
+    def add(self, keys: Sequence[Ints], values: Sequence[Ints]) -> None:
+        added = [*keys, *values]
+        if self.columns:
+            added = [np.concatenate(pair) for pair in zip(self.columns, added, strict=True)]
+        unique, sums = add_up(added[: self.keys], added[self.keys :])
+        self.columns = [*unique, *sums]
+
+    def rows(self) -> Rows:
+        return _rows(self.keys, *self.columns)
 
 
-def _stretches(store: Store, devices: DeviceTable, alpha: float) -> Iterator[_Stretch]:
-    """Cut log and exposures at each device's first, second, ... pardon."""
-    log, held, exposures = store.log(), store.gaps(), _convictions(store, alpha)
-    pardons: dict[int, list[AuditEntry]] = {}
-    for entry in reversed(store.audit()):
-        pardons.setdefault(entry.device, []).append(entry)
-    times = np.array([len(pardons.get(device, ())) for device in devices.device.tolist()], np.int64)
-    for place in range(1 + max(times, default=0)):
-        ends = {device: entries[place] for device, entries in pardons.items() if len(entries) > place}
-        early, log = _cut(log, {device: entry.arrival for device, entry in ends.items()}, _FOR_EVER)
-        missing, held = _cut(held, {device: entry.arrival for device, entry in ends.items()}, _FOR_EVER)
-        convicted: dict[int, set[int]] = {}
-        later = []
-        for exposure in exposures:
-            if exposure.device in ends and exposure.id > ends[exposure.device].last_exposure:
-                later.append(exposure)
-            else:
-                convicted.setdefault(exposure.profile, set()).add(exposure.device)
-        exposures = later
-        present, ended = times == place, (times > place) & (devices.low_water == 0)
-        yield _Stretch(devices.device[present], devices.device[ended], early, missing, convicted)
+def _rows(keys: int, *columns: Ints) -> Rows:
+    """Columns as a mapping; rows of zeros are the same as no row."""
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {row[:keys]: row[keys:] for row in rows if any(row[keys:])}
 
 
-def _present(
-    stretch: _Stretch,
-    profile: Profile,
-    bets: Bets,
-    checkpoints: ConductTable,
-    begins: ConductTable,
-    counting: set[int],
-) -> Iterator[Difference]:
-    """Judge devices again whose stretch has not ended."""
-    mine = (checkpoints.profile == profile.id) & np.isin(checkpoints.device, stretch.present)
-    ids = checkpoints.device[mine]
-    stored, states = starts(checkpoints, profile, ids, bets), starts(begins, profile, ids, bets)
-    arrival = dict(zip(ids.tolist(), checkpoints.arrival[mine].tolist(), strict=True))
-    early, late = _cut(stretch.log, arrival, 0), _cut(stretch.gaps, arrival, 0)
-    convicted = stretch.convicted.get(profile.id, set())
-    crossed = replay(profile, bets, ids, states, early[0], late[0]) >= 0
-    for row in np.flatnonzero((states != stored).any(axis=1)).tolist():
-        if int(ids[row]) not in convicted:  # another alpha may have ended the bets on it at another event
-            yield Difference("conduct", f"{ids[row]:08x}", "a state", "another one")
-    crossed |= replay(profile, bets, ids, states, early[1], late[1]) >= 0
-    past = set(ids[crossed].tolist())
-    for device in sorted(past & counting):
-        yield Difference("device", f"{device:08x}", "counts", "its statistics withdraw it")
-    for device in sorted((convicted & set(ids.tolist())) - past):
-        yield Difference("device", f"{device:08x}", "exposed by statistics", "its statistics do not")
+class _Sums:
+    """Everything that is a sum over the log."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self._withdrawn = kept.devices.device[kept.devices.withdrawn != 0]
+        self._tallies, self._totals = _Sum(3, 4), _Sum(2, 4)
+        self._filed, self._reports = _Sum(2, 1), _Sum(2, 1)
+        self._gaps = kept.counters.get("past_gap", {}).get(0, 0)
+        past = kept.past
+        counted = past.verdict == Verdict.ACCEPTED
+        self._reports.add([past.device, past.verdict], [past.plus + past.minus])
+        gone = (past.forfeited != 0) | np.isin(past.device, self._withdrawn)
+        self._add_counted([past.profile, past.index], past.plus, past.minus, gone, counted)
+
+    def add(self, log: LogTable, gaps: GapTable) -> None:
+        """Add events."""
+        one, devices = np.ones(len(log), np.int64), self._kept.devices
+        counted = log.verdict == Verdict.ACCEPTED
+        gone = np.isin(log.device, self._withdrawn) | up_to(devices.device, devices.forfeited, log.device, log.arrival)
+        plus, minus = one * (log.sign > 0), one * (log.sign < 0)
+        values = self._add_counted([log.profile, log.index], plus, minus, gone, counted)
+        self._tallies.add([log.profile[counted], log.bucket[counted], log.index[counted]], values)
+        self._reports.add([log.device, log.verdict], [one])
+        timed = counted & (log.bucket >= max(1, self._kept.filed_from))
+        self._filed.add([log.device[timed], log.bucket[timed]], [one[timed]])
+        self._gaps += len(gaps)
+
+    def _add_counted(self, keys: Sequence[Ints], plus: Ints, minus: Ints, gone: Bools, counted: Bools) -> list[Ints]:
+        values = [column[counted] for column in (plus, minus, plus * gone, minus * gone)]
+        self._totals.add([key[counted] for key in keys], values)
+        return values
+
+    @property
+    def reports(self) -> int:
+        return sum(count for (count,) in self._reports.rows().values())
+
+    @property
+    def devices(self) -> int:
+        return len({device for device, _ in self._reports.rows()})
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield each stored number that is not what the log says."""
+        kept, counters = self._kept, self._kept.counters
+        yield from self._tally_differences()
+        bucket = max(kept.pruned_bucket + 1, kept.filed_from)  # below, the log does not have all that was filed
+        filed = kept.filed
+        stored = filed.bucket >= bucket
+        log = {key: value for key, value in self._filed.rows().items() if key[1] >= bucket}
+        yield from _compare("filed", _rows(2, *(column[stored] for column in vars(filed).values())), log)
+        yield from _compare(
+            "device_report", {key: (value,) for key, value in kept.device_reports.items()}, self._reports.rows()
+        )
+        yield from _compare("counter", self._stored_verdicts(), self._verdicts())
+        yield from _compare("gap", _values(counters, "gap"), {(0,): (self._gaps,)} if self._gaps else {})
+        gone = sum(plus + minus for *_, plus, minus in self._totals.rows().values())
+        yield from _compare("withdrawn", _values(counters, "withdrawn"), {(0,): (gone,)} if gone else {})
+        for place, kind in enumerate(("held", "held_bytes")):
+            held = {kind: {key: sizes[place] for key, sizes in kept.held.items()}}
+            yield from _compare(kind, _values(counters, kind), _values(held, kind))
+
+    def _tally_differences(self) -> Iterator[Difference]:
+        """Tallies by bucket where the log has all of it, and all together in any case."""
+        table = self._kept.tallies
+        values = [table.plus, table.minus, table.withdrawn_plus, table.withdrawn_minus]
+        whole = table.bucket > self._kept.pruned_bucket
+        stored = _rows(3, *(column[whole] for column in (table.profile, table.bucket, table.index, *values)))
+        log = {key: value for key, value in self._tallies.rows().items() if key[1] > self._kept.pruned_bucket}
+        yield from _compare("tally", stored, log)
+        keys, sums = add_up([table.profile, table.index], values)
+        yield from _compare("tally", _rows(2, *keys, *sums), self._totals.rows())
+
+    def _stored_verdicts(self) -> Rows:
+        """Without those that were screened again, and without redeliveries, which leave no trace."""
+        again = self._kept.counters.get("replayed", {})
+        judged = {key: value - again.get(key, 0) for key, value in self._kept.counters.get("verdict", {}).items()}
+        return _values({"verdict": judged | {int(Verdict.REDELIVERED): 0}}, "verdict")
+
+    def _verdicts(self) -> Rows:
+        """Reports by verdict: of the log, of the exposures that are held, and of those that were dropped."""
+        totals: dict[int, int] = {}
+        for (_, verdict), (count,) in self._reports.rows().items():
+            totals[verdict] = totals.get(verdict, 0) + count
+        for counts in (self._kept.held_verdicts, self._kept.counters.get("dropped", {})):
+            for verdict, count in counts.items():
+                if verdict not in LOGGED:
+                    totals[verdict] = totals.get(verdict, 0) + count
+        return {(verdict,): (count,) for verdict, count in totals.items()}
 
 
-def _ended(stretch: _Stretch, profile: Profile, bets: Bets) -> Iterator[Difference]:
-    """Judge devices again as they were before a pardon."""
-    ids = stretch.ended
-    crossed = replay(profile, bets, ids, bets.new_states(len(ids)), stretch.log, stretch.gaps) >= 0
-    past = set(ids[crossed].tolist())
-    for device in sorted(past ^ (stretch.convicted.get(profile.id, set()) & set(ids.tolist()))):
-        said = ("not exposed", "exposed")
-        yield Difference("device", f"{device:08x}", f"{said[device not in past]} before a pardon", said[device in past])
+def _values(counters: Mapping[str, Mapping[int, int]], kind: str) -> Rows:
+    return {(key,): (value,) for key, value in counters.get(kind, {}).items() if value}
 
 
-_FOR_EVER = 2**63 - 1
-
-
-def _cut(table: Events, arrival: Mapping[int, int], otherwise: int) -> tuple[Events, Events]:
-    """The events of a table up to one of each device, and those after it."""
-    marks = np.array([arrival.get(device, otherwise) for device in table.device.tolist()], np.int64)
-    return rows(table, table.arrival <= marks), rows(table, table.arrival > marks)
-
-
-def _convictions(store: Store, alpha: float) -> list[Exposure]:
-    """Exposures by statistics at this alpha or a stricter one; these never leave."""
-    found: list[Exposure] = []
-    which = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))
-    after = 0
-    while chunk := store.exposures(which, limit=1000, after=after):
-        found += [exposure for exposure in chunk if exposure.evidence["alpha"] <= alpha]
-        after = chunk[-1].id
-    return found
-
-
-def _gaps(store: Store, registry: Registry) -> Iterator[Difference]:
-    """Yield gaps whose attribute is not what their number assigns."""
-    keyring = registry.keyring
-    held = store.gaps()
-    bundle = keyring.find(held.device, held.number)
-    for profile in keyring.profiles:
-        mine = (bundle >= 0) & (held.profile == profile.id)
-        index = index_many(profile, held.device[mine], keyring.keys.of(bundle[mine]), held.number[mine])
-        wrong = np.flatnonzero(index != held.index[mine])
-        for row in wrong.tolist():
-            key = f"{held.device[mine][row]:08x}/{held.number[mine][row]}"
-            yield Difference("gap", key, int(held.index[mine][row]), int(index[row]))
+def _compare(table: str, stored: Rows, recounted: Rows) -> Iterator[Difference]:
+    for key in sorted(stored.keys() | recounted.keys()):
+        if stored.get(key) != recounted.get(key):
+            yield Difference(table, "/".join(map(str, key)), stored.get(key), recounted.get(key))

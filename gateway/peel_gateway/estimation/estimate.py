@@ -15,7 +15,7 @@ from peel_core import Profile
 from peel_gateway.estimation.figures import Bounds, Figures, Reports
 from peel_gateway.estimation.holdings import capped, equal_devices
 from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.tables import DeviceTallyTable, TallyTable
+from peel_gateway.model.tables import UNKNOWN_DEVICE, DeviceTallyTable, TallyTable
 
 __all__ = ["DEVICES", "REPORTS", "Choice", "Estimate", "Estimates", "Figure", "Interval", "anonymous", "estimates"]
 
@@ -128,7 +128,7 @@ class Estimates:
 
 
 def anonymous(tallies: TallyTable) -> DeviceTallyTable:
-    """Tallies without devices, as if one device (0) had sent what counts and another what was withdrawn."""
+    """Tallies without devices, as if one that is not known had sent what counts and another what was withdrawn."""
     stay = (tallies.plus - tallies.withdrawn_plus, tallies.minus - tallies.withdrawn_minus)
     gone = (tallies.withdrawn_plus, tallies.withdrawn_minus)
     withdrawn = np.repeat(np.arange(2), len(tallies))
@@ -183,7 +183,7 @@ class _Bucket:
 
     def __init__(self, profile: Profile, tallies: DeviceTallyTable, rows: Ints, share_cap: float, known: bool) -> None:
         self._profile = profile
-        self._known = known
+        self._known = known and not (tallies.device[rows] == UNKNOWN_DEVICE).any()
         rows = rows[tallies.plus[rows] + tallies.minus[rows] > 0]
         self._all = _reports(profile, tallies, rows)
         self._stay = _reports(profile, tallies, rows[tallies.withdrawn[rows] == 0])

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 
 __all__ = [
     "DEVICE_COLUMNS",
     "STATE_COLUMNS",
+    "UNKNOWN_DEVICE",
     "Aged",
     "ConductTable",
     "Counts",
@@ -32,7 +34,9 @@ __all__ = [
     "FiledTable",
     "Found",
     "GapTable",
+    "Kept",
     "LogTable",
+    "PastTable",
     "Questions",
     "TallyTable",
     "Written",
@@ -40,11 +44,12 @@ __all__ = [
 ]
 
 Ints = npt.NDArray[np.int64]
+Objects = npt.NDArray[np.object_]
 
 
 @dataclass
 class LogTable:
-    """Log rows as columns: one row per authenticated report, keyed by device and number."""
+    """Reports in the log as columns: each authenticated report has one row, a device's number at most one."""
 
     device: Ints
     number: Ints
@@ -61,11 +66,12 @@ class LogTable:
     late: Ints
     """1 when the number had already been settled as a gap."""
     body: Ints
-    """64 bits that tell this frame from any other with the same number."""
+    """32 bits of the seal's tag: they tell this frame from any other with the same number. Whoever makes two with the same bits gets
+    the second refused all the same, as a redelivery."""
     bucket: Ints
     """Start of the time bucket that it is filed in, Unix seconds; 0 where none had room."""
     arrival: Ints
-    """Which event of its device it is, from 1: reports and gaps are judged in this order."""
+    """Its place in the order in which reports and gaps of all devices were judged, from 1."""
 
     def __len__(self) -> int:
         return len(self.device)
@@ -81,11 +87,15 @@ class DeviceTable:
     first_tick: Ints
     """Gateway ticks (milliseconds that never run backwards) at that moment."""
     last_number: Ints
-    """Largest number in the log."""
+    """Largest number used."""
     settled: Ints
     """Numbers up to this one have been settled as present or missing."""
     low_water: Ints
-    """Numbers up to this one have been pruned from the log."""
+    """Numbers up to this one were used or given up: what comes under them is refused."""
+    holes: Objects
+    """The numbers between the two that were not used yet, as `screening.seen` packs them: bytes."""
+    forgone: Ints
+    """How many numbers were given up."""
     sealed: Ints
     """1 once a sealed report has been verified."""
     cause: Ints
@@ -107,8 +117,8 @@ class DeviceTable:
     """How many it holds."""
     filed_down_to: Ints
     """Oldest bucket that the device's last backlog reached down to, 0 where there was none."""
-    arrivals: Ints
-    """Events so far: reports and gaps that were logged."""
+    arrival: Ints
+    """The device's last event in the log."""
     pardoned: Ints
     """The last event before the device's last pardon, 0 where there was none: what it did until then is not held against it."""
     forfeited: Ints
@@ -130,7 +140,7 @@ class ConductTable:
     device: Ints
     profile: Ints
     arrival: Ints
-    """The event; what came after it is in the log."""
+    """The device's last event that the state knows; what came after it is in the log."""
     state: list[bytes]
 
     def __len__(self) -> int:
@@ -154,6 +164,10 @@ class TallyTable:
         return len(self.profile)
 
 
+UNKNOWN_DEVICE = 0
+"""In the place of a device: whose reports they were is not known any more. No device has this id."""
+
+
 @dataclass
 class DeviceTallyTable:
     """The accepted reports of each device, one row per time bucket, device, attribute (or category) and state, in this order."""
@@ -161,6 +175,7 @@ class DeviceTallyTable:
     bucket: Ints
     """Start of the bucket, Unix seconds."""
     device: Ints
+    """Or `UNKNOWN_DEVICE`, once for what counts and once for what was withdrawn."""
     index: Ints
     plus: Ints
     minus: Ints
@@ -180,7 +195,25 @@ class GapTable:
     profile: Ints
     index: Ints
     arrival: Ints
-    """Which event of its device it is."""
+    """Its place in the same order as that of reports."""
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+@dataclass
+class PastTable:
+    """Reports that retention has dropped from the log, summed over time."""
+
+    device: Ints
+    profile: Ints
+    verdict: Ints
+    index: Ints
+    """Attribute or category of accepted reports, -1 for all others."""
+    forfeited: Ints
+    """1 where a pardon has left them withdrawn for ever."""
+    plus: Ints
+    minus: Ints
 
     def __len__(self) -> int:
         return len(self.device)
@@ -245,27 +278,18 @@ class ExposureFilter:
 
 @dataclass(frozen=True)
 class Aged:
-    """What retention drops at a time: per device all events up to one."""
+    """What retention drops at a time: all events up to one."""
 
-    device: Ints
-    arrival: Ints
-    """The last event of each device that goes."""
+    arrival: int
+    """The last event that goes."""
     log: LogTable
     gaps: GapTable
-    pardoned: Ints
-    """The last event of each device that is not held against it any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """What a plan must know of the log before it can be made."""
+    """What a plan must know of the store before it can be made."""
 
-    device: Ints
-    number: Ints
-    """Log rows, given by device and number, whose bodies are wanted."""
-    span_device: Ints
-    span_above: Ints
-    """Devices whose logged numbers above a number are wanted."""
     digests: Sequence[bytes]
     """Pieces that may be held as exposures already."""
     filed_device: Ints
@@ -277,12 +301,6 @@ class Questions:
 class Found:
     """The answers to `Questions`."""
 
-    logged: npt.NDArray[np.bool_]
-    body: Ints
-    """Per asked row: whether the log has it, and its body (0 where it has not)."""
-    span_device: Ints
-    span_number: Ints
-    """The log rows above the numbers that were named."""
     digests: frozenset[bytes]
     """Those that are held."""
     filed: FiledTable
@@ -307,6 +325,8 @@ class Effects:
     """Devices whose counted rows leave the estimates with this batch."""
     counts: Mapping[Verdict, int]
     """To be added to the verdict counters."""
+    arrival: int
+    """The last event of the log, this batch included."""
     moment: Moment
 
 
@@ -354,6 +374,36 @@ class Counts:
         accepted = self.verdicts.get(Verdict.ACCEPTED, 0)
         total = accepted + self.exposed
         return (self.exposed + self.withdrawn_past) / total if total else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """All that is kept beside the log, as a recount compares it with the log."""
+
+    devices: DeviceTable
+    conduct: ConductTable
+    bases: ConductTable
+    """The states of bets where the log begins, for devices that retention has taken something from."""
+    past: PastTable
+    tallies: TallyTable
+    filed: FiledTable
+    device_reports: Mapping[tuple[int, int], int]
+    """Reports by device and verdict."""
+    counters: Mapping[str, Mapping[int, int]]
+    """By kind and key."""
+    held: Mapping[int, tuple[int, int]]
+    """Exposures that are held, and their bytes, by class."""
+    held_verdicts: Mapping[int, int]
+    pardons: Sequence[AuditEntry]
+    """Oldest first."""
+    convictions: Sequence[Exposure]
+    """Exposures by statistics, oldest first; these never leave."""
+    arrival: int
+    """The log's last event."""
+    pruned_bucket: int
+    """The newest bucket that retention has taken something from."""
+    filed_from: int
+    """The bucket that `filed` begins with."""
 
 
 @dataclass(frozen=True)

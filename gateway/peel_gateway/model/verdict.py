@@ -90,7 +90,7 @@ class Verdict(enum.IntEnum):
     SEAL = 7, Layer.SEAL, Blame.NETWORK, False, "The seal does not fit: forged or altered."
     STALE = (
         8, Layer.FRESHNESS, Blame.NETWORK, False,
-        "Its number is below the retention's low-water mark: nobody can tell any more whether it is new.",
+        "Its number was used, or given up, too long ago to tell whether it is the same report.",
     )  # fmt: skip
     REUSED = 9, Layer.FRESHNESS, Blame.DEVICE, False, "Another body under a number that was used before."
     FLOOD = 10, Layer.FRESHNESS, Blame.DEVICE, False, "Its number is ahead of what quota and time allow."

@@ -28,6 +28,8 @@ __all__ = ["Batch", "listen"]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+_BODY_BYTES = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -42,7 +44,7 @@ class Batch:
     cell: Ints
     """What each codeword stands for, as tallies and the log have it; -1 where there is none."""
     body: Ints
-    """64 bits that tell a report from any other with its number; 0 for reports that say nothing about a device."""
+    """32 bits that tell a report from any other with its number; 0 for reports that say nothing about a device."""
     verdicts: Ints
     """After parse and seal; `OPEN` where nobody has objected."""
     heard: Ints
@@ -141,7 +143,7 @@ def _follow_quota(states: States, roster: Roster, heard: Ints, moment: Moment) -
 
 
 def _bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
-    """64 bits per report that tell it from any other with its number: the seal's tag, or a hash where there is none."""
+    """32 bits per report that tell it from any other with its number: of the seal's tag, or of a hash where there is none."""
     data = np.frombuffer(b"".join(payloads), np.uint8)
     starts = np.cumsum([0, *(len(payload) for payload in payloads)])[:-1]
     result = np.zeros(len(opened), np.int64)
@@ -149,10 +151,10 @@ def _bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
     sealed = np.flatnonzero(wanted & ~unsealed)
     if len(sealed):
         ends = starts[opened.message[sealed]] + opened.offset[sealed] + opened.length[sealed]
-        tags = data[(ends - TAG_BYTES)[:, None] + np.arange(TAG_BYTES)]
-        result[sealed] = np.ascontiguousarray(tags).view("<i8").reshape(-1)
+        tags = data[(ends - TAG_BYTES)[:, None] + np.arange(_BODY_BYTES)]
+        result[sealed] = np.ascontiguousarray(tags).view("<i4").reshape(-1)
     for row in np.flatnonzero(wanted & unsealed).tolist():
         start = int(opened.offset[row])
         frame = payloads[opened.message[row]][start : start + int(opened.length[row])]
-        result[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=8).digest(), "little", signed=True)
+        result[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=_BODY_BYTES).digest(), "little", signed=True)
     return result

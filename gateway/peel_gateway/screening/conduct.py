@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Conduct: what devices have done so far, as states of the bets on them; and how logged events are played on those states.
 
-Bets depend on the order of a device's events, and the log has it (`arrival`). So a state is a function of the log: it is kept in memory, a
-checkpoint of it is stored now and then, and what came after the checkpoint is played again when the gateway starts.
+Bets depend on the order of a device's events, and the log has it (`arrival`). So a state is a function of the log: it is kept in memory,
+checkpoints are stored when many events have come (`TAIL`), and what came after them is played again when the gateway starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -16,32 +16,36 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.tables import Aged, ConductTable, GapTable, LogTable
+from peel_gateway.model.grouping import up_to
+from peel_gateway.model.tables import Aged, ConductTable, DeviceTable, GapTable, LogTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
 from peel_gateway.screening.roster import Roster, slots_of
 
 __all__ = [
-    "CHECKPOINT_EVENTS",
+    "TAIL",
     "Conduct",
-    "after",
+    "Restored",
     "bases",
     "checkpoints",
     "events_of",
+    "held_against",
     "joined",
     "make_bets",
+    "over",
     "replay",
     "restore",
-    "rows",
+    "select",
     "starts",
 ]
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
-EventTable = TypeVar("EventTable", LogTable, GapTable)
+Table = TypeVar("Table", LogTable, GapTable)
 
-CHECKPOINT_EVENTS = 64
-"""A state is stored again after so many events of its device: storing is dear, playing is not."""
+TAIL = 2**18
+"""Events that are played again at most when the gateway starts, some hundred thousand a second: storing is dear, playing is not."""
 
 _PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS))
 """Reports that were bet on: those that no other layer had objected to."""
@@ -58,6 +62,8 @@ class Conduct:
     """uint8[D, state_bytes]."""
     checkpoint: Ints
     """The event after which each state was last stored, -1 where it never was, int64[D]."""
+    arrival: Ints
+    """The last event that each state knows, 0 where there was none, int64[D]."""
 
     def rows(self, slots: Ints) -> Ints:
         """Where the states of these slots are; they must be among the profile's."""
@@ -125,55 +131,99 @@ def replay(profile: Profile, bets: Bets, devices: Ints, states: Bytes, log: LogT
     return bets.update(states, events)
 
 
-def restore(roster: Roster, alpha: float, checkpoints: ConductTable, log: LogTable, gaps: GapTable) -> list[Conduct]:
-    """The conduct of all devices of a roster, per profile: from checkpoints and what was logged after them."""
-    return [
-        _restore(roster, position, make_bets(profile, alpha), checkpoints, log, gaps)
-        for position, profile in enumerate(roster.keyring.profiles)
-    ]
+@dataclass(frozen=True)
+class Restored:
+    """What devices have done, from checkpoints and what was logged after them."""
+
+    conduct: list[Conduct]
+    """Per profile of the roster."""
+    aside: ConductTable
+    """States of devices that the roster does not have any more: they are stored with the next checkpoint."""
+    stuck: int | None
+    """The event before the first one of a profile that is not there, if there is one: it could not be played."""
 
 
-def _restore(
-    roster: Roster, position: int, bets: Bets, checkpoints: ConductTable, log: LogTable, gaps: GapTable
-) -> Conduct:
-    profile = roster.keyring.profiles[position]
-    slots = roster.members(position)
-    ids = roster.ids(slots)
-    states, checkpoint = bets.new_states(len(ids)), np.full(len(ids), -1, np.int64)
-    conduct = Conduct(bets, slots, states, checkpoint)
-    known = slots_of(roster.keyring, checkpoints.device)
-    mine = (checkpoints.profile == profile.id) & np.isin(known, slots)
-    rows = conduct.rows(known[mine])
-    put(states, rows, [checkpoints.state[at] for at in np.flatnonzero(mine).tolist()])
-    checkpoint[rows] = checkpoints.arrival[mine]
-    replay(profile, bets, ids, states, log, gaps)
-    return conduct
+def restore(
+    roster: Roster, alpha: float, stored: ConductTable, checkpointed: int, log: LogTable, gaps: GapTable
+) -> Restored:
+    """The conduct of all devices of a roster, from checkpoints that know all events up to `checkpointed`, and what came after."""
+    conduct, aside = [], []
+    for position, profile in enumerate(roster.keyring.profiles):
+        bets = make_bets(profile, alpha)
+        played = _played_on(stored, profile, bets, log, gaps)
+        members = roster.members(position)
+        states, before = bets.new_states(len(members)), np.full((2, len(members)), [[-1], [0]], np.int64)
+        each = Conduct(bets, members, states, *before)
+        slots = slots_of(roster.keyring, played.device)
+        mine = np.isin(slots, members)
+        rows = each.rows(slots[mine])
+        states[rows] = played.states[mine]
+        each.checkpoint[rows], each.arrival[rows] = played.checkpoint[mine], played.arrival[mine]
+        conduct.append(each)
+        other = ~mine & (played.arrival > played.checkpoint)
+        aside.append(checkpoints(profile, played.device[other], played.arrival[other], played.states[other]))
+    known = roster.profile_ids()
+    strange = np.concatenate([table.arrival[~np.isin(table.profile, known)] for table in (log, gaps)])
+    strange = strange[strange > checkpointed]
+    return Restored(conduct, joined(aside), int(strange.min()) - 1 if len(strange) else None)
 
 
-def bases(former: ConductTable, aged: Aged, profiles: Sequence[Profile], alpha: float) -> ConductTable:
-    """The states of bets where the log begins once aged events have gone; of what was pardoned nothing is left."""
-    log, gaps = after(aged.log, aged.device, aged.pardoned), after(aged.gaps, aged.device, aged.pardoned)
+@dataclass(frozen=True)
+class _Played:
+    """Devices of one profile, sorted ids, with their states."""
+
+    device: Ints
+    checkpoint: Ints
+    arrival: Ints
+    states: Bytes
+
+
+def _played_on(stored: ConductTable, profile: Profile, bets: Bets, log: LogTable, gaps: GapTable) -> _Played:
+    """Play what the checkpoints of a profile do not know."""
+    mine = stored.profile == profile.id
+    begun = [log.device[log.profile == profile.id], gaps.device[gaps.profile == profile.id]]
+    devices = np.unique(np.concatenate([stored.device[mine], *begun]))
+    checkpoint = np.full(len(devices), -1, np.int64)
+    checkpoint[np.searchsorted(devices, stored.device[mine])] = stored.arrival[mine]
+    states = starts(stored, profile, devices, bets)
+    news = select((log, gaps), lambda each: each.profile == profile.id)
+    news = select(news, lambda each: each.arrival > checkpoint[np.searchsorted(devices, each.device)])
+    arrival = np.maximum(checkpoint, 0)
+    for table in news:
+        np.maximum.at(arrival, np.searchsorted(devices, table.device), table.arrival)
+    going_on = ~over(bets, states)
+    replay(profile, bets, devices, states, *select(news, lambda each: going_on[np.searchsorted(devices, each.device)]))
+    return _Played(devices, checkpoint, arrival, states)
+
+
+def select(
+    events: tuple[LogTable, GapTable], which: Callable[[LogTable | GapTable], Bools]
+) -> tuple[LogTable, GapTable]:
+    """The events that something is true of."""
+    log, gaps = events
+    return _rows(log, which(log)), _rows(gaps, which(gaps))
+
+
+def _rows(table: Table, rows: Bools) -> Table:
+    return replace(table, **{each.name: getattr(table, each.name)[rows] for each in fields(table)})
+
+
+def held_against(devices: DeviceTable, events: tuple[LogTable, GapTable]) -> tuple[LogTable, GapTable]:
+    """The events that were not pardoned."""
+    return select(events, lambda each: ~up_to(devices.device, devices.pardoned, each.device, each.arrival))
+
+
+def bases(
+    former: ConductTable, aged: Aged, devices: DeviceTable, profiles: Sequence[Profile], alpha: float
+) -> ConductTable:
+    """The states of bets where the log begins once aged events have gone."""
+    events = held_against(devices, (aged.log, aged.gaps))
     tables = []
     for profile in profiles:
-        bets = make_bets(profile, alpha)
-        devices = np.unique(
-            np.concatenate([log.device[log.profile == profile.id], gaps.device[gaps.profile == profile.id]])
-        )
-        states = starts(former, profile, devices, bets)
-        replay(profile, bets, devices, states, log, gaps)
-        arrival = aged.arrival[np.searchsorted(aged.device, devices)]
-        tables.append(checkpoints(profile, devices, arrival, states))
+        played = _played_on(former, profile, make_bets(profile, alpha), *events)
+        news = played.arrival > played.checkpoint
+        tables.append(checkpoints(profile, played.device[news], played.arrival[news], played.states[news]))
     return joined(tables)
-
-
-def after(table: EventTable, devices: Ints, arrival: Ints) -> EventTable:
-    """The events of some devices (sorted ids) after one of each."""
-    return rows(table, table.arrival > arrival[np.searchsorted(devices, table.device)])
-
-
-def rows(table: EventTable, which: npt.NDArray[np.bool_]) -> EventTable:
-    """Some events of a table."""
-    return replace(table, **{each.name: getattr(table, each.name)[which] for each in fields(table)})
 
 
 def starts(former: ConductTable, profile: Profile, devices: Ints, bets: Bets) -> Bytes:
@@ -182,6 +232,11 @@ def starts(former: ConductTable, profile: Profile, devices: Ints, bets: Bets) ->
     mine = np.flatnonzero((former.profile == profile.id) & np.isin(former.device, devices))
     put(states, np.searchsorted(devices, former.device[mine]), [former.state[at] for at in mine.tolist()])
     return states
+
+
+def over(bets: Bets, states: Bytes) -> Bools:
+    """Whose bets are over: their wealth has reached the limit, and what came in the same batch after that was not played."""
+    return np.asarray(bets.log_wealth(states) >= -np.log(bets.alpha))
 
 
 def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes) -> ConductTable:

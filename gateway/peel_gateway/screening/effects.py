@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
+from peel_gateway.model.grouping import add_up
 from peel_gateway.model.tables import ConductTable, GapTable, LogTable, TallyTable
 from peel_gateway.screening.book import Played, States, cohort_rows
 from peel_gateway.screening.conduct import Conduct, checkpoints, joined
@@ -22,12 +23,10 @@ Ints = npt.NDArray[np.int64]
 
 def tallies(profiles: Sequence[Profile], position: Ints, bucket: Ints, index: Ints, sign: Ints) -> TallyTable:
     """Sum reports per profile (given by position), bucket and attribute."""
-    keys, where = _unique_rows(position, bucket, index)
     ids = np.array([profile.id for profile in profiles], np.int64)
-    plus = np.bincount(where[sign > 0], minlength=len(keys)).astype(np.int64)
-    minus = np.bincount(where[sign < 0], minlength=len(keys)).astype(np.int64)
-    none = np.zeros(len(keys), np.int64)
-    return TallyTable(ids[keys[:, 0]], keys[:, 1], keys[:, 2], plus, minus, none, none)
+    signs = [(sign > 0).astype(np.int64), (sign < 0).astype(np.int64)]
+    (of, when, what), (plus, minus) = add_up([position, bucket, index], signs)
+    return TallyTable(ids[of], when, what, plus, minus, 0 * plus, 0 * minus)
 
 
 def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
@@ -50,29 +49,18 @@ def conduct_table(roster: Roster, conduct: Sequence[Conduct], played: Sequence[P
     return joined(tables)
 
 
-def in_order(log: LogTable, gaps: GapTable, heard: Ints, states: States) -> tuple[LogTable, GapTable, States]:
-    """Number the events of a batch, device by device: reports by their numbers, then gaps. What the order decides is thus in the log."""
+def in_order(
+    log: LogTable, gaps: GapTable, heard: Ints, states: States, last: int
+) -> tuple[LogTable, GapTable, States]:
+    """Give the events of a batch their places behind the last one, device by device: reports by their numbers, then gaps."""
     device = np.concatenate([log.device, gaps.device])
     kind = np.repeat([0, 1], [len(log), len(gaps)])
-    order = np.lexsort((np.concatenate([log.number, gaps.number]), kind, device))
-    at = np.searchsorted(heard, device[order])
-    starts = np.flatnonzero(np.diff(at, prepend=-1))
-    place = np.arange(len(at)) - np.repeat(starts, np.diff(np.append(starts, len(at))))
-    arrival = np.empty(len(device), np.int64)
-    arrival[order] = states["arrivals"][at] + 1 + place
-    arrivals = states["arrivals"] + np.bincount(at, minlength=len(heard))
+    place = np.empty(len(device), np.int64)
+    place[np.lexsort((np.concatenate([log.number, gaps.number]), kind, device))] = last + 1 + np.arange(len(device))
+    arrival = states["arrival"].copy()
+    np.maximum.at(arrival, np.searchsorted(heard, device), place)
     return (
-        replace(log, arrival=arrival[: len(log)]),
-        replace(gaps, arrival=arrival[len(log) :]),
-        states | {"arrivals": arrivals},
+        replace(log, arrival=place[: len(log)]),
+        replace(gaps, arrival=place[len(log) :]),
+        states | {"arrival": arrival},
     )
-
-
-def _unique_rows(*columns: Ints) -> tuple[Ints, Ints]:
-    """Distinct rows of equally long columns, int64[U, columns], and where each row is among them."""
-    code = np.zeros(len(columns[0]), np.int64)
-    for column in columns:  # each column is coded by rank first, so that the product cannot overflow
-        values, rank = np.unique(column, return_inverse=True)
-        code = code * max(1, len(values)) + rank
-    _, first, where = np.unique(code, return_index=True, return_inverse=True)
-    return np.stack([column[first] for column in columns], axis=1), where

@@ -26,7 +26,7 @@ from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, States
 from peel_gateway.screening.layers import OPEN
 
-__all__ = ["LOOKBACK", "UNFILED", "Filed", "asked", "file_reports", "room"]
+__all__ = ["LOOKBACK", "UNFILED", "Filed", "asked", "file_reports", "kept_from", "room"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -35,6 +35,8 @@ UNFILED = 0
 """The bucket of reports that no bucket has room for."""
 LOOKBACK = 4096
 """Most buckets that are searched for room, from the receipt back: two weeks of five minutes each."""
+_KEPT = LOOKBACK + 288
+"""Buckets of which it is known how full they are, from now back. What was received before, and is replayed only now, finds no room."""
 _FURTHER = 256
 """Buckets that are searched below those that a device's last backlog has filled."""
 
@@ -55,15 +57,20 @@ def room(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
     return np.asarray(-(-RATE_SLACK_TENTHS * quota * bucket_seconds // (10 * period)))
 
 
+def kept_from(now: int, bucket_seconds: int) -> int:
+    """The oldest bucket that anything is filed in; now in Unix milliseconds."""
+    return max(0, now // 1000 // bucket_seconds - _KEPT) * bucket_seconds
+
+
 def receipts(batch: Batch, bucket_seconds: int) -> Ints:
     """The bucket of each report's receipt."""
     return np.asarray(batch.received // 1000 // bucket_seconds * bucket_seconds)
 
 
-def asked(batch: Batch, book: Book, bucket_seconds: int) -> tuple[Ints, Ints]:
+def asked(batch: Batch, book: Book, bucket_seconds: int, now: int) -> tuple[Ints, Ints]:
     """Heard devices whose newest bucket may not hold what they send, with the oldest bucket that must be looked at.
 
-    For all others what the states say is enough: they send within their quota, and in time.
+    For all others what the states say is enough: they send within their quota, and in time. Now in Unix milliseconds.
     """
     rows = np.flatnonzero(batch.verdicts == OPEN)
     at, receipt = batch.at[rows], receipts(batch, bucket_seconds)[rows]
@@ -78,7 +85,8 @@ def asked(batch: Batch, book: Book, bucket_seconds: int) -> tuple[Ints, Ints]:
     filled = batch.states["filed_down_to"][mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest[mine]), oldest[mine])
     begins = np.maximum(oldest[mine] - LOOKBACK * bucket_seconds, _start(batch, book, mine, oldest, bucket_seconds))
-    return mine, np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * bucket_seconds)
+    begins = np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * bucket_seconds)
+    return mine, np.maximum(begins, kept_from(now, bucket_seconds))
 
 
 def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
@@ -89,10 +97,12 @@ def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds
     return np.where(enrolled > 0, np.minimum(enrolled, start), start)
 
 
-def file_reports(batch: Batch, book: Book, found: Found, counted: Bools, states: States, bucket_seconds: int) -> Filed:
-    """File the reports that count."""
+def file_reports(
+    batch: Batch, book: Book, found: Found, counted: Bools, states: States, bucket_seconds: int, now: int
+) -> Filed:
+    """File the reports that count; now in Unix milliseconds."""
     bucket = receipts(batch, bucket_seconds)
-    devices, begins = asked(batch, book, bucket_seconds)
+    devices, begins = asked(batch, book, bucket_seconds, now)
     rooms = room(*book.roster.quotas(batch.heard), bucket_seconds)
     ids = book.roster.ids(batch.heard)
     down_to = states["filed_down_to"].copy()

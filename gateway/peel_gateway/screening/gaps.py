@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.screening.seen import NO_HOLES, holes_of
+
 __all__ = ["CHUNK", "LIMIT", "WINDOW", "missing", "settle_to"]
 
 Ints = npt.NDArray[np.int64]
@@ -18,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 WINDOW = 16
 """Numbers this close to the largest one are still expected: deliveries overtake each other after a reconnect."""
 CHUNK = 16
-"""Settle this many at least, to look into the log seldom."""
+"""Settle this many at least: numbers that come one by one are settled together."""
 LIMIT = 1024
 """Most numbers examined per device and batch; of a longer jump only the last ones are, whatever they assign."""
 
@@ -29,27 +31,20 @@ def settle_to(settled: Ints, last_number: Ints) -> Ints:
     return np.asarray(np.where(due, last_number - WINDOW, settled))
 
 
-def missing(device: Ints, above: Ints, upto: Ints, seen_device: Ints, seen_number: Ints) -> tuple[Ints, Ints]:
-    """Return (device, number) of all numbers in (above, upto] that were not seen, the last `LIMIT` of each device.
+def missing(device: Ints, above: Ints, upto: Ints, holes: npt.NDArray[np.object_]) -> tuple[Ints, Ints]:
+    """Return (device, number) of all numbers in (above, upto] that are in a device's holes, of its last `LIMIT` numbers.
 
     Parameters
     ----------
     device, above, upto : int64, shape (D,)
-        Distinct devices.
-    seen_device, seen_number : int64, shape (S,)
-        Reports in the log and in the batch, in any order.
+    holes : object, shape (D,)
+        As `seen` packs them.
     """
-    above = np.maximum(above, upto - LIMIT)
-    spans = np.maximum(upto - above, 0)
-    starts = np.cumsum(spans) - spans
-    devices = np.repeat(device, spans)
-    numbers = np.repeat(above + 1 - starts, spans) + np.arange(len(devices))
-    seen = np.zeros(len(devices), np.bool_)
-    order = np.argsort(device)
-    where = np.searchsorted(device, seen_device, sorter=order) if len(device) else np.zeros(0, np.int64)
-    known = where < len(device)
-    owner = order[where[known]]
-    offset = seen_number[known] - above[owner] - 1
-    inside = (device[owner] == seen_device[known]) & (offset >= 0) & (offset < spans[owner])
-    seen[(starts[owner] + offset)[inside]] = True
-    return devices[~seen], numbers[~seen]
+    devices, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for at in np.flatnonzero(holes != NO_HOLES).tolist():
+        first = max(int(above[at]), int(upto[at]) - LIMIT) + 1
+        spans = np.clip(holes_of(holes[at]), [first, 0], [2**62, int(upto[at])])
+        spans = spans[spans[:, 0] <= spans[:, 1]]
+        numbers += [np.arange(low, high + 1) for low, high in spans.tolist()]
+        devices.append(np.full((spans[:, 1] - spans[:, 0] + 1).sum(), device[at]))
+    return np.concatenate(devices), np.concatenate(numbers)

@@ -25,11 +25,11 @@ from peel_gateway.model.tables import DeviceTable, Effects, Exposure, Found, Log
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 from peel_gateway.screening import effects, filing, freshness, gaps, layers, statistics
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.book import Book, Change, Played, States
-from peel_gateway.screening.conduct import CHECKPOINT_EVENTS
+from peel_gateway.screening.book import Book, Change, Played, States, seen_in
 from peel_gateway.screening.exposures import Case, report_exposures
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.policy import Policy
+from peel_gateway.screening.seen import enter, unseen
 
 __all__ = ["ExposedDevice", "Plan", "plan", "questions"]
 
@@ -58,55 +58,28 @@ class Plan:
     exposed_devices: list[ExposedDevice]
 
 
-# ---- what must be known of the log ----
+# ---- what must be known of the store ----
 
 
 def questions(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Questions:
-    """What the plan of this batch needs to know: little for honest reports, whose numbers were never seen and whose bytes are new."""
-    rows = _maybe_logged(batch)
-    due = _maybe_due(batch, book)
-    crowded, filed_from = filing.asked(batch, book, policy.bucket_seconds)
+    """What the plan of this batch needs to know: little for honest reports, whose bytes are new and whose buckets have room."""
+    crowded, filed_from = filing.asked(batch, book, policy.bucket_seconds, moment.seen)
     return Questions(
-        device=batch.opened.device[rows].astype(np.int64),
-        number=batch.number[rows],
-        span_device=book.roster.ids(batch.heard[due]),
-        span_above=_settled(batch.states)[due],
         digests=_maybe_held(batch, book, policy, moment),
         filed_device=book.roster.ids(batch.heard[crowded]),
         filed_from=filed_from,
     )
 
 
-def _maybe_logged(batch: Batch) -> Ints:
-    """Open reports whose number may be in the log; one above the largest was never logged."""
-    known = batch.number <= batch.states["last_number"][batch.at] if len(batch.heard) else False
-    return np.flatnonzero((batch.verdicts == OPEN) & ~_stale(batch) & known)
-
-
-def _stale(batch: Batch) -> Bools:
-    if not len(batch.heard):
-        return np.zeros(len(batch.opened), np.bool_)
-    return np.asarray((batch.verdicts == OPEN) & (batch.number <= batch.states["low_water"][batch.at]))
-
-
-def _maybe_due(batch: Batch, book: Book) -> Ints:
-    """Heard devices whose gaps this batch may settle."""
-    last = batch.states["last_number"].copy()
-    speaking = batch.verdicts == OPEN
-    np.maximum.at(last, batch.at[speaking], batch.number[speaking])
-    settled = _settled(batch.states)
-    due = (gaps.settle_to(settled, last) > settled) & (batch.states["withdrawn"] == 0)
-    return np.flatnonzero(due & _assigning(book.roster.keyring, batch.heard))
-
-
 def _maybe_held(batch: Batch, book: Book, policy: Policy, moment: Moment) -> list[bytes]:
     """Digests of pieces that may be held already, under the verdicts that they may get before their content is judged."""
     refused = np.flatnonzero(np.isin(batch.verdicts, _HELD))
     digests = [digest_of(Verdict(int(batch.verdicts[row])), batch.raw(row)) for row in refused.tolist()]
-    ahead, _ = _ahead(batch, book, policy, moment)
+    numbers = _judge_numbers(batch, book)
+    ahead, _ = _ahead(batch, numbers, book, policy, moment)
     for verdict, rows in (
-        (Verdict.STALE, np.flatnonzero(_stale(batch))),
-        (Verdict.REUSED, _maybe_reused(batch)),
+        (Verdict.STALE, np.flatnonzero(numbers == Verdict.STALE)),
+        (Verdict.REUSED, np.flatnonzero(numbers == Verdict.REUSED)),
         (Verdict.FLOOD, np.flatnonzero(ahead)),
     ):
         digests += [digest_of(verdict, batch.raw(row)) for row in rows.tolist()]
@@ -115,14 +88,6 @@ def _maybe_held(batch: Batch, book: Book, policy: Policy, moment: Moment) -> lis
 
 _HELD = [int(verdict) for verdict in Verdict if verdict.layer is not None and verdict not in LOGGED]
 """Verdicts whose pieces are known by their bytes alone."""
-
-
-def _maybe_reused(batch: Batch) -> Ints:
-    """Open reports that may be the second under their number: it is in the log, or twice in the batch."""
-    rows = np.flatnonzero((batch.verdicts == OPEN) & ~_stale(batch))
-    pairs = np.stack([batch.at[rows], batch.number[rows]], axis=1)
-    _, where, times = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-    return np.union1d(_maybe_logged(batch), rows[times[where.reshape(-1)] > 1])
 
 
 # ---- freshness ----
@@ -136,28 +101,35 @@ class _Fresh:
     reached: Ints
 
 
-def _judge_freshness(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment) -> _Fresh:
-    verdicts = batch.verdicts.copy()
-    layers.object_to(verdicts, _stale(batch), Verdict.STALE)
-    rows = np.flatnonzero(verdicts == OPEN)
-    logged, logged_body = np.zeros(len(verdicts), np.bool_), np.zeros(len(verdicts), np.int64)
-    asked = _maybe_logged(batch)
-    logged[asked], logged_body[asked] = found.logged, found.body
-    device = batch.opened.device[rows].astype(np.int64)
-    repeat = freshness.repeats(device, batch.number[rows], batch.body[rows], logged[rows], logged_body[rows])
-    verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
-    verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
-    ahead, allowed = _ahead(batch, book, policy, moment)
-    layers.object_to(verdicts, ahead, Verdict.FLOOD)
+def _judge_freshness(batch: Batch, book: Book, policy: Policy, moment: Moment) -> _Fresh:
+    verdicts = _judge_numbers(batch, book)
+    ahead, allowed = _ahead(batch, verdicts, book, policy, moment)
     reached = np.zeros(len(verdicts), np.int64)
-    if len(batch.heard):
-        reached[rows] = np.maximum(batch.number[rows], batch.states["last_number"][batch.at[rows]])
+    rows = np.flatnonzero((batch.verdicts == OPEN) & (verdicts != Verdict.STALE))
+    reached[rows] = np.maximum(batch.number[rows], batch.states["last_number"][batch.at[rows]])
+    layers.object_to(verdicts, ahead, Verdict.FLOOD)
     return _Fresh(verdicts, allowed, reached)
 
 
-def _ahead(batch: Batch, book: Book, policy: Policy, moment: Moment) -> tuple[Bools, Ints]:
+def _judge_numbers(batch: Batch, book: Book) -> Ints:
+    """Refuse numbers that were used or given up: the same report again, another one, or nobody can tell any more."""
+    verdicts = batch.verdicts.copy()
+    rows = np.flatnonzero(verdicts == OPEN)
+    at, number, body = batch.at[rows], batch.number[rows], batch.body[rows]
+    device = book.roster.ids(batch.heard[at])
+    used = ~unseen(seen_in(batch.states), at, number)
+    logged, logged_body = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.int64)
+    logged[used], logged_body[used] = book.recent.find(device[used], number[used])
+    repeat = freshness.repeats(device, number, body, logged, logged_body)
+    verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
+    verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
+    verdicts[rows[used & ~logged]] = Verdict.STALE
+    return verdicts
+
+
+def _ahead(batch: Batch, verdicts: Ints, book: Book, policy: Policy, moment: Moment) -> tuple[Bools, Ints]:
     """Devices that have come too far, with this number or while nobody knew how far they might (clock behind), and how far they may."""
-    judged = (batch.verdicts == OPEN) & ~_stale(batch)
+    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
     if moment.behind or not len(batch.heard):
         return np.zeros(len(judged), np.bool_), np.zeros(len(judged), np.int64)
     allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
@@ -235,48 +207,32 @@ class _Numbers:
     late: Ints
 
 
-def _settled(states: States) -> Ints:
-    """Up to where numbers have been settled; below the low-water mark the log is gone."""
-    return np.maximum(states["settled"], states["low_water"])
-
-
 def _assigning(keyring: Keyring, slots: Ints) -> Bools:
     assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
     return np.asarray(assigns[keyring.profile_of[slots]], dtype=np.bool_)
 
 
-def _settle(batch: Batch, book: Book, found: Found, verdicts: Ints, states: States) -> _Numbers:
-    """Note the largest numbers, settle those that are no longer expected, and find the attributes that the missing ones assign."""
-    roster = book.roster
+def _settle(batch: Batch, book: Book, verdicts: Ints, states: States) -> _Numbers:
+    """Use the numbers that enter the log, settle those that are no longer expected, and find what the missing ones assign."""
     entering = np.isin(verdicts, [OPEN, *(int(verdict) for verdict in LOGGED)])
-    at, number = batch.at[entering], batch.number[entering]
-    states = _advance(states, at, number, batch.received[entering])
-    settled = _settled(states)
+    at, number, settled = batch.at[entering], batch.number[entering], states["settled"]
+    states = states | vars(enter(seen_in(states), at, number)) | _heard(states, at, batch.received[entering])
     upto = np.where(states["withdrawn"] == 0, gaps.settle_to(settled, states["last_number"]), settled)
-    mine = np.flatnonzero((upto > settled) & _assigning(roster.keyring, batch.heard))
-    ids = roster.ids(batch.heard)
-    device, missing = gaps.missing(
-        ids[mine],
-        settled[mine],
-        upto[mine],
-        np.concatenate([found.span_device, ids[at]]),
-        np.concatenate([found.span_number, number]),
-    )
+    mine = np.flatnonzero((upto > settled) & _assigning(book.roster.keyring, batch.heard))
+    ids = book.roster.ids(batch.heard[mine])
+    device, missing = gaps.missing(ids, settled[mine], upto[mine], states["holes"][mine])
     late = np.zeros(len(verdicts), np.int64)
     late[entering] = number <= settled[at]
-    return _Numbers(states | {"settled": upto}, statistics.find_gaps(roster, device, missing), late)
+    return _Numbers(states | {"settled": upto}, statistics.find_gaps(book.roster, device, missing), late)
 
 
-def _advance(states: States, at: Ints, number: Ints, received: Ints) -> States:
-    """Note the largest number that will be in the log, and when devices were heard."""
-    last_number, last_received = states["last_number"].copy(), states["last_received"].copy()
-    np.maximum.at(last_number, at, number)
-    np.maximum.at(last_received, at, received)
-    first_received = np.where(states["first_received"] == 0, last_received, states["first_received"])
-    return states | {
-        "last_number": last_number,
-        "last_received": last_received,
-        "first_received": first_received,
+def _heard(states: States, at: Ints, received: Ints) -> States:
+    """Note when devices were heard."""
+    last = states["last_received"].copy()
+    np.maximum.at(last, at, received)
+    return {
+        "last_received": last,
+        "first_received": np.where(states["first_received"] == 0, last, states["first_received"]),
     }
 
 
@@ -284,13 +240,13 @@ def _advance(states: States, at: Ints, number: Ints, received: Ints) -> States:
 
 
 def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment) -> Plan:
-    """Screen a batch against the book and what was found in the log."""
+    """Screen a batch against the book and what was found in the store."""
     roster = book.roster
     profiles = roster.keyring.profiles
-    fresh = _judge_freshness(batch, book, found, policy, moment)
+    fresh = _judge_freshness(batch, book, policy, moment)
     verdicts = layers.judge_content(fresh.verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
-    numbers = _settle(batch, book, found, verdicts, standing.states)
+    numbers = _settle(batch, book, verdicts, standing.states)
     judged = statistics.judge(batch, book, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
     standing = _expose(
         _Standing(numbers.states, standing.exposed),
@@ -302,7 +258,7 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
     case = Case(batch=batch, verdicts=judged.verdicts, allowed=fresh.allowed, reached=fresh.reached, profiles=profiles)
     verdicts, exposures = _exhibit(case, found)
     counted = verdicts == Verdict.ACCEPTED
-    filed = filing.file_reports(batch, book, found, counted, standing.states, policy.bucket_seconds)
+    filed = filing.file_reports(batch, book, found, counted, standing.states, policy.bucket_seconds, moment.seen)
     tallies = effects.tallies(
         profiles,
         batch.opened.profile[counted].astype(np.int64),
@@ -316,7 +272,9 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         numbers.gaps.table,
         book.roster.ids(batch.heard),
         filed.states,
+        book.arrival,
     )
+    last = book.arrival + len(log) + len(gap_table)
     played = _checkpointed(batch, book, states, judged)
     newly = (states["withdrawn"] != 0) & (batch.before["withdrawn"] == 0)
     written = Effects(
@@ -329,19 +287,19 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         exposures=[*exposures, *judged.cases],
         withdrawn=roster.ids(batch.heard[newly]).tolist(),
         counts={Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)},
+        arrival=last,
         moment=moment,
     )
-    change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies))
+    change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies), log, last)
     return Plan(written, change, _exposed_devices(batch, book, standing, judged.cases))
 
 
 def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.Judged) -> list[Played]:
-    """The new states of the bets, and which of them are to be stored: the first, every so many events, and the last one that matters."""
+    """The new states of the bets, and which of them are to be stored at once: the first, and the last one that matters."""
     result = []
     for conduct, (devices, new) in zip(book.conduct, judged.played, strict=True):
-        rows, arrival = conduct.rows(batch.heard[devices]), states["arrivals"][devices]
-        before = conduct.checkpoint[rows]
-        stored = (before < 0) | (arrival - before >= CHECKPOINT_EVENTS) | np.isin(devices, judged.convicted)
+        rows, arrival = conduct.rows(batch.heard[devices]), states["arrival"][devices]
+        stored = (conduct.checkpoint[rows] < 0) | np.isin(devices, judged.convicted)
         result.append(Played(rows, new, stored, arrival))
     return result
 

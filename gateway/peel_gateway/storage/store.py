@@ -8,7 +8,7 @@ Reading needs no transaction. Nothing above this interface knows what is behind 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from peel_gateway.model.audit import AuditEntry
@@ -19,12 +19,12 @@ from peel_gateway.model.tables import (
     Counts,
     DeviceTable,
     DeviceTallyTable,
-    Difference,
     Effects,
     Exposure,
     ExposureFilter,
     Found,
     GapTable,
+    Kept,
     LogTable,
     Questions,
     TallyTable,
@@ -89,6 +89,16 @@ class Transaction(abc.ABC):
     def set_clock(self, moment: Moment) -> None:
         """Note the gateway's time, where there is nothing else to write."""
 
+    @property
+    @abc.abstractmethod
+    def arrival(self) -> int:
+        """The last event of the log."""
+
+    @property
+    @abc.abstractmethod
+    def checkpointed(self) -> int:
+        """All checkpoints know the events up to this one, as far as they are about their device."""
+
     @abc.abstractmethod
     def devices(self) -> DeviceTable:
         """Return the states of all devices ever heard."""
@@ -98,12 +108,12 @@ class Transaction(abc.ABC):
         """Return the checkpoints of all devices' bets."""
 
     @abc.abstractmethod
-    def tail(self) -> tuple[LogTable, GapTable]:
-        """Return what was logged after the checkpoints."""
+    def events(self, after: int) -> tuple[LogTable, GapTable]:
+        """Return what was logged after an event."""
 
     @abc.abstractmethod
-    def checkpoint(self, conduct: ConductTable) -> None:
-        """Replace the checkpoints of some devices."""
+    def checkpoint(self, conduct: ConductTable, upto: int) -> None:
+        """Replace the checkpoints of some devices; with them all events up to one are known."""
 
     @abc.abstractmethod
     def totals(self) -> TallyTable:
@@ -129,8 +139,8 @@ class Transaction(abc.ABC):
         """
 
     @abc.abstractmethod
-    def aged(self, before: float) -> Aged:
-        """Find log rows older than `before` (Unix seconds): of each device all events up to the last old one, of some devices at a time."""
+    def aged(self, before: float, now: float) -> Aged:
+        """Find the events at the beginning of the log that are older than `before` (Unix seconds), some at a time."""
 
     @abc.abstractmethod
     def bases(self) -> ConductTable:
@@ -138,7 +148,15 @@ class Transaction(abc.ABC):
 
     @abc.abstractmethod
     def prune(self, aged: Aged, bases: ConductTable) -> None:
-        """Drop these rows and keep their sums; `bases` are the states of bets where the log begins from now on."""
+        """Drop these events and keep their sums; `bases` are the states of bets where the log begins from now on."""
+
+    @abc.abstractmethod
+    def forget_filed(self, before: int) -> None:
+        """Forget how many reports devices have in buckets before one: nothing is filed there any more."""
+
+    @abc.abstractmethod
+    def give_back(self) -> bool:
+        """Give some of the room that became free back to the file system; return whether there is more."""
 
 
 class Store(abc.ABC):
@@ -174,7 +192,10 @@ class Store(abc.ABC):
     def device_tallies(
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> DeviceTallyTable:
-        """Return the same for each device, computed from the log: it takes as long as reading the log does, and holds up nobody."""
+        """Return the same for each device, computed from the log: it takes as long as reading the log does, and holds up nobody.
+
+        What retention has dropped is of an unknown device, but in the sum over all time.
+        """
 
     @abc.abstractmethod
     def withdrawn_devices(self, profile: int) -> int:
@@ -199,24 +220,16 @@ class Store(abc.ABC):
         """List the audit trail, newest first; `before` continues below an id."""
 
     @abc.abstractmethod
-    def log(self, device: int | None = None) -> LogTable:
-        """Return the log rows of a device, or of all, by device and number."""
+    def gaps(self) -> GapTable:
+        """Return the gaps in the log, by device and number."""
 
     @abc.abstractmethod
-    def gaps(self) -> GapTable:
-        """Return the gaps that are still in the log."""
+    def log(self, device: int | None = None) -> LogTable:
+        """Return the reports in the log of a device, or of all, by device and number. For small logs: it takes them all into memory."""
 
     @abc.abstractmethod
     def devices(self) -> DeviceTable:
         """Return the states of all devices ever heard."""
-
-    @abc.abstractmethod
-    def conduct(self) -> ConductTable:
-        """Return the checkpoints of all devices' bets."""
-
-    @abc.abstractmethod
-    def bases(self) -> ConductTable:
-        """Return the states of bets where the log begins, for the devices that retention has taken something from."""
 
     @abc.abstractmethod
     def counts(self) -> Counts:
@@ -227,16 +240,8 @@ class Store(abc.ABC):
         """Return the number of logged reports per device and verdict, pruned ones included, without reading the log."""
 
     @abc.abstractmethod
-    def log_size(self) -> tuple[int, int]:
-        """Count (reports, devices) in the log itself, pruned ones included."""
-
-    @abc.abstractmethod
-    def recount_rows(self, assigning: Sequence[int], examined: int) -> list[Difference]:
-        """Compare every cached number with the log and return what differs.
-
-        `assigning` are the ids of the profiles whose numbers assign attributes: of their settled numbers the last `examined` ones of
-        a device are in the log or a gap.
-        """
+    def inspect(self) -> AbstractContextManager[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
+        """Show all that is kept, and the events of the log in order, some at a time: all as of one moment."""
 
     @abc.abstractmethod
     def check(self) -> None:

@@ -151,8 +151,8 @@ class Lab:
     def prune(self, before: float) -> int:
         """Drop what was received before, whatever the clock says; return how many log rows went."""
         dropped = 0
-        while gone := self.engine._prune_some(before):
-            dropped += gone
+        while (aged := self.engine._prune_some(before, max(before, self.now))).arrival:
+            dropped += len(aged.log)
         return dropped
 
     def frames(

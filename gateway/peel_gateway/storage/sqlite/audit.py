@@ -4,37 +4,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import fields
 
 from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.tables import TallyTable
-from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.rows import REPORTS_SQL, add_counts, add_tallies, columns
+from peel_gateway.storage.sqlite.rows import add_counts, add_tallies
+from peel_gateway.storage.sqlite.tallies import counted_reports
 
-__all__ = ["counted_reports", "pardon", "read_audit"]
+__all__ = ["pardon", "read_audit"]
 
 _COLUMNS = tuple(each.name for each in fields(AuditEntry) if each.name != "id")
-
-_COUNTED = f"""
-    SELECT profile, bucket, idx, 0, 0, SUM(plus), SUM(minus) FROM ({REPORTS_SQL})
-    WHERE device = ? AND verdict = {int(Verdict.ACCEPTED)} AND NOT forfeited GROUP BY profile, bucket, idx
-"""  # noqa: S608
-
-
-def counted_reports(connection: sqlite3.Connection, devices: Sequence[int]) -> TallyTable:
-    """What devices have counted so far and not forfeited, in the withdrawn columns: what leaves the estimates or comes back with them."""
-    rows: list[tuple[int, ...]] = []
-    for device in devices:
-        rows += connection.execute(_COUNTED, (device,)).fetchall()
-    return TallyTable(*columns(rows, 7))
 
 
 def pardon(
     connection: sqlite3.Connection, device: int, *, restore: bool, reason: str, who: str, now: int
 ) -> AuditEntry | None:
     """Take back what exposed a device, and write it down; None where nothing has. Now in Unix milliseconds."""
-    state = connection.execute("SELECT cause, withdrawn, arrivals FROM device WHERE device = ?", (device,)).fetchone()
+    state = connection.execute("SELECT cause, withdrawn, arrival FROM device WHERE device = ?", (device,)).fetchone()
     if state is None or not state[0]:
         return None
     cause, withdrawn, arrival = state
@@ -76,16 +61,17 @@ def _decide_past(connection: sqlite3.Connection, device: int, arrival: int, *, r
         add_counts(connection, "withdrawn", {0: -reports})
     else:
         connection.execute("UPDATE device SET forfeited = ? WHERE device = ?", (arrival, device))
-        for statement in _FORFEIT_PRUNED:
+        for statement in _FORFEIT_DROPPED:
             connection.execute(statement, (device,))
     return reports
 
 
-_FORFEIT_PRUNED = (
-    """INSERT INTO pruned SELECT device, profile, bucket, idx, verdict, 1, plus, minus FROM pruned WHERE device = ? AND NOT forfeited
+_FORFEIT_DROPPED = (
+    """INSERT INTO past SELECT device, profile, verdict, idx, 1, plus, minus FROM past WHERE device = ? AND NOT forfeited
        ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus""",
-    "DELETE FROM pruned WHERE device = ? AND NOT forfeited",
+    "DELETE FROM past WHERE device = ? AND NOT forfeited",
 )
+"""What retention has dropped knows no events."""
 
 
 def read_audit(

@@ -1,53 +1,59 @@
 # SPDX-License-Identifier: MIT
-"""Retention on SQLite: old log rows go, their sums stay, and a low-water mark per device remembers where the log begins."""
+"""Retention on SQLite: old events leave the log, what must be known of them for good stays as sums over time."""
 
 from __future__ import annotations
 
 import sqlite3
 
-from peel_gateway.model.tables import Aged
-from peel_gateway.storage.sqlite.rows import as_rows, columns, read_gaps, read_log
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["aged", "prune"]
+from peel_gateway.model.grouping import add_up, up_to
+from peel_gateway.model.tables import Aged, LogTable, PastTable
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import GAP, as_tables, join_tables
+from peel_gateway.storage.sqlite.log import cut, read_columns
+from peel_gateway.storage.sqlite.rows import add_counts, as_rows
+from peel_gateway.storage.sqlite.tallies import read_forfeits
 
-_ROWS = 100_000
-"""Log rows that go in one transaction, about: the gateway waits for it."""
+__all__ = ["aged", "forget_filed", "give_back", "prune"]
 
-_MARKS = """
-    SELECT device, mark, pardoned FROM (
-        SELECT device, mark, SUM(events) OVER (ORDER BY device) - events AS before FROM (
-            SELECT device, MIN(arrival) AS first, COUNT(*) AS events,
-                   COALESCE(MIN(CASE WHEN number >= young THEN arrival END) - 1, MAX(arrival)) AS mark
-            FROM log JOIN (
-                SELECT device, COALESCE(MIN(CASE WHEN received >= ? THEN number END), 281474976710656) AS young FROM log GROUP BY device
-            ) USING (device) GROUP BY device
-        ) WHERE first <= mark
-    ) JOIN device USING (device) WHERE before < ?
-"""
-"""Per device: events go up to the first one whose number is not below all young ones, so that a late report is not taken for stale."""
+_EVENTS = 100_000
+"""Events that go in one transaction, about: the gateway waits for it."""
+_PAGES = 2_000
+"""Free pages that go back to the file system in one transaction."""
 
 
-def aged(connection: sqlite3.Connection, before: int) -> Aged:
-    """Find what is older than `before` (Unix milliseconds): of each device the first events, as far as their
-    numbers are below those of all reports that are younger.
+def aged(connection: sqlite3.Connection, before: int, now: int) -> Aged:
+    """Find the events at the beginning of the log that were received before some time (Unix milliseconds).
 
-    What arrives afterwards with a number that went cannot be told from a replay any more, and is refused as stale.
+    The first young one ends them. One that seems to come from the future was received while the clock was wrong: it is as old as what
+    is around it.
     """
-    device, arrival, pardoned = columns(connection.execute(_MARKS, (before, _ROWS)).fetchall(), 3)
-    connection.execute("DELETE FROM temp.asked")
-    rows = [(place, *row) for place, row in enumerate(as_rows(device, arrival))]
-    connection.executemany("INSERT INTO temp.asked VALUES (?, ?, ?)", rows)
-    of = "temp.asked AS asked CROSS JOIN {0} ON {0}.device = asked.device AND {0}.arrival <= asked.number"
-    log, gaps = read_log(connection, of.format("log")), read_gaps(connection, of.format("gap"))
-    return Aged(device, arrival, log, gaps, pardoned)
+    parts, upto = [], 0
+    for last, columns in read_columns(connection):
+        received = columns["received"]
+        young = np.flatnonzero((columns["verdict"] != GAP) & (received >= before) & (received <= now))
+        old = int(young[0]) if len(young) else len(received)
+        if old:
+            upto = last - len(received) + old
+            parts.append(as_tables({name: column[:old] for name, column in columns.items()}, upto))
+        if len(young) or sum(len(log) + len(gaps) for log, gaps in parts) >= _EVENTS:
+            break
+    return Aged(upto, *join_tables(parts))
 
 
 def prune(connection: sqlite3.Connection, aged: Aged) -> None:
     """Drop events and keep their sums."""
-    values = [{"device": device, "mark": mark} for device, mark in as_rows(aged.device, aged.arrival)]
     connection.execute(_LATEST_CHECKPOINT)
-    for statement in (_SUM_ROWS, _SUM_GAPS, _RAISE_MARK, *_DELETE):
-        connection.executemany(statement, values)
+    past = _summed(aged.log, up_to(*read_forfeits(connection), aged.log.device, aged.log.arrival))
+    connection.executemany(
+        """INSERT INTO past VALUES (?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus""",
+        as_rows(past.device, past.profile, past.verdict, past.index, past.forfeited, past.plus, past.minus),
+    )
+    add_counts(connection, "past_gap", {0: len(aged.gaps)})
+    cut(connection, aged.arrival)
 
 
 _LATEST_CHECKPOINT = """
@@ -57,27 +63,21 @@ _LATEST_CHECKPOINT = """
 """
 """What follows a checkpoint must be in the log."""
 
-_SUM_ROWS = """
-    INSERT INTO pruned
-    SELECT device, profile, bucket, idx, verdict, arrival <= forfeited AS gone, SUM(sign > 0), SUM(sign < 0)
-    FROM log JOIN device USING (device) WHERE device = :device AND arrival <= :mark
-    GROUP BY profile, bucket, idx, verdict, gone
-    ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus
-"""
 
-_SUM_GAPS = """
-    INSERT INTO pruned_gap
-    SELECT device, profile, idx, COUNT(*) FROM gap WHERE device = :device AND arrival <= :mark GROUP BY profile, idx
-    ON CONFLICT DO UPDATE SET gaps = gaps + excluded.gaps
-"""
+def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PastTable:
+    index = np.where(log.verdict == Verdict.ACCEPTED, log.index, -1)
+    signs = [(log.sign > 0).astype(np.int64), (log.sign < 0).astype(np.int64)]
+    keys, sums = add_up([log.device, log.profile, log.verdict, index, gone.astype(np.int64)], signs)
+    return PastTable(*keys, *sums)
 
-_RAISE_MARK = """
-    UPDATE device SET low_water = MAX(
-        low_water, COALESCE((SELECT MAX(number) FROM log WHERE device = :device AND arrival <= :mark), 0))
-    WHERE device = :device
-"""
 
-_DELETE = (
-    "DELETE FROM log WHERE device = :device AND arrival <= :mark",
-    "DELETE FROM gap WHERE device = :device AND arrival <= :mark",
-)
+def forget_filed(connection: sqlite3.Connection, before: int) -> None:
+    """Forget how much room there was in buckets (Unix seconds) that nothing can be filed in any more."""
+    connection.execute("DELETE FROM filed WHERE bucket < ?", (before,))
+
+
+def give_back(connection: sqlite3.Connection) -> bool:
+    """Give some free pages back to the file system; return whether there are more."""
+    connection.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return bool(free)

@@ -10,13 +10,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, GapTable, LogTable, TallyTable
+from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, PastTable, TallyTable
 
 __all__ = [
     "CHUNK",
-    "GAP_COLUMNS",
-    "LOG_COLUMNS",
-    "REPORTS_SQL",
     "add_counts",
     "add_tallies",
     "as_rows",
@@ -25,8 +22,7 @@ __all__ = [
     "put_conduct",
     "read_conduct",
     "read_devices",
-    "read_gaps",
-    "read_log",
+    "read_past",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -34,20 +30,6 @@ Value = TypeVar("Value")
 
 CHUNK = 500
 """Values per statement: below SQLite's own limit on every system."""
-LOG_COLUMNS = (
-    "device", "number", "profile", "received", "verdict", "idx", "sign", "cohort", "late", "body", "bucket", "arrival",
-)  # fmt: skip
-"""Columns of the log in the order of `LogTable`; `index` is a keyword of SQL."""
-
-GAP_COLUMNS = ("device", "number", "profile", "idx", "arrival")
-
-REPORTS_SQL = """
-    SELECT log.device, profile, bucket, idx, verdict, sign > 0 AS plus, sign < 0 AS minus, arrival <= forfeited AS forfeited
-    FROM log JOIN device USING (device)
-    UNION ALL
-    SELECT device, profile, bucket, idx, verdict, plus, minus, forfeited FROM pruned
-"""
-"""Every report ever logged, pruned ones as sums: what all cached numbers are functions of. Forfeited: withdrawn for ever by a pardon."""
 
 
 def columns(rows: Sequence[Sequence[int]], count: int) -> list[Ints]:
@@ -72,7 +54,14 @@ def in_chunks(values: Sequence[Value]) -> Iterator[tuple[str, Sequence[Value]]]:
 def read_devices(connection: sqlite3.Connection) -> DeviceTable:
     """Read all device states."""
     rows = connection.execute(f"SELECT {', '.join(DEVICE_COLUMNS)} FROM device ORDER BY device").fetchall()  # noqa: S608
-    return DeviceTable(**dict(zip(DEVICE_COLUMNS, columns(rows, len(DEVICE_COLUMNS)), strict=True)))
+    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(DEVICE_COLUMNS)
+    dtypes = {"holes": object}
+    return DeviceTable(
+        **{
+            name: np.array(column, dtypes.get(name, np.int64))
+            for name, column in zip(DEVICE_COLUMNS, by_column, strict=True)
+        }
+    )
 
 
 def read_conduct(connection: sqlite3.Connection, table: str = "conduct") -> ConductTable:
@@ -91,18 +80,10 @@ def put_conduct(connection: sqlite3.Connection, conduct: ConductTable, table: st
     )
 
 
-def read_log(connection: sqlite3.Connection, source: str = "log", values: Sequence[int] = ()) -> LogTable:
-    """Read log rows by device and number; `source` is what follows FROM, with a table named log in it."""
-    names = ", ".join(f"log.{name}" for name in LOG_COLUMNS)
-    query = f"SELECT {names} FROM {source} ORDER BY log.device, log.number"  # noqa: S608
-    return LogTable(*columns(connection.execute(query, values).fetchall(), len(LOG_COLUMNS)))
-
-
-def read_gaps(connection: sqlite3.Connection, source: str = "gap") -> GapTable:
-    """Read gaps by device and number; `source` is what follows FROM, with a table named gap in it."""
-    names = ", ".join(f"gap.{name}" for name in GAP_COLUMNS)
-    query = f"SELECT {names} FROM {source} ORDER BY gap.device, gap.number"  # noqa: S608
-    return GapTable(*columns(connection.execute(query).fetchall(), len(GAP_COLUMNS)))
+def read_past(connection: sqlite3.Connection) -> PastTable:
+    """Read the sums of what retention has dropped."""
+    rows = connection.execute("SELECT device, profile, verdict, idx, forfeited, plus, minus FROM past").fetchall()
+    return PastTable(*columns(rows, 7))
 
 
 def add_tallies(connection: sqlite3.Connection, tallies: TallyTable) -> None:

@@ -7,34 +7,38 @@ readers see the last commit and block nobody.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
+
+import numpy as np
 
 from peel_gateway.files import make_private
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.tables import (
-    ConductTable,
     Counts,
     DeviceTable,
     DeviceTallyTable,
-    Difference,
     Exposure,
     ExposureFilter,
     GapTable,
+    Kept,
     LogTable,
     TallyTable,
 )
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import as_tables
 from peel_gateway.storage.sqlite.audit import read_audit
 from peel_gateway.storage.sqlite.errors import translated
+from peel_gateway.storage.sqlite.exposures import read_exposures
+from peel_gateway.storage.sqlite.kept import read_kept
+from peel_gateway.storage.sqlite.log import read_columns, read_tables, verify
 from peel_gateway.storage.sqlite.quarantine import Limits
-from peel_gateway.storage.sqlite.recount import differences, gap_differences
-from peel_gateway.storage.sqlite.rows import REPORTS_SQL, read_conduct, read_devices, read_gaps, read_log
-from peel_gateway.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from peel_gateway.storage.sqlite.rows import read_devices
+from peel_gateway.storage.sqlite.schema import APPLICATION_ID, SCHEMA, VERSION
 from peel_gateway.storage.sqlite.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.sqlite.transaction import SqliteTransaction
 from peel_gateway.storage.store import Store, StoreCorrupt, StoreMismatch, StoreTooNew, Transaction
@@ -75,7 +79,7 @@ class SqliteStore(Store):
         with translated(self.path):
             self._writer = self._open()
             try:
-                self._migrate(bucket_seconds)
+                self._make(bucket_seconds)
                 self.bucket_seconds = self._bucket(bucket_seconds)
                 self._reader = self._connect()
             except BaseException:
@@ -101,21 +105,23 @@ class SqliteStore(Store):
     def _open(self) -> sqlite3.Connection:
         connection = self._connect()
         try:
-            self._refuse_strangers(connection)
+            if self._is_empty(connection):
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # retention gives room back
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("CREATE TEMP TABLE asked (position INTEGER PRIMARY KEY, device INTEGER, number INTEGER)")
+            connection.execute("CREATE TEMP TABLE asked (device INTEGER PRIMARY KEY, begin INTEGER)")
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _refuse_strangers(self, connection: sqlite3.Connection) -> None:
-        """Look before the first write: a file that is not ours stays as it is."""
+    def _is_empty(self, connection: sqlite3.Connection) -> bool:
+        """Look before the first write: a file that is not ours is refused, and stays as it is."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
             raise StoreCorrupt(f"{self.path}: an SQLite database, but not a Peel one; choose another path")
         self._known_version(connection)
+        return not tables
 
     def _known_version(self, connection: sqlite3.Connection) -> int:
         """The file's schema version; one that is newer than ours is refused."""
@@ -126,18 +132,18 @@ class SqliteStore(Store):
             )
         return int(version)
 
-    def _migrate(self, bucket_seconds: int | None) -> None:
+    def _make(self, bucket_seconds: int | None) -> None:
+        """Make the tables, where there are none."""
         if self._known_version(self._writer) == VERSION:
             return  # a reader needs no lock, and no room on the disk
         with self._write(self._writer):
-            version = self._known_version(self._writer)  # another process may have migrated it by now
-            for step in MIGRATIONS[version:]:
-                for statement in _statements(step):
-                    self._writer.execute(statement)
-            if version == 0:
-                self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                bucket = DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds
-                self._writer.execute("INSERT INTO meta VALUES ('bucket_seconds', ?)", (bucket,))
+            if self._known_version(self._writer) == VERSION:
+                return  # another process was faster
+            for statement in _statements(SCHEMA):
+                self._writer.execute(statement)
+            bucket = DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds
+            self._writer.execute("INSERT INTO meta VALUES ('bucket_seconds', ?)", (bucket,))
+            self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._writer.execute(f"PRAGMA user_version = {VERSION}")
 
     def _bucket(self, asked: int | None) -> int:
@@ -154,7 +160,7 @@ class SqliteStore(Store):
     def _write(self, connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._known_version(connection)  # a newer gateway may have migrated the file while it was open here
+            self._known_version(connection)  # a newer gateway may have changed the file while it was open here
             yield
             connection.execute("COMMIT")
         except BaseException:
@@ -227,24 +233,8 @@ class SqliteStore(Store):
         after: int | None = None,
         upto: int | None = None,
     ) -> list[Exposure]:
-        conditions, values = _conditions(which or ExposureFilter())
-        for condition, bound in (("id < ?", before), ("id > ?", after), ("id <= ?", upto)):
-            if bound is not None:
-                conditions.append(condition)
-                values.append(bound)
-        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        order = "DESC" if after is None else "ASC"
-        query = f"""SELECT id, verdict, device, number, profile, received, topic, raw, evidence
-                    FROM exposure {where} ORDER BY id {order} LIMIT ?"""  # noqa: S608
         with self._read() as connection:
-            rows = connection.execute(query, (*values, limit)).fetchall()
-        return [
-            Exposure(
-                id=row[0], verdict=Verdict(row[1]), device=row[2], number=row[3], profile=row[4],
-                received=row[5] / 1000, topic=row[6], raw=row[7], evidence=json.loads(row[8]),
-            )
-            for row in rows
-        ]  # fmt: skip
+            return read_exposures(connection, which, limit=limit, before=before, after=after, upto=upto)
 
     def audit(
         self, *, device: int | None = None, limit: int | None = None, before: int | None = None
@@ -256,21 +246,18 @@ class SqliteStore(Store):
         with self._read() as connection:
             return read_devices(connection)
 
-    def conduct(self) -> ConductTable:
-        with self._read() as connection:
-            return read_conduct(connection)
-
     def log(self, device: int | None = None) -> LogTable:
-        with self._read() as connection:
-            return read_log(connection) if device is None else read_log(connection, "log WHERE device = ?", (device,))
-
-    def bases(self) -> ConductTable:
-        with self._read() as connection:
-            return read_conduct(connection, "conduct_base")
+        with self._read_long() as connection:
+            log, _ = read_tables(connection)
+        mine = np.flatnonzero(log.device == device) if device is not None else np.arange(len(log))
+        order = mine[np.lexsort((log.number[mine], log.device[mine]))]
+        return LogTable(*(getattr(log, each.name)[order] for each in fields(log)))
 
     def gaps(self) -> GapTable:
-        with self._read() as connection:
-            return read_gaps(connection)
+        with self._read_long() as connection:
+            _, gaps = read_tables(connection)
+        order = np.lexsort((gaps.number, gaps.device))
+        return GapTable(*(getattr(gaps, each.name)[order] for each in fields(gaps)))
 
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
         reports: dict[int, dict[Verdict, int]] = {}
@@ -278,12 +265,6 @@ class SqliteStore(Store):
             for device, verdict, count in connection.execute("SELECT device, verdict, reports FROM device_report"):
                 reports.setdefault(device, {})[Verdict(verdict)] = count
         return reports
-
-    def log_size(self) -> tuple[int, int]:
-        query = f"SELECT COALESCE(SUM(plus + minus), 0), COUNT(DISTINCT device) FROM ({REPORTS_SQL})"  # noqa: S608
-        with self._read() as connection:
-            reports, devices = connection.execute(query).fetchone()
-        return reports, devices
 
     def counts(self) -> Counts:
         with self._read() as connection:
@@ -308,14 +289,16 @@ class SqliteStore(Store):
             generation=generation,
         )
 
-    def recount_rows(self, assigning: Sequence[int], examined: int) -> list[Difference]:
-        with self._read() as connection:
-            return [*differences(connection), *gap_differences(connection, assigning, examined)]
+    @contextmanager
+    def inspect(self) -> Iterator[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
+        with self._read_long() as connection:
+            yield read_kept(connection), (as_tables(columns, last) for last, columns in read_columns(connection))
 
     def check(self) -> None:
-        with self._read() as connection:
-            problems = [row[0] for row in connection.execute("PRAGMA integrity_check(10)")]
-        if problems != ["ok"]:
+        with self._read_long() as connection:
+            problems = [row[0] for row in connection.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
+            problems += verify(connection)
+        if problems:
             raise StoreCorrupt(f"{self.path}: damaged: {'; '.join(problems)}; restore a copy")
 
     def close(self) -> None:
@@ -332,20 +315,3 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-
-
-def _conditions(which: ExposureFilter) -> tuple[list[str], list[int]]:
-    conditions: list[str] = []
-    values: list[int] = []
-    if which.verdicts:
-        conditions.append(f"verdict IN ({', '.join(str(int(verdict)) for verdict in sorted(which.verdicts))})")
-    for column, value in (
-        ("device = ?", which.device),
-        ("received >= ?", None if which.since is None else round(which.since * 1000)),
-        ("received < ?", None if which.until is None else round(which.until * 1000)),
-        ("blamed = ?", None if which.blamed is None else int(which.blamed)),
-    ):
-        if value is not None:
-            conditions.append(column)
-            values.append(value)
-    return conditions, values

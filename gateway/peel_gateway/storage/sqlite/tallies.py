@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Tallies of a profile in a span of time: those that are kept, and those of each device, computed from the log."""
+"""Tallies of a profile in a span of time: those that are kept, and those of single devices, summed from the log."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from peel_gateway.model.tables import DeviceTallyTable, TallyTable
+from peel_gateway.model.grouping import add_up, up_to
+from peel_gateway.model.tables import UNKNOWN_DEVICE, DeviceTallyTable, TallyTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.rows import REPORTS_SQL, columns
+from peel_gateway.storage.records import Columns, signs
+from peel_gateway.storage.sqlite.log import read_columns
+from peel_gateway.storage.sqlite.rows import columns, read_past
 
-__all__ = ["Span", "read_device_tallies", "read_tallies"]
+__all__ = ["Span", "counted_reports", "read_device_tallies", "read_forfeits", "read_tallies"]
+
+Ints = npt.NDArray[np.int64]
+
+_COUNTED = int(Verdict.ACCEPTED)
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,11 @@ class Span:
     size: int | None
 
     @property
+    def whole(self) -> bool:
+        """Whether it is all that was ever counted, under a time or none."""
+        return self.since is None and self.until is None and self.size is None
+
+    @property
     def start(self) -> str:
         """What a row is grouped under, in SQL."""
         return "0" if self.size is None else "bucket / :size * :size"
@@ -31,7 +46,7 @@ class Span:
     @property
     def conditions(self) -> str:
         """To be added to a WHERE clause."""
-        if self.since is None and self.until is None and self.size is None:
+        if self.whole:
             return ""
         since = "" if self.since is None else " AND bucket >= :since"
         until = "" if self.until is None else " AND bucket < :until"
@@ -41,6 +56,16 @@ class Span:
     def values(self) -> dict[str, float | None]:
         """What both refer to."""
         return {"since": self.since, "until": self.until, "size": self.size}
+
+    def starts(self, bucket: Ints) -> Ints:
+        """What rows are grouped under, -1 for those that are not within."""
+        start = np.zeros(len(bucket), np.int64) if self.size is None else bucket // self.size * self.size
+        within = np.ones(len(bucket), np.bool_) if self.whole else bucket > 0
+        if self.since is not None:
+            within &= bucket >= self.since
+        if self.until is not None:
+            within &= bucket < self.until
+        return np.where(within, start, -1)
 
 
 def read_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> TallyTable:
@@ -52,19 +77,102 @@ def read_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> Ta
     return TallyTable(*columns(rows, 7))
 
 
-def read_device_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> DeviceTallyTable:
-    """Sum the accepted reports of each device.
+def counted_reports(connection: sqlite3.Connection, devices: Sequence[int]) -> TallyTable:
+    """What devices have counted so far and not forfeited, in the withdrawn columns: what leaves the estimates or comes back with them.
 
-    One statement per device: the log is clustered by device, so that no more than one device's rows are ever sorted at a time.
+    What retention has dropped of it is under no time.
     """
-    query = f"""SELECT {span.start} AS start, :device, idx, SUM(plus), SUM(minus), :withdrawn OR forfeited AS gone
-                FROM ({REPORTS_SQL})
-                WHERE device = :device AND profile = :profile AND verdict = {int(Verdict.ACCEPTED)}{span.conditions}
-                GROUP BY start, idx, gone"""  # noqa: S608
-    values = {"profile": profile, **span.values}
-    parts = [np.zeros((0, 6), np.int64)]
-    for device, withdrawn in connection.execute("SELECT device, withdrawn FROM device ORDER BY device").fetchall():
-        rows = connection.execute(query, {**values, "device": device, "withdrawn": withdrawn}).fetchall()
-        parts.append(np.array(rows, np.int64).reshape(-1, 6))
-    table = np.concatenate(parts)
-    return DeviceTallyTable(*np.ascontiguousarray(table[np.lexsort(table.T[2::-1])].T))
+    sums, forfeits = _Sums(3), read_forfeits(connection)
+    for piece in _accepted(connection):
+        mine = np.isin(piece["device"], devices) & ~up_to(*forfeits, piece["device"], piece["arrival"])
+        sums.add([piece["profile"][mine], piece["bucket"][mine], piece["index"][mine]], signs(piece["marks"][mine]))
+    past = read_past(connection)
+    mine = np.isin(past.device, devices) & (past.verdict == _COUNTED) & (past.forfeited == 0)
+    sums.add_sums([past.profile[mine], 0 * past.profile[mine], past.index[mine]], [past.plus[mine], past.minus[mine]])
+    profile, bucket, index, plus, minus = sums.total()
+    return TallyTable(profile, bucket, index, 0 * plus, 0 * minus, plus, minus)
+
+
+def read_forfeits(connection: sqlite3.Connection) -> tuple[Ints, Ints]:
+    """Devices, and the events up to which pardons have left their reports withdrawn for ever."""
+    query = "SELECT device, forfeited FROM device WHERE forfeited ORDER BY device"
+    device, forfeited = columns(connection.execute(query).fetchall(), 2)
+    return device, forfeited
+
+
+def read_device_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> DeviceTallyTable:
+    """Sum the accepted reports of each device; what retention has dropped is of nobody known, but in the sum over the whole time."""
+    withdrawn = np.array([row[0] for row in connection.execute("SELECT device FROM device WHERE withdrawn")], np.int64)
+    sums, forfeits = _Sums(4), read_forfeits(connection)
+    for piece in _accepted(connection):
+        start = span.starts(piece["bucket"].astype(np.int64))
+        mine = (piece["profile"] == profile) & (start >= 0)
+        device = piece["device"][mine].astype(np.int64)
+        gone = np.isin(device, withdrawn) | up_to(*forfeits, device, piece["arrival"][mine])
+        sums.add([start[mine], device, piece["index"][mine], gone], signs(piece["marks"][mine]))
+    if span.whole:
+        past = read_past(connection)
+        mine = (past.profile == profile) & (past.verdict == _COUNTED)
+        gone = (np.isin(past.device, withdrawn) | (past.forfeited != 0))[mine]
+        keys = [0 * past.device[mine], past.device[mine], past.index[mine], gone]
+        sums.add_sums(keys, [past.plus[mine], past.minus[mine]])
+    start, device, index, state, plus, minus = sums.total()
+    known = DeviceTallyTable(start, device, index, plus, minus, state)
+    return known if span.whole else _with_unknown(known, read_tallies(connection, profile, span))
+
+
+def _with_unknown(known: DeviceTallyTable, tallies: TallyTable) -> DeviceTallyTable:
+    """Add what the tallies have beyond the devices' sums: it was dropped from the log, and nobody knows any more whose it was."""
+    none = np.zeros(len(tallies), np.int64)
+    parts = []
+    for withdrawn, kept in (
+        (0, (tallies.plus - tallies.withdrawn_plus, tallies.minus - tallies.withdrawn_minus)),
+        (1, (tallies.withdrawn_plus, tallies.withdrawn_minus)),
+    ):
+        mine = known.withdrawn == withdrawn
+        sums = _Sums(2)
+        sums.add_sums([tallies.bucket, tallies.index], kept)
+        sums.add_sums([known.bucket[mine], known.index[mine]], [-known.plus[mine], -known.minus[mine]])
+        bucket, index, plus, minus = sums.total()
+        rest = (plus > 0) | (minus > 0)
+        none = np.zeros(np.count_nonzero(rest), np.int64)
+        parts.append([bucket[rest], none + UNKNOWN_DEVICE, index[rest], plus[rest], minus[rest], none + withdrawn])
+    parts.append([getattr(known, each.name) for each in fields(known)])
+    joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.lexsort((joined[5], joined[2], joined[1], joined[0]))
+    return DeviceTallyTable(*(column[order] for column in joined))
+
+
+def _accepted(connection: sqlite3.Connection) -> Iterator[Columns]:
+    """Accepted reports with their arrival, piece by piece."""
+    for last, piece in read_columns(connection, ("device", "profile", "bucket", "index", "verdict", "marks")):
+        counted = np.flatnonzero(piece["verdict"] == _COUNTED)
+        arrival = last - len(piece["verdict"]) + 1 + counted
+        yield {"arrival": arrival} | {name: column[counted] for name, column in piece.items()}
+
+
+class _Sums:
+    """Plus and minus reports, added up by some columns; pieces are folded together when there are many."""
+
+    _ROWS = 1_000_000
+
+    def __init__(self, keys: int) -> None:
+        self._keys = keys
+        self._parts: list[list[Ints]] = []
+
+    def add(self, keys: Sequence[npt.NDArray[Any]], sign: Ints) -> None:
+        """Add single reports."""
+        self.add_sums(keys, [(sign > 0).astype(np.int64), (sign < 0).astype(np.int64)])
+
+    def add_sums(self, keys: Sequence[npt.NDArray[Any]], sums: Sequence[Ints]) -> None:
+        """Add sums of plus and minus reports."""
+        unique, added = add_up([key.astype(np.int64) for key in keys], sums)
+        self._parts.append([*unique, *added])
+        if sum(len(part[0]) for part in self._parts[1:]) > self._ROWS:
+            self._parts = [self.total()]
+
+    def total(self) -> list[Ints]:
+        """The key columns in ascending order, plus and minus."""
+        columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        keys, sums = add_up(columns[: self._keys], columns[self._keys :])
+        return [*keys, *sums]

@@ -27,11 +27,9 @@ from peel_gateway.model.tables import (
     Written,
 )
 from peel_gateway.storage.sqlite import audit, retention
-from peel_gateway.storage.sqlite.audit import counted_reports
+from peel_gateway.storage.sqlite.log import append, read_tables
 from peel_gateway.storage.sqlite.quarantine import Limits, Quarantine
 from peel_gateway.storage.sqlite.rows import (
-    GAP_COLUMNS,
-    LOG_COLUMNS,
     add_counts,
     add_tallies,
     as_rows,
@@ -40,9 +38,8 @@ from peel_gateway.storage.sqlite.rows import (
     put_conduct,
     read_conduct,
     read_devices,
-    read_gaps,
-    read_log,
 )
+from peel_gateway.storage.sqlite.tallies import counted_reports
 from peel_gateway.storage.store import Transaction
 
 __all__ = ["SqliteTransaction"]
@@ -71,39 +68,60 @@ class SqliteTransaction(Transaction):
     def set_clock(self, moment: Moment) -> None:
         self._set_meta(asdict(moment))
 
+    @property
+    def arrival(self) -> int:
+        return self._meta["arrival"]
+
+    @property
+    def checkpointed(self) -> int:
+        return self._meta["checkpointed"]
+
     def devices(self) -> DeviceTable:
         return read_devices(self._connection)
 
     def conduct(self) -> ConductTable:
         return read_conduct(self._connection)
 
-    def checkpoint(self, conduct: ConductTable) -> None:
+    def checkpoint(self, conduct: ConductTable, upto: int) -> None:
         put_conduct(self._connection, conduct)
+        self._set_meta({"checkpointed": upto})
 
     def bases(self) -> ConductTable:
         return read_conduct(self._connection, "conduct_base")
 
-    def tail(self) -> tuple[LogTable, GapTable]:
-        after = """JOIN device USING (device) LEFT JOIN conduct USING (device, profile)
-                   WHERE {0}.arrival > MAX(COALESCE(conduct.arrival, 0), pardoned)"""
-        return (
-            read_log(self._connection, f"log {after.format('log')}"),
-            read_gaps(self._connection, f"gap {after.format('gap')}"),
-        )
+    def events(self, after: int) -> tuple[LogTable, GapTable]:
+        return read_tables(self._connection, after=after)
 
-    def aged(self, before: float) -> Aged:
-        return retention.aged(self._connection, round(before * 1000))
+    def aged(self, before: float, now: float) -> Aged:
+        return retention.aged(self._connection, round(before * 1000), round(now * 1000))
 
     def prune(self, aged: Aged, bases: ConductTable) -> None:
         put_conduct(self._connection, bases, "conduct_base")
         retention.prune(self._connection, aged)
-        self._set_meta({"generation": self.generation + 1})
+        bucket = max(self._meta["pruned_bucket"], int(aged.log.bucket.max(initial=0)))
+        sealed = max(self._meta["sealed"], aged.arrival)
+        checkpointed = max(self.checkpointed, aged.arrival)
+        self._set_meta(
+            {
+                "generation": self.generation + 1,
+                "pruned_bucket": bucket,
+                "sealed": sealed,
+                "checkpointed": checkpointed,
+            }
+        )
 
     def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: Moment) -> AuditEntry | None:
         entry = audit.pardon(self._connection, device, restore=restore, reason=reason, who=who, now=moment.seen)
         if entry:
             self._set_meta({"generation": self.generation + 1} | asdict(moment))
         return entry
+
+    def forget_filed(self, before: int) -> None:
+        retention.forget_filed(self._connection, before)
+        self._set_meta({"filed_from": before})
+
+    def give_back(self) -> bool:
+        return retention.give_back(self._connection)
 
     def totals(self) -> TallyTable:
         rows = self._connection.execute(
@@ -112,54 +130,26 @@ class SqliteTransaction(Transaction):
         ).fetchall()
         return TallyTable(*columns(rows, 7))
 
-    def _ask(self, devices: Ints, numbers: Ints) -> None:
-        self._connection.execute("DELETE FROM temp.asked")
-        positions = np.arange(len(devices))
-        self._connection.executemany("INSERT INTO temp.asked VALUES (?, ?, ?)", as_rows(positions, devices, numbers))
-
     def find(self, questions: Questions) -> Found:
-        logged, body = self._bodies(questions.device, questions.number)
-        device, number = self._numbers(questions.span_device, questions.span_above)
         return Found(
-            logged=logged,
-            body=body,
-            span_device=device,
-            span_number=number,
             digests=self._known_digests(questions.digests),
             filed=self._filed(questions.filed_device, questions.filed_from),
         )
 
-    def _bodies(self, devices: Ints, numbers: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
-        found = np.zeros(len(devices), np.bool_)
-        bodies = np.zeros(len(devices), np.int64)
-        if len(devices):
-            self._ask(devices, numbers)
-            rows = self._connection.execute(
-                """SELECT position, body FROM temp.asked AS asked CROSS JOIN log
-                   ON log.device = asked.device AND log.number = asked.number"""
-            ).fetchall()
-            position, body = columns(rows, 2)
-            found[position] = True
-            bodies[position] = body
-        return found, bodies
-
-    def _numbers(self, devices: Ints, above: Ints) -> tuple[Ints, Ints]:
-        if not len(devices):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._ask(devices, above)
-        rows = self._connection.execute(
-            """SELECT log.device, log.number FROM temp.asked AS asked CROSS JOIN log
-               ON log.device = asked.device AND log.number > asked.number"""
-        ).fetchall()
-        device, number = columns(rows, 2)
-        return device, number
-
     def _filed(self, devices: Ints, begins: Ints) -> FiledTable:
-        self._ask(devices, begins)
+        """What devices have in each bucket from some on: one lookup per bucket, since what a time brings stands together."""
+        if not len(devices):
+            return FiledTable(*columns([], 3))
+        self._connection.execute("DELETE FROM temp.asked")
+        self._connection.executemany("INSERT INTO temp.asked VALUES (?, ?)", as_rows(devices, begins))
         rows = self._connection.execute(
-            """SELECT filed.device, filed.bucket, filed.reports FROM temp.asked AS asked CROSS JOIN filed
-               ON filed.device = asked.device AND filed.bucket >= asked.number
-               ORDER BY filed.device, filed.bucket"""
+            """WITH RECURSIVE time (bucket) AS (
+                   SELECT :begin UNION ALL SELECT bucket + :size FROM time WHERE bucket < (SELECT MAX(bucket) FROM filed))
+               SELECT filed.device, filed.bucket, filed.reports
+               FROM temp.asked AS asked CROSS JOIN time CROSS JOIN filed
+               ON filed.bucket = time.bucket AND filed.device = asked.device
+               WHERE time.bucket >= asked.begin ORDER BY filed.device, filed.bucket""",
+            {"begin": int(begins.min()), "size": self._bucket},
         ).fetchall()
         return FiledTable(*columns(rows, 3))
 
@@ -175,9 +165,9 @@ class SqliteTransaction(Transaction):
         add_counts(self._connection, "replayed", counted)
 
     def write(self, effects: Effects) -> Written:
-        self._insert_log(effects.log)
+        sealed = append(self._connection, effects.log, effects.gaps, last=effects.arrival, sealed=self._meta["sealed"])
         self._add_device_reports(effects.log)
-        self._insert_gaps(effects.gaps)
+        add_counts(self._connection, "gap", {0: len(effects.gaps)})
         self._put_devices(effects.devices)
         put_conduct(self._connection, effects.conduct)
         add_tallies(self._connection, effects.tallies)
@@ -185,20 +175,14 @@ class SqliteTransaction(Transaction):
         left = self._withdraw(effects.withdrawn)
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
         dropped = self._quarantine.hold(effects.exposures)
-        self._set_meta({"generation": self.generation + 1} | asdict(effects.moment))
+        marks = {"generation": self.generation + 1, "arrival": effects.arrival, "sealed": sealed}
+        self._set_meta(marks | asdict(effects.moment))
         return Written(dropped, left)
 
     def _set_meta(self, values: Mapping[str, int]) -> None:
         self._meta |= values
         self._connection.executemany(
             "UPDATE meta SET value = ? WHERE key = ?", [(value, key) for key, value in values.items()]
-        )
-
-    def _insert_log(self, log: LogTable) -> None:
-        marks = ", ".join("?" * len(LOG_COLUMNS))
-        self._connection.executemany(
-            f"INSERT INTO log ({', '.join(LOG_COLUMNS)}) VALUES ({marks})",  # noqa: S608
-            as_rows(*(getattr(log, each.name) for each in fields(log))),
         )
 
     def _add_device_reports(self, log: LogTable) -> None:
@@ -209,17 +193,10 @@ class SqliteTransaction(Transaction):
             as_rows(keys >> _VERDICT_BITS, keys & (1 << _VERDICT_BITS) - 1, reports),
         )
 
-    def _insert_gaps(self, gaps: GapTable) -> None:
-        self._connection.executemany(
-            f"INSERT INTO gap ({', '.join(GAP_COLUMNS)}) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
-            as_rows(gaps.device, gaps.number, gaps.profile, gaps.index, gaps.arrival),
-        )
-        add_counts(self._connection, "gap", {0: len(gaps)})
-
     def _add_filed(self, filed: FiledTable) -> None:
         self._connection.executemany(
             "INSERT INTO filed VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
-            as_rows(filed.device, filed.bucket, filed.reports),
+            as_rows(filed.bucket, filed.device, filed.reports),
         )
 
     def _put_devices(self, devices: DeviceTable) -> None:
@@ -231,6 +208,8 @@ class SqliteTransaction(Transaction):
 
     def _withdraw(self, devices: Sequence[int]) -> TallyTable:
         """Move what these devices had counted to the withdrawn columns."""
+        if not devices:
+            return TallyTable(*columns([], 7))
         left = counted_reports(self._connection, devices)
         add_tallies(self._connection, left)
         add_counts(self._connection, "withdrawn", {0: int(left.withdrawn_plus.sum() + left.withdrawn_minus.sum())})

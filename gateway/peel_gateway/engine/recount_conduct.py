@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""Recount of conduct: all bets played again from the log, against the checkpoints and the exposures.
+
+A pardon ends a stretch: what a device does afterwards is judged as if it were new. Each stretch is judged again on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.grouping import up_to
+from peel_gateway.model.tables import ConductTable, Difference, GapTable, Kept, LogTable
+from peel_gateway.screening.conduct import held_against, make_bets, over, replay, select, starts
+from peel_gateway.screening.roster import Registry
+
+__all__ = ["ConductCheck"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Events = tuple[LogTable, GapTable]
+
+
+class ConductCheck:
+    """Plays the log and finds checkpoints that it does not lead to, devices that it convicts and that still count, and the opposite."""
+
+    def __init__(self, kept: Kept, registry: Registry, alpha: float) -> None:
+        self._checks: list[_Present | _Ended] = []
+        for profile in registry.keyring.profiles:
+            self._checks.append(_Present(kept, profile, alpha))
+            self._checks += [_Ended(kept, profile, alpha, stretch) for stretch in _ended_stretches(kept)]
+
+    def add(self, log: LogTable, gaps: GapTable) -> None:
+        """Play events."""
+        for check in self._checks:
+            check.add((log, gaps))
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield what the log does not say."""
+        for check in self._checks:
+            yield from check.differences()
+
+
+class _Table:
+    """The bets of one profile on some devices (sorted ids)."""
+
+    def __init__(self, profile: Profile, alpha: float, devices: Ints, begins: ConductTable | None = None) -> None:
+        self.devices = devices
+        self._profile, self._bets = profile, make_bets(profile, alpha)
+        self.states = self.start(begins) if begins else self._bets.new_states(len(devices))
+        self._over = over(self._bets, self.states)
+
+    def start(self, stored: ConductTable) -> npt.NDArray[np.uint8]:
+        """The states that some table has of these devices."""
+        return starts(stored, self._profile, self.devices, self._bets)
+
+    def rows(self, table: LogTable | GapTable) -> Ints:
+        """Rows of the devices that events are of."""
+        return np.searchsorted(self.devices, table.device)
+
+    def mine(self, events: Events) -> Events:
+        """The events of these devices under this profile."""
+        return select(events, lambda each: (each.profile == self._profile.id) & np.isin(each.device, self.devices))
+
+    def play(self, events: Events) -> None:
+        """Play events of these devices; whose bets are over is not bet on any more."""
+        going_on = select(events, lambda each: ~self._over[self.rows(each)])
+        self._over |= replay(self._profile, self._bets, self.devices, self.states, *going_on) >= 0
+
+    @property
+    def convicted(self) -> set[int]:
+        """Devices that the log convicts."""
+        return set(self.devices[self._over].tolist())
+
+
+class _Present:
+    """Devices since their last pardon. Each has a checkpoint from its first event on."""
+
+    def __init__(self, kept: Kept, profile: Profile, alpha: float) -> None:
+        self._kept = kept
+        mine = kept.conduct.profile == profile.id
+        self._table = _Table(profile, alpha, kept.conduct.device[mine], kept.bases)
+        self._mark, self._stored = kept.conduct.arrival[mine], self._table.start(kept.conduct)
+        last = {entry.device: entry.last_exposure for entry in kept.pardons}
+        self._exposed = _convictions(kept, profile, alpha, last, {})
+        self._compared, self._differs = np.zeros((2, len(self._mark)), np.bool_)
+
+    def add(self, events: Events) -> None:
+        """Play events up to each device's checkpoint, compare the states, and play the rest."""
+        table = self._table
+        events = table.mine(held_against(self._kept.devices, events))
+        table.play(select(events, lambda each: each.arrival <= self._mark[table.rows(each)]))
+        rest = select(events, lambda each: each.arrival > self._mark[table.rows(each)])
+        passed = np.zeros(len(self._mark), np.bool_)
+        passed[np.concatenate([table.rows(each) for each in rest])] = True
+        self._compare(passed & ~self._compared)
+        table.play(rest)
+
+    def _compare(self, rows: Bools) -> None:
+        self._differs[rows] = (self._table.states[rows] != self._stored[rows]).any(axis=1)
+        self._compared |= rows
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield what the log does not say."""
+        self._compare(~self._compared)
+        devices, convicted = self._kept.devices, self._table.convicted
+        differing = set(self._table.devices[self._differs].tolist())
+        for device in sorted(differing - self._exposed):  # another alpha may have ended the bets on it at another event
+            yield Difference("conduct", f"{device:08x}", "a state", "another one")
+        for device in sorted(convicted & set(devices.device[devices.withdrawn == 0].tolist())):
+            yield Difference("device", f"{device:08x}", "counts", "its statistics withdraw it")
+        for device in sorted((self._exposed & set(self._table.devices.tolist())) - convicted):
+            yield Difference("device", f"{device:08x}", "exposed by statistics", "its statistics do not")
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """What some devices did between two pardons, or before the first."""
+
+    devices: Ints
+    """Sorted."""
+    after: Ints
+    upto: Ints
+    """Events of each device."""
+    exposures_after: Mapping[int, int]
+    exposures_upto: Mapping[int, int]
+
+
+def _ended_stretches(kept: Kept) -> Iterator[_Stretch]:
+    """The first, second, ... stretch of devices that a pardon has ended, of those that retention has taken nothing from."""
+    pardons: dict[int, list[AuditEntry]] = {}
+    for entry in kept.pardons:
+        pardons.setdefault(entry.device, []).append(entry)
+    for device in np.unique(kept.past.device).tolist():
+        pardons.pop(device, None)
+    for place in range(max(map(len, pardons.values()), default=0)):
+        ended = {device: entries for device, entries in sorted(pardons.items()) if len(entries) > place}
+        before = {device: entries[place - 1] for device, entries in ended.items() if place}
+        yield _Stretch(
+            np.array(list(ended), np.int64),
+            np.array([before[device].arrival if place else 0 for device in ended], np.int64),
+            np.array([entries[place].arrival for entries in ended.values()], np.int64),
+            {device: entry.last_exposure for device, entry in before.items()},
+            {device: entries[place].last_exposure for device, entries in ended.items()},
+        )
+
+
+class _Ended:
+    """Devices in a stretch that a pardon has ended."""
+
+    def __init__(self, kept: Kept, profile: Profile, alpha: float, stretch: _Stretch) -> None:
+        self._stretch = stretch
+        self._table = _Table(profile, alpha, stretch.devices)
+        found = _convictions(kept, profile, alpha, stretch.exposures_after, stretch.exposures_upto)
+        self._exposed = found & set(stretch.devices.tolist())
+
+    def add(self, events: Events) -> None:
+        """Play the events of the stretch."""
+        devices, after, upto = self._stretch.devices, self._stretch.after, self._stretch.upto
+        events = select(events, lambda each: up_to(devices, upto, each.device, each.arrival))
+        self._table.play(
+            self._table.mine(select(events, lambda each: ~up_to(devices, after, each.device, each.arrival)))
+        )
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield devices that were exposed and should not have been, or the other way round."""
+        convicted = self._table.convicted
+        for device in sorted(convicted ^ self._exposed):
+            said = ("not exposed", "exposed")
+            stored = f"{said[device not in convicted]} before a pardon"
+            yield Difference("device", f"{device:08x}", stored, said[device in convicted])
+
+
+def _convictions(
+    kept: Kept, profile: Profile, alpha: float, after: Mapping[int, int], upto: Mapping[int, int]
+) -> set[int]:
+    """Devices that were exposed by statistics at this alpha or a stricter one, by an exposure within some ids."""
+    return {
+        each.device
+        for each in kept.convictions
+        if each.profile == profile.id
+        and each.evidence["alpha"] <= alpha
+        and after.get(each.device, 0) < each.id <= upto.get(each.device, each.id)
+    }

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Rows that are the same in several columns, found together; events up to a mark of their device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["add_up", "unique_rows", "up_to"]
+
+Ints = npt.NDArray[np.int64]
+
+_LARGEST_CODE = 2**62
+
+
+def unique_rows(*columns: Ints) -> tuple[list[Ints], Ints]:
+    """Distinct rows of equally long columns, ascending, and where each row is among them."""
+    code = _coded(columns)
+    _, first, where = np.unique(code, return_index=True, return_inverse=True)
+    return [column[first] for column in columns], where.reshape(-1)
+
+
+def add_up(keys: Sequence[Ints], values: Sequence[Ints]) -> tuple[list[Ints], list[Ints]]:
+    """Distinct rows of the key columns, and the sums of the value columns over each."""
+    unique, where = unique_rows(*keys)
+    sums = [np.zeros(len(unique[0]), np.int64) for _ in values]
+    for total, column in zip(sums, values, strict=True):
+        np.add.at(total, where, column)
+    return unique, sums
+
+
+def up_to(devices: Ints, marks: Ints, device: npt.NDArray[Any], arrival: Ints) -> npt.NDArray[np.bool_]:
+    """Which events, given by device and arrival, are not after the mark of their device; devices are sorted, others have no mark."""
+    if not len(devices):
+        return np.zeros(len(device), np.bool_)
+    place = np.minimum(np.searchsorted(devices, device), len(devices) - 1)
+    return np.asarray((devices[place] == device) & (arrival <= marks[place]))
+
+
+def _coded(columns: Sequence[Ints]) -> Ints:
+    """One number per row, in the order of the rows: digits of a number whose places are as wide as the columns' values."""
+    if not len(columns[0]):
+        return np.zeros(0, np.int64)
+    digits = [column.astype(np.int64) - int(column.min()) for column in columns]
+    widths = [int(digit.max()) + 1 for digit in digits]
+    if math.prod(widths) > _LARGEST_CODE:  # then their ranks: at most as many as there are rows
+        digits = [np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64) for column in columns]
+        widths = [int(digit.max()) + 1 for digit in digits]
+    code = np.zeros(len(columns[0]), np.int64)
+    for digit, width in zip(digits, widths, strict=True):
+        code = code * width + digit
+    return code

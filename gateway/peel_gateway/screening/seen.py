@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Seen: which numbers of a device have been used, in a few bytes, whatever the log still holds.
+
+Devices count upwards, so what was seen is nearly everything: every number above `low_water` and up to `last_number`, but for the *holes*
+between. A lossless device has none. A hole closes as its numbers come, however late. Of one device `MOST_HOLES` are kept; when there are
+more, the lowest is given up: `low_water` rises to its end, and what comes from it is refused without blame (`stale`).
+
+No number can ever count twice: whatever is not above `last_number` and not in a hole was seen, or given up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["MOST_HOLES", "NO_HOLES", "Seen", "enter", "holes_of", "pack_holes", "unseen"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
+
+MOST_HOLES = 1024
+"""Holes that are kept of one device: as many as single frames that its flash may still hold for sending again."""
+NO_HOLES = b""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What some devices have used, one entry per device."""
+
+    low_water: Ints
+    last_number: Ints
+    holes: Objects
+    """Packed, see `holes_of`."""
+    forgone: Ints
+    """Numbers that went with the holes that were given up."""
+
+
+def holes_of(packed: bytes) -> Ints:
+    """The holes of a device as first and last numbers, int64[H, 2]: ascending, apart from each other."""
+    return np.frombuffer(packed, "<i8").reshape(-1, 2).astype(np.int64, copy=False)
+
+
+def pack_holes(holes: Ints) -> bytes:
+    """The inverse of `holes_of`."""
+    return holes.astype("<i8", copy=False).tobytes()
+
+
+def unseen(seen: Seen, at: Ints, number: Ints) -> Bools:
+    """Which numbers were never used and may still come.
+
+    Parameters
+    ----------
+    at, number : int64, shape (N,)
+        Position among the devices, and the number.
+    """
+    result = np.asarray(number > seen.last_number[at])
+    late = ~result & (number > seen.low_water[at]) & (seen.holes[at] != NO_HOLES)
+    for device in np.unique(at[late]).tolist():
+        rows = np.flatnonzero(late & (at == device))
+        holes = holes_of(seen.holes[device])
+        place = np.maximum(np.searchsorted(holes[:, 0], number[rows], side="right") - 1, 0)
+        result[rows] = (holes[place, 0] <= number[rows]) & (number[rows] <= holes[place, 1])
+    return result
+
+
+def enter(seen: Seen, at: Ints, number: Ints, most_holes: int = MOST_HOLES) -> Seen:
+    """Use numbers that are `unseen`, each once.
+
+    A device whose numbers simply go on needs no look at its holes; that is all of them, most of the time.
+    """
+    count = np.bincount(at, minlength=len(seen.last_number))
+    lowest, highest = np.full(len(count), np.iinfo(np.int64).max), seen.last_number.copy()
+    np.minimum.at(lowest, at, number)
+    np.maximum.at(highest, at, number)
+    going_on = (lowest == seen.last_number + 1) & (highest == seen.last_number + count)
+    low_water, holes, forgone = seen.low_water.copy(), seen.holes.copy(), seen.forgone.copy()
+    order = np.lexsort((number, at))
+    ends = np.cumsum(count)
+    for device in np.flatnonzero((count > 0) & ~going_on).tolist():
+        numbers = number[order[ends[device] - count[device] : ends[device]]]
+        pieces = _holes_after(holes_of(holes[device]), int(seen.last_number[device]), numbers)
+        holes[device], given_up = pack_holes(pieces[-most_holes:]), pieces[:-most_holes]
+        if len(given_up):
+            low_water[device] = given_up[-1, 1]
+            forgone[device] += (given_up[:, 1] - given_up[:, 0] + 1).sum()
+    return Seen(low_water, highest, holes, forgone)
+
+
+def _holes_after(holes: Ints, last_number: int, numbers: Ints) -> Ints:
+    """The holes of a device that has used some ascending numbers."""
+    if numbers[-1] > last_number:
+        holes = np.append(holes, [[last_number + 1, numbers[-1]]], axis=0)
+    # Each number cuts the hole that it is in: it is the end of one piece and the beginning of the next.
+    first = np.sort(np.concatenate([holes[:, 0], numbers + 1]))
+    last = np.sort(np.concatenate([numbers - 1, holes[:, 1]]))
+    return np.stack([first, last], axis=1)[first <= last]

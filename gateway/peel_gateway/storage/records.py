@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""The events of the log as bytes: what every store keeps, whatever it keeps them in.
+
+An event is a report that was logged or a number that was settled as missing, in 38 bytes. A *segment* is a run of events in the order of
+arrival; the store knows the arrival of its last one, so that no event carries its own. Segments are appended as they come, one per batch,
+and sealed together when there are many: column by column, compressed, to some 11 bytes per report.
+
+Nothing but the order finds an event. What has to be found in other ways is kept beside the log (`screening.seen`), or scanned for.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.tables import GapTable, LogTable
+
+__all__ = [
+    "FIELDS",
+    "GAP",
+    "RECORD",
+    "Columns",
+    "Records",
+    "as_tables",
+    "join_tables",
+    "pack",
+    "records_of",
+    "seal",
+    "signs",
+    "unpack",
+]
+
+Ints = npt.NDArray[np.int64]
+Records = npt.NDArray[np.void]
+Columns = dict[str, npt.NDArray[Any]]
+
+RECORD = np.dtype(
+    [
+        ("device", "<u4"),
+        ("number", "<u8"),
+        ("profile", "<u4"),
+        ("received", "<u8"),
+        ("bucket", "<u4"),
+        ("index", "<i4"),
+        ("body", "<i4"),
+        ("verdict", "u1"),
+        ("marks", "u1"),
+    ]
+)
+"""One event; the fields are those of `LogTable`. `marks`: bit 0 plus, bits 1-2 the cohort's sign + 1, bit 3 late."""
+
+FIELDS: tuple[str, ...] = RECORD.names or ()
+
+GAP = 255
+"""In the place of a verdict: a number that never came. It has device, number, profile and index."""
+
+_PLUS, _COHORT, _LATE = 1, 1, 3
+_LEVEL = 1
+"""Of zlib: higher ones take twice as long and save two per cent."""
+
+
+def records_of(log: LogTable, gaps: GapTable) -> Records:
+    """Events in the order of arrival."""
+    records = np.zeros(len(log) + len(gaps), RECORD)
+    reports, missing = records[: len(log)], records[len(log) :]
+    for name in ("device", "number", "profile", "received", "bucket", "index", "body", "verdict"):
+        reports[name] = getattr(log, name)
+    reports["marks"] = (log.sign > 0) * _PLUS | (log.cohort + 1) << _COHORT | log.late << _LATE
+    for name in ("device", "number", "profile", "index"):
+        missing[name] = getattr(gaps, name)
+    missing["verdict"] = GAP
+    return records[np.argsort(np.concatenate([log.arrival, gaps.arrival]))]
+
+
+def as_tables(columns: Columns, last: int) -> tuple[LogTable, GapTable]:
+    """The inverse of `records_of`; `last` is the arrival of the last event."""
+    gap = columns["verdict"] == GAP
+    arrival = last - len(gap) + 1 + np.arange(len(gap))
+    marks = columns["marks"][~gap].astype(np.int64)
+    log = LogTable(
+        **{name: columns[name][~gap].astype(np.int64) for name in FIELDS if name != "marks"},
+        sign=signs(marks),
+        cohort=(marks >> _COHORT & 3) - 1,
+        late=marks >> _LATE,
+        arrival=arrival[~gap],
+    )
+    names = ("device", "number", "profile", "index")
+    return log, GapTable(**{name: columns[name][gap].astype(np.int64) for name in names}, arrival=arrival[gap])
+
+
+def signs(marks: Ints) -> Ints:
+    """The sign that is in the marks."""
+    return np.where(marks & _PLUS, 1, -1)
+
+
+def join_tables(parts: Sequence[tuple[LogTable, GapTable]]) -> tuple[LogTable, GapTable]:
+    """Several pairs of tables as one."""
+    parts = [as_tables(unpack(b"", sealed=False), 0), *parts]
+    log, gaps = ([part[place] for part in parts] for place in (0, 1))
+    return (
+        LogTable(**{name: np.concatenate([getattr(each, name) for each in log]) for name in vars(log[0])}),
+        GapTable(**{name: np.concatenate([getattr(each, name) for each in gaps]) for name in vars(gaps[0])}),
+    )
+
+
+def pack(records: Records) -> bytes:
+    """A segment as it is appended."""
+    return records.tobytes()
+
+
+def seal(records: Records) -> bytes:
+    """A segment as it is kept: column by column, each transposed so that like bytes stand together, and compressed with a checksum."""
+    parts = []
+    for name in FIELDS:
+        column = np.ascontiguousarray(records[name])
+        part = zlib.compress(column.view(np.uint8).reshape(len(column), -1).T.tobytes(), _LEVEL)
+        parts += [len(part).to_bytes(4, "little"), part]
+    return b"".join(parts)
+
+
+def unpack(data: bytes, *, sealed: bool, names: Sequence[str] = FIELDS) -> Columns:
+    """Some columns of a segment; ValueError or zlib.error where it is damaged."""
+    if not sealed:
+        records = np.frombuffer(data, RECORD)
+        return {name: records[name] for name in names}
+    columns, start = {}, 0
+    for name in FIELDS:
+        length = int.from_bytes(data[start : start + 4], "little")
+        if name in names:
+            dtype = RECORD[name]
+            planes = np.frombuffer(zlib.decompress(data[start + 4 : start + 4 + length]), np.uint8)
+            columns[name] = np.ascontiguousarray(planes.reshape(dtype.itemsize, -1).T).reshape(-1).view(dtype)
+        start += 4 + length
+    if start != len(data):
+        raise ValueError(f"a segment has {len(data)} bytes and speaks of {start}")
+    return columns

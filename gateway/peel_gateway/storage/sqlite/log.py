@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""The log on SQLite: segments, appended per batch, sealed together, read in order."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from peel_gateway.model.tables import GapTable, LogTable
+from peel_gateway.storage.records import (
+    FIELDS,
+    RECORD,
+    Columns,
+    Records,
+    as_tables,
+    join_tables,
+    pack,
+    records_of,
+    seal,
+    unpack,
+)
+
+__all__ = ["append", "cut", "read_columns", "read_tables", "verify"]
+
+_SEALED_EVENTS = 32_768
+"""Segments of single batches are sealed together when they have so many events: some 20 ms."""
+
+
+def append(connection: sqlite3.Connection, log: LogTable, gaps: GapTable, *, last: int, sealed: int) -> int:
+    """Append a batch, whose last event is `last`, to a log whose segments are sealed up to `sealed`; return up to where they are now."""
+    if not len(log) + len(gaps):
+        return sealed
+    records = records_of(log, gaps)
+    connection.execute("INSERT INTO log VALUES (?, ?, 0, ?)", (last, len(records), pack(records)))
+    if last - sealed < _SEALED_EVENTS:
+        return sealed
+    rows = connection.execute("SELECT data FROM log WHERE last > ? ORDER BY last", (sealed,)).fetchall()
+    records = np.concatenate([_records(unpack(data, sealed=False)) for (data,) in rows])
+    connection.execute("DELETE FROM log WHERE last > ?", (sealed,))
+    connection.execute("INSERT INTO log VALUES (?, ?, 1, ?)", (last, len(records), seal(records)))
+    return last
+
+
+def cut(connection: sqlite3.Connection, upto: int) -> None:
+    """Drop all events up to one; the segment that it is in is written anew."""
+    row = connection.execute(
+        "SELECT last, events, sealed, data FROM log WHERE last > ? ORDER BY last LIMIT 1", (upto,)
+    ).fetchone()
+    connection.execute("DELETE FROM log WHERE last <= ?", (upto,))
+    if row is None or row[0] - row[1] >= upto:
+        return
+    last, _, sealed, data = row
+    records = _records(unpack(data, sealed=sealed))[upto - last :]
+    connection.execute(
+        "UPDATE log SET events = ?, data = ? WHERE last = ?",
+        (len(records), seal(records) if sealed else pack(records), last),
+    )
+
+
+def read_columns(
+    connection: sqlite3.Connection, names: Sequence[str] = FIELDS, *, after: int = 0
+) -> Iterator[tuple[int, Columns]]:
+    """Yield columns of all events after one, in order, with the arrival of the last event of each piece."""
+    rows = connection.execute("SELECT last, events, sealed, data FROM log WHERE last > ? ORDER BY last", (after,))
+    waiting: list[Columns] = []
+    last = held = 0
+    for last, events, sealed, data in rows:
+        columns = unpack(data, sealed=sealed, names=names)
+        waiting.append({name: column[max(0, after - last + events) :] for name, column in columns.items()})
+        held += events
+        if held >= _SEALED_EVENTS:
+            yield last, _joined(waiting)
+            waiting, held = [], 0
+    if waiting:
+        yield last, _joined(waiting)
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def read_tables(connection: sqlite3.Connection, *, after: int = 0) -> tuple[LogTable, GapTable]:
+    """All events after one."""
+    return join_tables([as_tables(columns, last) for last, columns in read_columns(connection, after=after)])
+
+
+def verify(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield what is wrong with segments: damaged ones, and such as do not follow each other."""
+    before = None
+    for last, events, sealed, data in connection.execute("SELECT last, events, sealed, data FROM log ORDER BY last"):
+        try:
+            found = len(unpack(data, sealed=sealed)["device"])
+        except (ValueError, zlib.error) as error:
+            yield f"events up to {last}: {error}"
+            found = events
+        if found != events:
+            yield f"events up to {last}: {found} instead of {events}"
+        if before is not None and last - events != before:
+            yield f"events {before + 1} to {last - events} are missing"
+        before = last
+
+
+def _records(columns: Columns) -> Records:
+    records = np.zeros(len(columns["device"]), RECORD)
+    for name in FIELDS:
+        records[name] = columns[name]
+    return records

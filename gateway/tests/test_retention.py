@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Retention: old events go, what must be known of them stays, and the room is given back."""
+
+from __future__ import annotations
+
+import pytest
+from lab import START, Lab, MakeLab, harmony_profile
+
+from peel_gateway.engine.recount import recount
+
+
+def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Lab) -> None:
+    old = lab.frames(1, range(1, 101)) + lab.frames(2, range(1, 101))
+    lab.send(old[:5] + old[10:])  # leaves gaps
+    lab.now += 86400
+    lab.send(lab.frames(1, range(101, 151)))
+    before = lab.estimates()
+    reports = lab.store.device_reports()
+    assert lab.prune(lab.now - 3600) == 195
+    assert lab.estimates() == before
+    assert lab.store.device_reports() == reports
+    assert recount(lab.store, lab).agrees
+    assert lab.send(old[:20]) == {"stale": 15, "accepted": 5}  # numbers that were never used may still come
+    assert lab.store.exposures()[0].blamed is False
+    assert lab.send(lab.frames(2, range(101, 181))) == {"accepted": 80}
+    assert lab.store.gaps().number.min(initial=999) > 100  # what was dropped is not taken for missing
+    assert recount(lab.store, lab).agrees
+
+
+@pytest.mark.parametrize("how", ["set", "at boot", "behind"])
+def test_a_wrong_clock_deletes_nothing(lab: Lab, how: str) -> None:
+    lab.send(lab.frames(1, range(1, 101)))
+    assert lab.engine.prune(30 * 86400) == 0
+    lab.now += 3600
+    if how == "set":
+        lab.skew = 90 * 86400
+    else:
+        lab.reboot(off=60, skew=90 * 86400 if how == "at boot" else -lab.now)
+    for _ in range(3):
+        assert lab.engine.prune(30 * 86400) is None
+        lab.now += 3600
+        lab.send(lab.frames(1, [lab.store.devices().last_number[0] + 1]))
+    lab.skew = 0
+    lab.engine.prune(30 * 86400)
+    lab.now += 86400
+    assert lab.engine.prune(30 * 86400) == 0
+    lab.now += 40 * 86400
+    assert lab.engine.prune(30 * 86400) == 103
+    assert recount(lab.store, lab).agrees
+
+
+def test_withdrawal_reaches_what_retention_has_dropped(lab: Lab) -> None:
+    lab.send(lab.frames(1, range(1, 101)))
+    lab.now += 86400
+    lab.prune(lab.now)
+    lab.send(lab.frames(1, range(101, 111)))
+    lab.send(lab.frames(1, [111], rule=5))
+    assert lab.store.counts().withdrawn_past == 110
+    (whole,) = lab.estimates()
+    assert (whole.n, whole.withdrawn) == (0, 110)
+    assert recount(lab.store, lab).agrees
+
+
+REPORTS, BUCKETS = 5, 20
+"""Of each device in a bucket, and buckets in which they report, each day."""
+
+
+def report_for_a_day(lab: Lab, day: int) -> None:
+    for bucket in range(BUCKETS):
+        lab.now = START + 86400 * day + 300 * bucket
+        first = (day * BUCKETS + bucket) * REPORTS + 1
+        numbers = [number for number in range(first, first + REPORTS) if number % 97]  # some are lost
+        lab.send([frame for device in lab.ids.tolist() for frame in lab.frames(device, numbers)])
+
+
+def size(lab: Lab) -> int:
+    """Bytes of the file, after everything has gone from the write-ahead log into it."""
+    lab.store.close()
+    size = lab.path.stat().st_size
+    lab.reopen()
+    return size
+
+
+def test_the_disk_is_bounded_and_room_is_given_back(make_lab: MakeLab) -> None:
+    """Many days of reports with a retention of two: the file stops growing, and shrinks when less is kept."""
+    lab = make_lab(harmony_profile(4, quota=60, period=3600), devices=40)
+    sizes = []
+    for day in range(12):
+        report_for_a_day(lab, day)
+        assert lab.engine.prune(2 * 86400) is not None
+        sizes.append(size(lab))
+    held = len(lab.store.log())
+    assert held < 3.1 * REPORTS * BUCKETS * len(lab.ids)
+    assert recount(lab.store, lab).agrees
+    assert sizes[11] < 1.25 * sizes[4], sizes
+    lab.now += 30 * 86400
+    lab.send(lab.frames(1, [9999]))
+    lab.now += 2 * 86400  # after a step of the clock nothing is deleted for a day
+    lab.send(lab.frames(1, [10000]))
+    assert lab.engine.prune(1.5 * 86400) == held + 1
+    assert size(lab) < sizes[11] / 2, sizes
+    assert recount(lab.store, lab).agrees
