@@ -564,11 +564,17 @@ class Encoder:
     seal_key: bytes
     index_key: bytes
 
+    def check(self) -> None:
+        refuse_if(self.flags not in (0, UNSEALED), "flags")
+        refuse_if(not 1 <= self.device <= MASK32, "device")
+        check_sizes(self.mechanism, self.k, self.domain, self.width)
+        refuse_if(not 1 <= self.rule < 2**31, "rule")
+
     def encode(self, number: int, readings: list[int], drbg: Drbg) -> tuple[Symbol, bytes]:
         """The symbol, which a real device keeps to itself, and the frame."""
+        self.check()
         header = Header(self.flags, self.mechanism, self.profile, self.device, number)
         nonce = header_bytes(header)
-        check_sizes(self.mechanism, self.k, self.domain, self.width)
         word = index_word(self.index_key, nonce)
         symbol = perturb(self.mechanism, self.rule, self.k, self.domain, word, readings, drbg)
         packed = pack(codeword(self.seed, self.width, symbol))

@@ -133,7 +133,7 @@ int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len);
 
 /* ---- Rule (section 5) ------------------------------------------------------------------------------------------- */
 
-/* The largest Q31 rule that is epsilon-LDP for k symbols; k = 2 gives tau = tanh(epsilon / 2) rounded down.
+/* The largest Q31 rule that is epsilon-LDP for k symbols; k = 2 gives tau = tanh(epsilon / 2), epsilon as a real number, rounded down.
  * Returns 0, PEEL_E_EPSILON or PEEL_E_WIDTH. */
 int peel_rule(uint32_t *rule, uint32_t epsilon, uint32_t k);
 
@@ -223,7 +223,7 @@ typedef struct {
   uint8_t index_key[16];
 } peel_encoder;
 
-/* Returns 0, or the code of the first field that is out of range. */
+/* Returns 0, or the code of the first fault: flags, device, mechanism, k or width, domain, rule (section 9). */
 int peel_encoder_check(const peel_encoder *encoder);
 
 /* Randomise, project, pack and seal one report. number must never be used twice with these keys.

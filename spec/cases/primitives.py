@@ -53,10 +53,13 @@ def stream() -> Vectors:
     return comment, [{"key": key, "nonce": nonce, "length": m, "output": ref.stream(key, nonce, m)} for m in lengths]
 
 
+LABELS = ("peel/1 key", "peel/1 drbg", "peel/1 drbg input", "peel/1 profile", "peel/1 receipt", "peel/1 device context")
+
+
 def hash_() -> Vectors:
     comment = "Section 2, HASH: the first `length` bytes for a label and data."
     cases = []
-    for label in ("peel/1 key", "peel/1 drbg", "peel/1 drbg input", "peel/1 profile"):
+    for label in LABELS:
         for data_length in (0, 1, 4, 5, 6, 7, 8, 13, 32, 100):
             for length in (4, 8, 16) if data_length in (0, 32) else (16,):
                 data = made(f"hash {data_length}", data_length)

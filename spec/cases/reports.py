@@ -364,6 +364,27 @@ def encode_bad_device() -> Vectors:
     return "Device 0.", [bad_encode("device", "device 0", replace(e, device=0)) for e in (WIDE, CHOICE)]
 
 
+def encode_bad_order() -> Vectors:
+    """Every fault from some place in the order on: the first one is named."""
+    faults: tuple[tuple[str, Case], ...] = (
+        ("flags", {"flags": 2}),
+        ("device", {"device": 0}),
+        ("mechanism", {"mechanism": 9}),
+        ("width", {"width": 1025}),
+        ("domain", {"domain": 7}),
+        ("rule", {"rule": 0}),
+    )
+    of_report = ("number", "reading", "entropy")
+    cases = []
+    for place, (fault, _) in enumerate(faults):
+        e = replace(WIDE, **{name: value for _, change in faults[place:] for name, value in change.items()})
+        cases.append(bad_encode(fault, f"{fault}, and all that come after it", e, 0, [0], is_seeded=False))
+    for place, fault in enumerate(of_report):
+        number, readings = int(place > 0), [0] * (16 if place > 1 else 1)
+        cases.append(bad_encode(fault, f"{fault}, and all that come after it", WIDE, number, readings, is_seeded=False))
+    return "Several faults at once: the order of section 9.", cases
+
+
 MAKERS: tuple[Callable[[], Vectors], ...] = (
     harmony,
     krr,
@@ -382,4 +403,5 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     encode_bad_flags,
     encode_bad_mechanism,
     encode_bad_device,
+    encode_bad_order,
 )

@@ -161,3 +161,34 @@ def test_reader_finds_in_each_report_what_the_encoder_put_there() -> None:
             assert (found.header.number, found.rule) == (sent["number"], encoder["rule"])
             symbol = ref.Symbol(sent["index"], -1 if sent["minus"] else +1)
             assert found.trits == ref.codeword(encoder["seed"], encoder["width"], symbol)
+
+
+def test_for_two_symbols_the_rule_is_tanh_of_half_the_real_epsilon_rounded_down() -> None:
+    with localcontext(prec=60):
+        for epsilon in (1, 2, 3, 2**10 + 1, 2**19, 2**20, 3 * 2**20 + 7, 16 * 2**20 - 1, 16 * 2**20):
+            power = (Decimal(epsilon) / 2**20).exp()
+            assert ref.rule(epsilon, 2) == int(2**31 * (power - 1) / (power + 1))
+
+
+def misread_entry(seed: int, n: int, p: int, j: int) -> int:
+    """Phi[p][j] for whoever takes the partner column's difference modulo 2^32 first."""
+    r = ref.mix((seed + (p + 1) * 0x9E3779B9) & ref.MASK32)
+    q = (((r >> 16) * n >> 16) - j & ref.MASK32) % n
+    if q == j:
+        return 0
+    h = r ^ (min(j, q) * 0x85EBCA6B & ref.MASK32)
+    h = (h ^ h >> 15) * 0x2C1B3C6D & ref.MASK32
+    v = (0, 0, +1, -1)[h >> 30]
+    return v if j < q else -v
+
+
+def test_the_vectors_tell_the_partner_column_modulo_n_from_one_modulo_2_to_the_32() -> None:
+    """They are the same at widths that are powers of two, and there alone."""
+    differ = set()
+    plus = [case for case in cases("projection") if not case["minus"]]
+    for case in plus:
+        n = case["width"]
+        misread = [misread_entry(case["seed"], n, p, case["index"]) for p in range(n - 1)]
+        if ref.pack(misread).hex() != case["trits"]:
+            differ.add(n)
+    assert differ == {case["width"] for case in plus if case["width"].bit_count() > 1}
