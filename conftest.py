@@ -26,9 +26,10 @@ KINDS = {
     "board": "firmware in an emulator, or what is built for one",
     "install": "the package as published, in an empty environment",
     "storm": "many faults at once, under load, for a minute or so",
+    "browser": "the page in a real Chromium",
     "broker": "a real broker, and mostly a gateway process",
     "slow": "more than a few seconds on one core",
-    "quick": "everything else: no board, no broker, no storm",
+    "quick": "everything else: no board, no broker, no browser, no storm",
 }
 """Each test has one of these markers. A run begins with the first kind: in parallel, no worker is then left alone with a long one."""
 
@@ -46,6 +47,7 @@ PLACES = {
     "gateway/tests/test_resilience_storm.py": "storm",
     "hil_tests": "board",
     "hil_tests/unit": "quick",
+    "tools/tests/browser": "browser",
     "tools/tests/test_bench_gateway.py": "slow",
     "tools/tests/test_boards_commands.py": "board",
     "tools/tests/test_boards_natmod.py": "board",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from peel_gateway.answers.report import dissection, picture
 from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.answers.words import sentence
-from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.registry import Device, device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import DeviceTable, Exposure, ExposureFilter
 from peel_gateway.model.verdict import LAYERS, Verdict
@@ -26,6 +26,7 @@ class ExposedQuestion:
     """Which exposed devices to list; unset fields match all."""
 
     profile: str | None = None
+    group: str | None = None
     since: float | None = None
     limit: int = 100
 
@@ -46,9 +47,10 @@ class Cases:
     def devices(self, question: ExposedQuestion) -> Table:
         """The exposed devices, newest first, and how many there are in all."""
         table = self._store.devices()
-        profiles = {device.id: device.profile for device in self._snapshot().devices}
+        devices = self._snapshot().devices
+        profiles = {device.id: device.profile for device in devices}
         reports = self._store.device_reports()
-        rows = _exposed_rows(table, question, profiles)
+        rows = _exposed_rows(table, question, devices)
         items = []
         for row in rows[: question.limit].tolist():
             device, cause = int(table.device[row]), Verdict(int(table.cause[row]))
@@ -102,12 +104,14 @@ class Cases:
         return sentence(row, profile, self._residual_limit)
 
 
-def _exposed_rows(table: DeviceTable, question: ExposedQuestion, profiles: dict[int, str]) -> npt.NDArray[np.intp]:
+def _exposed_rows(table: DeviceTable, question: ExposedQuestion, devices: Sequence[Device]) -> npt.NDArray[np.intp]:
     since = 0 if question.since is None else question.since * 1000
-    chosen = (table.cause != 0) & (table.cause_time >= since)
-    if question.profile is not None:
-        chosen &= np.isin(table.device, [device for device, name in profiles.items() if name == question.profile])
-    rows = np.flatnonzero(chosen)
+    asked = [
+        device.id
+        for device in devices
+        if question.profile in (None, device.profile) and question.group in (None, device.group)
+    ]
+    rows = np.flatnonzero((table.cause != 0) & (table.cause_time >= since) & np.isin(table.device, asked))
     return rows[np.argsort(-table.cause_time[rows], kind="stable")]
 
 

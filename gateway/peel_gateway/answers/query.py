@@ -60,10 +60,13 @@ def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
 
 def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
     """Parameters of `Cases.devices`."""
-    _refuse_others(given, ("profile", "since", "limit"))
+    _refuse_others(given, ("profile", "group", "since", "limit"))
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return ExposedQuestion(
-        profile=given.get("profile"), since=_span(given)["since"], limit=100 if limit is None else limit
+        profile=given.get("profile"),
+        group=given.get("group"),
+        since=_span(given)["since"],
+        limit=100 if limit is None else limit,
     )
 
 

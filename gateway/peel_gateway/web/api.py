@@ -66,7 +66,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
     def get_exposed(request: Request) -> Response:
         """`{"items": [...], "total": n}`: the exposed devices, newest first, each with the reason in a sentence.
 
-        Parameters: `profile`, `since`, `limit` (up to 1000).
+        Parameters: `profile`, `group`, `since`, `limit` (up to 1000).
         """
         return JSONResponse(cases.devices(exposed_question(_parameters(request))))
 

@@ -26,7 +26,6 @@ from peel_gateway.web.assets import BrowserHeaders, asset_routes
 from peel_gateway.web.guard import Guard
 from peel_gateway.web.limits import HEALTH, Limits
 from peel_gateway.web.login import login_routes
-from peel_gateway.web.session import COOKIE
 from peel_gateway.web.streams import Streams
 
 __all__ = ["build_app"]
@@ -76,10 +75,9 @@ def build_app(
             body["causes"] = causes
         return JSONResponse(body, status_code=503 if causes else 200)
 
-    async def get_paths(request: Request) -> Response:
-        """What there is to ask: every path and what it says; `session` is whether a browser's session asks."""
-        items = [_path_table(route) for route in routes if route.include_in_schema]
-        return JSONResponse({"items": items, "session": token is not None and COOKIE in request.cookies})
+    async def get_paths(_: Request) -> Response:
+        """What there is to ask: every path and what it says."""
+        return JSONResponse({"items": [_path_table(route) for route in routes if route.include_in_schema]})
 
     page, entrance = asset_routes(), login_routes(token)
     routes = [

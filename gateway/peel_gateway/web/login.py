@@ -23,6 +23,11 @@ def login_routes(token: Secret | None) -> list[Route]:
     """The routes; without a token there is nothing to log in to."""
     attempts = Attempts()
 
+    async def get_login(request: Request) -> Response:
+        """Whether one is let in as one is: `open`; and whether that is by a browser's session: `session`."""
+        is_open = bool(request.scope["peel_trusted"])
+        return JSONResponse({"open": is_open, "session": is_open and token is not None and COOKIE in request.cookies})
+
     async def post_login(request: Request) -> Response:
         """Log in with a browser: takes the token as a form, gives a cookie."""
         require_same_origin(request)
@@ -45,7 +50,11 @@ def login_routes(token: Secret | None) -> list[Route]:
         _set_cookie(answer, request, "", 0)
         return answer
 
-    return [Route(_LOGIN, post_login, methods=["POST"]), Route(_LOGOUT, post_logout, methods=["POST"])]
+    return [
+        Route(_LOGIN, get_login),
+        Route(_LOGIN, post_login, methods=["POST"]),
+        Route(_LOGOUT, post_logout, methods=["POST"]),
+    ]
 
 
 def _set_cookie(answer: Response, request: Request, value: str, seconds: int) -> None:

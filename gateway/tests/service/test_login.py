@@ -56,7 +56,8 @@ def test_the_token_becomes_a_cookie(gateway: GatewayProcess) -> None:
     for path in ("/api/summary", "/api/events", "/metrics"):
         assert send(gateway, "GET", path)[0].status == 401
         assert send(gateway, "GET", path, Cookie=cookie)[0].status == 200
-    assert json.loads(send(gateway, "GET", "/api", Cookie=cookie)[1])["session"]
+    assert json.loads(send(gateway, "GET", "/login", Cookie=cookie)[1]) == {"open": True, "session": True}
+    assert json.loads(send(gateway, "GET", "/login")[1]) == {"open": False, "session": False}
     answer, _ = send(gateway, "POST", "/logout", {}, Cookie=cookie)
     assert cookie_of(answer) == f'{COOKIE}=""'
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What to look at: profile and time.
+// What to look at: profile, group and time.
 
-import { byId, h } from "./dom.js";
+import { byId, h, setHidden } from "./dom.js";
 
 const WINDOWS = [[300, "5 min"], [3600, "1 h"], [86400, "24 h"], [604800, "7 d"], [null, "all"]];
 
@@ -11,6 +11,11 @@ export class Controls {
     this.select = byId("profile");
     this.select.addEventListener("change", () => {
       page.profile = page.profiles.find((profile) => profile.name === this.select.value);
+      changed();
+    });
+    this.groups = byId("group");
+    this.groups.addEventListener("change", () => {
+      page.group = this.groups.value || null;
       changed();
     });
     byId("window").append(...WINDOWS.map(([seconds, name]) => this.#choice(seconds, name, changed)));
@@ -39,5 +44,11 @@ export class Controls {
     this.select.replaceChildren(
       ...page.profiles.map((profile) => h("option", { selected: profile === page.profile }, profile.name)),
     );
+    if (!page.groups.some(({ group }) => group === page.group)) page.group = null;
+    this.groups.replaceChildren(
+      h("option", { value: "" }, "all devices"),
+      ...page.groups.map(({ group, members }) => h("option", { value: group, selected: group === page.group }, `${group} (${members})`)),
+    );
+    setHidden(this.groups.parentElement, page.groups.length === 0);
   }
 }

@@ -27,8 +27,10 @@ export class Course {
     const base = page.summary.store.bucket_seconds;
     this.bucket = base * Math.max(1, Math.ceil((now - begin) / POINTS / base));
     const since = Math.floor(begin / this.bucket) * this.bucket;
-    const { items } = await ask("/api/estimates", { profile, name, bucket: this.bucket, since, devices: "no" });
-    if (name !== this.estimates.name || profile !== page.profile.name) return;
+    const { group } = page;
+    const devices = group === null ? "no" : "yes"; // of a group only the log knows anything
+    const { items } = await ask("/api/estimates", { profile, group, name, bucket: this.bucket, since, devices });
+    if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
     this.items = items.filter((item) => item.estimates[0].value !== null);
     this.begin = since;
     this.end = Math.max(now, since + this.bucket);

@@ -7,7 +7,7 @@ import { ago, count, exact, short } from "./format.js";
 
 const PAGE = 50;
 const COLUMNS = [["Device"], ["State"], ["Last heard"], ["Count", "num"], ["Refused", "num"], ["Missing", "num"], ["ε spent", "num"], ["Left", "num"], ["Note"]];
-const STATES = ["", "active", "exposed", "silent", "revoked"];
+const STATES = ["", "active", "new", "silent", "exposed", "stopped", "exhausted", "revoked"];
 
 export class Devices {
   constructor(page, why) {
@@ -34,7 +34,7 @@ export class Devices {
     if (!profile) return;
     const finding = byId("devices-find").value.trim() !== "";
     const state = byId("devices-state").value;
-    const answer = await ask("/api/devices", { profile: profile.name, state, limit: finding ? 1000 : this.limit });
+    const answer = await ask("/api/devices", { profile: profile.name, group: this.page.group, state, limit: finding ? 1000 : this.limit });
     if (profile !== this.page.profile || state !== byId("devices-state").value) return;
     this.items = answer.items;
     this.more = answer.next !== null;

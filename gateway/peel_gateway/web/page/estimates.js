@@ -35,7 +35,7 @@ export class Estimates {
   async refresh() {
     const { profile } = this.page;
     if (!profile) return;
-    const { items } = await ask("/api/estimates", { profile: profile.name, since: this.page.since() });
+    const { items } = await ask("/api/estimates", { profile: profile.name, group: this.page.group, since: this.page.since() });
     if (profile !== this.page.profile) return; // another one was chosen meanwhile
     const moved = this.item?.profile !== profile.name;
     this.item = items[0];
@@ -75,6 +75,7 @@ export class Estimates {
   #note() {
     const { item } = this;
     const hidden = item.figures > item.estimates.length ? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · ` : "";
+    if (item.note) return item.note;
     if (!item.n) return "no report of this profile in this time";
     return `${hidden}${plural(item.n, "report")} of ${plural(item.devices ?? 0, "device")}`;
   }

@@ -25,7 +25,7 @@ export class Exposed {
   async refresh() {
     const { profile } = this.page;
     if (!profile) return;
-    const { items, total } = await ask("/api/exposed", { profile: profile.name, limit: MOST });
+    const { items, total } = await ask("/api/exposed", { profile: profile.name, group: this.page.group, limit: MOST });
     if (profile !== this.page.profile) return;
     this.items = items;
     this.total = total;

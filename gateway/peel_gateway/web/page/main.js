@@ -24,8 +24,10 @@ const MOST_OF_THE_TIME = 4; // pauses are at least so many times as long as the 
 const page = {
   summary: null,
   profiles: [],
+  groups: [],
   paths: [],
   profile: null, // the chosen one
+  group: null, // the chosen one's name; null is everybody
   seconds: null, // the chosen window; null is all
   demo: null,
   since() {
@@ -153,11 +155,14 @@ document.addEventListener("visibilitychange", () => {
 
 async function start() {
   try {
-    const [profiles, paths, verdicts] = await Promise.all([ask("/api/profiles"), ask("/api"), ask("/api/layers")]);
-    page.profiles = profiles.items;
-    page.paths = paths.items;
-    layers.table = verdicts.items;
-    setHidden(byId("logout"), !paths.session);
+    const { open, session } = await ask("/login");
+    if (!open) {
+      showLogin();
+      return;
+    }
+    setHidden(byId("logout"), !session);
+    const asked = ["/api/profiles", "/api/groups", "/api", "/api/layers"].map((path) => ask(path));
+    [page.profiles, page.groups, page.paths, layers.table] = (await Promise.all(asked)).map(({ items }) => items);
   } catch (error) {
     if (error instanceof Refused && error.status === 401) showLogin();
     else {

@@ -28,7 +28,7 @@ export class RangeBar {
   }
 
   #mark(name, path) {
-    return svg("svg", { class: name, y: MIDDLE, overflow: "visible" }, svg("path", { d: path }));
+    return svg("svg", { class: name, y: MIDDLE, overflow: "visible", "aria-hidden": "true" }, svg("path", { d: path }));
   }
 
   // shares of the range; null leaves something out

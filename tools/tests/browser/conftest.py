@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures: a browser, pages that must not complain, and gateways to look at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser_support import PATIENCE_MS, OpenPage
+from field import Field, open_broker
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from peel_tools.boards.errors import MissingToolError
+from peel_tools.broker import free_port
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium; as root it has to do without its sandbox."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise MissingToolError("chromium is missing: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"] if os.geteuid() == 0 else []
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Opens a gateway's page; at the end nothing may have been said to the console but what is `tolerated`."""
+    complaints: list[str] = []
+    with ExitStack() as undo:
+
+        def open_(url: str, *, tolerated: str | None = None, width: int = 1280, scheme: Any = "light") -> Page:
+            context = browser.new_context(
+                viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+            )
+            undo.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(PATIENCE_MS)
+
+            def hear(kind: str, text: str) -> None:
+                if kind in ("error", "warning") and not (tolerated and tolerated in text):
+                    complaints.append(text)
+
+            page.on("console", lambda message: hear(message.type, message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.goto(url)
+            return page
+
+        yield open_
+    assert complaints == []
+
+
+@pytest.fixture
+def field(tmp_path: Path, rng: np.random.Generator) -> Iterator[Field]:
+    """A broker and devices that are bare encoders."""
+    field = Field(tmp_path, open_broker(tmp_path / "broker"), rng)
+    yield field
+    field.close()
+
+
+@pytest.fixture(scope="session")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a demonstration that runs as `peel demo` does."""
+    folder, port = tmp_path_factory.mktemp("demonstration"), free_port()
+    command = [sys.executable, "-m", "peel_tools", "demo", "--dir", str(folder), "--port", str(port)]
+    with (folder / "output").open("wb") as output:
+        running = subprocess.Popen(
+            [*command, "--devices", "60", "--rate", "300", "--seed", "5"], stdout=output, stderr=output
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while f":{port}/" not in (folder / "output").read_text():
+            assert running.poll() is None and time.monotonic() < deadline, (folder / "output").read_text()
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(120)

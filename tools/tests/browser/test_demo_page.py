@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""The page before a demonstration: the truth, the switches, and that everybody can read it."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Literal
+
+from axe_playwright_python.sync_playwright import Axe
+from browser_support import OpenPage
+from playwright.sync_api import expect
+
+AXE = Axe()
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def test_everybody_can_read_it(demonstration: str, open_page: OpenPage) -> None:
+    """Nothing to object to by axe, and nothing to scroll sideways for, on a desk and on a phone, by day and by night."""
+    page = open_page(demonstration)
+    expect(page.locator("#exposed-list .case").first).to_be_visible()
+    expect(page.locator("#devices-table tbody tr").first).to_be_visible()
+    expect(page.locator("#why-body .sentence")).to_be_visible()
+    for summary in page.locator("details > summary").all():
+        summary.click()
+    for width, scheme in product((1280, 375), SCHEMES):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        found = AXE.run(page)
+        assert found.violations_count == 0, f"{width} {scheme}: {found.generate_report()}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_truth_stands_beside_each_estimate(demonstration: str, open_page: OpenPage) -> None:
+    page = open_page(demonstration)
+    rows = page.locator("#estimates-list > li")
+    expect(rows).to_have_count(8)
+    expect(rows.first.locator("svg.rangebar > svg.truth")).to_have_attribute("visibility", "visible")
+    expect(rows.first.locator(".rangebar")).to_have_attribute("aria-label", re.compile(r", truth -?[\d.]+"))
+    page.locator("#profile").select_option("vents")
+    expect(rows).to_have_count(4)
+    expect(rows.first.locator(".unit")).to_have_text("%")
+    expect(page.locator("#privacy-body")).to_contain_text("one category")
+
+
+def test_an_attack_is_started_and_seen(demonstration: str, open_page: OpenPage) -> None:
+    page = open_page(demonstration)
+    switch = page.get_by_role("switch", name="budget")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    switch.click()
+    expect(switch).to_have_attribute("aria-checked", "false")
+    before = set(page.locator("#exposed-list .case code").all_inner_texts())
+    switch.press("Enter")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    page.get_by_role("button", name=re.compile("^Show all")).last.click()
+    budget = page.locator("#exposed-list .case", has_text="role: budget")
+    expect(budget.first).to_be_visible()
+    page.wait_for_function("(n) => document.querySelectorAll('#exposed-list .case').length > n", arg=len(before))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""The page in a browser, before a gateway of our own: it fills by itself, explains, filters, logs in, and comes back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from browser_support import OpenPage
+from field import Field
+from playwright.sync_api import Page, expect
+
+from peel_gateway.fleet.registry import Fleet
+from peel_tools.broker import free_port
+from peel_tools.gateway_process import GatewayProcess
+
+MINUS = "\N{MINUS SIGN}"
+TOKEN = "0123456789abcdef-token"  # noqa: S105
+
+
+def number_in(page: Page) -> int:
+    """How many reports count, as the page says."""
+    found = re.match(r"([\d,]+) reports?", page.locator("#lede").inner_text())
+    return int(found[1].replace(",", "")) if found else -1
+
+
+def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    page = open_page(gateway.url)
+    expect(page.get_by_role("heading", name="No reports yet")).to_be_visible()
+    expect(page.locator("#lede")).to_have_text("0 reports from 20 devices count. No device is exposed.")
+    field.publish(field.reports(200, devices=range(1, 20)))
+    expect(page.locator("#lede")).to_have_text("200 reports from 20 devices count. No device is exposed.")
+    rows = page.locator("#estimates-list > li")
+    expect(rows).to_have_count(2)
+    expect(rows.first.locator(".name")).to_have_text("temperature")
+    expect(rows.first.locator("span.value")).to_have_text(re.compile(rf"^{MINUS}?\d"))
+    expect(rows.first.locator(".rangebar")).to_have_attribute("aria-label", re.compile("temperature: .*95% interval"))
+    expect(page.locator("#course-chart svg")).to_be_visible()
+
+    field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
+    case = page.locator("#exposed-list .case")
+    expect(case).to_contain_text("00000014")
+    expect(case.locator(".sentence")).to_contain_text("It tossed its coin with epsilon")
+    expect(page.locator("#lede")).to_have_text(
+        "200 reports from 19 devices count. 1 device is exposed; 0 of their reports were withdrawn."
+    )
+    page.get_by_role("button", name="The evidence against 00000014").click()
+    why = page.locator("#why")
+    expect(why.locator("svg.stems")).to_have_count(2)
+    why.get_by_text("The bytes").click()
+    expect(why.get_by_role("row", name=re.compile("device 14000000 00000014"))).to_be_visible()
+
+    layer = page.locator("#layers-list > li", has_text="a changed epsilon")
+    layer.locator("summary").click()
+    expect(layer.get_by_text("Tossed with another budget than the profile's.")).to_be_visible()
+    expect(layer.locator(".minus")).to_have_text(f"{MINUS}1")
+
+
+def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(200, devices=range(1, 20)))
+    field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
+    page = open_page(gateway.url)
+    page.get_by_role("button", name="soil").click()
+    expect(page.locator("#course-note")).to_contain_text("soil")
+    expect(page.get_by_role("button", name="soil")).to_have_attribute("aria-pressed", "true")
+
+    devices = page.locator("#devices-table tbody tr")
+    expect(devices).to_have_count(20)
+    page.get_by_label("State").select_option("exposed")
+    expect(devices).to_have_count(1)
+    expect(devices).to_contain_text("exposed: rule")
+    page.get_by_label("State").select_option("")
+    page.locator("#devices-find").fill("00001")
+    expect(devices).to_have_count(6)  # 1, and 10 to 14
+    page.locator("#devices-find").fill("nobody")
+    expect(devices).to_have_text("No such device.")
+
+    page.get_by_role("radio", name="5 min").check()
+    expect(page.locator("#estimates-note")).to_contain_text("200 reports of 19 devices")
+
+
+def test_who_has_no_token_learns_nothing(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway(http_token=TOKEN)
+    gateway.start(until="started")
+    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    page = open_page(gateway.url, tolerated="401 (Unauthorized)")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    expect(page.locator("#main")).to_be_hidden()
+    assert "field" not in page.locator("body").inner_text().split()
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("that is not the token")).to_be_visible()
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator("#fleet")).to_have_text("field")
+    assert page.evaluate("document.cookie") == ""
+    page.reload()
+    expect(page.locator("#fleet")).to_have_text("field")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_it_comes_back_with_the_gateway(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(100))
+    page = open_page(gateway.url, tolerated="net::ERR_")
+    expect(page.locator("#lede")).to_contain_text("100 reports")
+    light = page.locator("#light")
+    expect(light).to_contain_text("receiving")
+    gateway.kill()
+    expect(light).to_contain_text("connection lost")
+    expect(page.locator("body")).to_have_attribute("data-state", "stale")
+    assert number_in(page) == 100  # what was known stays
+    field.publish(field.reports(50))
+    gateway.start()
+    expect(page.locator("body")).to_have_attribute("data-state", "live")
+    expect(page.locator("#lede")).to_contain_text("150 reports")
+    expect(light).to_contain_text("receiving")
+    field.broker.stop()
+    expect(light).to_contain_text("broker away")
+
+
+def test_a_fleet_without_devices_says_what_to_do(tmp_path: Path, open_page: OpenPage) -> None:
+    Fleet.create(tmp_path / "fleet", "orchard")
+    gateway = GatewayProcess(fleet=tmp_path / "fleet", folder=tmp_path, broker_port=free_port())
+    gateway.start(until="answering")
+    try:
+        page = open_page(gateway.url, tolerated="net::ERR_")  # it ends before the page does
+        expect(page.get_by_role("heading", name="No devices yet")).to_be_visible()
+        expect(page.get_by_text("peel fleet add")).to_be_visible()
+        expect(page.locator("#light")).to_contain_text("broker away")
+    finally:
+        gateway.kill()
