@@ -30,7 +30,9 @@ class World:
         self.numbers: list[int] = []
         self._quota = quota
         self._deep = deep
-        self._issue = Issue(first_number=1, made=ENROLLED.isoformat(), profile="p", quota=quota, period=PERIOD_S)
+        self._issue = Issue(
+            first_number=1, made=ENROLLED.isoformat(), profile="p", profile_id="00000001", quota=quota, period=PERIOD_S
+        )
         self._files = MemoryFiles()
         self.boot(woke=False)
 
@@ -73,6 +75,7 @@ class World:
             first_number=self._issue.first_unused(made),
             made=made.isoformat(),
             profile="p",
+            profile_id="00000001",
             quota=self._quota,
             period=PERIOD_S,
         )

@@ -58,7 +58,7 @@ class Gateway:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "climate.toml").write_text(PROFILE.format(seed=SOUND))
     fleet = Fleet.create(tmp_path / "fleet", "home", [tmp_path / "climate.toml"])
-    fleet.add("climate", count=3)
+    fleet.enrol("climate", count=3)
     return fleet.folder
 
 
@@ -87,6 +87,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
         "profiles/climate.toml",
         lambda text: text.replace("width = 48", "width = 8").replace(f"seed = {SOUND}", f"seed = {UNSOUND}"),
     ),
+    "edited": rewrite("profiles/climate.toml", lambda text: text.replace("high = 40", "high = 50")),
     "a directory": unreadable,
     "gone": lambda folder: folder.rename(folder.with_name("elsewhere")),
     "another name": rewrite("fleet.toml", lambda _: 'name = "other"\n'),
@@ -148,13 +149,28 @@ def test_an_unsound_profile_enters_nowhere(folder: Path, tmp_path: Path) -> None
     bad = tmp_path / "bad.toml"
     text = PROFILE.format(seed=UNSOUND).replace("width = 48", "width = 8").replace('"climate"', '"bad"')
     bad.write_text(text)
-    with pytest.raises(FleetError, match=rf"bad\.toml: seed: {UNSOUND} is not sound"):
+    with pytest.raises(FleetError, match=f"profile 'bad': seed: {UNSOUND} is not sound"):
         Fleet.create(tmp_path / "other", "other", [bad])
     assert not (tmp_path / "other").exists(), "nothing half made"
     fleet = Fleet(folder)
     with pytest.raises(FleetError, match="not sound"):
         fleet.adopt_profile(bad)
     (folder / "profiles" / "bad.toml").write_text(text)
-    for act in (lambda: fleet.add("bad"), lambda: fleet.issue([1]), lambda: take_snapshot(fleet), fleet.profiles):
+    for act in (lambda: fleet.add("bad"), lambda: fleet.issue([1]), lambda: take_snapshot(fleet)):
         with pytest.raises(FleetError, match="not sound"):
             act()
+
+
+def test_an_edited_profile_is_named_and_gets_no_further(folder: Path) -> None:
+    path = folder / "profiles" / "climate.toml"
+    sound = path.read_text()
+    given = take_snapshot(Fleet(folder)).profiles[0].id
+    path.write_text(sound.replace("epsilon = 1.0", "epsilon = 2.0"))
+    fleet = Fleet(folder)
+    said = rf"profile 'climate': was edited: it is [0-9a-f]{{8}} now, and {given:08x} in 3 devices, such as 00000001"
+    for act in (lambda: fleet.add("climate"), lambda: fleet.issue([2]), lambda: take_snapshot(fleet)):
+        with pytest.raises(FleetError, match=said):
+            act()
+    assert len(fleet.devices()) == 3, "nobody was added, and the list can still be read"
+    path.write_text("# a comment is no change\n" + sound)
+    assert len(take_snapshot(fleet).devices) == 3

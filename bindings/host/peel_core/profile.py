@@ -20,7 +20,7 @@ from peel_core.mechanisms import Attribute, Content
 from peel_core.primitives import EPSILON_ONE, MAX_WIDTH, RULE_ONE, hash_
 from peel_core.primitives import rule as core_rule
 
-__all__ = ["DEFAULT_WIDTH", "Profile", "burst_size", "load_profile", "make_profile", "parse_profile"]
+__all__ = ["DEFAULT_WIDTH", "Profile", "burst_size", "even_interval", "load_profile", "make_profile", "parse_profile"]
 
 DEFAULT_WIDTH = 48
 _KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "lifetime", "attribute", "force_krr"}
@@ -164,7 +164,7 @@ class Profile:
     @property
     def interval_s(self) -> float:
         """Seconds between the reports of a device that takes all its numbers, evenly; in whole milliseconds, as devices count."""
-        return math.ceil((1000 * self.period + 1) / (self.quota + 1 - self.burst)) / 1000
+        return even_interval(self.quota, self.period)
 
     def table(self) -> dict[str, Any]:
         """The profile as a device's bundle spells it."""
@@ -207,6 +207,11 @@ class Profile:
 def burst_size(quota: int) -> int:
     """The most numbers that a device with this quota takes at once: an eighth of it (SPEC section 10)."""
     return max(1, quota // 8)
+
+
+def even_interval(quota: int, period: int) -> float:
+    """Seconds between the reports of a device that takes a quota per period evenly; no shorter interval can be kept for long."""
+    return math.ceil((1000 * period + 1) / (quota + 1 - burst_size(quota))) / 1000
 
 
 def load_profile(path: Path | str) -> Profile:

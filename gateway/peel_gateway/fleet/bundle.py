@@ -8,18 +8,20 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from peel_core import derive_keys
+from peel_core import Profile, derive_keys
 from peel_gateway.files import write_atomically
-from peel_gateway.fleet.registry import Device, Fleet, FleetError
+from peel_gateway.fleet.registry import Device, Fleet, FleetError, Issue
 
-__all__ = ["TEMPLATE_KEYS", "load_template", "make_bundles", "write_bundles"]
+__all__ = ["TEMPLATE_KEYS", "draft_bundle", "load_template", "make_bundles", "write_bundles"]
 
 TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox")
 """What a template may hold: the part of a bundle that devices share."""
 
+_KEYS = ("seal_key", "index_key", "receipt_key")
 _SEED_BYTES = 32
 
 
@@ -36,6 +38,9 @@ def load_template(path: Path) -> dict[str, Any]:
     unknown = sorted(set(template) - set(TEMPLATE_KEYS))
     if unknown:
         raise FleetError(f"{path}: {unknown[0]}: does not belong into a template; known: {', '.join(TEMPLATE_KEYS)}")
+    for part in ("mqtt", "wifi", "sensors"):
+        if not isinstance(template.get(part, {}), dict):
+            raise FleetError(f"{path}: {part}: must be a JSON object")
     holds_password = any(template.get(part, {}).get("password") for part in ("mqtt", "wifi"))
     if holds_password and mode & 0o077:
         raise FleetError(f"{path}: holds a password but others can read it (mode {mode:04o}); run chmod 600 {path}")
@@ -53,27 +58,44 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
     issues = [device.bundles[-1] for device in devices]
     ids, firsts = [device.id for device in devices], [issue.first_number for issue in issues]
     keys = derive_keys(fleet.master().reveal(), fleet.name, ids, firsts)
-    rows = zip(devices, issues, keys.seal, keys.index, keys.receipt, strict=True)
-    for device, issue, seal_key, index_key, receipt_key in rows:
+    for device, issue, *secret in zip(devices, issues, keys.seal, keys.index, keys.receipt, strict=True):
+        hexadecimal = [key.tobytes().hex() for key in secret]
         profile = profiles[issue.profile]
-        yield {
-            "peel": 1,
-            "fleet": fleet.name,
-            "device": device.label,
-            "seal_key": seal_key.tobytes().hex(),
-            "index_key": index_key.tobytes().hex(),
-            "receipt_key": receipt_key.tobytes().hex(),
-            "seed": secrets.token_hex(_SEED_BYTES),
-            "first_number": issue.first_number,
-            "profile": profile.table(),
-            "sensors": {},
-            # Without another wish a device spends its quota evenly.
-            "interval_s": profile.interval_s,
-            "sleep": "none",
-            **template,
-            # A device that finds no time server takes certificates that were valid now.
-            "mqtt": {"host": "127.0.0.1", "port": 1883, **template.get("mqtt", {}), "made": int(issue.time.timestamp())},
-        }
+        yield _bundle(fleet.name, device.label, hexadecimal, issue, profile, template)
+
+
+def draft_bundle(fleet: Fleet, profile: Profile, template: Mapping[str, Any]) -> dict[str, Any]:
+    """A bundle as devices with this profile would get it, without keys: to be checked before anybody is registered."""
+    issue = Issue(
+        first_number=1,
+        made=datetime.now(UTC).isoformat(),
+        profile=profile.name,
+        profile_id=f"{profile.id:08x}",
+        quota=profile.quota,
+        period=profile.period,
+    )
+    return _bundle(fleet.name, "00000001", ["00" * 16] * len(_KEYS), issue, profile, template)
+
+
+def _bundle(
+    fleet: str, device: str, keys: Sequence[str], issue: Issue, profile: Profile, template: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "peel": 1,
+        "fleet": fleet,
+        "device": device,
+        **dict(zip(_KEYS, keys, strict=True)),
+        "seed": secrets.token_hex(_SEED_BYTES),
+        "first_number": issue.first_number,
+        "profile": profile.table(),
+        "sensors": {},
+        # Without another wish a device spends its quota evenly.
+        "interval_s": profile.interval_s,
+        "sleep": "none",
+        **template,
+        # A device that finds no time server takes certificates that were valid now.
+        "mqtt": {"host": "127.0.0.1", "port": 1883, **template.get("mqtt", {}), "made": int(issue.time.timestamp())},
+    }
 
 
 def write_bundles(

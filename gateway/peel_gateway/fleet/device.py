@@ -50,6 +50,8 @@ class Issue:
     made: str
     """ISO 8601 with its zone."""
     profile: str
+    profile_id: str
+    """Of the profile as it was then, eight hexadecimal digits: a name may be given to another file, an id may not."""
     quota: int
     period: int
 
@@ -154,6 +156,7 @@ def _row(device: Device) -> dict[str, Any]:
                 "first_number": bundle.first_number,
                 "made": bundle.made,
                 "profile": bundle.profile,
+                "profile_id": bundle.profile_id,
                 "quota": bundle.quota,
                 "period": bundle.period,
             }

@@ -18,14 +18,13 @@ import re
 import secrets
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from peel_core import Profile, ProfileError, Secret, check_fleet_name, load_profile
-from peel_core.projection import soundness
+from peel_core import Profile, Secret, check_fleet_name
 from peel_gateway.files import write_atomically
 from peel_gateway.fleet.audit import REVOKE, UNREVOKE, FleetAction
 from peel_gateway.fleet.device import (
@@ -38,6 +37,7 @@ from peel_gateway.fleet.device import (
     device_label,
     parse_device,
 )
+from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_unsound
 
 __all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "parse_device"]
 
@@ -72,8 +72,7 @@ class Fleet:
             raise FleetError(
                 f"{folder}: is a fleet already; its master key cannot be replaced without losing its devices"
             )
-        for path in profiles:
-            _checked_profile(path)
+        refuse_unsound(folder, map(parsed_profile, profiles))
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for child in ("profiles", "bundles"):
             (folder / child).mkdir(mode=0o700, exist_ok=True)
@@ -87,9 +86,10 @@ class Fleet:
 
     def adopt_profile(self, path: Path) -> Profile:
         """Copy a profile into the folder under its name."""
-        profile = _checked_profile(path)
+        profile = parsed_profile(path)
+        refuse_unsound(path, [profile])
         target = self.folder / "profiles" / f"{profile.name}.toml"
-        if target.exists() and _checked_profile(target).id != profile.id:
+        if target.exists() and parsed_profile(target).id != profile.id:
             raise FleetError(f"{target}: exists and differs; a changed profile needs a new name")
         write_atomically(target, path.read_text(encoding="utf-8"), mode=0o644)
         return profile
@@ -116,10 +116,18 @@ class Fleet:
         """All profiles, by name."""
         found: dict[str, Profile] = {}
         for path in sorted((self.folder / "profiles").glob("*.toml")):
-            profile = _checked_profile(path)
+            profile = parsed_profile(path)
             if profile.name in found:
                 raise FleetError(f"{path}: a second profile named {profile.name!r}; names must differ")
             found[profile.name] = profile
+        return found
+
+    def usable_profiles(self, devices: Sequence[Device]) -> dict[str, Profile]:
+        """All profiles, by name, once they are found sound and to be those that devices were given."""
+        found = self.profiles()
+        where = self.folder / "profiles"
+        refuse_unsound(where, found.values())
+        refuse_edited(where, found, devices)
         return found
 
     def device(self, device: int) -> Device:
@@ -133,12 +141,12 @@ class Fleet:
         self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "", group: str = ""
     ) -> list[Device]:
         """Register devices: those with the given ids, or `count` with the next free ones."""
-        known = self.profiles()
-        if profile not in known:
-            names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
-            raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
         with self._changing() as register:
             devices = register.devices
+            known = self.usable_profiles(devices)
+            if profile not in known:
+                names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
+                raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
             taken = {device.id for device in devices}
             if not ids:
                 first = max(taken, default=0) + 1
@@ -167,9 +175,8 @@ class Fleet:
         How much that was is told by the time since. A clock that is behind what the registry has seen tells nothing: then only a
         `first_number` will do, with which the caller says that no number from there on was used.
         """
-        profiles = self.profiles()
 
-        def change(device: Device, now: datetime, seen: datetime) -> Device:
+        def change(device: Device, profiles: Mapping[str, Profile], now: datetime, seen: datetime) -> Device:
             if device.profile not in profiles:
                 raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
             rate = profiles[device.profile]
@@ -194,14 +201,16 @@ class Fleet:
                 first_number=first,
                 made=now.isoformat(timespec="seconds"),
                 profile=device.profile,
+                profile_id=f"{rate.id:08x}",
                 quota=rate.quota,
                 period=rate.period,
             )
             return replace(device, bundles=(*device.bundles, issue))
 
         with self._changing() as register:
+            profiles = self.usable_profiles(register.devices)
             now, seen = self._clock(), register.clock
-            return _changed(register, ids, lambda device: change(device, now, seen))
+            return _changed(register, ids, lambda device: change(device, profiles, now, seen))
 
     def left(self, devices: Sequence[Device]) -> list[int | None]:
         """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
@@ -336,20 +345,6 @@ def _check_clock(device: Device, now: datetime, seen: datetime) -> None:
             f"written at {seen.isoformat(timespec='seconds')}: set the clock, or nobody knows how many numbers the device has "
             "used since. If it is right now and was wrong then, give --first-number, above every number of this device"
         )
-
-
-def _checked_profile(path: Path) -> Profile:
-    """A profile whose codewords decode: with an unsound seed every honest device would be exposed."""
-    try:
-        profile = load_profile(path)
-    except ProfileError as error:
-        raise FleetError(str(error)) from None
-    if not soundness(profile.seed, profile.width, profile.k).sound:
-        raise FleetError(
-            f"{path}: seed: {profile.seed} is not sound at width {profile.width}, honest devices would be exposed; "
-            "`peel profile new` finds one that is (`peel profile check` says why)"
-        )
-    return profile
 
 
 def _note(text: str) -> str:

@@ -36,9 +36,9 @@ class Snapshot:
 
 def take_snapshot(fleet: Fleet) -> Snapshot:
     """Read everything and derive every key."""
-    profiles = fleet.profiles()
     register = fleet.register()
     devices = register.devices
+    profiles = fleet.usable_profiles(devices)
     for device in devices:
         for name in (device.profile, *(bundle.profile for bundle in device.bundles)):
             if name not in profiles:

@@ -11,7 +11,7 @@ __all__ = ["fleet"]
 
 _COMMANDS = {
     "init": ("peel_gateway.fleet.commands:init", "Make a fleet folder with a new master key."),
-    "add": ("peel_gateway.fleet.bundle_commands:add", "Register devices and write their provisioning bundles."),
+    "add": ("peel_tools.commands.fleet_bundles:add", "Register devices and write their provisioning bundles."),
     "list": (
         "peel_gateway.device_commands:list_devices",
         "List the devices, with what their gateway knows of them where its database is at hand.",
@@ -21,7 +21,7 @@ _COMMANDS = {
     "audit": ("peel_gateway.fleet.commands:audit", "List revocations and what was taken back of them."),
     "group": ("peel_gateway.fleet.commands:group", "Put devices into a group, out of the one they were in."),
     "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
-    "bundle": ("peel_gateway.fleet.bundle_commands:bundle", "Write devices' bundles again."),
+    "bundle": ("peel_tools.commands.fleet_bundles:bundle", "Write devices' bundles again."),
     "provision": (
         "peel_tools.flashing.commands:provision_device",
         "Put the application and DEVICE's bundle onto a board that runs MicroPython.",

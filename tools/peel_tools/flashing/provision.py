@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peel_tools.boards.table import Board
+from peel_tools.flashing.bundle_check import BundleError, check_bundle
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
 from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated, own_modules, room
@@ -150,9 +151,15 @@ def _read_bundle(bundle: Path, board: Board, ca: Path | None) -> dict[str, Any]:
         raise FlashError(f"{bundle}: {error.strerror}: make the bundle first (peel fleet bundle)") from None
     except ValueError:
         raise FlashError(f"{bundle}: is not JSON: make the bundle again (peel fleet bundle)") from None
+    if not isinstance(settings, dict):
+        raise FlashError(f"{bundle}: is no bundle: make it again (peel fleet bundle)")
     named = settings.get("board", board.name)
     if named != board.name:
         raise FlashError(f"{bundle}: was made for board {named!r}, not {board.name!r}")
+    try:
+        check_bundle({**settings, "board": board.name})
+    except BundleError as error:
+        raise FlashError(f"{bundle}: {error}; put it right and make the bundle again (peel fleet bundle)") from None
     wanted = settings.get("mqtt", {}).get("ca", "")
     if wanted and (ca is None or ca.name != wanted):
         raise FlashError(f"{bundle}: mqtt.ca names {wanted}: give that file with --ca, in DER form")

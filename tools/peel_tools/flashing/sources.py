@@ -14,7 +14,7 @@ from pathlib import Path
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.probe import Facts
 
-__all__ = ["Sources", "find_sources"]
+__all__ = ["Sources", "find_sources", "firmware_folder"]
 
 _CARRIED = Path(__file__).with_name("device")
 _CHECKOUT = Path(__file__).resolve().parents[3]
@@ -44,6 +44,11 @@ class Sources:
         if facts.core == "built in":
             return []
         return [self.native(facts.module)] if facts.module else [self.bindings / "peelcore_py.py"]
+
+
+def firmware_folder() -> Path:
+    """Where main.py, peel_device/ and boards/ are."""
+    return (_CARRIED if _CARRIED.is_dir() else _CHECKOUT) / "firmware"
 
 
 def find_sources(module: Path | None = None) -> Sources:

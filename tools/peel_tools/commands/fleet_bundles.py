@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from peel_gateway.fleet.bundle import load_template, write_bundles
+from peel_gateway.fleet.bundle import draft_bundle, load_template, write_bundles
 from peel_gateway.fleet.commands import explained, folder_argument, show_devices
 from peel_gateway.fleet.registry import Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option
+from peel_tools.flashing.bundle_check import BundleError, check_bundle
 
 __all__ = ["add", "bundle"]
 
@@ -25,13 +26,24 @@ template_option = click.option(
 )
 
 
-def _template(fleet: Fleet, given: Path | None) -> dict[str, Any]:
+def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict[str, Any]:
+    """What devices with these profiles share, checked as they will check it: nothing is registered or written before."""
     default = fleet.folder / _TEMPLATE_NAME
     path = given or (default if default.exists() else None)
     if path is None:
-        click.echo(f"no template ({default}): the bundles name a broker on 127.0.0.1 and no sensors", err=True)
+        click.echo(
+            f"no template ({default}): the bundles name a broker on 127.0.0.1 and no sensors, which no board takes",
+            err=True,
+        )
         return {}
-    return load_template(path)
+    template = load_template(path)
+    known = fleet.profiles()
+    for name in sorted(set(profiles) & known.keys()):
+        try:
+            check_bundle(draft_bundle(fleet, known[name], template))
+        except BundleError as error:
+            raise FleetError(f"{path}: with profile {name!r}: {error}") from None
+    return template
 
 
 @click.command()
@@ -63,8 +75,8 @@ def add(
     """Register devices and write their provisioning bundles."""
     with explained():
         opened = Fleet(folder)
-        shared = _template(opened, template) if bundles else {}
         chosen = profile or _only_profile(opened)
+        shared = _template(opened, template, [chosen]) if bundles else {}
         added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note, group=group)
         paths = write_bundles(opened, added, shared) if bundles else []
     show_devices(added, as_json, **({"bundle": list(map(str, paths))} if bundles else {}))
@@ -96,5 +108,6 @@ def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: 
     with explained():
         opened = Fleet(folder)
         chosen = [opened.device(parse_device(text)) for text in device]
-        paths = write_bundles(opened, chosen, _template(opened, template), first_number=first_number)
+        shared = _template(opened, template, [each.profile for each in chosen])
+        paths = write_bundles(opened, chosen, shared, first_number=first_number)
     show_devices(chosen, as_json, bundle=list(map(str, paths)))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The profiles of a fleet folder: what must hold before devices or a gateway work with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from peel_core import Profile, ProfileError, load_profile
+from peel_gateway.fleet.device import Device, FleetError
+
+__all__ = ["parsed_profile", "refuse_edited", "refuse_unsound"]
+
+
+def parsed_profile(path: Path) -> Profile:
+    """Read a profile; FleetError says what is wrong with it."""
+    try:
+        return load_profile(path)
+    except ProfileError as error:
+        raise FleetError(str(error)) from None
+
+
+def refuse_unsound(where: Path, profiles: Iterable[Profile]) -> None:
+    """Raise FleetError for a profile whose codewords do not decode: every honest device would be exposed."""
+    from peel_core.projection import soundness  # here, because a list of devices needs no arrays
+
+    for profile in profiles:
+        if not soundness(profile.seed, profile.width, profile.k).sound:
+            raise FleetError(
+                f"{where}: profile {profile.name!r}: seed: {profile.seed} is not sound at width {profile.width}, honest devices would "
+                "be exposed; `peel profile new` finds one that is (`peel profile check` says why)"
+            )
+
+
+def refuse_edited(where: Path, profiles: Mapping[str, Profile], devices: Iterable[Device]) -> None:
+    """Raise FleetError for a profile that is not the one that devices have in their bundles: no report of theirs would be known."""
+    ids = {name: f"{profile.id:08x}" for name, profile in profiles.items()}
+    others = [
+        (bundle, device)
+        for device in devices
+        for bundle in device.bundles
+        if ids.get(bundle.profile, bundle.profile_id) != bundle.profile_id
+    ]
+    if others:
+        bundle, first = others[0]
+        raise FleetError(
+            f"{where}: profile {bundle.profile!r}: was edited: it is {ids[bundle.profile]} now, and {bundle.profile_id} in "
+            f"{len({device.id for _, device in others})} devices, such as {first.label}; put it back as it was, "
+            "and give a changed profile a name of its own"
+        )
