@@ -172,7 +172,8 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
         (
             '{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z", "bundles": ['
             + ", ".join(
-                f'{{"first_number": {first}, "made": "2026-01-01T00:00:00Z", "profile": "climate", "profile_id": "0", "quota": 1, "period": 1}}'
+                f'{{"first_number": {first}, "made": "2026-01-01T00:00:00Z", "profile": "climate", "profile_id": "0", "quota": 1,'
+                f' "period": 1}}'
                 for first in (9, 9)
             )
             + "]}]}",

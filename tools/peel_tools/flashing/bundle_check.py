@@ -48,9 +48,9 @@ def _check_link(bundle: Mapping[str, Any]) -> None:
     if board is None or bundle.get("transport", "wifi") != "wifi":
         return
     if not board.network:
-        raise BundleError(f'transport: a {board.title} has no network of its own: say "uart"')
+        raise BundleError(f'transport: board {board.name} has no network of its own: say "uart"')
     if not board.in_place and "wifi" not in bundle:
-        raise BundleError(f"wifi: is missing: a {board.title} needs to know which network to join")
+        raise BundleError(f"wifi: is missing: board {board.name} needs to know which network to join")
 
 
 def _check_interval(bundle: Mapping[str, Any]) -> None:
