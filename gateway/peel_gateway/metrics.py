@@ -56,6 +56,11 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        self._webhook = Counter(
+            "peel_webhook_calls", "Calls of the webhook, by how they ended.", ["result"], registry=self.registry
+        )
+        for result in ("delivered", "failed", "dropped"):
+            self._webhook.labels(result=result)
         for hearing in Hearing:
             self._statuses.labels(result=hearing.value)
         for verdict in BLAMED:
@@ -102,6 +107,9 @@ class Metrics:
 
     def status_heard(self, hearing: Hearing) -> None:
         self._statuses.labels(result=hearing.value).inc()
+
+    def webhook_called(self, result: str) -> None:
+        self._webhook.labels(result=result).inc()
 
     def alarm_raised(self) -> None:
         self._alarms.inc()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from types import FrameType
@@ -38,6 +38,7 @@ from peel_gateway.storage.choice import open_store
 from peel_gateway.storage.store import Store, StoreError
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
+from peel_gateway.webhook import Webhook
 
 __all__ = ["Service", "open_engine", "open_views", "run_service"]
 
@@ -130,6 +131,7 @@ class Service:
         self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)
         self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
         self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
+        self._webhook = Webhook(settings, self._fleet.name, self._metrics)
         self._publication = Publication(settings, self._fleet.name, self._views, self._keep, VERSION)
         self._receiver = Receiver(
             settings,
@@ -146,13 +148,14 @@ class Service:
             self._inbox,
             self._receiver,
             self._metrics,
-            alarm=Alarm(self._metrics, self._receiver.tell),
+            alarm=Alarm(self._metrics, self._tell),
             on_end=self.ended.set,
         )
         self._watch()
         self._ingest.start()
         self._receiver.start()
         self._publication.start()
+        self._webhook.start()
         if self._http is not None:
             self._http.start(self._build_app())
         if settings.mqtt_share:
@@ -174,6 +177,7 @@ class Service:
         self._receiver.pause()
         drained = self._ingest.stop(_DRAIN_SECONDS)
         self._publication.stop()
+        self._webhook.stop()
         self._receiver.stop()
         self._streams_end.set()
         if self._http is not None:
@@ -256,6 +260,10 @@ class Service:
             streams=self._settings.http_streams,
             more_routes=self._more_routes,
         )
+
+    def _tell(self, about: str, document: Mapping[str, object]) -> None:
+        self._receiver.tell(about, document)
+        self._webhook.post(about, document)
 
     def _keep(self, topic: str, text: str) -> None:
         self._receiver.keep(topic, text)

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: MIT
-# ruff: noqa: RUF009 - _setting is dataclasses.field with metadata
-"""The gateway's settings: one table that drives the file, the environment, `--help` and the documentation.
-
-A field `mqtt_host` of `Settings` is the key `host` in the section `[mqtt]` of gateway.toml and the variable
-`PEEL_GATEWAY_MQTT_HOST`. The environment wins over the file, the file over the default.
-"""
+"""Reading the gateway's settings: the environment wins over the file, the file over the default of the table."""
 
 from __future__ import annotations
 
@@ -14,16 +9,15 @@ import os
 import re
 import stat
 import tomllib
+import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from peel_core import Secret
+from peel_gateway.settings_table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table
 
 __all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "SettingsError", "load_settings", "settings_table"]
-
-ENVIRONMENT_PREFIX = "PEEL_GATEWAY_"
 
 _PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -31,245 +25,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 class SettingsError(Exception):
     """A setting that cannot be used; the message names the key, where it came from and what would be right."""
-
-
-def _setting(
-    default: Any,
-    help_text: str,
-    *,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    metadata = {"help": help_text, "minimum": minimum, "maximum": maximum, "choices": choices}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """All settings with their defaults. The order is that of the sample file."""
-
-    fleet_folder: Path = _setting(Path("fleet"), "The fleet folder made by `peel fleet init`: key, devices, profiles.")
-    fleet_reload_seconds: float = _setting(
-        5.0, "How often to look for changed devices and profiles; 0 reloads on SIGHUP only.", minimum=0, maximum=86400
-    )
-
-    mqtt_host: str = _setting("127.0.0.1", "Name or address of the broker.")
-    mqtt_port: int = _setting(1883, "Port of the broker; usually 8883 with TLS.", minimum=1, maximum=65535)
-    mqtt_protocol: str = _setting(
-        "auto",
-        "MQTT version: 5, 3.1.1, or auto, which falls back to 3.1.1 when the broker refuses 5.",
-        choices=("auto", "5", "3.1.1"),
-    )
-    mqtt_client_id: str = _setting(
-        "", "The session's name on the broker; empty means peel-gateway-<fleet>. The broker keeps reports under it."
-    )
-    mqtt_name: str = _setting(
-        "",
-        "The gateway's name in its own topics, peel/v1/<fleet>/gateway/<name>/...; another one for each gateway of a fleet. "
-        "Empty means mqtt.client_id, or main where that is empty too.",
-    )
-    mqtt_share: str = _setting(
-        "",
-        "Group of a shared subscription ($share/<group>/...), for several gateways on a fleet; needs mqtt.client_id. "
-        "Each gateway counts a report once in its own database: a replay or redelivery to another one counts again.",
-    )
-    mqtt_user: str = _setting("", "User name for the broker; empty connects anonymously.")
-    mqtt_password: Secret | None = _setting(None, "Password for the broker.")
-    mqtt_password_file: Path | None = _setting(None, "File that holds the password, instead of mqtt.password.")
-    mqtt_tls: bool = _setting(False, "Speak TLS and check the broker's certificate and name.")
-    mqtt_ca: Path | None = _setting(None, "PEM file with the broker's CA; empty trusts the system's authorities.")
-    mqtt_certificate: Path | None = _setting(None, "PEM file with a client certificate, where the broker wants one.")
-    mqtt_key: Path | None = _setting(None, "PEM file with the client certificate's private key.")
-    mqtt_keepalive_seconds: int = _setting(30, "Keep-alive of the connection.", minimum=5, maximum=3600)
-    mqtt_session_days: float = _setting(
-        14.0,
-        "How long the broker keeps the session, and the reports, of a gateway that is away.",
-        minimum=0.01,
-        maximum=365,
-    )
-    mqtt_window: int = _setting(
-        4096,
-        "Messages in the gateway that are not acknowledged yet (MQTT 5 receive maximum); bounds the memory.",
-        minimum=1,
-        maximum=65535,
-    )
-    mqtt_window_bytes: int = _setting(
-        67_108_864, "The same bound in bytes of payload.", minimum=65_536, maximum=4_294_967_296
-    )
-    mqtt_packet_bytes: int = _setting(
-        1_048_576,
-        "Largest message taken (MQTT 5 maximum packet size); the broker drops larger ones.",
-        minimum=1024,
-        maximum=268_435_455,
-    )
-    mqtt_backoff_seconds: float = _setting(
-        30.0, "Longest pause between two attempts to connect; it starts at 0.2 and doubles.", minimum=0.2, maximum=3600
-    )
-
-    batch_messages: int = _setting(2048, "Most messages in one transaction.", minimum=1, maximum=65535)
-    batch_bytes: int = _setting(
-        2_097_152,
-        "Most bytes of payload in one transaction; bounds the memory where messages carry many frames.",
-        minimum=1024,
-        maximum=268_435_456,
-    )
-    batch_seconds: float = _setting(
-        0.1, "How long a message may wait for others to share its transaction.", minimum=0, maximum=60
-    )
-
-    store_path: Path = _setting(Path("peel.sqlite"), "The SQLite file; made on first start.")
-    store_bucket_seconds: int = _setting(
-        300, "Finest time bucket of the estimates, fixed when the file is made.", minimum=1, maximum=86400
-    )
-    store_lock_seconds: float = _setting(
-        10.0,
-        "How long to wait for another process that writes before a commit counts as failed.",
-        minimum=0,
-        maximum=600,
-    )
-    store_retention_days: float = _setting(
-        90.0,
-        "Age at which reports leave the log, within a day; estimates stay, and sums per device without the time. "
-        "90 leaves a season to look into what happened; 0 keeps everything.",
-        minimum=0,
-        maximum=36500,
-    )
-
-    quarantine_pieces: int = _setting(
-        100_000,
-        "Most refused pieces kept with their evidence, for each class: blamed on a device, or on nobody. Oldest go first.",
-        minimum=0,
-        maximum=100_000_000,
-    )
-    quarantine_bytes: int = _setting(
-        67_108_864, "Most bytes of their frames, likewise.", minimum=0, maximum=1_099_511_627_776
-    )
-
-    screen_alpha: float = _setting(
-        1e-6, "Largest probability of ever exposing an honest device by its statistics.", minimum=1e-15, maximum=0.1
-    )
-    screen_residual_limit: float = _setting(
-        3e-3, "Largest relative residual of a codeword; honest ones stay below 1e-3.", minimum=1e-6, maximum=0.1
-    )
-    screen_number_allowance: int = _setting(
-        64,
-        "Report numbers granted once per device beyond its quota; 1024 more where nobody knows when its bundle was made.",
-        minimum=0,
-        maximum=1_000_000,
-    )
-    screen_withdraw_faulty: bool = _setting(
-        True, "Whether one report that only the device can have made wrong withdraws the device; if not, it is marked."
-    )
-    screen_accept_unsealed: bool = _setting(
-        False, "Take unsealed frames, from devices that never sent a sealed one. For the lab and closed networks only."
-    )
-
-    estimate_share_cap: float = _setting(
-        1.0,
-        "Largest part of a mean over reports that one device may have: those of devices with more are weighed down, at most "
-        "until all devices weigh the same. 1 lets every report count once.",
-        minimum=0,
-        maximum=1,
-    )
-
-    publish_seconds: float = _setting(
-        60.0,
-        "How often estimates are computed for others: published over MQTT, retained, and shown in the metrics. 0 is never.",
-        minimum=0,
-        maximum=86400,
-    )
-    publish_homeassistant: bool = _setting(
-        False, "Announce estimates, exposures and availability to Home Assistant by MQTT discovery."
-    )
-    publish_prefix: str = _setting("homeassistant", "Where Home Assistant listens for discovery.")
-
-    http_host: str = _setting("127.0.0.1", "Address to listen on; any but loopback needs http.token.")
-    http_port: int = _setting(8420, "Port to listen on; 0 turns HTTP off.", minimum=0, maximum=65535)
-    http_token: Secret | None = _setting(None, "Bearer token that clients must send, at least 16 characters.")
-    http_token_file: Path | None = _setting(None, "File that holds the token, instead of http.token.")
-    http_streams: int = _setting(32, "Most /api/events streams at a time.", minimum=1, maximum=10000)
-
-    health_broker_seconds: float = _setting(
-        60.0, "How long the broker may be away before /healthz answers 503.", minimum=0, maximum=86400
-    )
-    health_store_seconds: float = _setting(
-        5.0, "How long the store may fail before /healthz answers 503.", minimum=0, maximum=86400
-    )
-
-    health_silent_seconds: float = _setting(
-        300.0,
-        "Least time without a word before a device counts as silent; three of its own intervals where that is more.",
-        minimum=1,
-        maximum=31_536_000,
-    )
-
-    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
-    log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
-
-    @property
-    def claims_path(self) -> Path:
-        """Where the gateway keeps what devices say of themselves, beside its database."""
-        return self.store_path.with_name(self.store_path.name + ".claims.json")
-
-    @property
-    def gateway_name(self) -> str:
-        """The gateway's name in its own topics: no other gateway of this fleet has it, since client ids differ."""
-        return self.mqtt_name or self.mqtt_client_id or "main"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One row of the table."""
-
-    field: str
-    kind: type
-    optional: bool
-    default: object
-    help: str
-    minimum: float | None
-    maximum: float | None
-    choices: tuple[str, ...]
-
-    @property
-    def section(self) -> str:
-        return self.field.partition("_")[0]
-
-    @property
-    def key(self) -> str:
-        return self.field.partition("_")[2]
-
-    @property
-    def name(self) -> str:
-        """The dotted name: mqtt.host."""
-        return f"{self.section}.{self.key}"
-
-    @property
-    def variable(self) -> str:
-        """The environment variable."""
-        return ENVIRONMENT_PREFIX + self.field.upper()
-
-    @property
-    def secret(self) -> bool:
-        return self.kind is Secret
-
-
-def settings_table() -> tuple[Setting, ...]:
-    """Every setting, in the order of the sample."""
-    hints = get_type_hints(Settings)
-    rows = []
-    for item in dataclasses.fields(Settings):
-        kinds = [kind for kind in getattr(hints[item.name], "__args__", (hints[item.name],)) if kind is not type(None)]
-        rows.append(
-            Setting(
-                field=item.name,
-                kind=kinds[0],
-                optional=item.default is None,
-                default=item.default,
-                **item.metadata,
-            )
-        )
-    return tuple(rows)
 
 
 def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
@@ -384,7 +139,7 @@ def _suggestion(name: str, known: list[str]) -> str:
 
 
 def _checked_together(settings: Settings) -> Settings:
-    for secret, file in (("mqtt_password", "mqtt_password_file"), ("http_token", "http_token_file")):
+    for secret, file in _SECRET_FILES:
         if getattr(settings, secret) is not None and getattr(settings, file) is not None:
             raise SettingsError(f"{_dotted(secret)} and {_dotted(file)}: give one of them, not both")
     for one, other in (("mqtt_certificate", "mqtt_key"), ("mqtt_key", "mqtt_certificate")):
@@ -406,6 +161,7 @@ def _checked_together(settings: Settings) -> Settings:
         path = getattr(settings, field)
         if path is not None and not os.access(path, os.R_OK):
             raise SettingsError(f"{_dotted(field)}: cannot read {path}")
+    _check_webhook(settings.webhook_url)
     if settings.publish_homeassistant and not settings.publish_seconds:
         raise SettingsError("publish.homeassistant: needs publish.seconds, since what it announces is published then")
     if not _PREFIX.fullmatch(settings.publish_prefix):
@@ -415,9 +171,27 @@ def _checked_together(settings: Settings) -> Settings:
     return settings
 
 
+def _check_webhook(url: str) -> None:
+    """A call says which device was exposed, and carries a token: not in the clear over a network."""
+    if not url:
+        return
+    parts = urllib.parse.urlsplit(url)
+    if not parts.hostname or parts.username or parts.scheme not in ("https", "http"):
+        raise SettingsError("webhook.url: must be an address such as https://example.org/hook, without a user name")
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise SettingsError(f"webhook.url: {parts.hostname} is another machine: use https")
+
+
+_SECRET_FILES = (
+    ("mqtt_password", "mqtt_password_file"),
+    ("http_token", "http_token_file"),
+    ("webhook_token", "webhook_token_file"),
+)
+
+
 def _with_secret_files(settings: Settings) -> Settings:
     found: dict[str, Any] = {}
-    for secret, file in (("mqtt_password", "mqtt_password_file"), ("http_token", "http_token_file")):
+    for secret, file in _SECRET_FILES:
         path = getattr(settings, file)
         if path is not None:
             found[secret] = _read_secret(path, _dotted(file))

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+# ruff: noqa: RUF009 - _setting is dataclasses.field with metadata
+"""The one table of settings: what there is, with defaults, bounds and a sentence each. `settings` reads values for it.
+
+A field `mqtt_host` of `Settings` is the key `host` in the section `[mqtt]` of gateway.toml and the variable
+`PEEL_GATEWAY_MQTT_HOST`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from peel_core import Secret
+
+__all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "settings_table"]
+
+ENVIRONMENT_PREFIX = "PEEL_GATEWAY_"
+
+
+def _setting(
+    default: Any,
+    help_text: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    metadata = {"help": help_text, "minimum": minimum, "maximum": maximum, "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings with their defaults. The order is that of the sample file."""
+
+    fleet_folder: Path = _setting(Path("fleet"), "The fleet folder made by `peel fleet init`: key, devices, profiles.")
+    fleet_reload_seconds: float = _setting(
+        5.0, "How often to look for changed devices and profiles; 0 reloads on SIGHUP only.", minimum=0, maximum=86400
+    )
+
+    mqtt_host: str = _setting("127.0.0.1", "Name or address of the broker.")
+    mqtt_port: int = _setting(1883, "Port of the broker; usually 8883 with TLS.", minimum=1, maximum=65535)
+    mqtt_protocol: str = _setting(
+        "auto",
+        "MQTT version: 5, 3.1.1, or auto, which falls back to 3.1.1 when the broker refuses 5.",
+        choices=("auto", "5", "3.1.1"),
+    )
+    mqtt_client_id: str = _setting(
+        "", "The session's name on the broker; empty means peel-gateway-<fleet>. The broker keeps reports under it."
+    )
+    mqtt_name: str = _setting(
+        "",
+        "The gateway's name in its own topics, peel/v1/<fleet>/gateway/<name>/...; another one for each gateway of a fleet. "
+        "Empty means mqtt.client_id, or main where that is empty too.",
+    )
+    mqtt_share: str = _setting(
+        "",
+        "Group of a shared subscription ($share/<group>/...), for several gateways on a fleet; needs mqtt.client_id. "
+        "Each gateway counts a report once in its own database: a replay or redelivery to another one counts again.",
+    )
+    mqtt_user: str = _setting("", "User name for the broker; empty connects anonymously.")
+    mqtt_password: Secret | None = _setting(None, "Password for the broker.")
+    mqtt_password_file: Path | None = _setting(None, "File that holds the password, instead of mqtt.password.")
+    mqtt_tls: bool = _setting(False, "Speak TLS and check the broker's certificate and name.")
+    mqtt_ca: Path | None = _setting(None, "PEM file with the broker's CA; empty trusts the system's authorities.")
+    mqtt_certificate: Path | None = _setting(None, "PEM file with a client certificate, where the broker wants one.")
+    mqtt_key: Path | None = _setting(None, "PEM file with the client certificate's private key.")
+    mqtt_keepalive_seconds: int = _setting(30, "Keep-alive of the connection.", minimum=5, maximum=3600)
+    mqtt_session_days: float = _setting(
+        14.0,
+        "How long the broker keeps the session, and the reports, of a gateway that is away.",
+        minimum=0.01,
+        maximum=365,
+    )
+    mqtt_window: int = _setting(
+        4096,
+        "Messages in the gateway that are not acknowledged yet (MQTT 5 receive maximum); bounds the memory.",
+        minimum=1,
+        maximum=65535,
+    )
+    mqtt_window_bytes: int = _setting(
+        67_108_864, "The same bound in bytes of payload.", minimum=65_536, maximum=4_294_967_296
+    )
+    mqtt_packet_bytes: int = _setting(
+        1_048_576,
+        "Largest message taken (MQTT 5 maximum packet size); the broker drops larger ones.",
+        minimum=1024,
+        maximum=268_435_455,
+    )
+    mqtt_backoff_seconds: float = _setting(
+        30.0, "Longest pause between two attempts to connect; it starts at 0.2 and doubles.", minimum=0.2, maximum=3600
+    )
+
+    batch_messages: int = _setting(2048, "Most messages in one transaction.", minimum=1, maximum=65535)
+    batch_bytes: int = _setting(
+        2_097_152,
+        "Most bytes of payload in one transaction; bounds the memory where messages carry many frames.",
+        minimum=1024,
+        maximum=268_435_456,
+    )
+    batch_seconds: float = _setting(
+        0.1, "How long a message may wait for others to share its transaction.", minimum=0, maximum=60
+    )
+
+    store_path: Path = _setting(Path("peel.sqlite"), "The SQLite file; made on first start.")
+    store_bucket_seconds: int = _setting(
+        300, "Finest time bucket of the estimates, fixed when the file is made.", minimum=1, maximum=86400
+    )
+    store_lock_seconds: float = _setting(
+        10.0,
+        "How long to wait for another process that writes before a commit counts as failed.",
+        minimum=0,
+        maximum=600,
+    )
+    store_retention_days: float = _setting(
+        90.0,
+        "Age at which reports leave the log, within a day; estimates stay, and sums per device without the time. "
+        "90 leaves a season to look into what happened; 0 keeps everything.",
+        minimum=0,
+        maximum=36500,
+    )
+
+    quarantine_pieces: int = _setting(
+        100_000,
+        "Most refused pieces kept with their evidence, for each class: blamed on a device, or on nobody. Oldest go first.",
+        minimum=0,
+        maximum=100_000_000,
+    )
+    quarantine_bytes: int = _setting(
+        67_108_864, "Most bytes of their frames, likewise.", minimum=0, maximum=1_099_511_627_776
+    )
+
+    screen_alpha: float = _setting(
+        1e-6, "Largest probability of ever exposing an honest device by its statistics.", minimum=1e-15, maximum=0.1
+    )
+    screen_residual_limit: float = _setting(
+        3e-3, "Largest relative residual of a codeword; honest ones stay below 1e-3.", minimum=1e-6, maximum=0.1
+    )
+    screen_number_allowance: int = _setting(
+        64,
+        "Report numbers granted once per device beyond its quota; 1024 more where nobody knows when its bundle was made.",
+        minimum=0,
+        maximum=1_000_000,
+    )
+    screen_withdraw_faulty: bool = _setting(
+        True, "Whether one report that only the device can have made wrong withdraws the device; if not, it is marked."
+    )
+    screen_accept_unsealed: bool = _setting(
+        False, "Take unsealed frames, from devices that never sent a sealed one. For the lab and closed networks only."
+    )
+
+    estimate_share_cap: float = _setting(
+        1.0,
+        "Largest part of a mean over reports that one device may have: those of devices with more are weighed down, at most "
+        "until all devices weigh the same. 1 lets every report count once.",
+        minimum=0,
+        maximum=1,
+    )
+
+    publish_seconds: float = _setting(
+        60.0,
+        "How often estimates are computed for others: published over MQTT, retained, and shown in the metrics. 0 is never.",
+        minimum=0,
+        maximum=86400,
+    )
+    publish_homeassistant: bool = _setting(
+        False, "Announce estimates, exposures and availability to Home Assistant by MQTT discovery."
+    )
+    publish_prefix: str = _setting("homeassistant", "Where Home Assistant listens for discovery.")
+
+    webhook_url: str = _setting(
+        "", "Where to post JSON when a device is exposed, and when many are: https, or http on this machine."
+    )
+    webhook_token: Secret | None = _setting(None, "Bearer token that is sent along.")
+    webhook_token_file: Path | None = _setting(None, "File that holds the token, instead of webhook.token.")
+    webhook_seconds: float = _setting(10.0, "How long to wait for an answer to one attempt.", minimum=0.1, maximum=300)
+
+    http_host: str = _setting("127.0.0.1", "Address to listen on; any but loopback needs http.token.")
+    http_port: int = _setting(8420, "Port to listen on; 0 turns HTTP off.", minimum=0, maximum=65535)
+    http_token: Secret | None = _setting(None, "Bearer token that clients must send, at least 16 characters.")
+    http_token_file: Path | None = _setting(None, "File that holds the token, instead of http.token.")
+    http_streams: int = _setting(32, "Most /api/events streams at a time.", minimum=1, maximum=10000)
+
+    health_broker_seconds: float = _setting(
+        60.0, "How long the broker may be away before /healthz answers 503.", minimum=0, maximum=86400
+    )
+    health_store_seconds: float = _setting(
+        5.0, "How long the store may fail before /healthz answers 503.", minimum=0, maximum=86400
+    )
+
+    health_silent_seconds: float = _setting(
+        300.0,
+        "Least time without a word before a device counts as silent; three of its own intervals where that is more.",
+        minimum=1,
+        maximum=31_536_000,
+    )
+
+    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
+
+    @property
+    def claims_path(self) -> Path:
+        """Where the gateway keeps what devices say of themselves, beside its database."""
+        return self.store_path.with_name(self.store_path.name + ".claims.json")
+
+    @property
+    def gateway_name(self) -> str:
+        """The gateway's name in its own topics: no other gateway of this fleet has it, since client ids differ."""
+        return self.mqtt_name or self.mqtt_client_id or "main"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One row of the table."""
+
+    field: str
+    kind: type
+    optional: bool
+    default: object
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+
+    @property
+    def section(self) -> str:
+        return self.field.partition("_")[0]
+
+    @property
+    def key(self) -> str:
+        return self.field.partition("_")[2]
+
+    @property
+    def name(self) -> str:
+        """The dotted name: mqtt.host."""
+        return f"{self.section}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return ENVIRONMENT_PREFIX + self.field.upper()
+
+    @property
+    def secret(self) -> bool:
+        return self.kind is Secret
+
+
+def settings_table() -> tuple[Setting, ...]:
+    """Every setting, in the order of the sample."""
+    hints = get_type_hints(Settings)
+    rows = []
+    for item in dataclasses.fields(Settings):
+        kinds = [kind for kind in getattr(hints[item.name], "__args__", (hints[item.name],)) if kind is not type(None)]
+        rows.append(
+            Setting(
+                field=item.name,
+                kind=kinds[0],
+                optional=item.default is None,
+                default=item.default,
+                **item.metadata,
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Metrics, alerts and dashboard, judged by Prometheus's own tool and held against a running gateway."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from field import Field
+from prometheus_client.parser import text_string_to_metric_families
+
+from peel_tools.boards.errors import MissingToolError
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+RULES = DEPLOY / "prometheus-rules.yml"
+DASHBOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
+
+
+def promtool(*arguments: str, text: str = "") -> str:
+    """What the tool says; a complaint fails the test."""
+    if shutil.which("promtool") is None:
+        raise MissingToolError("promtool is not installed; on Debian: apt-get install prometheus")
+    done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def queries(node: Any) -> set[str]:
+    """Every expression of the dashboard, its variables filled in as Grafana would."""
+    if isinstance(node, list):
+        return set().union(*map(queries, node)) if node else set()
+    if not isinstance(node, dict):
+        return set()
+    own = {node["expr"]} if "expr" in node else set()
+    return own | queries(list(node.values()))
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> str:
+    """What a gateway shows that has accepted, exposed and published."""
+    field: Field = start_field(tmp_path_factory.mktemp("monitoring"))
+    field.fleet.assign([1, 2], "roof")
+    gateway = field.new_gateway(publish_seconds=0.3).start()
+    field.publish(field.reports(60))
+    field.publish(field.reports(1, devices=[20], rule=5))
+    gateway.wait_for(lambda: 'peel_estimate_high{group="roof"' in gateway.fetch("/metrics"))
+    gateway.wait_for(lambda: "peel_exposed_devices 1.0" in gateway.fetch("/metrics"))
+    return gateway.fetch("/metrics")
+
+
+def test_prometheus_has_nothing_to_complain_of(metrics: str) -> None:
+    assert promtool("check", "metrics", text=metrics) == ""
+
+
+def test_the_alerts_are_valid_and_fire_when_they_should() -> None:
+    promtool("check", "rules", str(RULES))
+    promtool("test", "rules", str(DEPLOY / "prometheus-rules.test.yml"))
+
+
+def test_the_dashboard_asks_what_prometheus_understands(tmp_path: Path) -> None:
+    asked = queries(DASHBOARD)
+    assert len(asked) > 10
+    rules = tmp_path / "rules.yml"
+    records = [{"record": f"dashboard:{place}", "expr": query} for place, query in enumerate(sorted(asked))]
+    rules.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": records}]}))  # JSON is YAML
+    promtool("check", "rules", str(rules))
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(cells)) == len(cells)
+
+
+def test_alerts_and_dashboard_name_metrics_that_there_are(metrics: str) -> None:
+    families = {family.name: family for family in text_string_to_metric_families(metrics)}
+    known = {sample.name for family in families.values() for sample in family.samples}
+    labels = {label for family in families.values() for sample in family.samples for label in sample.labels}
+    mentioned = RULES.read_text(encoding="utf-8") + json.dumps(DASHBOARD)
+    asked = set(re.findall(r"\bpeel_[a-z_]+", mentioned))
+    assert asked <= known, asked - known
+    added_by_prometheus = {"instance", "job"}
+    used = set(re.findall(r"by \(([a-z, ]+)\)", mentioned))
+    assert {name.strip() for names in used for name in names.split(",")} <= labels | added_by_prometheus
+    for name, value in re.findall(r"\b(state|verdict|cause|result)=\\?\"(\w+)", mentioned):
+        assert f'{name}="{value}"' in metrics
