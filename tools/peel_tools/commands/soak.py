@@ -155,3 +155,5 @@ def _report(result: Result, seconds: float, seed: int, as_json: bool) -> None:
         f"lost {outcome.lost}, counted twice {outcome.double_counted}, altered {outcome.altered}, "
         f"honest and exposed {outcome.honest_exposed}"
     )
+    for line in outcome.missing:
+        click.echo(f"missing: {line}")

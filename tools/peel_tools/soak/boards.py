@@ -54,8 +54,10 @@ class Bench:
         flash.install(read_bundle(path), self._sources, self._changes)
 
     def calm(self, flash: Flash) -> None:
-        """Have the device on a flash make one more report at its next start, and then no other for an hour."""
-        flash.install(flash.bundle, self._sources, Changes(interval_s=_CALM_SECONDS))
+        """Have the device on a flash make no more reports: its sensors fail from now on."""
+        bundle = flash.bundle
+        bundle["sensors"] = {name: {"kind": "trace", "values": [None]} for name in bundle["sensors"]}
+        flash.install(bundle, self._sources, Changes(interval_s=_CALM_SECONDS))
 
 
 class SoakBoard:

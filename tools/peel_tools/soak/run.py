@@ -50,13 +50,13 @@ class _Driver:
         self._heal([each for each in self._active if each[0] <= now])
         while self._coming and self._coming[-1].at <= now:
             self._begin(self._coming.pop(), now)
-        self._look_after_gateway()
+        self.look_after_gateway()
 
     def heal_all(self) -> None:
         """The end of all faults."""
         self._coming.clear()
         self._heal(list(self._active))
-        self._look_after_gateway()
+        self.look_after_gateway()
 
     def _begin(self, fault: Fault, now: float) -> None:
         undo = ExitStack()
@@ -74,7 +74,8 @@ class _Driver:
             self._active.remove(each)
             each[1].close()
 
-    def _look_after_gateway(self) -> None:
+    def look_after_gateway(self) -> None:
+        """Start it again if it has ended."""
         gateway = self._stage.gateway
         if self._stage.gateway_wanted and gateway.pid is None:
             if gateway.code is not None and gateway.code >= 0:
@@ -103,22 +104,24 @@ def soak(
     finally:
         driver.heal_all()
     say("everything is healed; what is on its way has some time to arrive")
-    outcome = _drained(stage, drain_seconds)
+    outcome = _drained(stage, driver, drain_seconds)
     return Result(outcome=outcome, faults=driver.done, skipped=driver.skipped, restarts=driver.restarts)
 
 
-def _drained(stage: Stage, seconds: float) -> Outcome:
+def _drained(stage: Stage, driver: _Driver, seconds: float) -> Outcome:
     """Let everything arrive, for a bounded time, then compare; sooner when nothing is missing."""
     deadline = time.monotonic() + seconds
     for board in stage.boards:
         board.calm()
-    stage.crowd.stop(seconds)
-    while any(board.waiting for board in stage.boards) and time.monotonic() < deadline:
+    stage.crowd.calm(seconds)
+    while not stage.crowd.done or (any(board.waiting for board in stage.boards) and time.monotonic() < deadline):
+        driver.look_after_gateway()
         time.sleep(_POLL_SECONDS)
     for board in stage.boards:
         board.cut_power()
     model = stage.finished_truth()
     while True:
+        driver.look_after_gateway()
         with stage.gateway.store() as store:
             outcome = decide(model, store, stage.model.conflicts)
         if outcome.good or time.monotonic() > deadline:

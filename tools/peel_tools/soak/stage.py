@@ -52,14 +52,23 @@ class Crowd:
         self._ready.wait(_START_SECONDS)
         self._raise()
 
-    def stop(self, drain_seconds: float) -> None:
-        """Report no more; wait so long at most until everything is acknowledged."""
+    def calm(self, drain_seconds: float) -> None:
+        """Report no more; be done when everything is acknowledged, or after so long."""
         self._drain_seconds = drain_seconds
         if self._session is not None:
             self._session.simulation.stop()
-        if self._thread.ident is not None:
-            self._thread.join()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended; what ended it before its time is raised here."""
         self._raise()
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End it now."""
+        self.calm(0.0)
+        if self._thread.ident is not None:
+            self._thread.join(_START_SECONDS)
 
     def _run(self) -> None:
         try:
@@ -131,7 +140,7 @@ class Stage:
         """Broker, gateway, simulated fleet, then boards: those who are registered later are not simulated."""
         self.broker.start()
         self.gateway.start()
-        self._undo.callback(self.crowd.stop, 0.0)
+        self._undo.callback(self.crowd.stop)
         self.crowd.start()
         bench = Bench(
             self.folder / "boards",

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from peel_gateway.fleet.registry import device_label
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.storage.store import Store
 from peel_tools.simulation.books import copy_books, read_books
@@ -16,17 +17,20 @@ from peel_tools.soak.model import REVOKED
 
 __all__ = ["Outcome", "decide"]
 
-_STORED = "EXISTS (SELECT 1 FROM gateway.log WHERE log.device = made.device AND log.number = made.number)"
-_REFUSED = "EXISTS (SELECT 1 FROM gateway.refused WHERE refused.digest = made.digest AND refused.verdict = ?)"
+_MISSING_SHOWN = 20
 _BLAMED = f"verdict IN ({', '.join(str(int(verdict)) for verdict in sorted(BLAMED))})"
 _MADE = """
-    CREATE TEMP VIEW made AS
-    SELECT report.*, message.acknowledged AS due FROM report JOIN message ON message.id = report.message WHERE NOT bad
+    CREATE TEMP TABLE made AS
+    SELECT report.device, report.number, report.profile, report.idx, report.sign, report.kind, report.digest,
+        EXISTS (SELECT 1 FROM gateway.log WHERE log.device = report.device AND log.number = report.number) AS stored,
+        NOT message.acknowledged OR (report.kind = ? AND EXISTS (
+            SELECT 1 FROM gateway.refused WHERE refused.digest = report.digest AND refused.verdict = ?)) AS excused
+    FROM report JOIN message ON message.id = report.message WHERE NOT bad
 """
-_COUNTING = f"""
+_COUNTING = """
     SELECT made.profile, idx, sign, COUNT(*) FROM made LEFT JOIN gateway.device AS state USING (device)
-    WHERE NOT COALESCE(withdrawn, 0) AND {_STORED} GROUP BY made.profile, idx, sign
-"""  # noqa: S608 - our own words
+    WHERE stored AND NOT COALESCE(withdrawn, 0) GROUP BY made.profile, idx, sign
+"""
 _TALLIED = """
     SELECT profile, idx, 1, SUM(plus) FROM gateway.tally GROUP BY profile, idx UNION ALL
     SELECT profile, idx, -1, SUM(minus) FROM gateway.tally GROUP BY profile, idx
@@ -51,6 +55,8 @@ class Outcome:
     """Stored with another content, or a number that a device used for two reports."""
     honest_exposed: int
     """Honest devices that are exposed, and honest reports that the gateway blames their device for."""
+    missing: tuple[str, ...]
+    """Some of what is lost, by device and number, with the verdict by which it was refused if it was."""
 
     @property
     def good(self) -> bool:
@@ -65,7 +71,7 @@ def decide(model: Path, store: Store, conflicts: int) -> Outcome:
         profiles = [int(profile) for (profile,) in connection.execute("SELECT DISTINCT profile FROM report")]
         connection.execute("ATTACH ':memory:' AS gateway")
         copy_books(connection, "gateway", read_books(store, profiles))
-        connection.execute(_MADE)
+        connection.execute(_MADE, (REVOKED, int(Verdict.REVOKED)))
         return _Judge(connection).outcome(conflicts)
     finally:
         connection.close()
@@ -76,16 +82,12 @@ class _Judge:
         self._connection = connection
 
     def outcome(self, conflicts: int) -> Outcome:
-        missing = self._count(f"FROM made WHERE due AND NOT {_STORED}")
-        refused = self._count(
-            f"FROM made WHERE due AND kind = ? AND NOT {_STORED} AND {_REFUSED}", REVOKED, int(Verdict.REVOKED)
-        )
         counting, tallied = self._outcomes(_COUNTING), self._outcomes(_TALLIED)
         return Outcome(
             made=self._count("FROM made"),
-            stored=self._count(f"FROM made WHERE {_STORED}"),
-            excused=self._count(f"FROM made WHERE NOT due AND NOT {_STORED}") + refused,
-            lost=missing - refused + (counting - tallied).total(),
+            stored=self._count("FROM made WHERE stored"),
+            excused=self._count("FROM made WHERE excused AND NOT stored"),
+            lost=self._count("FROM made WHERE NOT stored AND NOT excused") + (counting - tallied).total(),
             double_counted=(tallied - counting).total(),
             altered=conflicts
             + self._count(
@@ -93,6 +95,19 @@ class _Judge:
                    WHERE (log.idx, log.sign, log.profile) != (made.idx, made.sign, made.profile)"""
             ),
             honest_exposed=self._honest_exposed(),
+            missing=self._missing(),
+        )
+
+    def _missing(self) -> tuple[str, ...]:
+        rows = self._connection.execute(
+            """SELECT made.device, made.number, made.kind, refused.verdict FROM made LEFT JOIN gateway.refused USING (digest)
+               WHERE NOT stored AND NOT excused LIMIT ?""",
+            (_MISSING_SHOWN,),
+        )
+        return tuple(
+            f"{device_label(device)} number {number} ({kind}): "
+            + ("the gateway never had it" if verdict is None else f"refused as {Verdict(verdict).label}")
+            for device, number, kind, verdict in rows
         )
 
     def _honest_exposed(self) -> int:
