@@ -60,6 +60,7 @@ PLACES = {
     "tools/tests/test_simulation_command.py": "broker",
     "tools/tests/test_simulation_promise.py": "slow",
     "tools/tests/test_soak.py": "storm",
+    "tools/tests/test_soak_faults.py": "broker",
 }
 """Files and folders whose tests are not quick. A file's own `pytestmark` does as well."""
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""Each fault of a soak is felt by those it is meant for, and is gone when it is healed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from peel_tools.soak.faults import DAMAGES
+from peel_tools.soak.schedule import Fault
+from peel_tools.soak.stage import Stage
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    made = Stage(tmp_path_factory.mktemp("soak") / "stage", seed=1, boards=2, devices=20, rate=100.0)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def fault(kind: str) -> Fault:
+    return Fault(at=0.0, seconds=1.0, kind=kind, target=1, amount=0.9)
+
+
+def state(pid: int | None) -> str:
+    """The state of a process, as the kernel abbreviates it."""
+    with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def connected(stage: Stage) -> bool:
+    summary = stage.gateway.ask("/api/summary")
+    return bool(summary and summary["broker"]["connected"])
+
+
+def stored(stage: Stage) -> int:
+    with stage.gateway.store() as store:
+        return len(store.log())
+
+
+def growing(stage: Stage) -> bool:
+    before = stored(stage)
+    time.sleep(0.5)
+    return stored(stage) > before
+
+
+def test_a_killed_gateway_is_gone(stage: Stage) -> None:
+    with DAMAGES["gateway_kill"](stage, fault("gateway_kill")):
+        assert stage.gateway.pid is None
+        assert not stage.gateway_wanted
+    assert stage.gateway_wanted
+    stage.gateway.start()
+    until(lambda: growing(stage))
+
+
+@pytest.mark.parametrize("which", ["gateway", "broker"])
+def test_a_frozen_process_stands_still(stage: Stage, which: str) -> None:
+    process = getattr(stage, which)
+    with DAMAGES[f"{which}_freeze"](stage, fault(f"{which}_freeze")):
+        until(lambda: state(process.pid) == "T")
+        time.sleep(0.2)
+        before = stored(stage)
+        time.sleep(0.5)
+        assert stored(stage) == before
+    until(lambda: growing(stage))
+
+
+@pytest.mark.parametrize(("kind", "cause"), [("disk_full", "disk reported an error"), ("database_lock", "StoreLocked")])
+def test_a_store_that_cannot_write_says_so_and_recovers(stage: Stage, kind: str, cause: str) -> None:
+    with DAMAGES[kind](stage, fault(kind)):
+        until(lambda: cause in stage.gateway.fetch("/metrics") or cause in str(stage.gateway.log_tail(50)))
+        time.sleep(0.3)
+        before = stored(stage)
+        time.sleep(0.5)
+        assert stored(stage) == before
+    until(lambda: growing(stage))
+
+
+def test_a_broker_that_forgets_has_nobody_s_session(stage: Stage) -> None:
+    until(lambda: connected(stage))
+    before = stage.gateway.log_path.read_text().count("session=new")
+    with DAMAGES["broker_forget"](stage, fault("broker_forget")):
+        assert stage.broker.pid is None
+        assert not list(stage.broker.folder.glob("*.db"))
+    until(lambda: stage.gateway.log_path.read_text().count("session=new") > before)
+    until(lambda: growing(stage))
+
+
+def test_a_killed_broker_comes_back(stage: Stage) -> None:
+    with DAMAGES["broker_kill"](stage, fault("broker_kill")):
+        assert stage.broker.pid is None
+    until(lambda: growing(stage))
+
+
+def test_a_cut_keeps_the_gateway_from_the_broker(stage: Stage) -> None:
+    until(lambda: connected(stage))
+    with DAMAGES["gateway_line_cut"](stage, fault("gateway_line_cut")):
+        until(lambda: not connected(stage))
+    until(lambda: connected(stage))
+
+
+def test_a_cut_keeps_devices_from_the_broker(stage: Stage) -> None:
+    board = stage.boards[1]
+    with DAMAGES["device_line_cut"](stage, fault("device_line_cut")):
+        until(lambda: board.waiting > 3)
+        assert "link fault" in board.log()
+    until(lambda: growing(stage))
+
+
+@pytest.mark.parametrize("kind", ["device_line_slow", "gateway_line_slow"])
+def test_a_slow_line_is_slow_until_it_is_healed(stage: Stage, kind: str) -> None:
+    line = stage.board_line if kind == "device_line_slow" else stage.gateway_line
+    with DAMAGES[kind](stage, fault(kind)):
+        assert line.delay > 0.2
+    assert line.delay == 0
+
+
+def test_a_clock_that_is_set_is_noticed(stage: Stage) -> None:
+    if not stage.clock.settable:
+        pytest.skip("libfaketime is not installed. On Debian: apt-get install faketime")
+    with DAMAGES["clock_step"](stage, fault("clock_step")):
+        until(lambda: "clock ahead of the last batch" in stage.gateway.log_path.read_text())
+    until(lambda: growing(stage))
+
+
+def test_a_power_cut_leaves_the_flash(stage: Stage) -> None:
+    board = stage.boards[1]
+    device, pid = board.device, board.pid
+    with DAMAGES["power_cut"](stage, fault("power_cut")):
+        assert board.pid is None
+    assert board.pid not in (None, pid)
+    assert board.device == device
+
+
+def first_number(stage: Stage) -> int:
+    number: int = json.loads((stage.boards[1]._flash.folder / "peel.json").read_text())["first_number"]
+    return number
+
+
+@pytest.mark.parametrize("kind", ["provision_again", "flash_erase"])
+def test_a_fresh_bundle_begins_higher(stage: Stage, kind: str) -> None:
+    board = stage.boards[1]
+    home = board._flash.home
+    until(lambda: list(home.glob("ledger.*")))
+    before = first_number(stage)
+    with DAMAGES[kind](stage, fault(kind)):
+        assert first_number(stage) > before
+        assert bool(list(home.glob("ledger.*"))) == (kind == "provision_again")
+    until(lambda: list(home.glob("ledger.*")))
+
+
+def test_a_revoked_device_is_refused_and_another_takes_its_place(stage: Stage) -> None:
+    board = stage.boards[1]
+    former = board.device
+    with DAMAGES["revoke"](stage, fault("revoke")):
+        until(lambda: stage.gateway.summary()["totals"]["verdicts"]["revoked"])
+    assert board.device.id > former.id
+    until(lambda: list(board._flash.home.glob("ledger.*")))
