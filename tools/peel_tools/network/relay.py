@@ -13,6 +13,8 @@ from typing import Generic, Self, TypeVar
 
 __all__ = ["Endpoint", "Line", "LineCutError", "Relay", "receive", "send"]
 
+_CONNECT_SECONDS = 10.0
+
 Endpoint = tuple[str, int]
 
 
@@ -52,7 +54,7 @@ class Line(ABC):
         """Pass on what the target sends until the connection ends."""
 
     def close(self) -> None:
-        """End the connection on both sides."""
+        """End the connection on both sides; whoever waits for it hears of it."""
         for end in (self.near, self.far):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -68,6 +70,7 @@ class Relay(ABC, Generic[_Line]):
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lines: list[_Line] = []
+        self._closed = False
         self.errors: list[BaseException] = []
         """What went wrong in a line's own code; a test looks here."""
 
@@ -88,6 +91,7 @@ class Relay(ABC, Generic[_Line]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -99,29 +103,40 @@ class Relay(ABC, Generic[_Line]):
 
     def hang_up(self) -> None:
         """End every connection."""
-        lines, self._lines = self._lines, []
-        for line in lines:
+        for line in list(self._lines):
             line.close()
 
     def _accept(self) -> None:
         while True:
             try:
                 near, _ = self._listener.accept()
-            except OSError:
-                return  # closed
-            try:
-                far = socket.create_connection(self._target) if self.admits() else None
-            except OSError:
-                far = None
-            if far is None:
-                near.close()
+            except OSError as error:
+                if self._closed:
+                    return
+                self.errors.append(error)  # and the next one may have more luck
                 continue
-            for end in (near, far):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            line = self.line(near, far)
-            self._lines.append(line)
-            for carry in (line.carry_to_near, line.carry_to_far):
-                threading.Thread(target=self._run, args=(line, carry), daemon=True).start()
+            threading.Thread(target=self._serve, args=(near,), daemon=True).start()
+
+    def _serve(self, near: socket.socket) -> None:
+        with near, suppress(OSError):  # a target that is away, a caller that has gone already
+            if not self.admits():
+                return
+            with socket.create_connection(self._target, timeout=_CONNECT_SECONDS) as far:
+                far.settimeout(None)
+                for end in (near, far):
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._carry(self.line(near, far))
+
+    def _carry(self, line: _Line) -> None:
+        """Both directions, until the connection has ended in both."""
+        self._lines.append(line)
+        if not self.admits():
+            line.close()  # cut while it was being connected
+        back = threading.Thread(target=self._run, args=(line, line.carry_to_near), daemon=True)
+        back.start()
+        self._run(line, line.carry_to_far)
+        back.join()
+        self._lines.remove(line)
 
     def _run(self, line: _Line, carry: Callable[[], None]) -> None:
         try:
