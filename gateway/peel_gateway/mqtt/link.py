@@ -126,11 +126,17 @@ class Link:
             )
         except (OSError, ValueError) as error:
             raise LinkError(f"cannot connect: {error}") from error
-        # A resumed session delivers before it answers the subscription, at most a window of what it had in flight.
+        # A resumed session delivers before it answers the subscription, at most a window of what it had in flight. On a slow
+        # line or machine that takes its time, so only silence counts: to give up and begin again would never come to an end.
         window = self._settings.mqtt_window
-        self._pump_until(
-            lambda: self.ready or cancelled(), _READY_SECONDS, has_room=lambda: has_room() or self._received < window
-        )
+        heard = -1
+        while heard != self._received and not (self.ready or cancelled()):
+            heard = self._received
+            self._pump_until(
+                lambda: self.ready or cancelled(),
+                _READY_SECONDS,
+                has_room=lambda: has_room() or self._received < window,
+            )
         if not self.ready:
             self.abort()
             kind = (

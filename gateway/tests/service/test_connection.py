@@ -16,6 +16,7 @@ from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_tools.broker import Broker
+from peel_tools.soak.weather import Weather
 
 
 def publish_through(field: Field, broker: Broker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:
@@ -168,3 +169,22 @@ def test_the_embedded_broker(make_field: MakeField) -> None:
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
     assert gateway.stop() == 0
+
+
+def test_a_backlog_that_takes_longer_than_an_answer_may_is_taken_all_the_same(field: Field) -> None:
+    """A resumed session brings a window of messages before it answers; on a slow line, or a slow machine, that takes its time."""
+    with Weather(field.endpoint) as line:
+        gateway = field.new_gateway(mqtt_port=line.endpoint[1]).start()
+        gateway.kill()
+        sent = field.reports(5000)
+        field.publish(sent)
+        line.delay = (
+            1.0  # per 64 KiB, so that a window takes longer than the five seconds in which a broker should answer
+        )
+        gateway.start(until="answering")
+        gateway.wait_for(lambda: gateway.summary()["broker"]["connected"], 30)
+        line.heal()
+        field.wait_accepted(gateway, 5000)
+        assert gateway.stop() == 0
+    assert "did not answer" not in gateway.log_path.read_text()
+    field.audit(gateway, sent)
