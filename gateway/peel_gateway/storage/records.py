@@ -117,7 +117,7 @@ def seal(records: Records) -> bytes:
     parts = []
     for name in FIELDS:
         column = np.ascontiguousarray(records[name])
-        part = zlib.compress(column.view(np.uint8).reshape(len(column), -1).T.tobytes(), _LEVEL)
+        part = zlib.compress(column.view(np.uint8).reshape(-1, column.itemsize).T.tobytes(), _LEVEL)
         parts += [len(part).to_bytes(4, "little"), part]
     return b"".join(parts)
 

@@ -88,7 +88,7 @@ def read_tables(connection: sqlite3.Connection, *, after: int = 0) -> tuple[LogT
 
 
 def verify(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield what is wrong with segments: damaged ones, and such as do not follow each other."""
+    """Yield what is wrong with segments: damaged ones, and such as do not follow each other up to the last event."""
     before = None
     for last, events, sealed, data in connection.execute("SELECT last, events, sealed, data FROM log ORDER BY last"):
         try:
@@ -101,6 +101,9 @@ def verify(connection: sqlite3.Connection) -> Iterator[str]:
         if before is not None and last - events != before:
             yield f"events {before + 1} to {last - events} are missing"
         before = last
+    (arrival,) = connection.execute("SELECT value FROM meta WHERE key = 'arrival'").fetchone()
+    if before not in (None, arrival):
+        yield f"events {before + 1} to {arrival} are missing"
 
 
 def _records(columns: Columns) -> Records:

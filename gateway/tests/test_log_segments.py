@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""The log's segments: appended, sealed, cut and read again; checkpoints of bets; damage."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lab import Lab, MakeLab, Makers
+from tampering import change_sql
+
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.tables import GapTable, LogTable
+from peel_gateway.screening import book as screening_book
+from peel_gateway.screening.book import Book
+from peel_gateway.storage.records import as_tables, pack, records_of, seal, unpack
+from peel_gateway.storage.sqlite import log as sqlite_log
+from peel_gateway.storage.store import StoreCorrupt
+
+
+def segments(lab: Lab) -> list[tuple[int, int, int]]:
+    """Last event, number of events and whether it is sealed, of each."""
+    connection = sqlite3.connect(lab.path)
+    rows = connection.execute("SELECT last, events, sealed FROM log ORDER BY last").fetchall()
+    connection.close()
+    return rows
+
+
+@st.composite
+def events(draw: Any) -> tuple[LogTable, GapTable]:
+    """Any events, those of reports and gaps in any order of arrival."""
+    reports, gaps = draw(st.integers(0, 8)), draw(st.integers(0, 4))
+    arrival = 7 + np.array(draw(st.permutations(range(reports + gaps))), np.int64)
+
+    def column(low: int, high: int, count: int) -> Any:
+        return np.array(draw(st.lists(st.integers(low, high), min_size=count, max_size=count)), np.int64)
+
+    log = LogTable(
+        device=column(1, 2**32 - 1, reports),
+        number=column(1, 2**48 - 1, reports),
+        profile=column(0, 2**32 - 1, reports),
+        received=column(0, 2**42, reports),
+        verdict=column(0, 15, reports),
+        index=column(-1, 2**20, reports),
+        sign=2 * column(0, 1, reports) - 1,
+        cohort=column(-1, 1, reports),
+        late=column(0, 1, reports),
+        body=column(-(2**31), 2**31 - 1, reports),
+        bucket=column(0, 2**32 - 1, reports),
+        arrival=arrival[:reports],
+    )
+    missing = GapTable(
+        device=column(1, 2**32 - 1, gaps),
+        number=column(1, 2**48 - 1, gaps),
+        profile=column(0, 2**32 - 1, gaps),
+        index=column(0, 2**20, gaps),
+        arrival=arrival[reports:],
+    )
+    return log, missing
+
+
+@given(events())
+def test_events_come_back_as_they_were(tables: tuple[LogTable, GapTable]) -> None:
+    """Packed and sealed, whatever their values."""
+    records = records_of(*tables)
+    for data, sealed in ((pack(records), False), (seal(records), True)):
+        again = as_tables(unpack(data, sealed=sealed), 6 + len(records))
+        table: Any
+        for table, other in zip(tables, again, strict=True):
+            order = np.argsort(table.arrival)
+            for name in vars(table):
+                assert getattr(table, name)[order].tolist() == getattr(other, name).tolist(), name
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, make_lab: MakeLab) -> Lab:
+    """A gateway that seals after a hundred events, and has checkpoints and bodies of the last hundred."""
+    monkeypatch.setattr(sqlite_log, "_SEALED_EVENTS", 100)
+    monkeypatch.setattr(screening_book, "TAIL", 100)
+    monkeypatch.setattr(screening_book, "WINDOW", 100)
+    return make_lab()
+
+
+def work(lab: Lab, start: int, stop: int) -> None:
+    """Two devices, one of which loses every seventh report."""
+    for number in range(start, stop, 10):
+        numbers = range(number, number + 10)
+        assert set(lab.send(lab.frames(1, [n for n in numbers if n % 7]) + lab.frames(2, numbers))) == {"accepted"}
+
+
+def test_batches_are_sealed_together_and_nothing_changes(small: Lab) -> None:
+    lab = small
+    work(lab, 1, 201)
+    found = segments(lab)
+    assert [sealed for _, _, sealed in found][:3] == [1, 1, 1] and all(
+        events >= 100 for _, events, sealed in found if sealed
+    )
+    log = lab.store.log(2)
+    assert log.number.tolist() == list(range(1, 201)) and (np.diff(log.arrival) > 0).all()
+    lab.reopen()
+    work(lab, 201, 251)
+    assert recount(lab.store, lab).agrees
+    assert lab.send(lab.frames(2, [251], rule=5)) == {"rule": 1}  # withdraws what is sealed, too
+    assert lab.store.counts().withdrawn_past == 250
+    assert recount(lab.store, lab).agrees
+
+
+@pytest.mark.parametrize("keep", [37, 120, 333])
+def test_the_log_is_cut_within_a_segment(small: Lab, keep: int) -> None:
+    lab = small
+    for number in range(1, 201):
+        lab.now += 10
+        lab.send(lab.frames(1, [number]) + lab.frames(2, [number]))
+    before = lab.estimates()
+    assert lab.prune(lab.now - 5 * keep) == 400 - 2 * (keep // 2 + 1)
+    assert lab.estimates() == before
+    assert recount(lab.store, lab).agrees
+    lab.reopen()
+    work(lab, 201, 301)
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_restart_plays_no_more_than_the_tail(small: Lab) -> None:
+    """Checkpoints are stored when enough has come; a restart reads what came after them, and knows the same."""
+    lab = small
+    work(lab, 1, 401)
+    states = [conduct.states.copy() for conduct in lab.book.conduct]
+    lab.reopen()
+    with lab.store.begin() as transaction:
+        log, gaps = transaction.events(Book.tail_begins(transaction.arrival, transaction.checkpointed))
+    lab.send([])
+    assert len(log) + len(gaps) <= 120 < lab.book.arrival
+    for before, after in zip(states, lab.book.conduct, strict=True):
+        assert (before == after.states).all()
+    work(lab, 401, 501)
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_device_that_leaves_and_comes_back_is_judged_by_all_it_did(small: Lab) -> None:
+    """What it did since its last checkpoint is played, and stored, although the roster does not have it any more."""
+    lab = small
+    work(lab, 1, 41)
+    lab.keyring = lab.keyring_of(lab.ids[1:])
+    lab.engine.load(lab)
+    for number in range(41, 301, 10):
+        lab.send(lab.frames(2, range(number, number + 10)))
+    lab.keyring = lab.whole
+    lab.engine.load(lab)
+    work(lab, 301, 401)
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_profile_that_leaves_and_comes_back_holds_the_checkpoints_up(
+    small: Lab, make_lab: MakeLab, profiles: Makers
+) -> None:
+    """What cannot be played while its profile is away is played when it is back, however much came meanwhile."""
+    del small
+    lab = make_lab(profiles[0](4), profiles[1](4), devices=2)
+    lab.send(lab.frames(1, range(1, 41)))
+    for number in range(1, 31, 10):
+        lab.send(lab.frames(2, range(number, number + 10), reading=1))
+    whole = lab.profiles
+    lab.keyring = type(lab.keyring)(whole[:1], [1], 1, [0], lab.keys_of(1, [1]))
+    lab.engine.load(lab)
+    for number in range(41, 341, 10):
+        lab.send(lab.frames(1, range(number, number + 10)))
+    lab.keyring = lab.whole
+    lab.engine.load(lab)
+    for number in range(31, 131, 10):
+        lab.send(
+            lab.frames(2, range(number, number + 10), reading=1) + lab.frames(1, range(310 + number, 320 + number))
+        )
+    assert recount(lab.store, lab).agrees
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (
+            "UPDATE log SET data = substr(data, 1, LENGTH(data) - 1) WHERE last = (SELECT MIN(last) FROM log)",
+            "events up to",
+        ),
+        (
+            "UPDATE log SET data = substr(data, 1, LENGTH(data) - 1) WHERE last = (SELECT MAX(last) FROM log)",
+            "events up to",
+        ),
+        (
+            """UPDATE log SET data = CAST(substr(data, 1, 40) || x'ff00ff' || substr(data, 44) AS BLOB)
+               WHERE last = (SELECT MIN(last) FROM log)""",
+            "events up to",
+        ),
+        ("UPDATE log SET events = events + 1 WHERE last = (SELECT MIN(last) FROM log)", "instead of"),
+        ("DELETE FROM log WHERE last = (SELECT MAX(last) FROM log)", "missing"),
+    ],
+)
+def test_damaged_segments_are_told(small: Lab, damage: str, told: str) -> None:
+    work(small, 1, 101)
+    work(small, 101, 111)
+    change_sql(small, damage)
+    with pytest.raises(StoreCorrupt, match=told):
+        small.store.check()
