@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 from lab import START, Lab, MakeLab, harmony_profile
 
 from peel_gateway.engine.recount import recount
+from peel_gateway.estimation.estimate import estimates
+from peel_gateway.model.message import Message
 
 
 def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Lab) -> None:
@@ -99,4 +103,59 @@ def test_the_disk_is_bounded_and_room_is_given_back(make_lab: MakeLab) -> None:
     lab.send(lab.frames(1, [10000]))
     assert lab.engine.prune(1.5 * 86400) == held + 1
     assert size(lab) < sizes[11] / 2, sizes
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_clock_that_was_wrong_once_does_not_keep_reports_for_ever(lab: Lab) -> None:
+    """Some are marked as received in ten years; they go with those around them."""
+    lab.send(lab.frames(1, range(1, 11)))
+    lab.engine.process([Message("t", frame, lab.now + 10 * 365 * 86400) for frame in lab.frames(1, range(11, 21))])
+    lab.send(lab.frames(1, range(21, 31)))
+    lab.now += 86400
+    lab.send(lab.frames(1, range(31, 41)))
+    assert lab.prune(lab.now - 3600) == 30
+    assert recount(lab.store, lab).agrees
+
+
+def test_withdrawal_after_retention_leaves_closed_buckets_as_they_were(make_lab: MakeLab) -> None:
+    """The whole time is right; buckets whose reports the log still has are right; older ones keep what was published."""
+    lab = make_lab(harmony_profile(4, quota=60, period=3600), devices=3)
+    lab.send([frame for device in (1, 2, 3) for frame in lab.frames(device, range(1, 6), reading=1)])
+    old = int(lab.now) // 300 * 300
+    lab.now += 3 * 86400
+    lab.send([frame for device in (1, 2, 3) for frame in lab.frames(device, range(6, 11), reading=1)])
+    assert lab.prune(lab.now - 86400) == 15
+    assert lab.send(lab.frames(1, [11], rule=5)) == {"rule": 1}
+    profile = lab.profiles[0]
+    (whole,) = estimates(profile, lab.store.device_tallies(profile.id))
+    assert (whole.n, whole.withdrawn, whole.devices) == (20, 10, 2)
+    by_time = estimates(profile, lab.store.device_tallies(profile.id, bucket_seconds=300), 300)
+    assert [(each.start == old, each.n, each.withdrawn, each.devices) for each in by_time] == [
+        (True, 15, 0, None),
+        (False, 10, 5, 2),
+    ]
+    assert (
+        by_time[0].estimates[0].published.influence is None
+        and by_time[0].estimates[0].published.within.value is not None
+    )
+    assert by_time[1].estimates[0].published.influence is not None
+    tallies = lab.store.tallies(profile.id)
+    assert (tallies.withdrawn_plus + tallies.withdrawn_minus).sum() == 10
+    assert recount(lab.store, lab).agrees
+
+
+def test_what_was_filed_long_ago_is_forgotten_and_gives_no_room_again(make_lab: MakeLab) -> None:
+    """After a month nobody knows how full a bucket was, and nothing is filed there any more."""
+    lab = make_lab(harmony_profile(4, quota=12, period=3600), devices=1)
+    lab.send(lab.frames(1, [1, 2]))
+    received = lab.now
+    lab.now += 30 * 86400
+    lab.send(lab.frames(1, [3]))
+    lab.now += 2 * 86400
+    assert lab.engine.prune(None) == 0
+    with sqlite3.connect(lab.path) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM filed").fetchone() == (1,)
+    connection.close()
+    lab.engine.process([Message("t", frame, received) for frame in lab.frames(1, range(4, 9))])
+    assert lab.store.log().bucket.tolist()[3:] == [0] * 5
     assert recount(lab.store, lab).agrees
