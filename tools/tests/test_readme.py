@@ -35,3 +35,10 @@ def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     residual = float(re.findall(r"\[([\d.e+-]+)\]", run.stdout)[-1])
     assert residual < 1e-3
+
+
+def test_the_pictures_are_there_and_small() -> None:
+    names = re.findall(r"\]\((docs/images/[^)]+)\)", README)
+    assert len(names) == 2
+    for name in names:
+        assert 10_000 < (ROOT / name).stat().st_size < 200_000

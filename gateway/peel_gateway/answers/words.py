@@ -69,15 +69,20 @@ def _of_content(verdict: Verdict, evidence: Mapping[str, Any], profile: Profile,
 
 
 def _of_bet(bet: Mapping[str, Any], profile: Profile, alpha: float) -> str:
-    among = [profile.label(index) for index in bet["among"]]
+    among = [_called(profile, index) for index in bet["among"]]
     if len(among) > _MOST_NAMES:
         among = [*among[: _MOST_NAMES - 1], f"{len(among) - _MOST_NAMES + 1} others"]
     seen = _BETS[bet["name"]].format(
         score=f"{bet['events']:,} of {bet['trials']:,}",
-        index="" if bet["index"] is None else profile.label(bet["index"]),
+        index="" if bet["index"] is None else _called(profile, bet["index"]),
         among=" or ".join(among),
     )
     return f"{seen}; an honest device does so at most {_percent(bet['bound'])} of the time. {_chance(alpha)}"
+
+
+def _called(profile: Profile, index: int) -> str:
+    """The name of an attribute or category; a bare number says what it counts."""
+    return f"category {index}" if profile.domain and not profile.categories else profile.label(index)
 
 
 def _epsilon(rule: int, profile: Profile) -> float:

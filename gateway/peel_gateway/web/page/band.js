@@ -5,7 +5,7 @@ import { svg } from "./dom.js";
 
 const WIDTH = 560;
 const HEIGHT = 330;
-const LEFT = 46;
+const LEFT = 52;
 const RIGHT = 8;
 const TOP = 10;
 const BOTTOM = 34;
@@ -29,7 +29,7 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
   for (const tick of ticks(low, high, 4)) {
     chart.append(
       svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(tick), y2: y(tick) }),
-      svg("text", { class: "tick", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, number(tick)),
+      svg("text", { class: "tick", x: LEFT - 6, y: y(tick) + 5, "text-anchor": "end" }, number(tick)),
     );
   }
   for (const share of [0, 0.5, 1]) {

@@ -43,7 +43,7 @@ export class Course {
     const { categorical } = this.estimates;
     const scale = scaleOf(figure, categorical);
     const points = this.items.map((item) => this.#point(item));
-    setText(byId("course-note"), `${figure.name.replaceAll("_", " ")}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`);
+    setText(byId("course-note"), `${this.estimates.label(figure)}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`);
     byId("course-chart").replaceChildren(points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."));
     byId("course-table").tBodies[0].replaceChildren(...[...points].reverse().map((point) => this.#row(point, scale)));
   }

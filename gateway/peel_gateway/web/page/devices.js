@@ -6,7 +6,7 @@ import { byId, h, reconcile, setHidden, setText } from "./dom.js";
 import { ago, count, exact, short } from "./format.js";
 
 const PAGE = 50;
-const COLUMNS = [["Device"], ["State"], ["Last heard"], ["Count", "num"], ["Refused", "num"], ["Missing", "num"], ["ε spent", "num"], ["Left", "num"], ["Note"]];
+const COLUMNS = [["Device"], ["State"], ["Last heard"], ["Count", "num"], ["Refused", "num"], ["Missing", "num"], ["ε spent", "num"], ["ε left", "num"], ["Note"]];
 const STATES = ["", "active", "new", "silent", "exposed", "stopped", "exhausted", "revoked"];
 
 export class Devices {

@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { byId, h, reconcile, setHidden, setText } from "./dom.js";
-import { count, duration, percent, plural, scaleOf } from "./format.js";
+import { ago, count, duration, percent, plural, scaleOf } from "./format.js";
 import { RangeBar } from "./rangebar.js";
 
 const FEW = 12;
@@ -17,6 +17,7 @@ export class Estimates {
     this.name = null; // the chosen figure
     this.all = false;
     this.list = byId("estimates-list");
+    setInterval(() => this.#note(), 5000); // "3 s ago" goes on by itself
     byId("estimates-filter").addEventListener("input", () => this.#show());
     byId("estimates-more").addEventListener("click", () => {
       this.all = !this.all;
@@ -26,6 +27,12 @@ export class Estimates {
 
   get figure() {
     return this.item?.estimates.find((figure) => figure.name === this.name) ?? null;
+  }
+
+  // Categories without names are numbers: of what, the profile says.
+  label(figure) {
+    const { profile } = this.page;
+    return this.categorical && !profile.categories ? `${profile.attributes[0].name} ${figure.name}` : figure.name.replaceAll("_", " ");
   }
 
   get categorical() {
@@ -64,15 +71,19 @@ export class Estimates {
     setHidden(byId("estimates-find"), item.estimates.length <= FEW);
     setHidden(byId("estimates-more"), found.length <= FEW);
     setText(byId("estimates-more"), this.all ? `Show the first ${FEW}` : `Show all ${count(found.length)}`);
-    setText(byId("estimates-note"), this.#note());
+    this.#note();
     setText(byId("estimates-legend"), [
       "Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
       item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
-      this.page.demo ? "◆ is the truth, which only this demonstration knows." : "",
+      this.page.demo ? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it." : "",
     ].join(" "));
   }
 
   #note() {
+    if (this.item) setText(byId("estimates-note"), `${this.#what()} · updated ${ago(this.item.computed)}`);
+  }
+
+  #what() {
     const { item } = this;
     const hidden = item.figures > item.estimates.length ? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · ` : "";
     if (item.note) return item.note;
@@ -113,7 +124,7 @@ export class Estimates {
     const { parts } = row;
     const scale = scaleOf(figure, this.categorical);
     const truth = this.page.demo?.truth(this.item.profile, figure.name) ?? null;
-    setText(parts.name, figure.name.replaceAll("_", " "));
+    setText(parts.name, this.label(figure));
     parts.name.setAttribute("aria-pressed", figure.name === this.name);
     setText(parts.value, figure.value === null ? "–" : scale.number(figure.value));
     setText(parts.unit, figure.value === null ? "" : scale.unit);
