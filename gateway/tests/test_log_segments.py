@@ -200,6 +200,6 @@ def test_a_profile_that_leaves_and_comes_back_holds_the_checkpoints_up(
 def test_damaged_segments_are_told(small: Lab, damage: str, told: str) -> None:
     work(small, 1, 101)
     work(small, 101, 111)
-    change_sql(small, damage)
+    change_sql(small.path, damage)
     with pytest.raises(StoreCorrupt, match=told):
         small.store.check()

@@ -233,9 +233,9 @@ def test_recount_notices(lab: Lab, table: str, change: str | Callable[[Any], Any
     lab.send([*lab.frames(1, range(501, 511)), *lab.frames(2, range(501, 511))])
     assert agrees(lab)
     if isinstance(change, str):
-        change_sql(lab, change)
+        change_sql(lab.path, change)
     else:
-        change_log(lab, change)
+        change_log(lab.path, change)
     assert table in {difference.table for difference in recount(lab.store, lab).differences}
 
 

@@ -84,16 +84,16 @@ def test_recount_notices_any_change(lab: Lab, table: str, change: str | Callable
     lab.send(lab.frames(1, [14]))
     assert recount(lab.store, lab).agrees
     if isinstance(change, str):
-        change_sql(lab, change)
+        change_sql(lab.path, change)
     else:
-        change_log(lab, change)
+        change_log(lab.path, change)
     assert table in {difference.table for difference in recount(lab.store, lab).differences}
 
 
 def test_events_that_are_missing_are_noticed(lab: Lab) -> None:
     for start in range(1, 61, 20):
         lab.send(lab.frames(1, range(start, start + 20)))
-    change_sql(lab, "DELETE FROM log WHERE last = 40")
+    change_sql(lab.path, "DELETE FROM log WHERE last = 40")
     with pytest.raises(StoreCorrupt, match="events 21 to 40 are missing"):
         recount(lab.store, lab)
 
@@ -115,5 +115,5 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Lab) ->
     for number in range(1, 81, 10):
         lab.send([lab.sealed(1, n) for n in range(number, number + 10)])
     assert recount(lab.store, lab).agrees
-    change_sql(lab, "UPDATE device SET withdrawn = 0, cause = 0")
+    change_sql(lab.path, "UPDATE device SET withdrawn = 0, cause = 0")
     assert any(difference.table == "device" for difference in recount(lab.store, lab).differences)

@@ -6,13 +6,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tampering import change_log
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
+from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.profiles import make_fleet
@@ -170,8 +173,6 @@ def _cook(path: Path, *changes: str) -> None:
     [
         ("UPDATE tally SET plus = plus + 3 WHERE rowid_ = 1", "double_counted", 3),
         ("UPDATE tally SET plus = plus - 3 WHERE rowid_ = 1", "lost", 3),
-        ("UPDATE log SET sign = -sign WHERE device = 2 AND number = 1", "altered", 1),
-        ("UPDATE log SET verdict = 13 WHERE device = 2", "honest_exposed", 20),
         ("UPDATE device SET cause = 13 WHERE device = 2", "honest_devices_exposed", 1),
     ],
 )
@@ -186,7 +187,29 @@ def test_the_referee_sees_cooked_books(
     cook.commit()
     cook.close()
     found = _findings(truth, store)
-    assert getattr(found, field) == (changed if field == "honest_exposed" else count)
+    assert getattr(found, field) == count
+    assert not found.exact
+
+
+def _turned(events: Any) -> Any:
+    """One report with the other sign."""
+    events["marks"][(events["device"] == 2) & (events["number"] == 1)] ^= 1
+    return events
+
+
+def _refused(events: Any) -> Any:
+    """All reports of one device, refused."""
+    events["verdict"][events["device"] == 2] = Verdict.STRUCTURE
+    return events
+
+
+def test_the_referee_sees_a_cooked_log(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
+    truth, store = play()
+    change_log(store.path, _turned)
+    assert _findings(truth, store).altered == 1
+    change_log(store.path, _refused)
+    found = _findings(truth, store)
+    assert found.honest_exposed == len(store.log(2)) > 0
     assert not found.exact
 
 
