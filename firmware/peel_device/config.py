@@ -19,6 +19,7 @@ WIDTH_MAX = 1024
 BOARDS = ("pico", "pico_w", "esp32", "qemu", "host")
 TRANSPORTS = ("wifi", "uart")
 SLEEPS = ("none", "light", "deep")
+CONFIRMS = ("gateway", "broker")
 
 
 class Profile:
@@ -90,6 +91,7 @@ class Config:
         self.interval_ms = int(given["interval_s"] * 1000)
         self.sleep: str = given["sleep"]
         self.outbox: int = given["outbox"]
+        self.confirm: str = given["confirm"]
         self.sensors = _sensors(given["sensors"], self.profile)
         if self.interval_ms < 0:
             raise ConfigError("interval_s", "must not be negative")
@@ -207,6 +209,7 @@ _BUNDLE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "transport": (checks.one_of(TRANSPORTS), "wifi"),
     "sleep": (checks.one_of(SLEEPS), "none"),
     "outbox": (checks.integer(1, 100000), 200),
+    "confirm": (checks.one_of(CONFIRMS), "gateway"),
 }
 _SENSOR: "dict[str, checks.Check]" = {
     "kind": checks.text(1, 32),
