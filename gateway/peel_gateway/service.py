@@ -31,6 +31,7 @@ from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import FATAL, Ingest
+from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.publication import Publication
 from peel_gateway.settings import Settings
@@ -149,6 +150,9 @@ class Service:
             self._receiver,
             self._metrics,
             alarm=Alarm(self._metrics, self._tell),
+            receipts=Receipts(
+                self._engine, self._fleet.name, self._receiver.post_receipts, pause=settings.mqtt_receipt_seconds
+            ),
             on_end=self.ended.set,
         )
         self._watch()

@@ -18,7 +18,7 @@ from peel_gateway.fleet.registry import Device, Fleet, FleetError, Issue
 
 __all__ = ["TEMPLATE_KEYS", "draft_bundle", "load_template", "make_bundles", "write_bundles"]
 
-TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox")
+TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox", "confirm")
 """What a template may hold: the part of a bundle that devices share."""
 
 _KEYS = ("seal_key", "index_key", "receipt_key")
