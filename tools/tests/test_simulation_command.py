@@ -89,6 +89,8 @@ def test_a_killed_simulation_knows_what_was_acknowledged(fleet: Fleet, broker: B
         f"127.0.0.1:{broker.port}",
         "--rate",
         "2000",
+        "--confirm",
+        "broker",
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     listener.wait(500)
@@ -99,7 +101,7 @@ def test_a_killed_simulation_knows_what_was_acknowledged(fleet: Fleet, broker: B
     acknowledged, waiting = sum(truth.published().values()), len(truth.waiting())
     truth.close()
     assert acknowledged > 0
-    resumed = _simulate(fleet, broker, "--seconds", "0.2", "--rate", "1")
+    resumed = _simulate(fleet, broker, "--seconds", "0.2", "--rate", "1", "--confirm", "broker")
     assert resumed["resent_messages"] == waiting
     assert resumed["acknowledged"] == acknowledged + waiting + resumed["published"]
     received = listener.wait(resumed["acknowledged"])

@@ -61,6 +61,13 @@ def gateway(as_json: bool) -> None:
 
 
 @bench.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+def receipts(as_json: bool) -> None:
+    """What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
+    _print(import_module("peel_tools.bench_receipts").measure(), as_json)
+
+
+@bench.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
 @click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
 @click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")
