@@ -45,7 +45,7 @@ class App:
         block = block_size(profile.quota, config.sleep == "deep")
         self.ledger = Ledger(
             files, home + "/ledger", self._clock, profile.epsilon_q20, profile.quota, profile.period, block,
-            profile.lifetime,
+            profile.lifetime, config.last_number,
         )  # fmt: skip
         by_broker = config.confirm == "broker"
         self.outbox = Outbox(files, home + "/outbox", config.outbox, by_broker)

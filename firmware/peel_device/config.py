@@ -83,6 +83,9 @@ class Config:
         self.receipt_key: checks.Secret = given["receipt_key"]
         self.seed: checks.Secret = given["seed"]
         self.first_number: int = given["first_number"]
+        self.last_number: int = given["last_number"]
+        if self.last_number < self.first_number:
+            raise ConfigError("last_number", "must not be below first_number")
         self.profile: Profile = given["profile"]
         self.mqtt: Mqtt = given["mqtt"]
         self.wifi: Wifi | None = given["wifi"]
@@ -204,6 +207,7 @@ _BUNDLE: "dict[str, checks.Check]" = {
 _BUNDLE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "seed": (checks.secret_hex(32), checks.Secret(b"")),
     "first_number": (checks.integer(1, (1 << 48) - 1), 1),
+    "last_number": (checks.integer(1, (1 << 48) - 1), (1 << 48) - 1),
     "wifi": (lambda key, value: Wifi(value), None),
     "board": (checks.one_of(BOARDS), ""),
     "transport": (checks.one_of(TRANSPORTS), "wifi"),

@@ -68,6 +68,7 @@ def draft_bundle(fleet: Fleet, profile: Profile, template: Mapping[str, Any]) ->
     """A bundle as devices with this profile would get it, without keys: to be checked before anybody is registered."""
     issue = Issue(
         first_number=1,
+        last_number=1,
         made=datetime.now(UTC).isoformat(),
         profile=profile.name,
         profile_id=f"{profile.id:08x}",
@@ -87,6 +88,7 @@ def _bundle(
         **dict(zip(_KEYS, keys, strict=True)),
         "seed": secrets.token_hex(_SEED_BYTES),
         "first_number": issue.first_number,
+        "last_number": issue.last_number,
         "profile": profile.table(),
         "sensors": {},
         # Without another wish a device spends its quota evenly.
