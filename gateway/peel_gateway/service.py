@@ -322,7 +322,7 @@ class Service:
             return Exit.INTERNAL
         if self._ingest.abandoned or not drained:
             return Exit.UNSTORED
-        return Exit.STOPPED
+        return Exit.DONE
 
 
 def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:

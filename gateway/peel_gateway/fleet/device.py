@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from peel_core import burst_size
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.audit import FleetAction
 from peel_gateway.model.pace import RATE_SLACK
 
@@ -24,6 +25,8 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 class FleetError(Exception):
     """A fleet folder that cannot be used; the message names the file and says what to do."""
+
+    exit_code = Exit.FLEET
 
 
 def device_label(device: int) -> str:

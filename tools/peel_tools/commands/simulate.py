@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,9 @@ from pathlib import Path
 import click
 
 from peel_core import Secret
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.dataset import DatasetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
@@ -117,7 +118,7 @@ def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
     show_default=True,
     help="Who must have a report before its device forgets it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@json_option
 def simulate(
     folder: Path,
     broker: str,
@@ -148,7 +149,7 @@ def simulate(
         rate=rate, shares=shares, seed=seed, devices=devices, burst=burst, connections=connections, power_cut=power_cut, csv=csv,
         confirm=confirm,
     )  # fmt: skip
-    try:
+    with explaining(FleetError, PublisherError, DatasetError, TruthError, ValueError):
         address = BrokerAddress.parse(broker, ca=ca, user=user, password=_password(password_file))
         show = _Progress(reports, seconds)
         session = Session(Fleet(folder), address, truth or folder / "simulation.sqlite", plan, on_progress=show)
@@ -160,14 +161,12 @@ def simulate(
             drained = session.simulation.drain(_DRAIN_SECONDS)
             session.simulation.confirm(_CONFIRM_SECONDS if session.simulation.receipts else _SILENT_SECONDS)
             _report(session, as_json)
-    except (FleetError, PublisherError, DatasetError, TruthError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
     if not drained:
         click.echo(
             "Error: the broker has not acknowledged everything; run again with the same truth to send the rest",
             err=True,
         )
-        sys.exit(1)
+        sys.exit(Exit.FOUND)
 
 
 class _Progress(ExitStack):
@@ -213,7 +212,7 @@ def _report(session: Session, as_json: bool) -> None:
             "means": {profile.name: true_means(session.truth, profile) for profile in session.profiles},
             "truth": str(session.truth.path),
         }
-        click.echo(json.dumps(table))
+        print_json(table)
         return
     rate = progress.published / progress.seconds if progress.seconds else 0.0
     click.echo(f"published {progress.published} reports in {progress.seconds:.1f} s ({rate:.0f}/s)")

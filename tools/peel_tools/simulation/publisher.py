@@ -18,6 +18,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from peel_core import Secret
+from peel_gateway.exits import Exit
 from peel_tools.simulation.truth import Outgoing
 
 __all__ = ["BrokerAddress", "Publisher", "PublisherError"]
@@ -30,6 +31,8 @@ _CARE_SECONDS = 0.1
 
 class PublisherError(Exception):
     """The broker cannot be reached, or refuses us; the message says which one and why."""
+
+    exit_code = Exit.MISSING
 
 
 @dataclass(frozen=True, kw_only=True)
