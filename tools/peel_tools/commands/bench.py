@@ -63,7 +63,7 @@ def gateway(as_json: bool) -> None:
 
 
 @bench.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+@json_option
 def receipts(as_json: bool) -> None:
     """What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
     _print(import_module("peel_tools.bench_receipts").measure(), as_json)
