@@ -47,7 +47,7 @@ class Outcome:
     drained: bool
     """Whether the broker has acknowledged everything in time."""
     confirmed: int
-    """Reports that the gateway has confirmed to their devices; those that travelled with an attack's wait for nobody."""
+    """Reports that the gateway has confirmed to their devices, with what travelled beside them."""
     unconfirmed: int
     """Messages that devices still keep."""
 

@@ -38,7 +38,7 @@ def test_a_message_waits_until_all_its_reports_are_settled(desk: Confirmation) -
     assert (desk.waiting, desk.heard, desk.refused) == (0, 3, 0)
 
 
-def test_messages_with_an_attack_in_them_wait_for_nobody(desk: Confirmation) -> None:
+def test_messages_with_nothing_to_store_wait_for_nobody(desk: Confirmation) -> None:
     desk.sent([message(1)])
     assert desk.acknowledged([1], 0.0) == [1]
 

@@ -26,7 +26,7 @@ class _Waiting:
 
 
 class Confirmation:
-    """The messages that wait for receipts. Those with an attack in them wait for none.
+    """The messages that wait for receipts. Those with nothing in them that a gateway may store wait for none.
 
     Parameters
     ----------

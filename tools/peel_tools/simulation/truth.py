@@ -88,7 +88,7 @@ class Outgoing:
     pieces: int
     """How many frames are in it, or what pretends to be one."""
     numbers: tuple[int, ...]
-    """What a receipt must settle: its reports' numbers, or none where something else is in it."""
+    """What a receipt must settle: the numbers of its reports, but for what must be refused."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Truth:
             self._last_id += 1
             payload = b"".join(piece.frame for piece in pieces)
             honest = sum(piece.kind == HONEST for piece in pieces)
-            numbers = tuple(piece.number for piece in pieces) if honest == len(pieces) else ()
+            numbers = tuple(piece.number for piece in pieces if not piece.bad)
             outgoing.append(Outgoing(self._last_id, pieces[0].device, topic, payload, len(pieces), numbers))
             added = sums[place].tobytes() if honest else None
             rows.append((self._last_id, pieces[0].device, topic, payload, 0, 0, profile, honest, added))
@@ -245,14 +245,14 @@ class Truth:
 
     def waiting(self) -> list[Outgoing]:
         """Return the messages that must be sent again, oldest first."""
-        query = """SELECT id, message.device, topic, payload, GROUP_CONCAT(number), message.profile, honest, sums
+        query = """SELECT id, message.device, topic, payload, COUNT(*), GROUP_CONCAT(CASE WHEN NOT bad THEN number END),
+                       message.profile, honest, sums
                    FROM message JOIN report ON report.message = message.id
                    WHERE payload IS NOT NULL GROUP BY id ORDER BY id"""
         found = []
-        for id_, device, topic, payload, listed, profile, honest, sums in self._connection.execute(query):
-            numbers = tuple(map(int, listed.split(",")))
-            wanted = numbers if honest == len(numbers) else ()
-            found.append(Outgoing(id_, device, topic, payload, len(numbers), wanted))
+        for id_, device, topic, payload, pieces, listed, profile, honest, sums in self._connection.execute(query):
+            numbers = tuple(map(int, listed.split(","))) if listed else ()
+            found.append(Outgoing(id_, device, topic, payload, pieces, numbers))
             if sums is not None:
                 self._pending[id_] = _Readings(profile, honest, np.frombuffer(sums, np.int64).reshape(-1, 2))
         return found
