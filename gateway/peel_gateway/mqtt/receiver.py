@@ -32,6 +32,7 @@ _STOP_SECONDS = 30.0
 _HANGUPS_BEFORE_FALLBACK = 2
 
 _MOST_NEWS = 1000
+_MOST_RECEIPTS = 65_536  # for a broker that does not read; whoever misses one sends again and is told again
 _RECEIPTS_AT_ONCE = 256
 
 _VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
@@ -74,7 +75,7 @@ class Receiver:
         self._stopping = threading.Event()
         self._paused = False
         self._acknowledged: deque[tuple[Link, Sequence[int]]] = deque()
-        self._receipts: deque[tuple[str, bytes]] = deque()
+        self._receipts: deque[tuple[str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
         self._states: dict[str, str] = {}
         self._wake_receive, self._wake_send = socket.socketpair()
@@ -253,9 +254,12 @@ class Receiver:
             link.publish(*self._states.popitem(), retain=True)
 
     def _send_receipts(self, link: Link) -> None:
-        """Publish some; the rest after what has come in between, for acknowledgements are not to wait for receipts."""
+        """Publish some, when all that was sent before is on its way; acknowledgements are not to wait for receipts."""
+        if not self._receipts or link.writing:
+            return
         for _ in range(min(len(self._receipts), _RECEIPTS_AT_ONCE)):
             link.publish_receipt(*self._receipts.popleft())
+            self._metrics.receipt_sent()
         if self._receipts:
             self._wake()
 
