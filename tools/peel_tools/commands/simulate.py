@@ -157,6 +157,12 @@ def simulate(
             undo.enter_context(session)
             undo.enter_context(show)
             stopping_on_signals(undo, session.simulation)
+            for name in session.unplayed:
+                click.echo(
+                    f"{name}={shares[name]:g}: no device plays it: give a larger share, or, where all devices have had their roles "
+                    "before, another --truth",
+                    err=True,
+                )
             session.simulation.run(reports=reports, seconds=seconds)
             drained = session.simulation.drain(_DRAIN_SECONDS)
             session.simulation.confirm(_CONFIRM_SECONDS if session.simulation.receipts else _SILENT_SECONDS)
@@ -209,6 +215,7 @@ def _report(session: Session, as_json: bool) -> None:
             "seconds": round(progress.seconds, 3),
             "held_back_by_quota": progress.held_back,
             "by_kind": kinds,
+            "unplayed_attacks": session.unplayed,
             "means": {profile.name: true_means(session.truth, profile) for profile in session.profiles},
             "truth": str(session.truth.path),
         }

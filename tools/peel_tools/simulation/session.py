@@ -96,6 +96,11 @@ class Session:
             self._fleet, self._publisher, self.truth, confirmation, rate=plan.rate, on_progress=on_progress
         )
 
+    @property
+    def unplayed(self) -> list[str]:
+        """Device attacks that were asked for and that no device plays."""
+        return self._fleet.unplayed
+
     def switch(self, attack: str, on: bool) -> None:
         """Start or stop an attack; on the thread that runs the simulation, between its steps."""
         self._fleet.switch(attack, on)
