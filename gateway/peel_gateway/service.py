@@ -41,9 +41,9 @@ from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
 from peel_gateway.webhook import Webhook
 
-__all__ = ["Service", "open_engine", "open_views", "run_service"]
+__all__ = ["DRAIN_SECONDS", "Service", "open_engine", "open_views", "run_service"]
 
-_DRAIN_SECONDS = 30.0
+DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
 _TICK_SECONDS = 0.5
 _GROWTH_SECONDS = 30.0
@@ -179,7 +179,7 @@ class Service:
     def stop(self) -> Exit:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
         self._receiver.pause()
-        drained = self._ingest.stop(_DRAIN_SECONDS)
+        drained = self._ingest.stop(DRAIN_SECONDS)
         self._publication.stop()
         self._webhook.stop()
         self._receiver.stop()

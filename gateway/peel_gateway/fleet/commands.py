@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from peel_gateway.fleet.logins import password_lines
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
 from peel_gateway.model.audit import ReasonError, check_reason
 from peel_gateway.printing import explaining, json_option, print_json, print_table, who_option
@@ -22,6 +23,7 @@ __all__ = [
     "folder_argument",
     "group",
     "init",
+    "logins",
     "note",
     "revoke",
     "show_devices",
@@ -140,3 +142,15 @@ def group(folder: Path, name: str, device: Sequence[str], as_json: bool) -> None
     with explained():
         changed = Fleet(folder).assign([parse_device(text) for text in device], name)
     show_devices(changed, as_json)
+
+
+@click.command()
+@folder_argument
+def logins(folder: Path) -> None:
+    """Print the logins of all devices but the revoked ones, as mosquitto's password file wants them.
+
+    They fit bundles from a template with "mqtt": {"login": "own"}. Passwords are hashed, and the same each time.
+    """
+    with explained():
+        for line in password_lines(Fleet(folder)):
+            click.echo(line)
