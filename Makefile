@@ -4,13 +4,14 @@
 # make quick  what one runs while editing: lint, types, tests without boards, brokers and storms
 # Each target sets up what it needs (scripts/setup).
 
-.PHONY: run test quick coverage check bench fuzz package clean help
+.PHONY: run test quick coverage check prove bench fuzz package clean help
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 	@echo "make coverage  which lines the tests run, boards apart: the total and the ten files with the least"
-	@echo "make check  formatting, lint, types, warnings"
+	@echo "make check  formatting, lint, types, warnings, a few of the proofs"
+	@echo "make prove  that no input makes the C code do anything undefined: every function, every width, some hours"
 	@echo "make bench  sizes and speed of the core, of an emulated device and of the gateway"
 	@echo "make fuzz   the parsers under a coverage-guided fuzzer, ten minutes each (SECONDS=n for another time)"
 	@echo "make package  source distribution and wheel in dist/, native modules for all boards in them"
@@ -21,7 +22,7 @@ run:
 	@.venv/bin/peel demo
 
 test:
-	@scripts/setup base broker test firmware
+	@scripts/setup base broker test firmware prove
 	@scripts/test
 
 quick:
@@ -33,7 +34,7 @@ coverage:
 	@scripts/coverage
 
 check:
-	@scripts/setup base test
+	@scripts/setup base test prove
 	@scripts/check
 
 bench:
@@ -41,6 +42,10 @@ bench:
 	@.venv/bin/peel bench core
 	@.venv/bin/peel bench device
 	@.venv/bin/peel bench gateway
+
+prove:
+	@scripts/setup base prove
+	@.venv/bin/python c_core/proofs/prove.py
 
 SECONDS ?= 600
 fuzz:

@@ -448,7 +448,6 @@ class BundleEntry:
     first: int
     seal_key: bytes
     profile: int
-    last: int = 2**48 - 1
 
 
 @dataclass(frozen=True)
@@ -516,10 +515,9 @@ class Reader:
         return length
 
     def bundle(self, device: int, number: int) -> BundleEntry | None:
-        """The device's bundle with the largest first number that is not above this number, unless it ends before it."""
+        """The device's bundle with the largest first number that is not above this number."""
         begun = [bundle for bundle in self.bundles if bundle.device == device and bundle.first <= number]
-        latest = max(begun, key=lambda bundle: bundle.first, default=None)
-        return latest if latest is not None and number <= latest.last else None
+        return max(begun, key=lambda bundle: bundle.first, default=None)
 
     def read_frame(self, frame: bytes) -> Report:
         """Judge one whole frame, as `split` delimits it."""

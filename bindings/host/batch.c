@@ -6,7 +6,6 @@
 /* ---- Splitting payloads ---- */
 
 typedef struct {
-  size_t length;
   int code;
   int32_t profile;
   peel_header header;
@@ -32,8 +31,7 @@ static int32_t find_device(const peel_batch_keyring *keyring, uint32_t id) {
   return low < keyring->device_count && keyring->devices[low] == id ? (int32_t)low : -1;
 }
 
-/* The bundle of the device at slot with the largest first number that is not above number; -1 if all begin above it, or if that one ends
- * before it. */
+/* The bundle of the device at slot with the largest first number that is not above number; -1 if all begin above it. */
 static int32_t find_bundle(const peel_batch_keyring *keyring, int32_t slot, uint64_t number) {
   size_t begin = slot > 0 ? keyring->ends[slot - 1] : 0, low = begin, high = keyring->ends[slot];
   while (low < high) {
@@ -44,7 +42,7 @@ static int32_t find_bundle(const peel_batch_keyring *keyring, int32_t slot, uint
       high = middle;
     }
   }
-  return low > begin && number <= keyring->last_numbers[low - 1] ? (int32_t)(low - 1) : -1;
+  return low > begin ? (int32_t)(low - 1) : -1;
 }
 
 void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint32_t *devices, const uint64_t *numbers, size_t count) {
@@ -54,36 +52,33 @@ void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint
   }
 }
 
-/* The next piece of a payload: as far as SPEC section 9 can judge it without a key. */
-static piece split(const peel_batch_keyring *keyring, const uint8_t *data, size_t len) {
-  piece p;
-  memset(&p, 0, sizeof p);
-  p.length = len;
-  p.profile = -1;
-  p.code = peel_header_read(&p.header, data, len);
-  if (p.code) return p;
-  p.profile = find_profile(keyring, p.header.profile);
-  if (p.profile < 0) {
-    p.code = PEEL_E_PROFILE;
-    return p;
+/* The next piece of a payload: as far as SPEC section 9 can judge it without a key. Returns its length. */
+static size_t split(piece *p, const peel_batch_keyring *keyring, const uint8_t *data, size_t len) {
+  memset(p, 0, sizeof *p);
+  p->profile = -1;
+  p->code = peel_header_read(&p->header, data, len);
+  if (p->code) return len;
+  p->profile = find_profile(keyring, p->header.profile);
+  if (p->profile < 0) {
+    p->code = PEEL_E_PROFILE;
+    return len;
   }
-  const peel_batch_profile *profile = &keyring->profiles[p.profile];
-  size_t size = (size_t)peel_frame_bytes(profile->width, p.header.flags);
-  if (p.header.mechanism != profile->mechanism) {
-    p.code = PEEL_E_MECHANISM;
-    return p;
+  const peel_batch_profile *profile = &keyring->profiles[p->profile];
+  size_t size = (size_t)peel_frame_bytes(profile->width, p->header.flags);
+  if (p->header.mechanism != profile->mechanism) {
+    p->code = PEEL_E_MECHANISM;
+    return len;
   }
   if (len < size) {
-    p.code = PEEL_E_LENGTH;
-    return p;
+    p->code = PEEL_E_LENGTH;
+    return len;
   }
-  p.length = size;
-  if (p.header.device == 0) {
-    p.code = PEEL_E_DEVICE;
-  } else if (p.header.number == 0) {
-    p.code = PEEL_E_NUMBER;
+  if (p->header.device == 0) {
+    p->code = PEEL_E_DEVICE;
+  } else if (p->header.number == 0) {
+    p->code = PEEL_E_NUMBER;
   }
-  return p;
+  return size;
 }
 
 size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count) {
@@ -91,7 +86,8 @@ size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, 
   uint64_t at = 0;
   for (size_t i = 0; i < count; i++) {
     do {
-      at += split(keyring, data + at, (size_t)(ends[i] - at)).length;
+      piece p;
+      at += split(&p, keyring, data + at, (size_t)(ends[i] - at));
       pieces++;
     } while (at < ends[i]);
   }
@@ -100,7 +96,8 @@ size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, 
 
 /* ---- Opening ---- */
 
-static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyring *keyring, const uint8_t *frame, piece *p) {
+static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyring *keyring, const uint8_t *frame, size_t length,
+                       piece *p) {
   uint8_t packed[PEEL_MAX_TRIT_BYTES];
   int8_t trits[PEEL_MAX_WIDTH];
   int32_t slot = find_device(keyring, p->header.device);
@@ -120,8 +117,8 @@ static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyri
   }
   const peel_batch_profile *profile = &keyring->profiles[p->profile];
   const uint8_t *seal_key = keyring->seal_keys + 16 * (size_t)bundle;
-  p->code = p->header.flags & PEEL_FLAG_UNSEALED ? peel_frame_open_unsealed(&rows->rule[row], packed, profile->width, frame, p->length)
-                                                 : peel_frame_open(&rows->rule[row], packed, seal_key, profile->width, frame, p->length);
+  p->code = p->header.flags & PEEL_FLAG_UNSEALED ? peel_frame_open_unsealed(&rows->rule[row], packed, profile->width, frame, length)
+                                                 : peel_frame_open(&rows->rule[row], packed, seal_key, profile->width, frame, length);
   if (p->code) return;
   if (profile->assignments > 1) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)bundle, frame, profile->assignments);
   p->code = peel_projection_unpack(trits, profile->width, packed);
@@ -134,10 +131,11 @@ void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, c
   uint64_t at = 0, start = 0;
   for (size_t i = 0; i < count; i++, start = at) {
     do {
-      piece p = split(keyring, data + at, (size_t)(ends[i] - at));
+      piece p;
+      size_t length = split(&p, keyring, data + at, (size_t)(ends[i] - at));
       rows->message[row] = (int32_t)i;
       rows->offset[row] = (int32_t)(at - start);
-      rows->length[row] = (int32_t)p.length;
+      rows->length[row] = (int32_t)length;
       rows->flags[row] = p.header.flags;
       rows->device[row] = p.header.device;
       rows->number[row] = p.header.number;
@@ -145,9 +143,9 @@ void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, c
       rows->slot[row] = -1;
       rows->rule[row] = 0;
       rows->index[row] = 0;
-      if (!p.code) open_piece(rows, row, keyring, data + at, &p);
+      if (!p.code) open_piece(rows, row, keyring, data + at, length, &p);
       rows->code[row] = (int8_t)p.code;
-      at += p.length;
+      at += length;
       row++;
     } while (at < ends[i]);
   }

@@ -161,8 +161,9 @@ uint32_t peel_index(const uint8_t index_key[16], const uint8_t header[16], uint3
 
 /* ---- Projection (section 8) ------------------------------------------------------------------------------------- */
 
-/* Fill the optional row cache: width - 1 words, the same for every device of a profile. */
-void peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width);
+/* Fill the optional row cache: width - 1 words, the same for every device of a profile.
+ * Returns 0 or PEEL_E_WIDTH. */
+int peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width);
 
 /* Write the packed codeword of symbol: PEEL_TRIT_BYTES(width) bytes. rows is a filled cache or NULL.
  * Returns the number of bytes, or PEEL_E_WIDTH. */

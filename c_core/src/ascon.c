@@ -70,22 +70,19 @@ static void aead_start(uint64_t s[5], const uint8_t key[16], const uint8_t nonce
   s[4] ^= load64(key + 8);
 }
 
+static void absorb_block(uint64_t s[5], const uint8_t block[AEAD_RATE]) {
+  s[0] ^= load64(block);
+  s[1] ^= load64(block + 8);
+  permute(s, 8);
+}
+
 static void aead_absorb(uint64_t s[5], const uint8_t *ad, size_t len) {
   if (len > 0) {
-    uint8_t block[AEAD_RATE];
-    int last;
-    do {
-      size_t take = len < AEAD_RATE ? len : AEAD_RATE;
-      last = take < AEAD_RATE;
-      memset(block, 0, sizeof block);
-      memcpy(block, ad, take);
-      if (last) block[take] = 1;
-      s[0] ^= load64(block);
-      s[1] ^= load64(block + 8);
-      permute(s, 8);
-      ad += take;
-      len -= take;
-    } while (!last);
+    uint8_t last[AEAD_RATE] = {0};
+    for (; len >= AEAD_RATE; len -= AEAD_RATE, ad += AEAD_RATE) absorb_block(s, ad);
+    for (size_t i = 0; i < len; i++) last[i] = ad[i];
+    last[len] = 1;
+    absorb_block(s, last);
   }
   s[4] ^= DOMAIN_BIT;
 }
@@ -159,15 +156,14 @@ void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], cons
   uint8_t block[AEAD_RATE];
   aead_start(s, key, nonce);
   aead_absorb(s, NULL, 0);
-  for (;;) {
+  while (out_len > 0) {
     size_t take = out_len < AEAD_RATE ? out_len : AEAD_RATE;
     store64(block, s[0]);
     store64(block + 8, s[1]);
     memcpy(out, block, take);
     out += take;
     out_len -= take;
-    if (out_len == 0) break;
-    permute(s, 8); /* zero text leaves the state's rate as it is */
+    if (out_len > 0) permute(s, 8); /* zero text leaves the state's rate as it is */
   }
   peel_wipe(block, sizeof block);
   peel_wipe(s, sizeof s);

@@ -19,8 +19,9 @@ static uint32_t magnitude(int32_t reading) {
 static int draw(uint32_t *word, peel_drbg *drbg) {
   uint8_t bytes[4];
   int error = peel_drbg_bytes(drbg, bytes, sizeof bytes);
+  if (error) return error;
   *word = load32(bytes);
-  return error;
+  return PEEL_OK;
 }
 
 /* floor(word k / 2^32) in 32 bits, for k up to 2^16 */

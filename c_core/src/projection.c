@@ -72,7 +72,11 @@ static uint8_t *pack(uint8_t *out, const uint8_t *digits, uint32_t count, uint32
 
 static int valid_width(uint32_t width) { return width >= 2 && width <= PEEL_MAX_WIDTH; }
 
-void peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width) { row_words(rows, seed, 0, width - 1); }
+int peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width) {
+  if (!valid_width(width)) return PEEL_E_WIDTH;
+  row_words(rows, seed, 0, width - 1);
+  return PEEL_OK;
+}
 
 int peel_projection_encode(uint8_t *trits, uint32_t seed, uint32_t width, const uint32_t *rows, peel_symbol symbol) {
   if (!valid_width(width) || symbol.index >= width) return PEEL_E_WIDTH;

@@ -127,8 +127,7 @@ static void run_codeword(char **f) {
   uint8_t trits[PEEL_MAX_TRIT_BYTES];
   uint32_t seed = number32(f[1]), width = number32(f[2]);
   peel_symbol symbol = {number32(f[3]), number32(f[4])};
-  int cached = number32(f[5]) && width <= PEEL_MAX_WIDTH;
-  if (cached) peel_projection_rows(row_cache, seed, width);
+  int cached = number32(f[5]) && peel_projection_rows(row_cache, seed, width) == PEEL_OK;
   int size = peel_projection_encode(trits, seed, width, cached ? row_cache : NULL, symbol);
   size < 0 ? print_code(size) : print_hex(trits, (size_t)size, '\n');
 }

@@ -31,7 +31,6 @@ from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import FATAL, Ingest
-from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.publication import Publication
 from peel_gateway.settings import Settings
@@ -41,9 +40,9 @@ from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
 from peel_gateway.webhook import Webhook
 
-__all__ = ["DRAIN_SECONDS", "Service", "open_engine", "open_views", "run_service"]
+__all__ = ["Service", "open_engine", "open_views", "run_service"]
 
-DRAIN_SECONDS = 30.0
+_DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
 _TICK_SECONDS = 0.5
 _GROWTH_SECONDS = 30.0
@@ -150,9 +149,6 @@ class Service:
             self._receiver,
             self._metrics,
             alarm=Alarm(self._metrics, self._tell),
-            receipts=Receipts(
-                self._engine, self._fleet.name, self._receiver.post_receipts, pause=settings.mqtt_receipt_seconds
-            ),
             on_end=self.ended.set,
         )
         self._watch()
@@ -179,7 +175,7 @@ class Service:
     def stop(self) -> Exit:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
         self._receiver.pause()
-        drained = self._ingest.stop(DRAIN_SECONDS)
+        drained = self._ingest.stop(_DRAIN_SECONDS)
         self._publication.stop()
         self._webhook.stop()
         self._receiver.stop()
@@ -322,7 +318,7 @@ class Service:
             return Exit.INTERNAL
         if self._ingest.abandoned or not drained:
             return Exit.UNSTORED
-        return Exit.DONE
+        return Exit.STOPPED
 
 
 def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:

@@ -26,6 +26,7 @@ DEBIAN_PACKAGES: Mapping[str, str] = {
     "arm-none-eabi-gcc": "gcc-arm-none-eabi",
     "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",
     "clang-22": "clang-22",
+    "frama-c": "frama-c-base",
     "llc-22": "llvm-22",
     "llvm-mc-22": "llvm-22",
     "xtensa-lx106-elf-ld": "binutils-xtensa-lx106",

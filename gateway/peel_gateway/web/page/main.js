@@ -31,9 +31,7 @@ const page = {
   seconds: null, // the chosen window; null is all
   demo: null,
   since() {
-    if (this.seconds === null) return null;
-    const step = Math.max(this.summary?.store.bucket_seconds ?? 1, this.seconds / 60); // so that the same is asked for a while
-    return Math.floor((Date.now() / 1000 - this.seconds) / step) * step;
+    return this.seconds === null ? null : (Date.now() / 1000 - this.seconds).toFixed(0);
   },
 };
 
@@ -50,53 +48,41 @@ const controls = new Controls(page, () => {
 });
 const panels = [estimates, course, exposed, devices];
 
-function hear(table, polling = false) {
-  const news = table.totals.generation !== page.summary?.totals.generation || document.body.dataset.state !== "live";
-  page.summary = table;
-  page.polling = polling;
-  setState("live");
-  showHeader(page);
-  showEmpty(page);
-  showFooter(page);
-  layers.show();
-  if (news) wish();
-}
-
 const stream = new Stream({
-  summary: (table) => hear(table),
+  summary(table) {
+    const news = table.totals.generation !== page.summary?.totals.generation || document.body.dataset.state !== "live";
+    page.summary = table;
+    setState("live");
+    showHeader(page);
+    showEmpty(page);
+    showFooter(page);
+    layers.show();
+    if (news) wish();
+  },
   trouble: (text) => showTrouble(`The store cannot be read: ${text}`),
-  // Where it still answers, all streams are taken: then it is asked instead.
-  async lost() {
-    try {
-      hear(await ask("/api/summary"), true);
-    } catch {
-      if (document.body.dataset.state === "live") setState("stale");
-      showLost();
-    }
+  lost() {
+    if (document.body.dataset.state === "live") setState("stale");
+    showLost();
   },
   again: () => start(),
 });
 
-// Panels are asked for again when there is news, but not all the time; for who has chosen something, at once.
-let asking = false;
+// Panels are asked for again when there is news, but never while they still answer, nor all the time.
 let wished = false;
-let hurried = false;
-let pause = 0;
+let busy = false;
 
 function wish() {
   wished = true;
-  if (!asking && !pause && !document.hidden) refresh();
+  if (!busy && !document.hidden) refresh();
 }
 
 async function refresh() {
-  if (asking) {
-    hurried = true;
+  if (busy) {
+    wished = true;
     return;
   }
-  clearTimeout(pause);
-  asking = true;
+  busy = true;
   wished = false;
-  hurried = false;
   const begun = performance.now();
   try {
     await demo.refresh();
@@ -104,22 +90,13 @@ async function refresh() {
     showTrouble("");
   } catch (error) {
     report(error);
-  } finally {
-    asking = false;
   }
   const took = performance.now() - begun;
-  pause = setTimeout(() => {
-    pause = 0;
-    if (wished) wish();
-  }, hurried ? 0 : Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took));
-  wished ||= hurried;
+  setTimeout(() => {
+    busy = false;
+    if (wished && !document.hidden) refresh();
+  }, Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took));
 }
-
-// What goes wrong behind a click is told like everything else.
-window.addEventListener("unhandledrejection", (event) => {
-  event.preventDefault();
-  report(event.reason);
-});
 
 function report(error) {
   if (error instanceof Refused && error.status === 401) showLogin();

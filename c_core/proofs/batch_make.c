@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Two reports of WIDTH made at once, of anything; two codewords, two assignments, the keys of two bundles, two receipts. */
+#include "batch.h"
+#include "unknown.h"
+
+static uint8_t frames[2 * PEEL_FRAME_BYTES(WIDTH)];
+static peel_encoder encoder;
+static peel_drbg drbg;
+static uint32_t devices[2], indices[2], assigned[2], rows[WIDTH - 1];
+static uint8_t seal_keys[2 * 16], index_keys[2 * 16], receipt_keys[2 * 16], minus[2], master[32], fleet[255];
+static uint64_t numbers[2];
+static int32_t readings[2 * WIDTH];
+static int8_t trits[2 * (WIDTH - 1)];
+static peel_run runs[PEEL_MAX_RECEIPT_RUNS + 1];
+static const uint64_t run_ends[2] = {PEEL_MAX_RECEIPT_RUNS, PEEL_MAX_RECEIPT_RUNS + 1};
+static uint8_t receipts[PEEL_RECEIPT_BYTES(PEEL_MAX_RECEIPT_RUNS) + PEEL_RECEIPT_BYTES(1)];
+
+int main(void) {
+  size_t failed;
+  UNKNOWN(encoder);
+  UNKNOWN(drbg);
+  UNKNOWN(devices);
+  UNKNOWN(indices);
+  UNKNOWN(rows);
+  UNKNOWN(seal_keys);
+  UNKNOWN(index_keys);
+  UNKNOWN(receipt_keys);
+  UNKNOWN(minus);
+  UNKNOWN(master);
+  UNKNOWN(fleet);
+  UNKNOWN(numbers);
+  UNKNOWN(readings);
+  UNKNOWN(runs);
+  encoder.rows = EITHER(rows, NULL);
+  encoder.width = BAD_WIDTH();
+  peel_batch_encode(NULL, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, WIDTH, 2, &drbg);
+  encoder.width = WIDTH;
+  peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, WIDTH, 2, &drbg);
+  peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, 1, 2, &drbg);
+  peel_batch_project(trits, WIDTH, rows, indices, minus, 2);
+  peel_batch_index(assigned, ANY_U8(), ANY_U8(), ANY_U32(), ANY_U32(), devices, index_keys, numbers, 2);
+  peel_batch_receipts(receipts, &failed, devices, receipt_keys, numbers, runs, run_ends, 2);
+  peel_batch_derive(seal_keys, index_keys, receipt_keys, master, fleet, ANY_SIZE(sizeof fleet), devices, numbers, 2);
+  return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What stands at a gateway's door: payloads of any bytes, split and opened with any keyring of two profiles of WIDTH. One payload is a
+ * frame and a rest, one is too short for a frame, one is empty. */
+#include "batch.h"
+#include "unknown.h"
+
+#define SEALED PEEL_FRAME_BYTES(WIDTH)
+#define UNSEALED (SEALED - PEEL_TAG_BYTES)
+#define FIRST (SEALED + 3)
+#define PIECES (2 + 1 + 1) /* at most */
+
+static uint8_t data[FIRST + UNSEALED - 1];
+static const uint64_t payload_ends[3] = {FIRST, sizeof data, sizeof data};
+
+static peel_batch_profile profiles[2];
+static uint32_t devices[3];
+static const uint32_t bundle_ends[3] = {1, 3, 4};
+static uint64_t first_numbers[4];
+static int32_t profile_of[4];
+static uint8_t seal_keys[4 * 16], index_keys[4 * 16];
+
+static int32_t message[PIECES], offset[PIECES], length[PIECES], profile[PIECES], slot[PIECES], found[2];
+static int8_t code[PIECES];
+static uint8_t flags[PIECES];
+static uint32_t device[PIECES], rule[PIECES], assigned[PIECES];
+static uint64_t number[PIECES];
+static float trits[PIECES * (WIDTH - 1)];
+
+int main(void) {
+  UNKNOWN(data);
+  UNKNOWN(profiles);
+  UNKNOWN(devices);
+  UNKNOWN(first_numbers);
+  UNKNOWN(seal_keys);
+  UNKNOWN(index_keys);
+  profiles[0].width = profiles[1].width = WIDTH;
+  profile_of[0] = Frama_C_interval(0, 1);
+  profile_of[1] = Frama_C_interval(0, 1);
+  profile_of[2] = Frama_C_interval(0, 1);
+  profile_of[3] = Frama_C_interval(0, 1);
+  const peel_batch_keyring keyring = {
+      .profiles = profiles,
+      .profile_count = 2,
+      .devices = devices,
+      .ends = bundle_ends,
+      .device_count = 3,
+      .first_numbers = first_numbers,
+      .profile_of = profile_of,
+      .seal_keys = seal_keys,
+      .index_keys = index_keys,
+      .accept_unsealed = Frama_C_interval(0, 1),
+  };
+  peel_batch_rows rows = {message, offset, length, code, flags, device, number, profile, slot, rule, assigned, trits, WIDTH - 1};
+  peel_batch_find(found, &keyring, devices, first_numbers, 2);
+  peel_batch_count(&keyring, data, payload_ends, 3);
+  peel_batch_open(&rows, &keyring, data, payload_ends, 3);
+  return 0;
+}

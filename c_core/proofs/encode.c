@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Reports of WIDTH: any encoder of that width, any number, any readings, a generator in any state. */
+#include "peel.h"
+#include "unknown.h"
+
+static uint8_t out[PEEL_FRAME_BYTES(WIDTH)];
+static int32_t readings[WIDTH], category[1];
+static uint32_t rows[WIDTH - 1];
+static peel_drbg drbg;
+static peel_encoder encoder;
+
+int main(void) {
+  UNKNOWN(encoder);
+  UNKNOWN(rows);
+  UNKNOWN(readings);
+  UNKNOWN(category);
+  UNKNOWN(drbg);
+  encoder.rows = EITHER(rows, NULL);
+  encoder.width = BAD_WIDTH();
+  peel_encoder_check(&encoder);
+  peel_encode(NULL, 0, &encoder, ANY_U64(), NULL, 0, &drbg);
+  encoder.width = WIDTH;
+  peel_encoder_check(&encoder);
+  peel_encode(out, ANY_SIZE(sizeof out), &encoder, ANY_U64(), readings, WIDTH, &drbg);
+  peel_encode(out, sizeof out, &encoder, ANY_U64(), category, 1, &drbg);
+  return peel_encode(out, sizeof out, &encoder, ANY_U64(), NULL, 0, &drbg);
+}
