@@ -31,7 +31,7 @@ def test_outbox_fills_drops_and_drains_in_order(
     site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path
 ) -> None:
     dut = open_board(link=site.endpoint, folder=tmp_path / "board")
-    device = Device(dut, site.enrol(TRACES, interval_s=0.05, outbox=OUTBOX))
+    device = Device(dut, site.enrol(TRACES, interval_s=0.05, outbox=OUTBOX, confirm="broker"))
     device.provision()
     device.start(timeout_ms=TIMEOUT_MS)
     site.wait_for_accepted(10, 30)

@@ -33,7 +33,7 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
     tamperer = Tamperer(width=site.profile.width, every=5, seed=seed)
     with Proxy(site.endpoint, tamperer) as proxy:
         dut = open_board(link=proxy.endpoint, folder=tmp_path / "board")
-        device = Device(dut, site.enrol(TRACES, interval_s=0.01))
+        device = Device(dut, site.enrol(TRACES, interval_s=0.01, confirm="broker"))
         device.provision()
         device.start(timeout_ms=TIMEOUT_MS)
         record = tamperer.record

@@ -448,6 +448,7 @@ class BundleEntry:
     first: int
     seal_key: bytes
     profile: int
+    last: int = 2**48 - 1
 
 
 @dataclass(frozen=True)
@@ -515,9 +516,10 @@ class Reader:
         return length
 
     def bundle(self, device: int, number: int) -> BundleEntry | None:
-        """The device's bundle with the largest first number that is not above this number."""
+        """The device's bundle with the largest first number that is not above this number, unless it ends before it."""
         begun = [bundle for bundle in self.bundles if bundle.device == device and bundle.first <= number]
-        return max(begun, key=lambda bundle: bundle.first, default=None)
+        latest = max(begun, key=lambda bundle: bundle.first, default=None)
+        return latest if latest is not None and number <= latest.last else None
 
     def read_frame(self, frame: bytes) -> Report:
         """Judge one whole frame, as `split` delimits it."""

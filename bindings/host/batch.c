@@ -31,7 +31,8 @@ static int32_t find_device(const peel_batch_keyring *keyring, uint32_t id) {
   return low < keyring->device_count && keyring->devices[low] == id ? (int32_t)low : -1;
 }
 
-/* The bundle of the device at slot with the largest first number that is not above number; -1 if all begin above it. */
+/* The bundle of the device at slot with the largest first number that is not above number; -1 if all begin above it, or if that one ends
+ * before it. */
 static int32_t find_bundle(const peel_batch_keyring *keyring, int32_t slot, uint64_t number) {
   size_t begin = slot > 0 ? keyring->ends[slot - 1] : 0, low = begin, high = keyring->ends[slot];
   while (low < high) {
@@ -42,7 +43,7 @@ static int32_t find_bundle(const peel_batch_keyring *keyring, int32_t slot, uint
       high = middle;
     }
   }
-  return low > begin ? (int32_t)(low - 1) : -1;
+  return low > begin && number <= keyring->last_numbers[low - 1] ? (int32_t)(low - 1) : -1;
 }
 
 void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint32_t *devices, const uint64_t *numbers, size_t count) {

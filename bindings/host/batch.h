@@ -13,7 +13,8 @@ typedef struct {
 } peel_batch_profile;
 
 /* Who may report what, and under which keys. devices is sorted. The bundles of device i, by their first numbers, are those from ends[i - 1]
- * (from 0 where i is 0) to before ends[i]; first_numbers and profile_of have one entry per bundle, and keys lie 16 bytes apart. */
+ * (from 0 where i is 0) to before ends[i]; first_numbers, last_numbers and profile_of have one entry per bundle, and keys lie 16 bytes
+ * apart. */
 typedef struct {
   const peel_batch_profile *profiles;
   size_t profile_count;
@@ -21,6 +22,7 @@ typedef struct {
   const uint32_t *ends;
   size_t device_count;
   const uint64_t *first_numbers;
+  const uint64_t *last_numbers;
   const int32_t *profile_of;
   const uint8_t *seal_keys;
   const uint8_t *index_keys;

@@ -24,9 +24,10 @@ static const peel_batch_profile profiles[] = {
 static const uint32_t devices[] = {1, 2, 3};
 static const uint32_t bundle_ends[] = {1, 3, 4};
 static const uint64_t first_numbers[] = {1, 1, 256, 2};
+static const uint64_t last_numbers[] = {PEEL_NUMBER_MAX, 128, PEEL_NUMBER_MAX, PEEL_NUMBER_MAX};
 static const int32_t profile_of[] = {0, 1, 0, 2};
 static const uint8_t keys[4 * 16] = {9};
-static const peel_batch_keyring keyring = {profiles, 3, devices, bundle_ends, 3, first_numbers, profile_of, keys, keys, 1};
+static const peel_batch_keyring keyring = {profiles, 3, devices, bundle_ends, 3, first_numbers, last_numbers, profile_of, keys, keys, 1};
 
 static void *filled(size_t count, size_t each) {
   void *memory = calloc(count ? count : 1, each);

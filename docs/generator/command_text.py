@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
+from peel_gateway.exits import Exit
 from peel_tools.cli import main
 
-__all__ = ["command_reference", "command_table"]
+__all__ = ["command_reference", "command_table", "exit_table"]
 
 _COLUMNS = 120
 
@@ -30,6 +31,14 @@ def command_table(group: str) -> str:
         for path, command in _commands(f"peel {group}", _child(main, group))
     ]
     return "\n".join(["| command | what |", "|---|---|", *rows]) + "\n"
+
+
+def exit_table() -> str:
+    """One line per exit code."""
+    return (
+        "\n".join(["| exit code | meaning |", "|---|---|", *(f"| {int(code)} | {code.meaning} |" for code in Exit)])
+        + "\n"
+    )
 
 
 def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from docs.generator.blocks import Source
 from docs.generator.board_text import architecture_table, board_table
-from docs.generator.command_text import command_reference, command_table
+from docs.generator.command_text import command_reference, command_table, exit_table
 from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.plan_text import plan_text
@@ -24,6 +24,7 @@ SOURCES: dict[str, Source] = {
     "commands": command_reference,
     "commands-of": command_table,
     "endpoints": endpoint_table,
+    "exits": exit_table,
     "faults": fault_table,
     "metrics": metric_table,
     "plan": plan_text,

@@ -2,8 +2,8 @@
 """The device: boot, then sample, randomise, store, send, rest, for ever.
 
 The order is the promise. A number is reserved and its budget spent before the coin is tossed; a frame is on flash
-before it is sent; it leaves the flash after it was acknowledged. A power cut between any two steps costs a number or
-repeats a frame, and neither harms privacy or the estimate.
+before it is sent; it leaves the flash after the gateway has confirmed it (or, if the bundle says so, the broker). A power
+cut between any two steps costs a number or repeats a frame, and neither harms privacy or the estimate.
 """
 
 from peel_device import VERSION
@@ -12,6 +12,8 @@ from peel_device.errors import EntropyError
 from peel_device.ledger import Ledger, block_size
 from peel_device.link import Link
 from peel_device.outbox import Outbox
+from peel_device.receipt import Reader
+from peel_device.resend import Resend, after_waking
 from peel_device.sampling import Sampler
 
 TYPE_CHECKING = False
@@ -43,18 +45,22 @@ class App:
         block = block_size(profile.quota, config.sleep == "deep")
         self.ledger = Ledger(
             files, home + "/ledger", self._clock, profile.epsilon_q20, profile.quota, profile.period, block,
-            profile.lifetime,
+            profile.lifetime, config.last_number,
         )  # fmt: skip
-        self.outbox = Outbox(files, home + "/outbox", config.outbox)
+        by_broker = config.confirm == "broker"
+        self.outbox = Outbox(files, home + "/outbox", config.outbox, by_broker)
+        self._receipts = Reader(core, config.receipt_key.reveal(), config.device)
         self._entropy = Entropy(core, board, files, root + "/seed")
         self.sampler = Sampler(config, board)
-        self.link = Link(config, board, self._clock, self._entropy.random)
+        self.link = Link(config, board, self._clock, self._entropy.random, None if by_broker else self.settle)
+        self._resend = Resend(self._clock, self._entropy.random)
         self._buffer = bytearray(FRAME_MAX)
         self._due = 0
         self._awake_since = 0
         self._finished = False
         self.throttled = 0
         self.lost = 0
+        self.refused_receipts = 0
 
     def start(self) -> None:
         """Bring everything up. Nothing is reported unless all of it succeeds."""
@@ -74,6 +80,8 @@ class App:
             rule,
             config.seal_key.reveal(), config.index_key.reveal(), True,
         )  # fmt: skip
+        if config.sleep == "deep" and after_waking(self._entropy.random, self.outbox.unconfirmed):
+            self.outbox.send_again()
         self._board.start_watchdog(config.sleep)
         self._due = self._awake_since = self._clock.now()
 
@@ -87,9 +95,11 @@ class App:
         self._board.feed()
         if self._clock.now() >= self._due:
             self.report()
-        self._board.led(len(self.outbox) > 0)
+        if self._resend.due(self.outbox.oldest_unconfirmed):
+            self.outbox.send_again()
+        self._board.led(self.outbox.waiting > 0)
         self.link.drain(self.outbox, self.birth())
-        self._board.led(len(self.outbox) > 0)
+        self._board.led(self.outbox.waiting > 0)
         if self.ledger.left == 0 and not self._finished:
             self._finished = self.link.announce(self.birth())
         if self.link.owes_status():
@@ -123,6 +133,15 @@ class App:
         size = self._core.encode(self._buffer, self._encoder, self._entropy.drbg, number, readings)
         self.outbox.put(number, bytes(self._buffer[:size]))
 
+    def settle(self, receipt: bytes) -> None:
+        """Take what may be a receipt, and forget the frames that it settles."""
+        try:
+            runs = self._receipts.settled(receipt)
+        except ValueError:
+            self.refused_receipts += 1
+        else:
+            self.outbox.settle(runs)
+
     def _with_room(self, action: "Callable[[], Any]") -> "Any":
         """Do what writes to flash; while that is full, drop the oldest frame (counted) and do it again."""
         while True:
@@ -141,6 +160,8 @@ class App:
             "board": self._board.name,
             "interval_ms": self._config.interval_ms,
             "dropped": self.outbox.dropped,
+            "unconfirmed": self.outbox.unconfirmed,
+            "refused_receipts": self.refused_receipts,
             "lost": self.lost,
             "skipped": self.sampler.failed,
             "throttled": self.throttled,
@@ -163,11 +184,12 @@ class App:
         self._board.pause(min(left, _STEP_MS))
 
     def _may_sleep(self) -> bool:
-        return not len(self.outbox) or self._clock.now() - self._awake_since > AWAKE_MS
+        return not self.outbox.waiting or self._clock.now() - self._awake_since > AWAKE_MS
 
     def _sleep(self, milliseconds: int) -> None:
         self.link.stop()
         if self._config.sleep == "deep":
+            self.outbox.note_sent()
             self.ledger.prepare_sleep(milliseconds)
             self._board.deep_sleep(milliseconds)
         self._board.light_sleep(milliseconds)

@@ -19,6 +19,7 @@ WIDTH_MAX = 1024
 BOARDS = ("pico", "pico_w", "esp32", "qemu", "host")
 TRANSPORTS = ("wifi", "uart")
 SLEEPS = ("none", "light", "deep")
+CONFIRMS = ("gateway", "broker")
 
 
 class Profile:
@@ -82,6 +83,9 @@ class Config:
         self.receipt_key: checks.Secret = given["receipt_key"]
         self.seed: checks.Secret = given["seed"]
         self.first_number: int = given["first_number"]
+        self.last_number: int = given["last_number"]
+        if self.last_number < self.first_number:
+            raise ConfigError("last_number", "must not be below first_number")
         self.profile: Profile = given["profile"]
         self.mqtt: Mqtt = given["mqtt"]
         self.wifi: Wifi | None = given["wifi"]
@@ -90,6 +94,7 @@ class Config:
         self.interval_ms = int(given["interval_s"] * 1000)
         self.sleep: str = given["sleep"]
         self.outbox: int = given["outbox"]
+        self.confirm: str = given["confirm"]
         self.sensors = _sensors(given["sensors"], self.profile)
         if self.interval_ms < 0:
             raise ConfigError("interval_s", "must not be negative")
@@ -202,11 +207,13 @@ _BUNDLE: "dict[str, checks.Check]" = {
 _BUNDLE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "seed": (checks.secret_hex(32), checks.Secret(b"")),
     "first_number": (checks.integer(1, (1 << 48) - 1), 1),
+    "last_number": (checks.integer(1, (1 << 48) - 1), (1 << 48) - 1),
     "wifi": (lambda key, value: Wifi(value), None),
     "board": (checks.one_of(BOARDS), ""),
     "transport": (checks.one_of(TRANSPORTS), "wifi"),
     "sleep": (checks.one_of(SLEEPS), "none"),
     "outbox": (checks.integer(1, 100000), 200),
+    "confirm": (checks.one_of(CONFIRMS), "gateway"),
 }
 _SENSOR: "dict[str, checks.Check]" = {
     "kind": checks.text(1, 32),

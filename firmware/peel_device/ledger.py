@@ -15,9 +15,10 @@ to go on with after a reboot.
 
 A copy of the record that is not whole, or missing, may have been the newest: then the other copy is one reservation
 behind. So a whole block of the largest size is skipped, and owed to the bucket; and both copies are there before the
-first number is used, so that one that is missing is missed. Numbers also go on at the bundle's `first_number` if that is
-higher. Where both copies are lost, only a bundle with a higher first number than any before can say where to go on;
-which one the ledger has followed so far is kept in a record of its own, and where that is doubtful, none can.
+first number is used, so that one that is missing is missed. Numbers also go on at the bundle's `first_number` if that
+is higher, and end at its `last_number`. Where both copies are lost, only a bundle with a higher first number than any
+before can say where to go on; which one the ledger has followed so far is kept in a record of its own, and where that
+is doubtful, none can.
 
 Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep two per report.
 """
@@ -65,6 +66,7 @@ class Ledger:
         period_s: int,
         block: int,
         lifetime: int | None = None,
+        last: int = NUMBER_MAX,
     ) -> None:
         self._slots = Slots(files, path, sum(_SIZES))
         self._followed = Slots(files, path + "_first", _NUMBER_SIZE)
@@ -72,6 +74,7 @@ class Ledger:
         self._epsilon = epsilon_q20
         self._block = block
         self._lifetime = lifetime
+        self._last = min(last, NUMBER_MAX - 1)  # the next one is stored too
         burst = burst_size(quota)
         self._capacity = burst - block + 1
         self._bucket = Bucket(quota + 1 - burst, period_s, self._capacity)
@@ -164,10 +167,13 @@ class Ledger:
         return self._next
 
     def _reserve(self) -> bool:
-        if self._end + self._block > NUMBER_MAX:
-            raise StorageError("all report numbers of this device are spent: give it a new identity")
+        if self.left == 0:
+            return False
+        most = min(self._block, self._last + 1 - self._end)
+        if most <= 0:
+            raise StorageError("all report numbers of this bundle are spent: get a fresh one for this device")
         self._bucket.fill(self._clock.now())
-        count = self._bucket.take(self._block if self.left is None else min(self._block, self.left))
+        count = self._bucket.take(most if self.left is None else min(most, self.left))
         if not count:
             return False
         end, spent = self._end + count, self.spent_q20 + count * self._epsilon

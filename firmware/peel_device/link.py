@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""The link: frames from the outbox to the broker at QoS 1, with birth, will, keep-alive and back-off.
+"""The link: frames from the outbox to the broker at QoS 1, receipts back, with birth, will, keep-alive and back-off.
 
-A frame leaves the outbox only after its acknowledgement. A retry sends the same stored bytes: it spends nothing, and
-the gateway takes a repeated frame for what it is.
+A frame leaves the outbox after its acknowledgement or its receipt, never before. A retry sends the same stored bytes: it
+spends nothing, and the gateway takes a repeated frame for what it is.
+
+The subscription comes before the birth. A broker handles a client's packets in order, so by the time it acknowledges
+the birth the retained receipt is here, and what it settles is not sent again: a device that wakes from deep sleep waits
+for nothing.
 """
 
+import errno
 import json
 
+from peel_device.backoff import Backoff
 from peel_device.mqtt import Client, MQTTException
 from peel_device.transport import Transport
 
@@ -25,35 +31,28 @@ BACKOFF_FIRST_MS = 1000
 BACKOFF_LAST_MS = 120000
 QUIET_MS = 240000  # without a report for so long, and for an interval, the device says how it is
 STATUS_MS = 3600000  # and so often in any case: its counts have changed
+RECEIPTS_AT_ONCE = 16  # an honest gateway sends one in many seconds; more while waiting for one answer is a flood
 _FAULTS = (OSError, MQTTException, AssertionError)
-
-
-class Backoff:
-    """How long to wait before the next attempt; doubles, with jitter so that a fleet does not come back all at once."""
-
-    def __init__(self, random: "Callable[[int], bytes]") -> None:
-        self._random = random
-        self._ceiling = BACKOFF_FIRST_MS
-
-    def reset(self) -> None:
-        """The attempt succeeded."""
-        self._ceiling = BACKOFF_FIRST_MS
-
-    def next(self) -> int:
-        """Milliseconds to wait after a failure: between half the ceiling and the ceiling."""
-        half = self._ceiling // 2
-        self._ceiling = min(BACKOFF_LAST_MS, 2 * self._ceiling)
-        return half + int.from_bytes(self._random(4), "little") % (half + 1)
 
 
 class Link:
     """Keeps a session with the broker when it can, and drains the outbox through it."""
 
-    def __init__(self, config: "Config", board: "Board", clock: "Clock", random: "Callable[[int], bytes]") -> None:
+    def __init__(
+        self,
+        config: "Config",
+        board: "Board",
+        clock: "Clock",
+        random: "Callable[[int], bytes]",
+        receive: "Callable[[bytes], None] | None" = None,
+    ) -> None:
+        """`receive` is handed what may be receipts; without it the device does not ask for them."""
         self._config = config
         self._board = board
         self._clock = clock
-        self._backoff = Backoff(random)
+        self._receive = receive
+        self._received = 0
+        self._backoff = Backoff(random, BACKOFF_FIRST_MS, BACKOFF_LAST_MS)
         self._topic = config.topic
         self._client: "Client | None" = None
         self._transport: "Transport | None" = None
@@ -77,11 +76,11 @@ class Link:
         sent = 0
         try:
             while len(outbox) and self._ready(birth):
-                frames = outbox.oldest(FRAMES_PER_MESSAGE)
+                frames = outbox.unsent(FRAMES_PER_MESSAGE)
                 if not frames:
-                    break  # what waits cannot be read now
+                    break  # all sent, or what waits cannot be read now
                 self._publish(frames)
-                outbox.remove([number for number, _ in frames])
+                outbox.sent([number for number, _ in frames])
                 sent += len(frames)
         except _FAULTS as fault:
             self._fail(fault)
@@ -116,12 +115,12 @@ class Link:
         self._board.hang_up()
 
     def tend(self) -> None:
-        """Keep an idle session alive, and notice when it died."""
+        """Take receipts, keep an idle session alive, and notice when it died."""
         if self._client is None or self._transport is None:
             return
         now = self._clock.now()
         try:
-            self._client.check_msg()
+            self._listen(self._client)
             if now - self._transport.heard_at > KEEPALIVE_S * 1000:
                 raise OSError("the broker has gone silent")
             if now - max(self._transport.heard_at, self._pinged_at) > KEEPALIVE_S * 500:
@@ -129,6 +128,22 @@ class Link:
                 self._pinged_at = now
         except _FAULTS as fault:
             self._fail(fault)
+
+    def _listen(self, client: Client) -> None:
+        """Take what has arrived, as far as that does not keep the device from its other work."""
+        self._received = 0
+        for taken in range(1, RECEIPTS_AT_ONCE + 1):
+            client.check_msg()
+            if self._received < taken:
+                return
+
+    def _hear(self, topic: bytes, message: bytes) -> None:
+        """A message has come. Its topic says nothing: whether it is a receipt is for its tag to say."""
+        self._received += 1
+        if self._received > RECEIPTS_AT_ONCE:
+            raise OSError(errno.EINVAL, "more receipts than a gateway sends")
+        if self._receive is not None:
+            self._receive(message)
 
     def retry_in(self) -> int:
         """Milliseconds until `drain` would try to connect again; 0 while connected."""
@@ -158,20 +173,25 @@ class Link:
         user = mqtt.user.encode() or None
         client = Client(name, mqtt.host, mqtt.port, user, mqtt.password.reveal(), KEEPALIVE_S)
         client.set_last_will(self._topic + "status", json.dumps({"state": "offline"}), True, 1)
-        client.connect_over(self._transport)
+        client.connect_over(self._transport, self._hear)
         self._client = client
+        self._received = 0
+        if self._receive is not None:
+            client.subscribe(self._topic + "receipt")
         self._say(birth)
         self._pinged_at = self._clock.now()
         self._backoff.reset()
 
     def _say(self, status: "dict[str, Any]") -> None:
         assert self._client is not None
+        self._received = 0
         self._said = status
         self._client.publish_sure(self._topic + "status", json.dumps(status).encode(), True)
         self._said_at = self._published_at = self._clock.now()
 
     def _publish(self, frames: "list[tuple[int, bytes]]") -> None:
         assert self._client is not None
+        self._received = 0
         self._client.publish_sure(self._topic + "report", b"".join([frame for _, frame in frames]))
         self._published_at = self._clock.now()
 

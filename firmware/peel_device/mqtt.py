@@ -9,7 +9,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from peel_device.transport import Transport
 
@@ -54,10 +54,10 @@ class Client(_MQTTClient):  # type: ignore[misc]  # umqtt.simple is untyped
     Every call raises OSError, MQTTException or AssertionError when the link is at fault.
     """
 
-    def connect_over(self, transport: "Transport") -> None:
-        """Connect with a clean session."""
+    def connect_over(self, transport: "Transport", hear: "Callable[[bytes, bytes], None]") -> None:
+        """Connect with a clean session; `hear` is called with the topic and the payload of what arrives."""
         _dialler.transport = transport
-        self.cb = _ignore
+        self.set_callback(hear)
         self.pid = 0
         self.connect(True)
 
@@ -66,7 +66,3 @@ class Client(_MQTTClient):  # type: ignore[misc]  # umqtt.simple is untyped
         if self.pid >= PACKET_IDS:
             self.pid = 0  # umqtt.simple counts on, and would wait for an id that no packet can carry
         self.publish(topic, payload, retain, 1)
-
-
-def _ignore(topic: bytes, message: bytes) -> None:
-    """The device subscribes to nothing; whatever a broker sends all the same is dropped."""

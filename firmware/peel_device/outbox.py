@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""The outbox: sealed frames on flash until the broker has acknowledged them.
+"""The outbox: sealed frames on flash until the gateway has confirmed that it stored them.
+
+A frame waits to be sent; the broker acknowledges it, and it waits for a receipt; a receipt settles it, and it goes. With
+`confirm` = `broker` the acknowledgement is enough. Frames are sent in the order of their numbers, so one number tells
+the two kinds apart: up to there the broker has taken them.
 
 One small file per frame, named by its report number, so that putting and removing are single steps for the file
 system. A full outbox, or a full flash, drops its oldest frame; a file that fails its checksum, torn or gone bad, is
 dropped too. Drops are counted on flash, and before the file goes: the record says how many, up to which number, and
 which damaged one was the last, so a cut in between counts no drop twice. A file that cannot be read right now is kept:
-the next round may have more luck.
+the next round may have more luck. The oldest frame is always one that the broker has taken, if there is any such frame.
 
-Flash wear: one file made and one removed per report; while full and offline also one record of 31 bytes per report.
+Flash wear: one file made and one removed per report; while full and unconfirmed also one record of 37 bytes per report.
+Before deep sleep the same record notes what the broker has taken, once per 8 frames that no receipt has settled.
 """
 
 from peel_device.checksum import sealed, unsealed
@@ -19,18 +24,23 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Files
 
 _NAME_DIGITS = 12
-_DROPS_SIZE = 20  # drops (8), the highest number dropped for want of room (6), the last damaged one (6)
+# drops; the highest number dropped for want of room; the last damaged one; the highest that the broker has taken
+_RECORD = (8, 6, 6, 6)
+_NOTE_EVERY = 8  # as many as fit into one message: to send them once more costs less than a write
 
 
 class Outbox:
     """At most `limit` frames, in the order of their numbers."""
 
-    def __init__(self, files: "Files", folder: str, limit: int) -> None:
+    def __init__(self, files: "Files", folder: str, limit: int, confirmed_by_broker: bool = False) -> None:
         self._files = files
         self._folder = folder
         self._limit = limit
-        self._drops = Slots(files, folder + "/drops", _DROPS_SIZE)
+        self._confirmed_by_broker = confirmed_by_broker
+        self._slots = Slots(files, folder + "/state", sum(_RECORD))
         self._numbers: list[int] = []
+        self._taken = 0
+        self._noted = 0
         self._dropped_through = 0
         self._last_damaged = 0
         self.dropped = 0
@@ -38,30 +48,46 @@ class Outbox:
     def start(self) -> None:
         """Find what a former run left, and clear away what a power cut tore."""
         self._files.make_folder(self._folder)
-        record = self._read_drops()
+        record = self._read_record()
         if record is None:
             for _ in range(2):  # both copies now, so that a full flash still has room to count a drop
-                self._count()
+                self._write_record()
         else:
             self.dropped = int.from_bytes(record[:8], "little")
             self._dropped_through = int.from_bytes(record[8:14], "little")
-            self._last_damaged = int.from_bytes(record[14:], "little")
+            self._last_damaged = int.from_bytes(record[14:20], "little")
+            self._taken = self._noted = int.from_bytes(record[20:], "little")
         found = [_number(name) for name in self._files.names(self._folder)]
         self._numbers = sorted([number for number in found if number is not None])
         for number in list(self._numbers):
             if number <= self._dropped_through:
-                self.remove([number])
+                self._remove([number])
             else:
                 self._load(number)
 
-    def _read_drops(self) -> bytes | None:
+    def _read_record(self) -> bytes | None:
         try:
-            return self._drops.read()
+            return self._slots.read()
         except StorageError:
             return None  # a count that is lost begins again; no frame depends on it
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many frames the broker has taken and no receipt has settled."""
+        return len([number for number in self._numbers if number <= self._taken])
+
+    @property
+    def waiting(self) -> int:
+        """How many frames are to be sent."""
+        return len(self._numbers) - self.unconfirmed
+
+    @property
+    def oldest_unconfirmed(self) -> int | None:
+        """The lowest number that the broker has taken and no receipt has settled."""
+        return self._numbers[0] if self._numbers and self._numbers[0] <= self._taken else None
 
     def put(self, number: int, frame: bytes) -> None:
         """Store a frame, durable when this returns. Numbers only rise."""
@@ -77,10 +103,10 @@ class Outbox:
             self._files.write(self._path(number), sealed(frame))
         self._numbers.append(number)
 
-    def oldest(self, count: int) -> list[tuple[int, bytes]]:
-        """Return up to `count` frames with their numbers, oldest first."""
+    def unsent(self, count: int) -> list[tuple[int, bytes]]:
+        """Return up to `count` frames that are to be sent, with their numbers, oldest first."""
         found: "list[tuple[int, bytes]]" = []
-        for number in list(self._numbers):
+        for number in [number for number in self._numbers if number > self._taken]:
             if len(found) == count:
                 break
             frame = self._load(number)
@@ -95,8 +121,33 @@ class Outbox:
         self._drop_oldest()
         return True
 
-    def remove(self, numbers: list[int]) -> None:
-        """Forget frames that the broker has acknowledged."""
+    def sent(self, numbers: list[int]) -> None:
+        """The broker has taken these frames, the oldest that were to be sent."""
+        if self._confirmed_by_broker:
+            self._remove(numbers)
+        else:
+            self._taken = max(numbers)
+
+    def send_again(self) -> None:
+        """Have everything sent that is still here."""
+        self._taken = 0
+
+    def settle(self, runs: "list[tuple[int, int]]") -> None:
+        """Forget the frames whose numbers are in one of these runs, first and last of each."""
+        for number in list(self._numbers):
+            if any(first <= number <= last for first, last in runs):
+                try:
+                    self._remove([number])
+                except OSError:
+                    pass  # a worn flash; the next receipt settles it once more
+
+    def note_sent(self) -> None:
+        """Remember through a reboot what the broker has taken, where that saves more than the write costs."""
+        if len([number for number in self._numbers if self._noted < number <= self._taken]) >= _NOTE_EVERY:
+            self._noted = self._taken
+            self._write_record()
+
+    def _remove(self, numbers: list[int]) -> None:
         for number in numbers:
             self._files.remove(self._path(number))
             self._numbers.remove(number)
@@ -107,16 +158,16 @@ class Outbox:
 
     def _drop(self, number: int) -> None:
         self.dropped += 1
-        counted = self._count()
-        self.remove([number])
+        counted = self._write_record()
+        self._remove([number])
         if not counted:
-            self._count()  # now there is room; if not, the next drop writes the sum
+            self._write_record()  # now there is room; if not, the next drop writes the sum
 
-    def _count(self) -> bool:
-        """Write the count of drops. False when the flash does not take it: that is no reason to keep the rest waiting."""
-        values = ((self.dropped, 8), (self._dropped_through, 6), (self._last_damaged, 6))
+    def _write_record(self) -> bool:
+        """Write the counts. False when the flash does not take them: that is no reason to keep the rest waiting."""
+        values = (self.dropped, self._dropped_through, self._last_damaged, self._noted)
         try:
-            self._drops.write(b"".join([value.to_bytes(size, "little") for value, size in values]))
+            self._slots.write(b"".join([value.to_bytes(size, "little") for value, size in zip(values, _RECORD)]))
         except OSError:
             return False
         return True
@@ -129,7 +180,7 @@ class Outbox:
             return None  # a worn flash can fail to read what it holds, and succeed the next time
         frame = unsealed(data or b"")
         if not frame and number == self._last_damaged:
-            self.remove([number])  # a power cut came between counting and removing
+            self._remove([number])  # a power cut came between counting and removing
         elif not frame:
             self._last_damaged = number
             self._drop(number)

@@ -83,7 +83,7 @@ def check_outbox():  # noqa: ANN201
         return box
 
     def witness(state):  # noqa: ANN001, ANN202
-        found = dict(opened(state).oldest(9))
+        found = dict(opened(state).unsent(9))
         assert all(found[number] == frame(number) for number in found)
         assert len(set(kept) - set(found)) <= 1
 
@@ -91,7 +91,7 @@ def check_outbox():  # noqa: ANN201
     box = opened(store)
     for number in range(1 << 40, (1 << 40) + 30):
         box.put(number, frame(number))
-        kept = dict(box.oldest(9))
+        kept = dict(box.unsent(9))
     assert (len(box), box.dropped, sorted(kept)[0]) == (3, 27, (1 << 40) + 27)
 
 

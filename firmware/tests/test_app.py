@@ -88,7 +88,7 @@ def test_a_device_with_nothing_to_report_says_how_it_is_now_and_then(
 ) -> None:
     board = PacedBoard()
     soil = {"kind": "trace", "values": [0.5, *["broken"] * 20]}
-    app = make_app(core, broker.port, MemoryFiles(), board, interval_s=60, sensors__soil=soil)
+    app = make_app(core, broker.port, MemoryFiles(), board, interval_s=60, confirm="broker", sensors__soil=soil)
     app.step()
     birth = inbox.status()
     assert (birth["interval_ms"], birth["skipped"]) == (60_000, 0)
@@ -104,7 +104,7 @@ def test_a_device_with_nothing_to_report_says_how_it_is_now_and_then(
 
 def test_counts_are_said_again_while_reports_flow(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
     board = PacedBoard()
-    app = make_app(core, broker.port, MemoryFiles(), board, interval_s=50)
+    app = make_app(core, broker.port, MemoryFiles(), board, interval_s=50, confirm="broker")
     for _ in range(73):
         app.step()
         board.paces.at += 50_000
@@ -118,7 +118,7 @@ def test_an_outage_fills_the_outbox_which_drains_in_order(core: ModuleType, brok
     for _ in range(25):
         away.report()
     assert (len(away.outbox), away.outbox.dropped) == (10, 15)
-    stored = dict(away.outbox.oldest(10))
+    stored = dict(away.outbox.unsent(10))
 
     back = make_app(core, broker.port, files, outbox=10)
     back.link.drain(back.outbox, back.birth())
@@ -142,7 +142,7 @@ def test_no_number_is_ever_used_for_two_frames_whenever_the_power_goes(core: Mod
             pass
         files = MemoryFiles(interrupted.kept)
         box = make_app(core, free_port(), files).outbox
-        for number, frame in box.oldest(1000):
+        for number, frame in box.unsent(1000):
             assert seen.setdefault(number, frame) == frame
     assert len(seen) > 100
 
@@ -216,7 +216,7 @@ def test_the_quota_throttles(core: ModuleType) -> None:
 
 def test_a_device_whose_lifetime_is_over_says_so_and_rests(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
     files = MemoryFiles()
-    app = make_app(core, broker.port, files, profile__lifetime=3)
+    app = make_app(core, broker.port, files, profile__lifetime=3, confirm="broker")
     assert app.birth()["left"] == 3
     for _ in range(6):
         app.step()
@@ -226,7 +226,7 @@ def test_a_device_whose_lifetime_is_over_says_so_and_rests(core: ModuleType, bro
     assert app._due - app._clock.now() > 86_000_000
     app.link.stop()
     assert inbox.status()["asleep"]
-    make_app(core, broker.port, files, PacedBoard(), profile__lifetime=3, sleep="light").step()
+    make_app(core, broker.port, files, PacedBoard(), profile__lifetime=3, sleep="light", confirm="broker").step()
     status = inbox.status()
     assert (status["state"], status["left"]) == ("online", 0), "again after a boot, though nothing is left to send"
     status = inbox.status()
@@ -271,7 +271,7 @@ def test_deep_sleep_keeps_count_over_the_reboots(core: ModuleType, broker: Broke
     files = MemoryFiles()
     for _ in range(3):
         board = HostBoard()
-        app = make_app(core, broker.port, files, board, sleep="deep", interval_s=5)
+        app = make_app(core, broker.port, files, board, sleep="deep", interval_s=5, confirm="broker")
         with pytest.raises(SystemExit):
             app.step()
         assert board.slept[0][0] == "deep"
@@ -284,10 +284,10 @@ def test_another_identity_has_its_own_numbers(core: ModuleType) -> None:
     first.report()
     other = make_app(core, free_port(), files, device="0000002b")
     other.report()
-    assert [number for number, _ in other.outbox.oldest(9)] == [1]
+    assert [number for number, _ in other.outbox.unsent(9)] == [1]
     again = make_app(core, free_port(), files)
     again.report()
-    assert [number for number, _ in again.outbox.oldest(9)] == [1, 33], "the first block of 32 stays spent"
+    assert [number for number, _ in again.outbox.unsent(9)] == [1, 33], "the first block of 32 stays spent"
 
 
 def test_the_interval_is_kept(core: ModuleType) -> None:

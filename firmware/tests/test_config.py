@@ -86,6 +86,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"receipt_key": "00" * 15}, "receipt_key"),
     ({"seed": "zz" * 32}, "seed"),
     ({"first_number": 0}, "first_number"),
+    ({"first_number": 10, "last_number": 9}, "last_number"),
+    ({"last_number": 1 << 48}, "last_number"),
     ({"interval_s": "60"}, "interval_s"),
     ({"interval_s": -1}, "interval_s"),
     ({"interval_s": float("nan")}, "interval_s"),

@@ -29,8 +29,9 @@ def open_ledger(
     woke: bool = False,
     first: int = 1,
     lifetime: int | None = None,
+    last: int = NUMBER_MAX,
 ) -> Ledger:
-    ledger = Ledger(files, "ledger", clock or ManualClock(), EPSILON, quota, 3600, block, lifetime)
+    ledger = Ledger(files, "ledger", clock or ManualClock(), EPSILON, quota, 3600, block, lifetime, last)
     ledger.start(first, woke)
     return ledger
 
@@ -354,6 +355,21 @@ def test_when_all_numbers_are_spent_the_device_stops() -> None:
     ledger = open_ledger(MemoryFiles(), first=NUMBER_MAX)
     with pytest.raises(StorageError, match="all report numbers"):
         ledger.take()
+
+
+@pytest.mark.parametrize("lifetime", [None, 1000])
+def test_no_number_above_the_bundles_last_is_ever_used(lifetime: int | None) -> None:
+    files, numbers = MemoryFiles(), [0]
+    for _ in range(10):  # reboots, each of which loses the rest of a block
+        ledger = open_ledger(files, block=4, last=30, lifetime=lifetime)
+        with contextlib.suppress(StorageError):
+            for _ in range(3):
+                numbers.append(ledger.take() or 0)
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == 30
+    with pytest.raises(StorageError, match="all report numbers of this bundle"):
+        open_ledger(files, block=4, last=30, lifetime=lifetime).take()
+    assert open_ledger(files, block=4, first=31, last=60, lifetime=lifetime).take() == 31, "a fresh bundle goes on"
 
 
 def test_no_number_above_the_lifetime_is_ever_used() -> None:

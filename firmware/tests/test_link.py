@@ -15,7 +15,7 @@ from host_board import HostBoard, PacedBoard, config
 from peel_device import link as link_module
 from peel_device.config import Mqtt, Wifi
 from peel_device.interfaces import Wire
-from peel_device.link import Backoff, Link
+from peel_device.link import Link
 from peel_device.mqtt import PACKET_IDS
 from peel_device.outbox import Outbox
 from peel_device.tcp import SocketWire
@@ -31,7 +31,7 @@ def make_link(port: int, board: HostBoard | None = None) -> Link:
 
 
 def filled(count: int, limit: int = 100) -> Outbox:
-    outbox = Outbox(MemoryFiles(), "out", limit)
+    outbox = Outbox(MemoryFiles(), "out", limit, confirmed_by_broker=True)
     outbox.start()
     for number in range(1, count + 1):
         outbox.put(number, frame(number))
@@ -90,7 +90,7 @@ def test_without_a_broker_nothing_is_lost_and_attempts_back_off() -> None:
 
 def test_frames_that_cannot_be_read_do_not_hold_the_link_up(broker: Broker, inbox: Inbox) -> None:
     files = UnreadableFiles()
-    outbox = Outbox(files, "out", 100)
+    outbox = Outbox(files, "out", 100, confirmed_by_broker=True)
     outbox.start()
     for number in range(1, 12):
         outbox.put(number, frame(number))
@@ -206,11 +206,3 @@ def idle(link: Link, board: PacedBoard, seconds: int) -> None:
     for _ in range(seconds):
         board.paces.at += 1000
         link.tend()
-
-
-def test_back_off_doubles_up_to_its_ceiling_with_jitter() -> None:
-    low, high = Backoff(lambda count: bytes(count)), Backoff(lambda count: b"\xff" * count)
-    assert [low.next() for _ in range(9)] == [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]
-    assert all(500 * 2**step <= high.next() <= 1000 * 2**step for step in range(6))
-    low.reset()
-    assert low.next() == 500

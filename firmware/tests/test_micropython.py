@@ -63,7 +63,7 @@ class MortalDevice:
     @contextlib.contextmanager
     def alive(self, port: int) -> Iterator[None]:
         """Running, with a broker at this port; at the end the plug is pulled."""
-        self._flash.install(bundle(mqtt__port=port, interval_s=0.005), find_sources(), Changes())
+        self._flash.install(bundle(mqtt__port=port, interval_s=0.005, confirm="broker"), find_sources(), Changes())
         self._process.start()
         try:
             yield

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from peel_core import burst_size
 from peel_device import ledger as device_ledger
-from peel_device.ledger import Ledger, block_size
+from peel_device.ledger import NUMBER_MAX, Ledger, block_size
 from peel_gateway.fleet.registry import Issue
 from peel_gateway.model.pace import RATE_SLACK
 from peel_gateway.screening.freshness import last_allowed
@@ -54,7 +54,15 @@ def allowed(issue: Issue, now: datetime) -> int:
 )
 def test_erased_again_and_again(lives: list[int], quota: int, fast: float) -> None:
     period, now, highest = 3600, ENROLLED, 0
-    issue = Issue(first_number=1, made=now.isoformat(), profile="p", profile_id="00000001", quota=quota, period=period)
+    issue = Issue(
+        first_number=1,
+        last_number=NUMBER_MAX,
+        made=now.isoformat(),
+        profile="p",
+        profile_id="00000001",
+        quota=quota,
+        period=period,
+    )
     for seconds in lives:
         numbers = lifetime(issue.first_number, quota, period, seconds, fast)
         now += timedelta(seconds=seconds)
@@ -64,13 +72,25 @@ def test_erased_again_and_again(lives: list[int], quota: int, fast: float) -> No
         assert highest <= allowed(issue, now), "the gateway would call it a flood"
         first = issue.first_unused(now)
         issue = Issue(
-            first_number=first, made=now.isoformat(), profile="p", profile_id="00000001", quota=quota, period=period
+            first_number=first,
+            last_number=NUMBER_MAX,
+            made=now.isoformat(),
+            profile="p",
+            profile_id="00000001",
+            quota=quota,
+            period=period,
         )
 
 
 @pytest.mark.parametrize("quota", [1, 7, 8, 96, 10**6])
 def test_the_registry_knows_what_a_device_uses_at_once(quota: int) -> None:
     first = Issue(
-        first_number=500, made=ENROLLED.isoformat(), profile="p", profile_id="00000001", quota=quota, period=60
+        first_number=500,
+        last_number=NUMBER_MAX,
+        made=ENROLLED.isoformat(),
+        profile="p",
+        profile_id="00000001",
+        quota=quota,
+        period=60,
     )
     assert first.first_unused(ENROLLED) - 500 == burst_size(quota) == device_ledger.burst_size(quota)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from peel_device.ledger import Ledger, block_size
+from peel_device.ledger import NUMBER_MAX, Ledger, block_size
 from peel_gateway.fleet.registry import Issue
 from power_cut import MemoryFiles
 
@@ -31,7 +31,13 @@ class World:
         self._quota = quota
         self._deep = deep
         self._issue = Issue(
-            first_number=1, made=ENROLLED.isoformat(), profile="p", profile_id="00000001", quota=quota, period=PERIOD_S
+            first_number=1,
+            last_number=NUMBER_MAX,
+            made=ENROLLED.isoformat(),
+            profile="p",
+            profile_id="00000001",
+            quota=quota,
+            period=PERIOD_S,
         )
         self._files = MemoryFiles()
         self.boot(woke=False)
@@ -73,6 +79,7 @@ class World:
         made = ENROLLED + timedelta(microseconds=self.at)
         self._issue = Issue(
             first_number=self._issue.first_unused(made),
+            last_number=NUMBER_MAX,
             made=made.isoformat(),
             profile="p",
             profile_id="00000001",

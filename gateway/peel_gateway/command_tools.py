@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import click
 
 from peel_gateway.answers.table import QueryError
 from peel_gateway.engine.pardon import PardonError
-from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.audit import ReasonError
+from peel_gateway.printing import explaining
 from peel_gateway.settings import Settings, SettingsError, load_settings
 from peel_gateway.storage.choice import open_store, store_exists
 from peel_gateway.storage.store import Store, StoreError
@@ -32,20 +31,9 @@ config_option = click.option(
 )
 
 
-@contextmanager
-def explained() -> Iterator[None]:
-    """Turn the gateway's errors into one line and the documented exit code."""
-    try:
-        yield
-    except (SettingsError, QueryError, ReasonError, PardonError, FleetError, StoreError) as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(_exit_code(error))
-
-
-def _exit_code(error: Exception) -> Exit:
-    if isinstance(error, FleetError):
-        return Exit.FLEET
-    return Exit.STORE if isinstance(error, StoreError) else Exit.USAGE
+def explained() -> AbstractContextManager[None]:
+    """Turn the gateway's errors into one line and their exit code."""
+    return explaining(SettingsError, QueryError, ReasonError, PardonError, FleetError, StoreError)
 
 
 def find_settings(config: Path | None) -> Settings:

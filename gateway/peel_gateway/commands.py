@@ -19,6 +19,7 @@ from peel_gateway.device_commands import devices
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.estimation.estimate import Choice
+from peel_gateway.exits import Exit
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
@@ -41,11 +42,7 @@ for command in (audit, devices, pardon):
 @gateway.command(epilog="\b\nSettings, with their defaults:\n" + help_text())
 @config_option
 def run(config: Path | None) -> None:
-    """Run the service until SIGTERM or Ctrl-C; SIGHUP reloads devices and profiles.
-
-    Exit codes: 0 stopped, 2 wrong setting, 3 fleet folder refused, 4 database unusable, 5 HTTP address or token,
-    6 stopped while the store was failing, 70 internal error.
-    """
+    """Run the service until SIGTERM or Ctrl-C; SIGHUP reloads devices and profiles."""
     with explained():
         settings = find_settings(config)
     configure_logs(settings.log_level, settings.log_format)
@@ -181,7 +178,7 @@ def recount(config: Path | None, as_json: bool) -> None:
         verdict = "agrees" if report.agrees else f"{len(differences)} differences"
         click.echo(f"{verdict}: {report.reports} reports of {report.devices} devices")
     if not report.agrees:
-        sys.exit(1)
+        sys.exit(Exit.FOUND)
 
 
 @gateway.command()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the gateway's commands end."""
+"""How commands end. This is the one table of exit codes: every command of `peel` uses it, and the docs are made from it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,29 @@ __all__ = ["Exit"]
 
 
 class Exit(enum.IntEnum):
-    """Exit codes of `peel gateway run`."""
+    """Exit codes, each with what it means.
 
-    STOPPED = 0
-    """Stopped on request: everything received was stored and acknowledged."""
-    USAGE = 2
-    """A setting or an argument is wrong."""
-    FLEET = 3
-    """The fleet folder is refused: key, devices or profiles."""
-    STORE = 4
-    """The database is damaged, foreign, too new, or cannot be opened."""
-    HTTP = 5
-    """The address cannot be listened on, or the token is missing."""
-    UNSTORED = 6
-    """Stopped on request while the store was failing: the broker keeps what was not acknowledged."""
-    INTERNAL = 70
-    """An error in the gateway itself; the log has the traceback."""
+    An error that a command expects says by `exit_code`, in its class, which of them it ends with; 2 where it says nothing.
+    """
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str = "") -> Exit:
+        """A row of the table; the default is for type checkers, who take `Exit(2)` for a call of this."""
+        code = int.__new__(cls, value)
+        code._value_ = value
+        code.meaning = meaning
+        return code
+
+    DONE = 0, "Done. A gateway: stopped on request, everything received is stored and acknowledged."
+    FOUND = (
+        1,
+        "Done, and something is not as it should be: a difference, a fault, an unsound seed. Or a question was answered with no.",
+    )
+    USAGE = 2, "A setting, an option, a question or a file that was named is wrong."
+    FLEET = 3, "The fleet folder is refused: key, devices, profiles, template."
+    STORE = 4, "The database is damaged, foreign, too new, or cannot be opened."
+    HTTP = 5, "The HTTP address cannot be listened on, or the token is missing or short."
+    UNSTORED = 6, "A gateway was stopped while its store was failing: the broker keeps what was not acknowledged."
+    MISSING = 7, "A board, a broker, a tool or a checkout that is needed is not there, or does not work."
+    INTERNAL = 70, "An error in Peel itself; the traceback is on standard error."

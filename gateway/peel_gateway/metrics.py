@@ -50,6 +50,7 @@ class Metrics:
         )
         self._alarms = self._counter("peel_alarms", "Times that many devices were exposed within ten minutes.")
         self._set_aside = self._counter("peel_messages_set_aside", "Messages that could not be stored, kept in a file.")
+        self._receipts = self._counter("peel_receipts", "Receipts handed to the broker.")
         self._statuses = Counter(
             "peel_device_statuses",
             "Status messages of devices, by what became of them.",
@@ -116,6 +117,9 @@ class Metrics:
 
     def set_aside(self) -> None:
         self._set_aside.inc()
+
+    def receipt_sent(self) -> None:
+        self._receipts.inc()
 
     def reloaded(self, *, ok: bool) -> None:
         self._reloads.labels(result="ok" if ok else "refused").inc()

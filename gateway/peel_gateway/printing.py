@@ -1,17 +1,37 @@
 # SPDX-License-Identifier: MIT
-"""Tables for people, JSON for programs, and the options that commands share."""
+"""Tables for people, JSON for programs, errors in one line; and the options that commands share."""
 
 from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
-__all__ = ["json_option", "print_json", "print_table", "who_option"]
+from peel_gateway.exits import Exit
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+__all__ = ["Stopped", "explaining", "json_option", "print_json", "print_table", "who_option"]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, on the last line of stdout.")
+
+
+class Stopped(click.ClickException):
+    """Ends a command with one line and an exit code."""
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click reads it from the instance
+
+
+@contextmanager
+def explaining(*expected: type[Exception]) -> Iterator[None]:
+    """Turn expected errors into one line and the exit code that their class names."""
+    try:
+        yield
+    except expected as error:
+        raise Stopped(str(error), getattr(error, "exit_code", Exit.USAGE)) from None
 
 
 def _operator_name() -> str:

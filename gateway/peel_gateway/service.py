@@ -31,6 +31,7 @@ from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import FATAL, Ingest
+from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.publication import Publication
 from peel_gateway.settings import Settings
@@ -40,9 +41,9 @@ from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
 from peel_gateway.webhook import Webhook
 
-__all__ = ["Service", "open_engine", "open_views", "run_service"]
+__all__ = ["DRAIN_SECONDS", "Service", "open_engine", "open_views", "run_service"]
 
-_DRAIN_SECONDS = 30.0
+DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
 _TICK_SECONDS = 0.5
 _GROWTH_SECONDS = 30.0
@@ -149,6 +150,9 @@ class Service:
             self._receiver,
             self._metrics,
             alarm=Alarm(self._metrics, self._tell),
+            receipts=Receipts(
+                self._engine, self._fleet.name, self._receiver.post_receipts, pause=settings.mqtt_receipt_seconds
+            ),
             on_end=self.ended.set,
         )
         self._watch()
@@ -175,7 +179,7 @@ class Service:
     def stop(self) -> Exit:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
         self._receiver.pause()
-        drained = self._ingest.stop(_DRAIN_SECONDS)
+        drained = self._ingest.stop(DRAIN_SECONDS)
         self._publication.stop()
         self._webhook.stop()
         self._receiver.stop()
@@ -318,7 +322,7 @@ class Service:
             return Exit.INTERNAL
         if self._ingest.abandoned or not drained:
             return Exit.UNSTORED
-        return Exit.STOPPED
+        return Exit.DONE
 
 
 def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:

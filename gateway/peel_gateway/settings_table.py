@@ -93,6 +93,12 @@ class Settings:
     mqtt_backoff_seconds: float = _setting(
         30.0, "Longest pause between two attempts to connect; it starts at 0.2 and doubles.", minimum=0.2, maximum=3600
     )
+    mqtt_receipt_seconds: float = _setting(
+        10.0,
+        "Least time between two receipts for one device; the first comes at once. Devices wait half a minute for one.",
+        minimum=0,
+        maximum=20,
+    )
 
     batch_messages: int = _setting(2048, "Most messages in one transaction.", minimum=1, maximum=65535)
     batch_bytes: int = _setting(

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "screening": {"model", "mechanisms", "_kernels"},
     "estimation": {"model", "mechanisms"},
     "planning": {"mechanisms"},
-    "storage": {"model", "settings", "files"},
+    "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "printing", "exits"},
     "answers": {"model", "estimation", "storage", "fleet"},

@@ -136,7 +136,8 @@ def test_a_fresh_bundle_of_a_fleet_locks_the_old_one_out(make_lab: MakeLab, tmp_
     profile = fleet.profiles()["climate"]
     devices = fleet.add("climate")
     stolen = json.loads(write_bundles(fleet, devices, {})[0].read_text())
-    fresh = json.loads(write_bundles(fleet, devices, {}, first_number=NEW)[0].read_text())
+    fresh = json.loads(write_bundles(fleet, devices, {})[0].read_text())
+    new = fresh["first_number"]
     lab = make_lab(profile)
     lab.engine.load(take_snapshot(fleet))
 
@@ -145,5 +146,7 @@ def test_a_fresh_bundle_of_a_fleet_locks_the_old_one_out(make_lab: MakeLab, tmp_
         own = Keys(*(key.reshape(1, -1) for key in keys))
         return encode_many(profile, [1], own, [number], np.zeros((1, 1), np.int32), entropy=bytes(range(32))).tobytes()
 
-    assert lab.send([frame(stolen, NEW), frame(stolen, NEW + 1)]) == {"seal": 2}
-    assert lab.send([frame(fresh, NEW), frame(stolen, 1)]) == {"accepted": 2}
+    assert lab.send([frame(stolen, new), frame(stolen, new + 1)]) == {"seal": 2}
+    assert lab.send([frame(stolen, new - 1), frame(stolen, 500)]) == {"device": 2}, "its device cannot have come so far"
+    assert lab.send([frame(fresh, new), frame(stolen, 1)]) == {"accepted": 2}
+    assert lab.store.devices().cause.tolist() == [0]

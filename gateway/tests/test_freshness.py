@@ -220,6 +220,19 @@ def test_an_enrolment_is_not_forgotten_when_the_clock_is_set_back(make_lab: Make
     assert lab.send(lab.frames(1, [5_000_000])) == {"accepted": 1}
 
 
+@pytest.mark.parametrize("behind", [0, 1, 3600, 86400 * 400])
+def test_a_fresh_bundle_is_no_flood_for_a_gateway_whose_clock_is_behind(
+    make_lab: MakeLab, profiles: Makers, behind: int
+) -> None:
+    """Its first number is far above all that the former one allowed, and the keys prove that the registry gave it."""
+    lab = make_lab(profiles[0](4, quota=10))
+    assert lab.send(lab.frames(1, [1, 2])) == {"accepted": 2}
+    lab.issued = {1: (10**6, lab.now + behind)}
+    lab.provision(1, 10**6)
+    assert lab.send(lab.frames(1, [10**6, 10**6 + 1])) == {"accepted": 2}
+    assert lab.send(lab.frames(1, [10**6 + 5000])) == {"flood": 1}
+
+
 @pytest.mark.parametrize(("old", "new"), [(600, 6), (6, 600)])
 def test_a_changed_quota_holds_from_the_change_on(make_lab: MakeLab, profiles: Makers, old: int, new: int) -> None:
     """What a device took under its old profile is not judged by the new one, in either direction; from then on the new quota holds."""

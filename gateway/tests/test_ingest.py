@@ -19,6 +19,7 @@ from peel_gateway.metrics import Metrics
 from peel_gateway.model.message import Message
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.ingest import Ingest
+from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreFailed
 
@@ -57,6 +58,7 @@ def test_a_message_that_cannot_be_stored_is_set_aside(
         anybody,
         metrics,
         alarm=Alarm(metrics, lambda about, document: None),
+        receipts=Receipts(lab.engine, "lab", lambda receipts: None, pause=10),
         on_end=ended.set,
     )
     link: Any = None

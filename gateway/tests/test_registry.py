@@ -115,18 +115,18 @@ def test_snapshot_derives_the_keys_and_knows_the_revoked(fleet: Fleet) -> None:
     fleet.add("climate", ids=[5, 7])
     fleet.add("climate", ids=[11])
     fleet.issue([5, 9], first_number=3)
-    fleet.issue([5, 7], first_number=1000)
+    fleet.issue([5, 7], first_number=10**6)
     fleet.revoke([7])
     snapshot = take_snapshot(fleet)
     assert snapshot.revoked == {7}
     assert snapshot.keyring.device_ids.tolist() == [5, 7, 9]
     names = [snapshot.keyring.profiles[place].name for place in snapshot.keyring.profile_of]
     assert names == ["climate", "climate", "state"]
-    keys = derive_keys(fleet.master().reveal(), "greenhouse", [5, 5, 7, 9], [3, 1000, 1000, 3])
+    keys = derive_keys(fleet.master().reveal(), "greenhouse", [5, 5, 7, 9], [3, 10**6, 10**6, 3])
     assert np.array_equal(snapshot.keyring.keys.seal, keys.seal)
     assert np.array_equal(snapshot.keyring.keys.index, keys.index)
     assert np.array_equal(snapshot.keyring.keys.receipt, keys.receipt)
-    assert [snapshot.issued[device][0] for device in (5, 7, 9)] == [1000, 1000, 3]
+    assert [snapshot.issued[device][0] for device in (5, 7, 9)] == [10**6, 10**6, 3]
     assert 11 in snapshot.enrolled, "registered, though it has no keys yet"
 
 
@@ -172,8 +172,8 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
         (
             '{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z", "bundles": ['
             + ", ".join(
-                f'{{"first_number": {first}, "made": "2026-01-01T00:00:00Z", "profile": "climate", "profile_id": "0", "quota": 1,'
-                f' "period": 1}}'
+                f'{{"first_number": {first}, "last_number": 99, "made": "2026-01-01T00:00:00Z", "profile": "climate", '
+                f'"profile_id": "0", "quota": 1, "period": 1}}'
                 for first in (9, 9)
             )
             + "]}]}",
@@ -252,16 +252,44 @@ def first_number(path: Path) -> int:
 
 def test_each_further_bundle_begins_above_what_the_former_allowed(fleet: Fleet) -> None:
     devices = fleet.add("climate", count=2)
-    burst = fleet.profiles()["climate"].burst
+    years = 701_280  # twenty of them, at 96 a day
     assert [first_number(path) for path in write_bundles(fleet, devices, {})] == [1, 1]
-    (path,) = write_bundles(fleet, devices[:1], {})
-    second = first_number(path)
-    assert 1 + burst <= second <= 2 + burst
-    (path,) = write_bundles(fleet, devices[:1], {})
-    assert first_number(path) >= second + burst
+    for times in (1, 2):
+        (path,) = write_bundles(fleet, devices[:1], {})
+        assert first_number(path) == 1 + times * years
+        assert json.loads(path.read_text())["last_number"] == (1 + times) * years
     assert [first_number(path) for path in write_bundles(fleet, devices[1:], {}, first_number=10**6)] == [10**6]
-    with pytest.raises(FleetError, match=r"may have used all numbers below 10000\d\d; leave --first-number out"):
+    with pytest.raises(FleetError, match="may have used all numbers below 1701280; leave --first-number out"):
         write_bundles(fleet, devices[1:], {}, first_number=10**6)
+
+
+def test_when_no_numbers_are_left_a_device_gets_no_bundle(fleet: Fleet) -> None:
+    fleet.enrol("climate")
+    (device,) = fleet.issue([1], first_number=2**48 - 10)
+    assert device.bundles[-1].last_number == 2**48 - 1
+    with pytest.raises(FleetError, match="00000001: no report numbers are left; enrol a new device"):
+        fleet.issue([1])
+
+
+def test_a_copy_of_a_replaced_bundle_has_little_left(fleet: Fleet) -> None:
+    """The gateway takes what the old board can have reached until a day after the fresh bundle was made, and no more."""
+    clock = HostClock()
+    fleet = Fleet(fleet.folder, clock=clock)
+    fleet.enrol("climate", count=2)
+    clock.true += timedelta(days=10)
+    fleet.issue([1])
+    keyring = take_snapshot(fleet).keyring
+    assert keyring.bundle_last.tolist() == [pytest.approx(12 + 1.1 * 85 * 11, abs=2), 2 * 701_280, 701_280]
+    assert keyring.find([1, 1, 1, 2], [900, 1100, 701_281, 1100]).tolist() == [0, -1, 1, 2]
+
+
+def test_times_that_make_no_sense_cut_no_bundle_short(fleet: Fleet) -> None:
+    clock = HostClock()
+    fleet = Fleet(fleet.folder, clock=clock)
+    fleet.enrol("climate")
+    clock.off = -timedelta(days=400)
+    fleet.issue([1])
+    assert take_snapshot(fleet).keyring.bundle_last.tolist() == [701_280, 2 * 701_280]
 
 
 class HostClock:
@@ -281,10 +309,33 @@ def used(issue: Issue, seconds: float) -> int:
     return issue.first_number - 1 + burst + int((issue.quota + 1 - burst) * seconds / issue.period)
 
 
-def test_a_clock_that_was_set_back_issues_no_number_again(fleet: Fleet) -> None:
+def test_no_clock_makes_bundles_overlap(fleet: Fleet, rng: np.random.Generator) -> None:
+    """A clock that shows anything at all, and a device that uses all that it may, in true time."""
     clock = HostClock()
     fleet = Fleet(fleet.folder, clock=clock)
     (device,) = fleet.enrol("climate")
+    for _ in range(50):
+        issue, seconds = device.bundles[-1], rng.exponential(30 * 86400)
+        clock.true += timedelta(seconds=seconds)
+        clock.off = timedelta(seconds=rng.normal(0, 1e8))
+        (device,) = fleet.issue([1])
+        assert used(issue, seconds) < device.bundles[-1].first_number
+        assert issue.last_number < device.bundles[-1].first_number
+
+
+@pytest.fixture
+def limited(fleet: Fleet, tmp_path: Path) -> Fleet:
+    """A fleet whose devices have a lifetime, all of which the first bundle gets."""
+    text = PROFILE.replace("climate", "limited").replace("86400", "86400\nlifetime = 20000")
+    (tmp_path / "limited.toml").write_text(text)
+    fleet.adopt_profile(tmp_path / "limited.toml")
+    return fleet
+
+
+def test_with_a_lifetime_a_clock_that_was_set_back_issues_no_number_again(limited: Fleet) -> None:
+    clock = HostClock()
+    fleet = Fleet(limited.folder, clock=clock)
+    (device,) = fleet.enrol("limited")
     clock.true += timedelta(days=30)
     clock.off = -timedelta(days=30)
     fleet.annotate(1, "time stands still for this machine, and 2,500 numbers were used")
@@ -299,11 +350,11 @@ def test_a_clock_that_was_set_back_issues_no_number_again(fleet: Fleet) -> None:
     assert device.bundles[-1].first_number > used(device.bundles[0], 30 * 86400)
 
 
-def test_a_clock_that_was_ahead_needs_an_operators_word(fleet: Fleet) -> None:
+def test_with_a_lifetime_a_clock_that_was_ahead_needs_an_operators_word(limited: Fleet) -> None:
     clock = HostClock()
     clock.off = timedelta(days=365)
-    fleet = Fleet(fleet.folder, clock=clock)
-    fleet.enrol("climate", count=2)
+    fleet = Fleet(limited.folder, clock=clock)
+    fleet.enrol("limited", count=2)
     clock.off = timedelta()
     for _ in range(2):
         with pytest.raises(FleetError, match="00000001: this machine's clock"):

@@ -185,7 +185,7 @@ def test_a_forgetful_broker_loses_what_it_had_taken_over_and_nothing_else(tmp_pa
     None is counted twice, nobody is exposed for the loss, and from then on everything is exact again.
     """
     with Rig(tmp_path, numeric=60) as rig:
-        with rig.session(Plan(rate=1500, shares=SHARES, seed=6)) as session:
+        with rig.session(Plan(rate=1500, shares=SHARES, seed=6, confirm="broker")) as session:
             session.simulation.run(reports=2000)
             rig.gateway.kill()
             session.simulation.run(reports=1000)
@@ -200,7 +200,7 @@ def test_a_forgetful_broker_loses_what_it_had_taken_over_and_nothing_else(tmp_pa
         assert broken.lost > 0
         assert (broken.double_counted, broken.altered) == (0, 0)
         assert (broken.honest_exposed, broken.honest_devices_exposed) == (0, 0)
-        with rig.session(Plan(rate=500, seed=6)) as session:
+        with rig.session(Plan(rate=500, seed=6, confirm="broker")) as session:
             session.simulation.run(reports=1000)
             assert session.simulation.drain(PATIENCE)
         deadline = time.monotonic() + PATIENCE

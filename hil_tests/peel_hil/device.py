@@ -27,8 +27,9 @@ _START_SECONDS = 30.0
 _INTERRUPTS = 6
 
 _START = """
-from peel_device import link
+from peel_device import link, resend
 link.TIMEOUT_MS = {timeout_ms}
+resend.FIRST_MS = {resend_ms}
 import {module}
 {module}.main()
 """
@@ -91,9 +92,9 @@ class Device:
         self.dut.put("peel.json", json.dumps(self.bundle).encode())
         self.dut.put("main.py" if autostart else f"{_MODULE}.py", (_FIRMWARE / "main.py").read_bytes())
 
-    def start(self, *, timeout_ms: int = 10000, wait: bool = True) -> None:
-        """Start the application from the prompt. `timeout_ms` is how long it waits for the broker's answers."""
-        self.dut.begin(_START.format(module=_MODULE, timeout_ms=timeout_ms))
+    def start(self, *, timeout_ms: int = 10000, resend_ms: int = 60000, wait: bool = True) -> None:
+        """Start the application from the prompt. `timeout_ms` is how long it waits for the broker's answers, `resend_ms` for receipts."""
+        self.dut.begin(_START.format(module=_MODULE, timeout_ms=timeout_ms, resend_ms=resend_ms))
         if wait:
             self.wait_until_up()
 
@@ -126,7 +127,7 @@ class Device:
             path.removeprefix(self._home + "/"): bytes.fromhex(text) for path, text in map(ast.literal_eval, lines)
         }
         next_number, spent, _, _ = _newest(files, "ledger", _LEDGER_SIZES)
-        dropped, dropped_through = _newest(files, "outbox/drops", _DROPS_SIZES)
+        dropped, dropped_through = _newest(files, "outbox/state", _DROPS_SIZES)
         return Flash(
             next_number=next_number, spent_q20=spent, dropped=dropped, frames=_frames(files, above=dropped_through)
         )

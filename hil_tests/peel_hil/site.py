@@ -20,7 +20,7 @@ __all__ = ["BoardSite"]
 _FLEET = "lab"
 _PROFILE = "climate"
 _ALL = 1 << 40
-_SETTINGS = {"batch_seconds": 0.02, "fleet_reload_seconds": 0.2}
+_SETTINGS = {"batch_seconds": 0.02, "fleet_reload_seconds": 0.2, "mqtt_receipt_seconds": 0.2}
 
 _PROFILE_TEXT = """\
 name = "{name}"

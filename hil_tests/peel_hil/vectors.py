@@ -31,7 +31,8 @@ def seal_key_of(case: dict[str, Any], frame: bytes) -> str | None:
     """The key that the reader of a case has for a frame, by its device and number."""
     number = NUMBER.of(frame)
     begun = [known for known in case["bundles"] if known["device"] == DEVICE.of(frame) and known["first"] <= number]
-    return str(max(begun, key=lambda known: known["first"])["seal_key"]) if begun else None
+    latest = max(begun, key=lambda known: known["first"], default=None)
+    return str(latest["seal_key"]) if latest and number <= latest.get("last", number) else None
 
 
 def driver_lines(folder: Path) -> list[Line]:

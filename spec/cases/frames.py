@@ -42,13 +42,21 @@ class Context:
         self.bundles = [ref.BundleEntry(*key, e.seal_key, e.profile) for key, e in by_first.items()]
         self.accept_unsealed = accept_unsealed
 
+    def ending(self, place: int, last: int) -> "Context":
+        """The same, with one of the bundles ending at a number."""
+        self.bundles[place] = replace(self.bundles[place], last=last)
+        return self
+
     def reader(self) -> ref.Reader:
         return ref.Reader(self.profiles, self.bundles, self.accept_unsealed)
 
     def fields(self) -> Case:
         return {
             "profiles": [{"id": id_, **vars(profile)} for id_, profile in self.profiles.items()],
-            "bundles": [vars(bundle) for bundle in self.bundles],
+            "bundles": [
+                {name: value for name, value in vars(bundle).items() if name != "last" or value < 2**48 - 1}
+                for bundle in self.bundles
+            ],
             "accept_unsealed": self.accept_unsealed,
         }
 
@@ -180,6 +188,7 @@ def frame_bad_bundle() -> Vectors:
     new, wide = renewed(SMALL), renewed(replace(WIDE, device=SMALL.device))
     late, moved = Context(later={10: SMALL}), Context(SMALL, later={10: wide})
     both = Context(SMALL, later={10: new, 20: renewed(SMALL, 2)})
+    ended = Context(SMALL, later={10: new}).ending(0, 6)
     return "Keys that are not those of the report's number, and profiles of another bundle.", [
         bad("device", "a number below the device's first bundle", make_frame(SMALL, 9), late),
         bad("device", "unsealed, not accepted: the number comes first", make_frame(unsealed(SMALL), 9), late),
@@ -187,6 +196,9 @@ def frame_bad_bundle() -> Vectors:
         bad("seal", "an old copy with a later number", make_frame(SMALL, 2**48 - 1), both),
         bad("seal", "a second copy with the third one's first number", make_frame(new, 20), both),
         bad("seal", "the new keys with the old bundle's last number", make_frame(new, 9), both),
+        bad("device", "a number above the device's only bundle", make_frame(SMALL, 10), Context(SMALL).ending(0, 9)),
+        bad("device", "a number that the old bundle no longer has", make_frame(SMALL, 7), ended),
+        bad("seal", "an old copy, though its own numbers have ended", make_frame(SMALL, 10), ended),
         bad("profile", "the old bundle's profile with a new number", make_frame(SMALL, 10), moved),
         bad("profile", "the new bundle's profile with an old number", make_frame(wide, 9), moved),
     ]

@@ -26,6 +26,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from peel_gateway.exits import Exit
+
 __all__ = ["Broker", "BrokerError", "BrokerTls", "find_mosquitto", "free_port"]
 
 _START_SECONDS = 15.0
@@ -35,6 +37,8 @@ _GET_MOSQUITTO = "On Debian, as root: apt-get install mosquitto"
 
 class BrokerError(Exception):
     """The broker could not be had or did not start; the message carries the end of its log."""
+
+    exit_code = Exit.MISSING
 
 
 @dataclass(frozen=True, kw_only=True)

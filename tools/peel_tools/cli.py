@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import traceback
+from typing import Any
+
 import click
 
+from peel_gateway.exits import Exit
 from peel_tools.lazy_group import LazyGroup
 
 _COMMANDS = {
@@ -23,14 +27,27 @@ _COMMANDS = {
     "device": ("peel_tools.commands.device:device", "Run a device's firmware on this machine."),
     "soak": (
         "peel_tools.commands.soak:soak_command",
-        "Break everything on purpose for a while, then see that nothing was lost or counted twice.",
+        "Break everything on purpose, by a schedule that its seed repeats.",
     ),
     "firmware": ("peel_tools.commands.firmware:firmware", "Build and flash firmware and native modules."),
     "bench": ("peel_tools.commands.bench:bench", "Measure sizes and speed."),
 }
 
 
-@click.group(cls=LazyGroup, table=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+class _Peel(LazyGroup):
+    """The command itself: an error that nobody expected ends it like any other, with a code that says so."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception:
+            traceback.print_exc()
+            ctx.exit(Exit.INTERNAL)
+
+
+@click.group(cls=_Peel, table=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="peel-telemetry")
 def main() -> None:
     """Locally private sensor telemetry that exposes poisoning."""

@@ -32,6 +32,8 @@ _HTTP_PORT = 8420
 _BUCKET_SECONDS = 5
 _SWITCH_SECONDS = 0.5
 _DRAIN_SECONDS = 30.0
+_CONFIRM_SECONDS = 30.0
+_RECEIPT_SECONDS = 1.0  # nobody wants to wait at the end of a demonstration
 _SETTLE_SECONDS = 60.0
 
 
@@ -44,16 +46,22 @@ class Outcome:
     """Each estimate of the gateway beside the truth."""
     drained: bool
     """Whether the broker has acknowledged everything in time."""
+    confirmed: int
+    """Reports that the gateway has confirmed to their devices, with what travelled beside them."""
+    unconfirmed: int
+    """Messages that devices still keep."""
 
     @property
     def faults(self) -> list[str]:
         """What is not as it must be, in words; empty when everything is."""
         late = [] if self.drained else [f"the broker has not acknowledged everything within {_DRAIN_SECONDS:g} s"]
+        if self.unconfirmed:
+            late.append(f"the gateway has not confirmed {self.unconfirmed} messages within {_CONFIRM_SECONDS:g} s")
         return late + self.findings.faults()
 
     def table(self) -> dict[str, Any]:
         """As JSON wants it."""
-        return self.findings.table() | {"estimates": self.estimates, "faults": self.faults}
+        return self.findings.table() | {"confirmed": self.confirmed, "estimates": self.estimates, "faults": self.faults}
 
 
 class Demonstration:
@@ -106,7 +114,11 @@ class Demonstration:
                 categorical=categorical,
                 profiles=self._profiles or self._proposed(),
                 embedded=self._embedded,
-                settings={"http_port": _free_http_port(self._port), "store_bucket_seconds": _BUCKET_SECONDS},
+                settings={
+                    "http_port": _free_http_port(self._port),
+                    "store_bucket_seconds": _BUCKET_SECONDS,
+                    "mqtt_receipt_seconds": _RECEIPT_SECONDS,
+                },
             )
             undo.callback(rig.close)
             self._switches = Switches(self.folder / "switches.json")
@@ -128,12 +140,14 @@ class Demonstration:
         """Let the fleet report, wait until the gateway has heard all of it, and compare."""
         self.session.simulation.run(seconds=seconds)
         drained = self.session.simulation.drain(_DRAIN_SECONDS)
+        self.session.simulation.confirm(_CONFIRM_SECONDS)
         findings = self._rig.settled(_SETTLE_SECONDS)
         estimates = self.estimates()
         code = self.gateway.stop()
         if code != 0:
             raise GatewayError(f"the gateway ended with code {code}; end of its log:\n{self.gateway.log_tail()}")
-        return Outcome(findings, estimates, drained)
+        simulation = self.session.simulation
+        return Outcome(findings, estimates, drained, self.session.truth.confirmed(), simulation.unconfirmed)
 
     def estimates(self) -> list[dict[str, Any]]:
         """What the gateway's API says, and the mean of what honest devices read."""

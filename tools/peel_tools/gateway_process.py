@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from peel_gateway.exits import Exit
 from peel_gateway.settings import ENVIRONMENT_PREFIX, load_settings
 from peel_gateway.storage.choice import open_store
 from peel_gateway.storage.store import Store
@@ -30,6 +31,8 @@ _POLL_SECONDS = 0.05
 
 class GatewayError(Exception):
     """The gateway did not start or stop; the message carries the end of its log."""
+
+    exit_code = Exit.MISSING
 
 
 class GatewayProcess:

@@ -27,7 +27,7 @@ def test_natmod_writes_a_folder_per_architecture(tmp_path: Path) -> None:
 def test_a_build_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MICROPYTHON_DIR", str(tmp_path))
     result = CliRunner().invoke(firmware, ["build", "pico"])
-    assert result.exit_code == 1
+    assert result.exit_code == 7
     assert result.output.startswith(f"Error: pico: MICROPYTHON_DIR={tmp_path} is not a MicroPython source tree.")
 
 

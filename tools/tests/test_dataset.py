@@ -105,5 +105,5 @@ def test_a_file_without_anything_to_report(tmp_path: Path) -> None:
     path = tmp_path / "constant.csv"
     path.write_text("a\n1\n1\n")
     answer = run("profile", "propose", str(path))
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert "a: always the same" in answer.output

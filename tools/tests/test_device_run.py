@@ -132,7 +132,7 @@ def test_a_bundle_belongs_to_one_flash(fleet: Fleet, tmp_path: Path) -> None:
         assert "is up on host" in process.stdout.readline()
     command = [*PEEL, "device", "run", str(bundle), "--flash", str(tmp_path / "other")]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert second.returncode == 1
+    assert second.returncode == 7
     assert "make a fresh bundle" in second.stderr
     assert not (tmp_path / "other").exists()
 
@@ -160,5 +160,5 @@ def test_what_is_wrong_with_a_bundle_is_said(fleet: Fleet, tmp_path: Path) -> No
     half = tmp_path / "half.json"
     half.write_text(bundle.read_text()[:40])
     done = subprocess.run([*PEEL, "device", "run", str(half)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
+    assert done.returncode == 7
     assert "is not a bundle" in done.stderr

@@ -111,4 +111,4 @@ def test_the_command(tmp_path: Path) -> None:
     assert answer.exit_code == 0
     assert "--chip esp32c3 --port /dev/absent" in answer.output
     assert "write-flash --erase-all 0x0 " in answer.output
-    assert CliRunner().invoke(flash, [str(tmp_path / "f.bin"), "--board", "esp32"]).exit_code == 1
+    assert CliRunner().invoke(flash, [str(tmp_path / "f.bin"), "--board", "esp32"]).exit_code == 7

@@ -188,7 +188,7 @@ def test_an_unplugged_board(bundle: Path) -> None:
 def test_the_command_explains_itself(bundle: Path) -> None:
     words = ["0000002A", "--fleet", str(bundle.parents[1]), "--board", "qemu", "--port", "/dev/absent"]
     answer = CliRunner().invoke(provision_device, words)
-    assert answer.exit_code == 1
+    assert answer.exit_code == 7
     assert "is the board plugged in" in answer.output
 
 

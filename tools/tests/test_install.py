@@ -89,6 +89,9 @@ def installed(
     return Installed(environment, folder)
 
 
+SENSORS = {name: {"kind": "adc", "pin": 26} for name in ("temperature", "humidity")}
+
+
 @pytest.fixture(scope="module")
 def fleet(installed: Installed) -> str:
     """The folder of a fleet with three devices, made by the commands of README.md."""
@@ -96,6 +99,9 @@ def fleet(installed: Installed) -> str:
     installed.typed("profile", "new", "climate.toml", *attributes, "--quota", "6000", "--period", "60")
     installed.typed("fleet", "init", "fleet", "--name", "greenhouse")
     (installed.folder / "climate.toml").rename(installed.folder / "fleet" / "profiles" / "climate.toml")
+    template = installed.folder / "fleet" / "template.json"
+    template.write_text(json.dumps({"wifi": {"ssid": "net", "password": "secret words"}, "sensors": SENSORS}))
+    template.chmod(0o600)
     assert "00000003" in installed.typed("fleet", "add", "fleet", "--profile", "climate", "--count", "3")
     return "fleet"
 
@@ -128,12 +134,14 @@ def test_it_is_this_version_from_the_environment_alone(installed: Installed) -> 
 def test_provisioning_finds_all_files_without_checkout_or_compiler(
     installed: Installed, fleet: str, board: str
 ) -> None:
+    path = installed.folder / fleet / "bundles" / "00000002.json"
+    bundle = json.loads(path.read_text()) | {"transport": "wifi" if BOARDS[board].network else "uart"}
+    path.write_text(json.dumps(bundle))
     plan = installed.typed("fleet", "provision", "00000002", "--fleet", fleet, "--board", board, "--dry-run")
     listed = {words[0]: words[-1] for words in map(str.split, plan.splitlines()) if words[2:3] == ["bytes"]}
     assert listed["peelcore.mpy"] == digest(build_natmod(BOARDS[board].usual_module))
     assert listed[f"boards/{board}.py"] == digest(REPOSITORY / f"firmware/boards/{board}.py")
     assert listed["main.py"] == digest(REPOSITORY / "firmware/main.py")
-    bundle = json.loads((installed.folder / fleet / "bundles" / "00000002.json").read_text())
     assert not any(bundle[secret] in plan for secret in ("seal_key", "index_key", "receipt_key", "seed"))
 
 
@@ -151,8 +159,8 @@ def no_module_for_the_esp32(installed: Installed) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_module_for_the_esp32")
 def test_a_missing_native_module_is_named_with_the_way_to_get_it(installed: Installed, fleet: str) -> None:
-    done = installed.peel("fleet", "provision", "00000002", "--fleet", fleet, "--board", "esp32", "--dry-run")
-    assert done.returncode == 1
+    done = installed.peel("fleet", "provision", "00000003", "--fleet", fleet, "--board", "esp32", "--dry-run")
+    assert done.returncode == 7
     assert "no native module for xtensawin" in done.stderr
     assert "(peel firmware natmod xtensawin) and name it with --module" in done.stderr
 
@@ -160,7 +168,7 @@ def test_a_missing_native_module_is_named_with_the_way_to_get_it(installed: Inst
 def test_what_needs_the_sources_says_so(installed: Installed) -> None:
     for words in (("firmware", "natmod", "x64"), ("firmware", "build", "pico"), ("bench", "core"), ("bench", "device")):
         done = installed.peel(*words)
-        assert (done.returncode, "not part of the installed package. Clone" in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, "not part of the installed package. Clone" in done.stderr) == (7, True), done.stderr
 
 
 def test_simulated_devices_report(installed: Installed, fleet: str) -> None:
@@ -173,7 +181,7 @@ def test_simulated_devices_report(installed: Installed, fleet: str) -> None:
 @pytest.mark.parametrize("installed", ["sdist"], indirect=True)
 def test_without_the_embedded_broker_the_way_to_get_it_is_named(installed: Installed) -> None:
     done = installed.peel("demo", "--seconds", "1", "--broker", "embedded")
-    assert (done.returncode, "pip install 'peel-telemetry[broker]'" in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, "pip install 'peel-telemetry[broker]'" in done.stderr) == (7, True), done.stderr
 
 
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)

@@ -66,6 +66,6 @@ def test_only_one_command_asks_for_the_developers_package_and_by_name() -> None:
 
 def test_without_the_developers_package_the_command_says_what_it_needs() -> None:
     done = subprocess.run([sys.executable, "-c", AT_A_USERS], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
+    assert done.returncode == 7
     assert "is not part of the installed package. Clone the project's repository" in done.stderr
     assert "scripts/setup base test firmware" in done.stderr

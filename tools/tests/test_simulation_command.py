@@ -89,6 +89,8 @@ def test_a_killed_simulation_knows_what_was_acknowledged(fleet: Fleet, broker: B
         f"127.0.0.1:{broker.port}",
         "--rate",
         "2000",
+        "--confirm",
+        "broker",
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     listener.wait(500)
@@ -99,12 +101,33 @@ def test_a_killed_simulation_knows_what_was_acknowledged(fleet: Fleet, broker: B
     acknowledged, waiting = sum(truth.published().values()), len(truth.waiting())
     truth.close()
     assert acknowledged > 0
-    resumed = _simulate(fleet, broker, "--seconds", "0.2", "--rate", "1")
+    resumed = _simulate(fleet, broker, "--seconds", "0.2", "--rate", "1", "--confirm", "broker")
     assert resumed["resent_messages"] == waiting
     assert resumed["acknowledged"] == acknowledged + waiting + resumed["published"]
     received = listener.wait(resumed["acknowledged"])
     bodies = {payload for _, payload in received}
     assert len(bodies) == resumed["acknowledged"], "everything that the truth calls acknowledged arrived"
+
+
+def test_an_attack_that_no_device_plays_is_named(fleet: Fleet, broker: Broker) -> None:
+    words = [
+        "simulate",
+        "--fleet",
+        str(fleet.folder),
+        "--broker",
+        f"127.0.0.1:{broker.port}",
+        "--reports",
+        "5",
+        "--json",
+    ]
+    for share in ("0.001", "0.2"):  # of 20 devices that is nobody; and then all have had their roles
+        result = CliRunner().invoke(main, [*words, "--attack", f"stuck={share}", "--confirm", "broker"])
+        assert f"stuck={share}: no device plays it" in result.stderr
+        assert json.loads(result.stdout.splitlines()[-1])["unplayed_attacks"] == ["stuck"]
+    fresh = CliRunner().invoke(
+        main, [*words, "--attack", "stuck=0.2", "--confirm", "broker", "--truth", str(fleet.folder / "other.sqlite")]
+    )
+    assert json.loads(fresh.stdout.splitlines()[-1])["unplayed_attacks"] == []
 
 
 def test_readings_from_a_file(fleet: Fleet, broker: Broker, tmp_path: Path) -> None:

@@ -35,17 +35,23 @@ def _simulated(snapshot: Snapshot, truth: Truth, **shares: float) -> SimulatedFl
     return SimulatedFleet(snapshot, traces, truth, shares=shares, seed=1, burst=2)
 
 
-def test_what_was_not_acknowledged_is_there_after_a_crash(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_what_nobody_has_confirmed_is_there_after_a_crash(tmp_path: Path, snapshot: Snapshot) -> None:
     truth = Truth(tmp_path / "truth.sqlite")
     sent = _simulated(snapshot, truth).reports(60, now=0.0)
     truth.acknowledge([message.id for message in sent[:10]])
+    truth.finish([message.id for message in sent[:4]], confirmed=True)
     # Nothing is closed: this is what the next process finds on disk.
     later = Truth(tmp_path / "truth.sqlite")
-    assert later.waiting() == sent[10:]
+    assert later.waiting() == sent[4:], "acknowledged or not"
+    assert later.waiting()[0].numbers
     assert sum(later.published().values()) == sum(message.pieces for message in sent[:10])
-    later.acknowledge([message.id for message in later.waiting()])
+    assert later.confirmed() == sum(message.pieces for message in sent[:4])
+    rest = [message.id for message in later.waiting()]
+    later.acknowledge(rest)
+    later.finish(rest, confirmed=False)
     assert later.waiting() == []
     assert sum(later.published().values()) == sum(message.pieces for message in sent)
+    assert later.confirmed() == sum(message.pieces for message in sent[:4])
 
 
 def test_means_are_of_what_was_acknowledged_alone(tmp_path: Path, snapshot: Snapshot) -> None:

@@ -39,13 +39,14 @@ def _integers(readings: ArrayLike) -> NDArray[np.int32]:
     return np.ascontiguousarray(values, dtype=np.int32)
 
 
-def _first_numbers(numbers: ArrayLike, count: int) -> NDArray[np.uint64]:
+def _numbers(what: str, numbers: ArrayLike, count: int) -> NDArray[np.uint64]:
+    """Report numbers, one each or one for all."""
     given = np.asarray(numbers, dtype=np.uint64)
     if given.ndim and given.shape != (count,):
-        raise ValueError(f"first_numbers has shape {given.shape}, expected {(count,)}")
+        raise ValueError(f"{what} has shape {given.shape}, expected {(count,)}")
     array = np.ascontiguousarray(np.broadcast_to(given, count))
     if np.any((array == 0) | (array > lib.PEEL_NUMBER_MAX)):
-        raise ValueError("a first number is not from 1 to 2^48 - 1")
+        raise ValueError(f"{what}: a report number is from 1 to 2^48 - 1")
     return array
 
 
@@ -68,6 +69,8 @@ class Keyring:
         Each bundle's position in ``profiles``.
     keys : Keys
         Of the bundles.
+    last_numbers : int or uint64, shape (B,)
+        The number that the bundle ends with, if it does before the device's next one begins.
 
     Attributes
     ----------
@@ -79,7 +82,7 @@ class Keyring:
         Where that bundle is in what follows.
     owners : int64, shape (B,)
         Whose bundles they are, as positions in ``device_ids``.
-    bundle_first : uint64, shape (B,)
+    bundle_first, bundle_last : uint64, shape (B,)
     bundle_profile : int32, shape (B,)
     keys : Keys
         As given, sorted by device and first number: `find` points into them.
@@ -92,16 +95,19 @@ class Keyring:
         first_numbers: ArrayLike,
         profile_of: ArrayLike,
         keys: Keys,
+        last_numbers: ArrayLike = lib.PEEL_NUMBER_MAX,
     ) -> None:
         self.profiles = tuple(profiles)
         if len({profile.id for profile in self.profiles}) != len(self.profiles):
             raise ValueError("two profiles have the same id; change the seed of one")
         devices = np.asarray(device_ids, dtype=np.uint32)
-        firsts = _first_numbers(first_numbers, len(devices))
+        firsts = _numbers("first_numbers", first_numbers, len(devices))
+        lasts = _numbers("last_numbers", last_numbers, len(devices))
         if np.shape(profile_of) != devices.shape:
             raise ValueError("profile_of and device_ids differ in length")
         order = np.lexsort((firsts, devices))
         self.bundle_first: NDArray[np.uint64] = firsts[order]
+        self.bundle_last: NDArray[np.uint64] = lasts[order]
         self.bundle_profile: NDArray[np.int32] = np.asarray(profile_of, dtype=np.int32)[order]
         self.keys = _checked_keys(keys, len(devices)).of(order)
         self.device_ids: NDArray[np.uint32]
@@ -111,7 +117,7 @@ class Keyring:
         self.profile_of: NDArray[np.int32] = self.bundle_profile[self.last_bundle]
         self._ends = (self.last_bundle + 1).astype(np.uint32)
         self._check()
-        bundles = (self.owners, self.bundle_first, self.bundle_profile, *vars(self.keys).values())
+        bundles = (self.owners, self.bundle_first, self.bundle_last, self.bundle_profile, *vars(self.keys).values())
         for array in (self.device_ids, self.profile_of, self.last_bundle, *bundles):
             array.flags.writeable = False
         self._table = ffi.new("peel_batch_profile[]", max(1, len(self.profiles)))
@@ -131,7 +137,7 @@ class Keyring:
         return f"Keyring({len(self.profiles)} profiles, {len(self.device_ids)} devices, {len(self.keys)} bundles)"
 
     def find(self, device_ids: ArrayLike, numbers: ArrayLike) -> NDArray[np.int32]:
-        """The bundles whose keys N reports have, shape (N,): positions, -1 for an unknown device and for numbers below all its bundles."""
+        """The bundles whose keys N reports have, shape (N,): positions, -1 where the device is unknown or has none for the number."""
         devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
         order = np.ascontiguousarray(numbers, dtype=np.uint64)
         if order.shape != devices.shape:
@@ -149,6 +155,7 @@ class Keyring:
             "devices": _pointer("uint32_t", self.device_ids),
             "ends": _pointer("uint32_t", self._ends),
             "first_numbers": _pointer("uint64_t", self.bundle_first),
+            "last_numbers": _pointer("uint64_t", self.bundle_last),
             "profile_of": _pointer("int32_t", self.bundle_profile),
             "seal_keys": _pointer("uint8_t", self.keys.seal),
             "index_keys": _pointer("uint8_t", self.keys.index),
@@ -369,7 +376,7 @@ def derive_keys(master: bytes, fleet: str, device_ids: ArrayLike, first_numbers:
         raise ValueError(f"a master key has {MASTER_BYTES} bytes, this one {len(master)}")
     check_fleet_name(fleet)
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
-    firsts = _first_numbers(first_numbers, len(devices))
+    firsts = _numbers("first_numbers", first_numbers, len(devices))
     keys = Keys(*(np.empty((len(devices), KEY_BYTES), np.uint8) for _ in range(3)))
     lib.peel_batch_derive(
         *(_pointer("uint8_t", array) for array in (keys.seal, keys.index, keys.receipt)),

@@ -111,14 +111,26 @@ def test_failure_names_the_report() -> None:
         ([1, 2], 1, [0, 2], "outside"),
         ([1, 2], 1, [0], "differ"),
         ([1, 2], [1], [0, 0], "first_numbers has shape"),
-        ([1, 2], [1, 0], [0, 0], "first number is not"),
-        ([1, 2], [1, 2**48], [0, 0], "first number is not"),
+        ([1, 2], [1, 0], [0, 0], "first_numbers: a report number"),
+        ([1, 2], [1, 2**48], [0, 0], "first_numbers: a report number"),
         ([1], 1, [0], "keys.seal has shape"),
     ],
 )
 def test_keyring_is_checked(ids: list[int], firsts: int | list[int], profile_of: list[int], problem: str) -> None:
     with pytest.raises((ValueError, IndexError), match=problem):
         Keyring([SMALL], ids, firsts, profile_of, KEYS.of([0, 1]))
+
+
+def test_a_number_finds_its_bundle() -> None:
+    keys = derive_keys(MASTER, "fleet", [5, 5, 5, 8], [10, 20, 40, 1])
+    ring = Keyring(
+        [SMALL], [5, 8, 5, 5], [20, 1, 40, 10], [0] * 4, keys.of([1, 3, 2, 0]), [29, 2**48 - 1, 49, 2**48 - 1]
+    )
+    numbers = [9, 10, 19, 20, 29, 30, 39, 40, 49, 50, 2**48 - 1]
+    assert ring.find(np.full(11, 5), numbers).tolist() == [-1, 0, 0, 1, 1, -1, -1, 2, 2, -1, -1]
+    assert ring.find([8, 8, 7, 9], [1, 2**48 - 1, 1, 1]).tolist() == [3, 3, -1, -1]
+    assert (ring.last_bundle.tolist(), ring.owners.tolist()) == ([2, 3], [0, 0, 0, 1])
+    assert np.array_equal(ring.keys.seal, keys.seal)
 
 
 def test_keys_do_not_show() -> None:

@@ -176,6 +176,7 @@ def reader(case: dict[str, Any], payload: bytes) -> Opened:
     ids, counts = np.unique(np.array([bundle["device"] for bundle in known], np.uint32), return_counts=True)
     ends = np.cumsum(counts).astype(np.uint32)
     firsts = np.array([bundle["first"] for bundle in known], np.uint64)
+    lasts = np.array([bundle.get("last", lib.PEEL_NUMBER_MAX) for bundle in known], np.uint64)
     seal = np.frombuffer(b"".join(bytes.fromhex(bundle["seal_key"]) for bundle in known) or bytes(16), np.uint8).copy()
     table = ffi.new("peel_batch_profile[]", max(1, len(case["profiles"])))
     for row, profile in zip(table, case["profiles"], strict=False):
@@ -189,10 +190,11 @@ def reader(case: dict[str, Any], payload: bytes) -> Opened:
         ffi.from_buffer("int32_t[]", profile_of),
         ffi.from_buffer("uint32_t[]", ends),
         ffi.from_buffer("uint64_t[]", firsts),
+        ffi.from_buffer("uint64_t[]", lasts),
     ]
     ring.profiles, ring.profile_count = table, len(case["profiles"])
     ring.devices, ring.seal_keys, ring.index_keys, ring.profile_of = keep[0], keep[1], keep[1], keep[2]
-    ring.ends, ring.first_numbers = keep[3], keep[4]
+    ring.ends, ring.first_numbers, ring.last_numbers = keep[3], keep[4], keep[5]
     ring.device_count, ring.accept_unsealed = len(ids), case["accept_unsealed"]
     return open_with(ring, payload)
 

@@ -32,7 +32,7 @@ class DeviceFilter:
     limit: int = 100
 
 
-_SUMMED = ("dropped", "lost", "skipped", "throttled", "faults")
+_SUMMED = ("dropped", "unconfirmed", "refused_receipts", "lost", "skipped", "throttled", "faults")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,6 +68,19 @@ class Cases:
             )
         return {"items": items, "total": len(rows)}
 
+    def against(self, device: int, *, limit: int = 20) -> list[Table]:
+        """What a device is blamed for, newest first."""
+        return [
+            {
+                "id": row.id,
+                "verdict": row.verdict.label,
+                "number": row.number or None,
+                "received": moment(row.received),
+                "sentence": self._sentence(row),
+            }
+            for row in self._store.exposures(ExposureFilter(device=device, blamed=True), limit=limit)
+        ]
+
     def piece(self, exposure_id: int) -> Table:
         """One piece of evidence: the sentence, its bytes field by field, and what it is reconstructed to; QueryError if it is gone."""
         found = self._store.exposures(limit=1, before=exposure_id + 1)

@@ -7,20 +7,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from peel_core import open_many
+from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.logs import Log
+from peel_gateway.model.heard import Heard
 from peel_gateway.model.message import Message
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import filing
-from peel_gateway.screening.batch import listen
-from peel_gateway.screening.book import Book
+from peel_gateway.screening.batch import Batch, listen
+from peel_gateway.screening.book import Book, seen_in
 from peel_gateway.screening.conduct import bases
+from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.plan import ExposedDevice, plan, questions
 from peel_gateway.screening.policy import Policy
-from peel_gateway.screening.roster import Registry, Roster
+from peel_gateway.screening.roster import Registry, Roster, slots_of
+from peel_gateway.screening.statement import state
 from peel_gateway.storage.store import Store, Transaction
 
 __all__ = ["BatchReport", "Engine"]
@@ -48,6 +54,8 @@ class BatchReport:
     generation: int
     seconds: float
     """Time from decode to commit."""
+    heard: Heard
+    """Devices that sent reports which opened: they may be told what is stored of theirs."""
 
 
 class Engine:
@@ -152,6 +160,26 @@ class Engine:
             dropped=written.dropped,
             generation=generation,
             seconds=time.perf_counter() - started,
+            heard=_heard(batch),
+        )
+
+    def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None:
+        """What devices are to be told of what is stored (specification, section 11), as device and payload; None before the first batch.
+
+        The key is that of the newest bundle of which there is a report: the device that made it has it.
+        """
+        if self._book is None:
+            return None
+        keyring = self._book.roster.keyring
+        slots = slots_of(keyring, heard.device)
+        known = slots >= 0
+        known[known] = self._book.states["last_number"][slots[known]] > 0
+        device, slots = heard.device[known], slots[known]
+        states = self._book.gather(slots)
+        said = state(seen_in(states), heard.lowest[known])
+        keys = keyring.keys.receipt[keyring.find(device, states["last_number"])]
+        return list(
+            zip(device.tolist(), write_receipts(device, keys, said.upto, said.runs, said.run_ends), strict=True)
         )
 
     def prune(self, age_seconds: float | None) -> int | None:
@@ -230,3 +258,8 @@ class Engine:
             tail=transaction.events(Book.tail_begins(arrival, checkpointed)),
             totals=transaction.totals(),
         )
+
+
+def _heard(batch: Batch) -> Heard:
+    speaking = batch.verdicts == OPEN
+    return Heard.of(batch.opened.device[speaking].astype(np.int64), batch.number[speaking])

@@ -14,11 +14,12 @@ from typing import Any
 
 from peel_core import Profile, derive_keys
 from peel_gateway.files import write_atomically
+from peel_gateway.fleet.logins import OWN_LOGIN, device_password
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, Issue
 
 __all__ = ["TEMPLATE_KEYS", "draft_bundle", "load_template", "make_bundles", "write_bundles"]
 
-TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox")
+TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox", "confirm")
 """What a template may hold: the part of a bundle that devices share."""
 
 _KEYS = ("seal_key", "index_key", "receipt_key")
@@ -41,10 +42,22 @@ def load_template(path: Path) -> dict[str, Any]:
     for part in ("mqtt", "wifi", "sensors"):
         if not isinstance(template.get(part, {}), dict):
             raise FleetError(f"{path}: {part}: must be a JSON object")
+    _check_login(path, template.get("mqtt", {}))
     holds_password = any(template.get(part, {}).get("password") for part in ("mqtt", "wifi"))
     if holds_password and mode & 0o077:
         raise FleetError(f"{path}: holds a password but others can read it (mode {mode:04o}); run chmod 600 {path}")
     return template
+
+
+def _check_login(path: Path, mqtt: Mapping[str, Any]) -> None:
+    if "login" not in mqtt:
+        return
+    if mqtt["login"] != OWN_LOGIN:
+        raise FleetError(
+            f"{path}: mqtt.login: must be {OWN_LOGIN!r}; for a login that devices share give user and password"
+        )
+    if "user" in mqtt or "password" in mqtt:
+        raise FleetError(f"{path}: mqtt.login: gives each device its own user and password; leave those two out")
 
 
 def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -57,29 +70,41 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
             raise FleetError(f"device {device.label}: its profile {device.bundles[-1].profile!r} is not in the fleet")
     issues = [device.bundles[-1] for device in devices]
     ids, firsts = [device.id for device in devices], [issue.first_number for issue in issues]
-    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, firsts)
+    master = fleet.master().reveal()
+    keys = derive_keys(master, fleet.name, ids, firsts)
     for device, issue, *secret in zip(devices, issues, keys.seal, keys.index, keys.receipt, strict=True):
         hexadecimal = [key.tobytes().hex() for key in secret]
         profile = profiles[issue.profile]
-        yield _bundle(fleet.name, device.label, hexadecimal, issue, profile, template)
+        login = device_password(master, fleet.name, device.id)
+        yield _bundle(fleet.name, device.label, hexadecimal, issue, profile, template, login)
 
 
 def draft_bundle(fleet: Fleet, profile: Profile, template: Mapping[str, Any]) -> dict[str, Any]:
     """A bundle as devices with this profile would get it, without keys: to be checked before anybody is registered."""
     issue = Issue(
         first_number=1,
+        last_number=1,
         made=datetime.now(UTC).isoformat(),
         profile=profile.name,
         profile_id=f"{profile.id:08x}",
         quota=profile.quota,
         period=profile.period,
     )
-    return _bundle(fleet.name, "00000001", ["00" * 16] * len(_KEYS), issue, profile, template)
+    return _bundle(fleet.name, "00000001", ["00" * 16] * len(_KEYS), issue, profile, template, "password")
 
 
 def _bundle(
-    fleet: str, device: str, keys: Sequence[str], issue: Issue, profile: Profile, template: Mapping[str, Any]
+    fleet: str,
+    device: str,
+    keys: Sequence[str],
+    issue: Issue,
+    profile: Profile,
+    template: Mapping[str, Any],
+    password: str,
 ) -> dict[str, Any]:
+    mqtt = dict(template.get("mqtt", {}))
+    if mqtt.pop("login", None) == OWN_LOGIN:
+        mqtt |= {"user": device, "password": password}
     return {
         "peel": 1,
         "fleet": fleet,
@@ -87,6 +112,7 @@ def _bundle(
         **dict(zip(_KEYS, keys, strict=True)),
         "seed": secrets.token_hex(_SEED_BYTES),
         "first_number": issue.first_number,
+        "last_number": issue.last_number,
         "profile": profile.table(),
         "sensors": {},
         # Without another wish a device spends its quota evenly.
@@ -94,7 +120,7 @@ def _bundle(
         "sleep": "none",
         **template,
         # A device that finds no time server takes certificates that were valid now.
-        "mqtt": {"host": "127.0.0.1", "port": 1883, **template.get("mqtt", {}), "made": int(issue.time.timestamp())},
+        "mqtt": {"host": "127.0.0.1", "port": 1883, **mqtt, "made": int(issue.time.timestamp())},
     }
 
 

@@ -54,6 +54,8 @@ class Claim:
     board: str | None = None
     interval_ms: int | None = None
     dropped: int | None = None
+    unconfirmed: int | None = None
+    refused_receipts: int | None = None
     lost: int | None = None
     skipped: int | None = None
     throttled: int | None = None
@@ -97,7 +99,8 @@ _FIELDS: Mapping[str, Callable[[object], Any]] = {
     "state": _state,
     "asleep": _flag,
     **dict.fromkeys(("firmware", "core", "board"), _text),
-    **dict.fromkeys(("interval_ms", "dropped", "lost", "skipped", "throttled", "left", "entropy", "faults"), _count),
+    **dict.fromkeys(("interval_ms", "dropped", "unconfirmed", "refused_receipts", "lost"), _count),
+    **dict.fromkeys(("skipped", "throttled", "left", "entropy", "faults"), _count),
     "refused": _texts,
 }
 """The fields of a status message that anybody here knows; others are passed over."""

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from peel_gateway.exits import Exit
+from peel_gateway.fleet.logins import password_lines
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
 from peel_gateway.model.audit import ReasonError, check_reason
-from peel_gateway.printing import json_option, print_json, print_table, who_option
+from peel_gateway.printing import explaining, json_option, print_json, print_table, who_option
 
 __all__ = [
     "audit",
@@ -23,6 +23,7 @@ __all__ = [
     "folder_argument",
     "group",
     "init",
+    "logins",
     "note",
     "revoke",
     "show_devices",
@@ -32,19 +33,9 @@ __all__ = [
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
 
-class _Failure(click.ClickException):
-    exit_code = int(Exit.FLEET)
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Turn a FleetError into one line and the documented exit code; so for a reason that is none."""
-    try:
-        yield
-    except FleetError as error:
-        raise _Failure(str(error)) from None
-    except ReasonError as error:
-        raise click.UsageError(str(error)) from None
+def explained() -> AbstractContextManager[None]:
+    """Turn what is wrong with a fleet folder, or with a reason, into one line and its exit code."""
+    return explaining(FleetError, ReasonError)
 
 
 def device_rows(devices: Sequence[Device], **more: Sequence[object]) -> list[dict[str, Any]]:
@@ -151,3 +142,15 @@ def group(folder: Path, name: str, device: Sequence[str], as_json: bool) -> None
     with explained():
         changed = Fleet(folder).assign([parse_device(text) for text in device], name)
     show_devices(changed, as_json)
+
+
+@click.command()
+@folder_argument
+def logins(folder: Path) -> None:
+    """Print the logins of all devices but the revoked ones, as mosquitto's password file wants them.
+
+    They fit bundles from a template with "mqtt": {"login": "own"}. Passwords are hashed, and the same each time.
+    """
+    with explained():
+        for line in password_lines(Fleet(folder)):
+            click.echo(line)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from peel_core import burst_size
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.audit import FleetAction
 from peel_gateway.model.pace import RATE_SLACK
 
@@ -24,6 +25,8 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 class FleetError(Exception):
     """A fleet folder that cannot be used; the message names the file and says what to do."""
+
+    exit_code = Exit.FLEET
 
 
 def device_label(device: int) -> str:
@@ -44,9 +47,11 @@ def parse_device(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Issue:
-    """A bundle that was written for a device: where its numbers begin, and how fast it may use them."""
+    """A bundle that was written for a device: its numbers, and how fast it may use them."""
 
     first_number: int
+    last_number: int
+    """The device uses none above it, so the next bundle can begin there, whatever any clock says."""
     made: str
     """ISO 8601 with its zone."""
     profile: str
@@ -154,6 +159,7 @@ def _row(device: Device) -> dict[str, Any]:
         "bundles": [
             {
                 "first_number": bundle.first_number,
+                "last_number": bundle.last_number,
                 "made": bundle.made,
                 "profile": bundle.profile,
                 "profile_id": bundle.profile_id,

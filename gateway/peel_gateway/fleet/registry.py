@@ -13,6 +13,7 @@ fleet/
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import re
 import secrets
@@ -45,8 +46,12 @@ _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
 _GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_BUNDLE_SECONDS = 20 * 365.25 * 86400
+"""A bundle has numbers for twenty years at full quota: no device stops for want of them."""
+_MOST_NUMBERS = 2**40
+_LAST_NUMBER = 2**48 - 1
 _CLOCK_STEP = timedelta(minutes=1)
-"""Clocks are set right by so much without anybody noticing: a fresh bundle begins with numbers of as much time later."""
+"""Clocks are set right by so much without anybody noticing: what is reckoned by them counts as much time more."""
 
 
 def _utc_now() -> datetime:
@@ -170,22 +175,20 @@ class Fleet:
         return self.issue([device.id for device in self.add(profile, count=count)])
 
     def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
-        """Note that bundles are about to be written, and where their numbers begin: above all that the former ones allowed.
+        """Note that bundles are about to be written, and which numbers they have: above all that the former ones allowed.
 
-        How much that was is told by the time since. A clock that is behind what the registry has seen tells nothing: then only a
-        `first_number` will do, with which the caller says that no number from there on was used.
+        Where the former one was given all that is left of a lifetime, what its device can have used is told by the time since. A clock
+        that is behind what the registry has seen tells nothing: then only a `first_number` will do, with which the caller says that no
+        number from there on was used.
         """
 
         def change(device: Device, profiles: Mapping[str, Profile], now: datetime, seen: datetime) -> Device:
             if device.profile not in profiles:
                 raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
             rate = profiles[device.profile]
-            lowest = 1
-            if device.bundles:
-                former = device.bundles[-1]
-                if first_number is None:
-                    _check_clock(device, now, max(seen, former.time))
-                lowest = former.first_unused(now + _CLOCK_STEP)
+            if first_number is None and _by_clock(device, rate):
+                _check_clock(device, now, max(seen, device.bundles[-1].time))
+            lowest = _first_free(device, rate, now)
             if first_number is not None and first_number < lowest:
                 raise FleetError(
                     f"device {device.label}: with its former bundle it may have used all numbers below {lowest}; "
@@ -197,8 +200,11 @@ class Fleet:
                     f"device {device.label}: may have used all {rate.lifetime} numbers of its profile's lifetime; "
                     "enrol a new device, or give it a profile with a longer one"
                 )
+            if first > _LAST_NUMBER:
+                raise FleetError(f"device {device.label}: no report numbers are left; enrol a new device")
             issue = Issue(
                 first_number=first,
+                last_number=_last_number(first, rate),
                 made=now.isoformat(timespec="seconds"),
                 profile=device.profile,
                 profile_id=f"{rate.id:08x}",
@@ -215,13 +221,13 @@ class Fleet:
     def left(self, devices: Sequence[Device]) -> list[int | None]:
         """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
         profiles = self.profiles()
-        now = self._clock() + _CLOCK_STEP
+        now = self._clock()
 
         def count(device: Device) -> int | None:
             profile = profiles.get(device.profile)
             if profile is None or profile.lifetime is None:
                 return None
-            return max(0, profile.lifetime + 1 - (device.bundles[-1].first_unused(now) if device.bundles else 1))
+            return max(0, profile.lifetime + 1 - _first_free(device, profile, now))
 
         return [count(device) for device in devices]
 
@@ -335,6 +341,25 @@ def _changed(register: Register, ids: Sequence[int], change: Callable[[Device], 
         raise FleetError(f"device {device_label(min(missing))}: not registered; see `peel fleet list`")
     register.devices[:] = [change(device) if device.id in wanted else device for device in register.devices]
     return [device for device in register.devices if device.id in wanted]
+
+
+def _last_number(first: int, rate: Profile) -> int:
+    """The last number of a bundle that begins with `first`."""
+    numbers = min(_MOST_NUMBERS, math.ceil(_BUNDLE_SECONDS * rate.quota / rate.period))
+    return min(first - 1 + numbers, rate.lifetime or _LAST_NUMBER)
+
+
+def _by_clock(device: Device, rate: Profile) -> bool:
+    """Whether its last bundle was given all that is left of its lifetime, so that only time tells what it can have used."""
+    return bool(device.bundles) and rate.lifetime is not None and device.bundles[-1].last_number >= rate.lifetime
+
+
+def _first_free(device: Device, rate: Profile, now: datetime) -> int:
+    """The lowest number that no bundle of the device allowed, or, where that is told by the clock, can have been used by now."""
+    if not device.bundles:
+        return 1
+    former = device.bundles[-1]
+    return former.first_unused(now + _CLOCK_STEP) if _by_clock(device, rate) else former.last_number + 1
 
 
 def _check_clock(device: Device, now: datetime, seen: datetime) -> None:

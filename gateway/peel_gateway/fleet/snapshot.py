@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 
 from peel_core import Keyring, Profile, derive_keys
 from peel_gateway.fleet.audit import FleetAction
-from peel_gateway.fleet.registry import REVOKED, Device, Fleet, FleetError
+from peel_gateway.fleet.registry import REVOKED, Device, Fleet, FleetError, Issue
 
 __all__ = ["Snapshot", "take_snapshot"]
+
+_GRACE = timedelta(days=1)
+"""How long after a fresh bundle was made its board may go on with the former one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +70,23 @@ def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Sequence[De
     bundles = [(device.id, bundle) for device in devices for bundle in device.bundles]
     ids = np.array([device for device, _ in bundles], np.uint32)
     firsts = np.array([bundle.first_number for _, bundle in bundles], np.uint64)
+    lasts = np.array([last for device in devices for last in _last_numbers(device.bundles)], np.uint64)
     profile_of = np.array([places[bundle.profile] for _, bundle in bundles], np.int32)
     keys = derive_keys(fleet.master().reveal(), fleet.name, ids, firsts)
     try:
-        return Keyring(tuple(profiles.values()), ids, firsts, profile_of, keys)
+        return Keyring(tuple(profiles.values()), ids, firsts, profile_of, keys, lasts)
     except ValueError as error:
         raise FleetError(f"{fleet.folder}: {error}") from None
+
+
+def _last_numbers(bundles: Sequence[Issue]) -> list[int]:
+    """The last number of each bundle that is taken from its device.
+
+    Of one that was replaced, what its device can have reached until a day after, unless the times make no sense: whoever has a copy of it
+    is to have no more.
+    """
+    last = [bundle.last_number for bundle in bundles]
+    for place, (before, after) in enumerate(pairwise(bundles)):
+        if before.time <= after.time:
+            last[place] = min(last[place], before.first_unused(after.time + _GRACE) - 1)
+    return last

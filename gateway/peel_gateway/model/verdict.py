@@ -82,7 +82,7 @@ class Verdict(enum.IntEnum):
         Layer.PARSE,
         Blame.NETWORK,
         False,
-        "Names a device that is not registered, or a number below its first bundle.",
+        "Names a device that is not registered, or a number that it has no bundle for.",
     )
     PROFILE = 4, Layer.PARSE, Blame.NETWORK, False, "Names an unknown profile, or one that is not this device's."
     REVOKED = 5, Layer.PARSE, Blame.NETWORK, False, "Names a device that the operator has revoked."

@@ -20,6 +20,7 @@ from peel_gateway.metrics import Metrics
 from peel_gateway.model.message import Message
 from peel_gateway.mqtt.aside import SideFolder
 from peel_gateway.mqtt.inbox import Delivery, Inbox
+from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreMismatch, StoreTooNew
@@ -52,10 +53,12 @@ class Ingest:
         metrics: Metrics,
         *,
         alarm: Alarm,
+        receipts: Receipts,
         on_end: Chore,
     ) -> None:
         self._settings = settings
         self._alarm = alarm
+        self._receipts = receipts
         self._unstorable = SideFolder(settings.store_path.with_name(settings.store_path.name + ".unstorable"))
         self._engine = engine
         self._inbox = inbox
@@ -100,6 +103,7 @@ class Ingest:
                 if batch and not self._store(batch):
                     self.abandoned = self._inbox.pending
                     return
+                self._receipts.flush()
                 if not batch and self._stopping.is_set():
                     return
         except FATAL as error:
@@ -162,6 +166,7 @@ class Ingest:
                 self._commit(half)
             return
         self._alarm.exposed(report.exposed_devices)
+        self._receipts.heard(report.heard)
 
     def _set_aside(self, message: Message, error: Exception) -> None:
         path = self._unstorable.put(message)

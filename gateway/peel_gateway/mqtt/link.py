@@ -257,6 +257,15 @@ class Link:
         sent = self._client.publish(topic, text, qos=1, retain=retain)
         self._published.add(sent.mid)
 
+    @property
+    def writing(self) -> bool:
+        """Whether something waits until the broker takes it."""
+        return bool(self._client.want_write())
+
+    def publish_receipt(self, topic: str, payload: bytes) -> None:
+        """Publish what a device's topic keeps from now on."""
+        self._client.publish(topic, payload, qos=0, retain=True)
+
     def _announce(self, state: str) -> None:
         self.publish(self._names.status, _status(state), retain=True)
 

@@ -32,6 +32,8 @@ _STOP_SECONDS = 30.0
 _HANGUPS_BEFORE_FALLBACK = 2
 
 _MOST_NEWS = 1000
+_MOST_RECEIPTS = 65_536  # for a broker that does not read; whoever misses one sends again and is told again
+_RECEIPTS_AT_ONCE = 256
 
 _VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
 
@@ -73,6 +75,7 @@ class Receiver:
         self._stopping = threading.Event()
         self._paused = False
         self._acknowledged: deque[tuple[Link, Sequence[int]]] = deque()
+        self._receipts: deque[tuple[str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
         self._states: dict[str, str] = {}
         self._wake_receive, self._wake_send = socket.socketpair()
@@ -117,6 +120,12 @@ class Receiver:
         """Have the network thread acknowledge messages of this link, if it still lives."""
         self._acknowledged.append((link, identifiers))
         self._wake()
+
+    def post_receipts(self, receipts: Sequence[tuple[str, bytes]]) -> None:
+        """Have the network thread publish receipts, given by topic and payload; lost while the broker is away."""
+        if self.connected:
+            self._receipts.extend(receipts)
+            self._wake()
 
     def tell(self, about: str, document: Mapping[str, object]) -> None:
         """Have the network thread publish what others should know, under the gateway's topic; lost while the broker is away."""
@@ -207,6 +216,7 @@ class Receiver:
             while not self._stopping.is_set():
                 self._send_acknowledgements()
                 self._send_news(link)
+                self._send_receipts(link)
                 link.step(_IDLE_SECONDS, has_room=self._has_room)
                 self._swallow_wakes()
                 self._inbox.announce()
@@ -219,6 +229,7 @@ class Receiver:
             self._note_away(error)
         finally:
             link.abort()
+            self._receipts.clear()  # whoever misses one asks again, by sending again
         return time.monotonic() - started
 
     def _has_room(self) -> bool:
@@ -241,6 +252,16 @@ class Receiver:
             link.publish(*self._news.popleft(), retain=False)
         while self._states and link.ready:
             link.publish(*self._states.popitem(), retain=True)
+
+    def _send_receipts(self, link: Link) -> None:
+        """Publish some, when all that was sent before is on its way; acknowledgements are not to wait for receipts."""
+        if not self._receipts or link.writing:
+            return
+        for _ in range(min(len(self._receipts), _RECEIPTS_AT_ONCE)):
+            link.publish_receipt(*self._receipts.popleft())
+            self._metrics.receipt_sent()
+        if self._receipts:
+            self._wake()
 
     def _wake(self) -> None:
         with suppress(BlockingIOError, OSError):  # a full pipe wakes just as well

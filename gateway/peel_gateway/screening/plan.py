@@ -141,17 +141,17 @@ def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> I
     """The larger of two bounds: since first contact, and since the device's bundle was made, at the bundle's first number.
 
     A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch. Where
-    nobody knows when that was, or the clocks say that it is yet to come, a device is granted more at first contact.
+    nobody knows when that was, or the clocks say that it is yet to come, a device is granted more once.
     """
     states, roster = batch.states, book.roster
     quota, period = states["quota"], states["period"]
     issued, first = roster.issued[batch.heard], roster.issued_number[batch.heard]
-    known = (issued > 0) & (issued <= moment.wall)
-    allowance = policy.number_allowance + np.where(known, 0, freshness.UNKNOWN_ALLOWANCE)
+    doubtful = (issued == 0) | (issued > moment.wall)
+    allowance = policy.number_allowance + np.where(doubtful, freshness.UNKNOWN_ALLOWANCE, 0)
     contact = moment.tick - states["first_tick"]
     since_contact = freshness.last_allowed(states["first_number"], contact, quota, period, allowance)
     since_issue = freshness.last_allowed(first, moment.wall - issued, quota, period, allowance)
-    return np.maximum(since_contact, np.where(known, since_issue, 0))
+    return np.maximum(since_contact, np.where(issued > 0, since_issue, 0))
 
 
 # ---- who is to blame ----

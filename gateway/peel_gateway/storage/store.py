@@ -11,6 +11,7 @@ import abc
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
+from peel_gateway.exits import Exit
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
@@ -47,6 +48,8 @@ __all__ = [
 
 class StoreError(Exception):
     """The store could not do what was asked; nothing was applied."""
+
+    exit_code = Exit.STORE
 
 
 class StoreFull(StoreError):  # noqa: N818 - the name says what is wrong with the store

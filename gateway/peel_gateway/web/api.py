@@ -10,10 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from peel_gateway.answers.devices import DeviceFilter
 from peel_gateway.answers.exposed import Cases, layer_tables
 from peel_gateway.answers.query import audit_page, device_filter, estimate_query, exposed_question, exposure_page
 from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views
+from peel_gateway.fleet.registry import FleetError, device_label, parse_device
 
 __all__ = ["api_routes"]
 
@@ -63,6 +65,19 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         """
         return JSONResponse(views.devices(device_filter(_parameters(request))))
 
+    def get_device(request: Request) -> Response:
+        """One device: what the list says of it, the last that it is blamed for (`against`), and what was decided of it (`audit`)."""
+        try:
+            device = parse_device(request.path_params["device"])
+        except FleetError as error:
+            raise HTTPException(404, str(error)) from None
+        found = views.devices(DeviceFilter(after=device - 1, limit=1))["items"]
+        if not found or found[0]["device"] != device_label(device):
+            raise HTTPException(404, f"device {device_label(device)} is not registered")
+        return JSONResponse(
+            found[0] | {"against": cases.against(device), "audit": views.audit(device=device, limit=20)["items"]}
+        )
+
     def get_exposed(request: Request) -> Response:
         """`{"items": [...], "total": n}`: the exposed devices, newest first, each with the reason in a sentence.
 
@@ -99,6 +114,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         Route("/api/layers", get_layers),
         Route("/api/audit", get_audit),
         Route("/api/devices", get_devices),
+        Route("/api/devices/{device}", get_device),
         Route("/api/groups", get_groups),
         Route("/api/profiles", get_profiles),
     ]

@@ -104,6 +104,13 @@ def test_evidence_in_words_bytes_and_a_picture(field: Field, gateway: GatewayPro
     assert picture["vector"][picture["place"]] * picture["sign"] == pytest.approx(1 - 1 / 48, abs=1e-3)
     assert picture["assigned"] == picture["place"] == piece["evidence"]["expected"]
 
+    device = gateway.get("/api/devices/14")
+    assert (device["device"], device["state"], device["audit"]) == ("00000014", "exposed", [])
+    assert [(row["id"], row["sentence"]) for row in device["against"]] == [(item["exposure"], item["sentence"])]
+    assert gateway.get("/api/devices/00000001")["against"] == []
+    for nobody in ("/api/devices/99", "/api/devices/nobody"):
+        assert refusal(gateway, nobody)[0] == 404
+
     (forged,) = gateway.get("/api/quarantine")["items"]
     held = gateway.get(f"/api/exposures/{forged['id']}")
     assert (held["sentence"], held["picture"], held["blamed"]) == (held["meaning"], None, False)

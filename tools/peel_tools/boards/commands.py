@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import click
 
+from peel_gateway.printing import Stopped
 from peel_tools.boards.cache import REPOSITORY, require_checkout
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.firmware import RECIPES, build_firmware
@@ -28,7 +29,7 @@ def _each(chosen: str, names: Iterable[str], build: Callable[[str], _Product]) -
             require_checkout()
             product = build(name)
         except BuildError as error:
-            raise click.ClickException(f"{name}: {error}") from error
+            raise Stopped(f"{name}: {error}", error.exit_code) from error
         yield name, product, time.monotonic() - started
 
 

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from peel_gateway.exits import Exit
+
 __all__ = ["BuildError", "MissingToolError"]
 
 
 class BuildError(Exception):
     """A build step that cannot go on; the message says what failed and what to do next."""
+
+    exit_code = Exit.MISSING
 
 
 class MissingToolError(BuildError):

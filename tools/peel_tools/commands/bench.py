@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+
+from peel_gateway.exits import Exit
+from peel_gateway.printing import Stopped, json_option, print_json
 
 _SOURCES = Path(__file__).resolve().parents[3] / "c_core"
 _NEEDS_CHECKOUT = (
@@ -24,7 +26,7 @@ def bench() -> None:
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(figures))
+        print_json(figures)
         return
     for key, value in figures.items():
         click.echo(f"{key:>26}  {value}")
@@ -32,16 +34,16 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
 
 @bench.command()
 @click.option("-k", default=252, show_default=True, help="Number of attributes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+@json_option
 def core(k: int, as_json: bool) -> None:
     """Encode and seal on this machine against the Python reference; code and stack on a Cortex-M0+. Needs a checkout."""
     if not _SOURCES.is_dir():
-        raise click.ClickException(_NEEDS_CHECKOUT)
+        raise Stopped(_NEEDS_CHECKOUT, Exit.MISSING)
     _print(import_module("peel_tools.bench_core").measure(k), as_json)
 
 
 @bench.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+@json_option
 def device(as_json: bool) -> None:
     """Cycles per report on an emulated RP2040, beside what AES and SHA-256 cost on it. Needs a checkout."""
     try:
@@ -49,15 +51,22 @@ def device(as_json: bool) -> None:
     except ModuleNotFoundError as error:
         if error.name != "peel_hil":
             raise
-        raise click.ClickException(_NEEDS_CHECKOUT) from None
+        raise Stopped(_NEEDS_CHECKOUT, Exit.MISSING) from None
     _print(benchmark.measure(), as_json)
 
 
 @bench.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+@json_option
 def gateway(as_json: bool) -> None:
     """Reports per second through screening and SQLite; reports until a biased coin is exposed."""
     _print(import_module("peel_tools.bench_gateway").measure(), as_json)
+
+
+@bench.command()
+@json_option
+def receipts(as_json: bool) -> None:
+    """What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
+    _print(import_module("peel_tools.bench_receipts").measure(), as_json)
 
 
 @bench.command()
@@ -67,14 +76,14 @@ def gateway(as_json: bool) -> None:
 @click.option("--low", default=-40.0, show_default=True, help="Lower end of the range.")
 @click.option("--high", default=85.0, show_default=True, help="Upper end of the range.")
 @click.option("--devices", default=20, show_default=True, help="How many devices to simulate.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+@json_option
 def privacy(as_json: bool, **given: Any) -> None:
     """What a day, a month and a year of reports give away about a reading that never changes: frames from the real core."""
     _print(import_module("peel_tools.bench_privacy").measure(**given, stretches=["day", "month", "year"]), as_json)
 
 
 @bench.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+@json_option
 def promise(as_json: bool) -> None:
     """Harm of an insider who knows everything, over a liar's; reports until he is exposed; honest devices. Takes minutes."""
     _print(import_module("peel_tools.promise.measure").measure(), as_json)

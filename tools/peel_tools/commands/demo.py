@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
@@ -13,7 +12,9 @@ from pathlib import Path
 import click
 
 from peel_core import ProfileError
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import FleetError
+from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.broker import BrokerError
 from peel_tools.commands.simulate import attack_option, stopping_on_signals
 from peel_tools.dataset import DatasetError
@@ -33,9 +34,7 @@ _BROKERS = {"auto": None, "mosquitto": False, "embedded": True}
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this time; by default Ctrl-C stops."
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object on the last line of stdout; all else goes to stderr."
-)
+@json_option
 @click.option(
     "--dir",
     "folder",
@@ -92,29 +91,29 @@ def demo(
     )  # fmt: skip
     # A supervisor's SIGTERM must not leave broker and gateway behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with ExitStack() as undo:
-            undo.callback(demonstration.stop)
-            show.say("starting broker, gateway and fleet")
-            demonstration.start()
-            stopping_on_signals(undo, demonstration.session.simulation)
-            show.begin(demonstration, until=None if seconds is None else time.monotonic() + seconds)
-            outcome = demonstration.run(seconds)
-            show.end(outcome)
-    except (
-        BrokerError,
-        DatasetError,
-        FleetError,
-        GatewayError,
-        ProfileError,
-        PublisherError,
-        TruthError,
-        ValueError,
-    ) as error:
-        raise click.ClickException(str(error)) from None
+    with (
+        explaining(
+            BrokerError,
+            DatasetError,
+            FleetError,
+            GatewayError,
+            ProfileError,
+            PublisherError,
+            TruthError,
+            ValueError,
+        ),
+        ExitStack() as undo,
+    ):
+        undo.callback(demonstration.stop)
+        show.say("starting broker, gateway and fleet")
+        demonstration.start()
+        stopping_on_signals(undo, demonstration.session.simulation)
+        show.begin(demonstration, until=None if seconds is None else time.monotonic() + seconds)
+        outcome = demonstration.run(seconds)
+        show.end(outcome)
     if as_json:
-        click.echo(json.dumps(outcome.table()))
+        print_json(outcome.table())
     for fault in outcome.faults:
         click.echo(f"Error: {fault}", err=True)
     if outcome.faults:
-        sys.exit(1)
+        sys.exit(Exit.FOUND)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from peel_gateway.printing import explaining
 from peel_tools.boards.errors import BuildError
 from peel_tools.device.flash import Changes, Flash
 from peel_tools.device.process import launch_command
@@ -63,13 +64,11 @@ def run(
     power cut, and what is in the folder is what a board would find after it. A bundle belongs to one flash; for another one make a
     fresh bundle, as for a board that was erased.
     """
-    try:
+    with explaining(BuildError, FlashError, PublisherError):
         address = BrokerAddress.parse(broker) if broker else None
         changes = Changes(broker=address, ca=ca, interval_s=interval_s, simulate=simulate)
         flash = _prepared(target, folder, changes, files)
         command = launch_command(micropython=micropython)
-    except (BuildError, FlashError, PublisherError) as error:
-        raise click.ClickException(str(error)) from None
     os.chdir(flash.folder)
     os.execv(command[0], command)  # noqa: S606 - so that this process is the device
 

@@ -19,9 +19,10 @@ _COMMANDS = {
     "revoke": ("peel_gateway.fleet.commands:revoke", "Refuse devices' reports from now on."),
     "unrevoke": ("peel_gateway.fleet.commands:unrevoke", "Take devices' reports again that were revoked."),
     "audit": ("peel_gateway.fleet.commands:audit", "List revocations and what was taken back of them."),
-    "group": ("peel_gateway.fleet.commands:group", "Put devices into a group, out of the one they were in."),
+    "group": ("peel_gateway.fleet.commands:group", "Put devices into the group NAME, out of the one they were in."),
     "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
     "bundle": ("peel_tools.commands.fleet_bundles:bundle", "Write devices' bundles again."),
+    "logins": ("peel_gateway.fleet.commands:logins", "Print the devices' logins for mosquitto's password file."),
     "provision": (
         "peel_tools.flashing.commands:provision_device",
         "Put the application and DEVICE's bundle onto a board that runs MicroPython.",

@@ -97,13 +97,13 @@ def _only_profile(opened: Fleet) -> str:
 @click.option(
     "--first-number",
     type=click.IntRange(1, 2**48 - 1),
-    help="First report number. Without it: above every number that the former bundle allowed, which is always right.",
+    help="First report number. Without it: above every number that the former bundle allowed.",
 )
 def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: bool, first_number: int | None) -> None:
     """Write devices' bundles again, for boards that were erased, replaced or stolen: no number is used twice.
 
-    The new bundle has new keys. From its first number on the gateway takes those alone, so put it onto the board soon; a copy of the old
-    bundle, on a board that was lost, is refused from there on.
+    The new bundle has new keys and new numbers, for which the gateway takes those keys alone. Put it onto the board within a day: what the
+    old one, or a copy of it on a board that was lost, uses after that is refused.
     """
     with explained():
         opened = Fleet(folder)

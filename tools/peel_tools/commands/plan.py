@@ -11,7 +11,7 @@ import click
 from peel_core import ProfileError, load_profile
 from peel_gateway.planning.solve import Given, PlanError, solve
 from peel_gateway.planning.task import Subject
-from peel_gateway.printing import json_option, print_json
+from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.planning.costs import Battery
 from peel_tools.planning.report import plan as make_plan
 from peel_tools.planning.report import text
@@ -102,10 +102,8 @@ def plan(
         accuracy=accuracy,
         within_s=within,
     )
-    try:
+    with explaining(PlanError, ProfileError):
         solved = solve(given if profile is None else _of_profile(profile, given))
-    except PlanError as error:
-        raise click.ClickException(str(error)) from None
     power = None if battery is None else Battery(battery, awake_ma, awake_s, asleep_ma)
     found = make_plan(solved, accuracy, power)
     if as_json:
@@ -116,10 +114,7 @@ def plan(
 
 def _of_profile(path: Path, given: Given) -> Given:
     """What is not given is what the profile says."""
-    try:
-        loaded = load_profile(path)
-    except ProfileError as error:
-        raise click.ClickException(str(error)) from error
+    loaded = load_profile(path)
     said = {name: value for name, value in vars(given).items() if value is not None}
     if given.epsilon is None and given.epsilon_per_day is None:
         said["epsilon"] = loaded.epsilon

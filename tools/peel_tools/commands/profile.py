@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from dataclasses import asdict, replace
@@ -14,8 +13,10 @@ import click
 
 from peel_core import Profile, ProfileError, choice, load_profile, parse_profile, projection
 from peel_core.primitives import MAX_WIDTH
+from peel_gateway.exits import Exit
 from peel_gateway.planning.advice import advice
 from peel_gateway.planning.task import Subject, Task
+from peel_gateway.printing import Stopped, explaining, json_option, print_json
 from peel_tools.dataset import Dataset, DatasetError, attribute_name, propose, write_proposal
 from peel_tools.profile_text import Draft, category_table, domain_table, number_table
 
@@ -71,7 +72,7 @@ def new(
     peel profile new climate.toml --attribute temperature:-40:85:°C --attribute humidity:0:100:%
     """
     if path.exists() and not force:
-        raise click.ClickException(f"{path} exists; --force overwrites it")
+        raise click.UsageError(f"{path} exists; --force overwrites it")
     if sum(map(bool, (attributes, categories, domain))) != 1:
         raise click.UsageError("give --attribute (one or more), --categories or --domain")
     if force_krr and not categories:
@@ -105,21 +106,19 @@ def new(
     help="Where to write them.",
 )  # fmt: skip
 @click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option
 def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, as_json: bool) -> None:
     """Propose profiles from the columns of a CSV file: one for its numbers, one for its first column of categories.
 
     Ranges are a little wider than what occurs. A profile is public: for a real fleet take the ranges of the sensors, not those of
     what they have read.
     """
-    try:
+    with explaining(DatasetError, ProfileError, LookupError):
         proposal = propose(Dataset.read(csv), attribute_name(name or csv.name.partition(".")[0]), epsilon=epsilon)
         paths = write_proposal(proposal, folder)
-    except (DatasetError, ProfileError, LookupError) as error:
-        raise click.ClickException(str(error)) from None
     if as_json:
         found = {"profiles": [str(path) for path in paths], "dropped": proposal.dropped, "empty_cells": proposal.empty}
-        click.echo(json.dumps(found, ensure_ascii=False))
+        print_json(found)
         return
     for path in paths:
         made = _load(path)
@@ -134,33 +133,33 @@ def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, as
 
 @profile.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per profile.")
+@json_option
 def check(paths: tuple[Path, ...], as_json: bool) -> None:
     """Validate profiles and prove the closed loop of their seeds."""
-    unsound = 0
+    items = []
     for path in paths:
         loaded = _load(path)
         found = projection.soundness(loaded.seed, loaded.width, loaded.k)
-        unsound += not found.sound
-        if as_json:
-            click.echo(json.dumps({"path": str(path), "id": f"{loaded.id:08x}", "sound": found.sound, **asdict(found)}))
-        else:
+        items.append({"path": str(path), "id": f"{loaded.id:08x}", "sound": found.sound, **asdict(found)})
+        if not as_json:
             click.echo(_verdict(path, loaded, found))
-    if unsound:
-        raise click.ClickException("an unsound seed: `peel profile new` finds a sound one")
+    if as_json:
+        print_json({"items": items})
+    if not all(item["sound"] for item in items):
+        raise Stopped("an unsound seed: `peel profile new` finds a sound one", Exit.FOUND)
 
 
 @profile.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@json_option
 def show(path: Path, as_json: bool) -> None:
     """Show what a profile means: ids, sizes, probabilities."""
     facts = _facts(_load(path))
     if as_json:
-        click.echo(json.dumps(facts))
+        print_json(facts)
         return
     for key, value in facts.items():
-        click.echo(f"{key:>22}  {'no limit' if value is None else value}")
+        click.echo(f"{key.replace('_', ' '):>22}  {'no limit' if value is None else value}")
 
 
 def _verdict(path: Path, loaded: Profile, found: projection.Soundness) -> str:
@@ -177,19 +176,19 @@ def _facts(loaded: Profile) -> dict[str, Any]:
         "id": f"{loaded.id:08x}",
         "mechanism": loaded.mechanism,
         "epsilon": loaded.epsilon,
-        "rule (Q31)": loaded.rule,
-        "likeliest face": round(loaded.likeliest, 6),
+        "rule": loaded.rule,
+        "likeliest_face": round(loaded.likeliest, 6),
         "cap": round(loaded.cap, 3),
-        "symbols (k)": loaded.k,
+        "symbols": loaded.k,
         "width": loaded.width,
         "seed": loaded.seed,
-        "frame bytes": loaded.frame_bytes,
+        "frame_bytes": loaded.frame_bytes,
         "quota": f"{loaded.quota} in any {loaded.period} s, {loaded.burst} of them at once",
         "interval": f"{loaded.interval_s:g} s when reports come evenly",
-        "epsilon per window": round(loaded.epsilon * loaded.quota, 3),
-        "epsilon per day": round(loaded.epsilon * _most_numbers(loaded, 86400), 3),
+        "epsilon_per_window": round(loaded.epsilon * loaded.quota, 3),
+        "epsilon_per_day": round(loaded.epsilon * _most_numbers(loaded, 86400), 3),
         "lifetime": loaded.lifetime,
-        "epsilon per lifetime": None if loaded.lifetime is None else round(loaded.epsilon * loaded.lifetime, 3),
+        "epsilon_per_lifetime": None if loaded.lifetime is None else round(loaded.epsilon * loaded.lifetime, 3),
         "attributes": [f"{a.name} [{a.low:g}, {a.high:g}] {a.unit}".strip() for a in loaded.attributes]
         or loaded.subject,
         "categories": list(loaded.categories) or loaded.domain,
@@ -203,26 +202,20 @@ def _most_numbers(loaded: Profile, seconds: int) -> int:
 
 
 def _load(path: Path) -> Profile:
-    try:
+    with explaining(ProfileError):
         return load_profile(path)
-    except ProfileError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _parse(text: str) -> Profile:
-    try:
+    with explaining(ProfileError):
         return parse_profile(text)
-    except ProfileError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _searched(draft: Draft) -> str:
     """The draft with a seed; a bar shows the search."""
     with click.progressbar(length=1000, label="searching a seed", file=sys.stderr) as bar:
-        try:
+        with explaining(ProfileError, LookupError):
             text = replace(draft, progress=lambda _tried: bar.update(1)).text()
-        except (ProfileError, LookupError) as error:
-            raise click.ClickException(str(error)) from error
         bar.update(1000)
     return text
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,9 @@ from pathlib import Path
 import click
 
 from peel_core import Secret
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.dataset import DatasetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
@@ -24,6 +25,8 @@ from peel_tools.simulation.truth import TruthError
 __all__ = ["attack_option", "simulate", "stopping_on_signals"]
 
 _DRAIN_SECONDS = 30.0
+_CONFIRM_SECONDS = 30.0
+_SILENT_SECONDS = 2.0  # for receipts where none has come yet: most likely there is no gateway
 
 
 def _attack_epilog() -> str:
@@ -108,7 +111,14 @@ def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
 @click.option(
     "--power-cut", type=click.FloatRange(0, 1), default=0.0, help="Chance of a power cut after a device's message."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@click.option(
+    "--confirm",
+    type=click.Choice(["gateway", "broker"]),
+    default="gateway",
+    show_default=True,
+    help="Who must have a report before its device forgets it.",
+)
+@json_option
 def simulate(
     folder: Path,
     broker: str,
@@ -126,18 +136,20 @@ def simulate(
     burst: int,
     connections: int,
     power_cut: float,
+    confirm: str,
     as_json: bool,
 ) -> None:
     """Run a simulated fleet, attackers included, against a broker.
 
     Devices take their report numbers within the profile's quota, encode with the real core and publish at QoS 1. What was sent, by whom,
-    and what the broker acknowledged is written to the truth file, which also keeps each device's numbers: run again with the same
-    file to continue; what was not acknowledged is sent again first. Ctrl-C stops in order.
+    what the broker acknowledged and a gateway confirmed is written to the truth file, which also keeps each device's numbers: run again
+    with the same file to continue; what was not confirmed is sent again first. Ctrl-C stops in order.
     """
     plan = Plan(
-        rate=rate, shares=shares, seed=seed, devices=devices, burst=burst, connections=connections, power_cut=power_cut, csv=csv
+        rate=rate, shares=shares, seed=seed, devices=devices, burst=burst, connections=connections, power_cut=power_cut, csv=csv,
+        confirm=confirm,
     )  # fmt: skip
-    try:
+    with explaining(FleetError, PublisherError, DatasetError, TruthError, ValueError):
         address = BrokerAddress.parse(broker, ca=ca, user=user, password=_password(password_file))
         show = _Progress(reports, seconds)
         session = Session(Fleet(folder), address, truth or folder / "simulation.sqlite", plan, on_progress=show)
@@ -145,17 +157,22 @@ def simulate(
             undo.enter_context(session)
             undo.enter_context(show)
             stopping_on_signals(undo, session.simulation)
+            for name in session.unplayed:
+                click.echo(
+                    f"{name}={shares[name]:g}: no device plays it: give a larger share, or, where all devices have had their roles "
+                    "before, another --truth",
+                    err=True,
+                )
             session.simulation.run(reports=reports, seconds=seconds)
             drained = session.simulation.drain(_DRAIN_SECONDS)
+            session.simulation.confirm(_CONFIRM_SECONDS if session.simulation.receipts else _SILENT_SECONDS)
             _report(session, as_json)
-    except (FleetError, PublisherError, DatasetError, TruthError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
     if not drained:
         click.echo(
             "Error: the broker has not acknowledged everything; run again with the same truth to send the rest",
             err=True,
         )
-        sys.exit(1)
+        sys.exit(Exit.FOUND)
 
 
 class _Progress(ExitStack):
@@ -192,18 +209,29 @@ def _report(session: Session, as_json: bool) -> None:
         table = {
             "published": progress.published,
             "acknowledged": sum(kinds.values()),
+            "confirmed": session.truth.confirmed(),
+            "unconfirmed_messages": session.simulation.unconfirmed,
             "resent_messages": progress.resent,
             "seconds": round(progress.seconds, 3),
             "held_back_by_quota": progress.held_back,
             "by_kind": kinds,
+            "unplayed_attacks": session.unplayed,
             "means": {profile.name: true_means(session.truth, profile) for profile in session.profiles},
             "truth": str(session.truth.path),
         }
-        click.echo(json.dumps(table))
+        print_json(table)
         return
     rate = progress.published / progress.seconds if progress.seconds else 0.0
     click.echo(f"published {progress.published} reports in {progress.seconds:.1f} s ({rate:.0f}/s)")
     if progress.held_back:
         click.echo("the profile's quota holds the devices below this rate; more devices, or a larger quota, allow more")
     click.echo(f"acknowledged so far, by kind: {', '.join(f'{kind} {count}' for kind, count in kinds.items())}")
+    click.echo(f"confirmed so far: {session.truth.confirmed()} reports")
+    if session.simulation.unconfirmed:
+        heard = (
+            "a gateway has not confirmed" if session.simulation.receipts else "no gateway is heard, which would confirm"
+        )
+        click.echo(
+            f"{heard} {session.simulation.unconfirmed} messages; run again with the same truth to send them again"
+        )
     click.echo(f"truth: {session.truth.path}")

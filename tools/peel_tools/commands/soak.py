@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import signal
 import sys
@@ -14,7 +13,9 @@ from typing import Any
 
 import click
 
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import FleetError
+from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.boards.errors import BuildError
 from peel_tools.broker import BrokerError
 from peel_tools.flashing.errors import FlashError
@@ -38,9 +39,7 @@ _MILLISECONDS = 1000
     "--without", multiple=True, type=click.Choice(list(KINDS)), help="Leave this kind out; all else stays as it is."
 )
 @click.option("--plan", "show_plan", is_flag=True, help="Print the schedule, and do nothing.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object on the last line of stdout; all else goes to stderr."
-)
+@json_option
 @click.option("--boards", type=click.IntRange(1, 50), default=4, show_default=True, help="Processes with the firmware.")
 @click.option("--devices", type=click.IntRange(20), default=60, show_default=True, help="Simulated devices.")
 @click.option(
@@ -91,18 +90,15 @@ def soak_command(
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no process is to be left behind
     click.echo(f"seed {seed}: the same again with --seed {seed}", err=True)
-    try:
-        with ExitStack() as undo:
-            stage = Stage(folder, seed=seed, boards=boards, devices=devices, rate=rate)
-            undo.callback(stage.close)
-            stage.start()
-            show = undo.enter_context(_Progress(seconds))
-            result = soak(stage, schedule, seconds=seconds, drain_seconds=drain, say=show.say, progress=show.at)
-    except (BrokerError, BuildError, FlashError, FleetError, GatewayError, PublisherError) as error:
-        raise click.ClickException(str(error)) from None
+    with explaining(BrokerError, BuildError, FlashError, FleetError, GatewayError, PublisherError), ExitStack() as undo:
+        stage = Stage(folder, seed=seed, boards=boards, devices=devices, rate=rate)
+        undo.callback(stage.close)
+        stage.start()
+        show = undo.enter_context(_Progress(seconds))
+        result = soak(stage, schedule, seconds=seconds, drain_seconds=drain, say=show.say, progress=show.at)
     _report(result, seconds, seed, as_json)
     if not result.outcome.good:
-        sys.exit(1)
+        sys.exit(Exit.FOUND)
 
 
 class _Progress(ExitStack):
@@ -144,7 +140,7 @@ def _table(result: Result, seconds: float, seed: int) -> dict[str, Any]:
 def _report(result: Result, seconds: float, seed: int, as_json: bool) -> None:
     table = _table(result, seconds, seed)
     if as_json:
-        click.echo(json.dumps(table))
+        print_json(table)
         return
     outcome = result.outcome
     click.echo(f"{sum(result.faults.values())} faults: {', '.join(f'{k} {n}' for k, n in table['faults'].items())}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from peel_gateway.printing import explaining
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.table import BOARDS, CABLED, find_board
 from peel_tools.flashing.errors import FlashError
@@ -62,15 +63,13 @@ def provision_device(
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
     bundle = folder / "bundles" / f"{device.lower()}.json"
-    try:
+    with explaining(FlashError, BuildError):
         sources = find_sources(module)
         if dry_run and port is None:
             preview(find_board(board), bundle, sources, click.echo, ca=ca, files=files)
         else:
             remote = Remote(port or "auto")
             provision(remote, find_board(board), bundle, sources, click.echo, ca=ca, files=files, dry_run=dry_run)
-    except (FlashError, BuildError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 @click.command("flash")
@@ -87,7 +86,7 @@ def provision_device(
 @click.option("--dry-run", is_flag=True, help="Only check, and say what would be done.")
 def flash(image: Path, board: str, port: str | None, chip: str | None, volume: Path | None, dry_run: bool) -> None:
     """Write IMAGE, a MicroPython for the board, to it: a .uf2 to a Pico held in BOOTSEL mode, a .bin to an ESP32."""
-    try:
+    with explaining(FlashError):
         if loaders := {loader.chip: loader for loader in find_board(board).serial_loaders}:
             if port is None:
                 raise FlashError("an ESP32 is flashed over its serial port: name it with --port")
@@ -99,5 +98,3 @@ def flash(image: Path, board: str, port: str | None, chip: str | None, volume: P
             user = getpass.getuser()
             usual = [Path("/media") / user, Path("/run/media") / user, Path("/Volumes"), Path("/media")]
             flash_pico(image, [volume] if volume else usual, click.echo, dry_run=dry_run)
-    except FlashError as error:
-        raise click.ClickException(str(error)) from None

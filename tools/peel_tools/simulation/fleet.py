@@ -127,6 +127,10 @@ class SimulatedFleet:
         self._truth.enrol(
             (device.id, profiles[device.profile].id, role) for device, role in zip(new, roles, strict=True)
         )
+        played = {role for role, *_ in self._truth.devices().values()}
+        asked = [name for name, share in shares.items() if ATTACKS[name].by_device and share > 0]
+        self.unplayed = [name for name in asked if name not in played]
+        """Device attacks that were asked for and that no device plays: too small a share, or all devices have had their roles before."""
 
     def _divide(self, snapshot: Snapshot, traces: Mapping[str, Traces], now: float) -> list[_Section]:
         enrolled = self._truth.devices()

@@ -18,6 +18,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from peel_core import Secret
+from peel_gateway.exits import Exit
 from peel_tools.simulation.truth import Outgoing
 
 __all__ = ["BrokerAddress", "Publisher", "PublisherError"]
@@ -30,6 +31,8 @@ _CARE_SECONDS = 0.1
 
 class PublisherError(Exception):
     """The broker cannot be reached, or refuses us; the message says which one and why."""
+
+    exit_code = Exit.MISSING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,7 @@ class BrokerAddress:
 class _Connection:
     """One MQTT client, without a thread of its own: with many of them threads would only wait for each other."""
 
-    def __init__(self, address: BrokerAddress, name: str, window: int) -> None:
+    def __init__(self, address: BrokerAddress, name: str, window: int, receipts: str = "") -> None:
         # MQTT 3.1.1 has no receive maximum: any broker takes the whole window.
         self._client = mqtt.Client(
             CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv311, clean_session=True
@@ -82,7 +85,12 @@ class _Connection:
             self._client.username_pw_set(address.user, password)
         self._client.on_publish = self._on_publish
         self._client.on_connect = self._on_connect
+        self._client.on_message = lambda client, data, message: self.received.append(
+            (message.topic, bytes(message.payload))
+        )
         self._address = address
+        self._receipts = receipts
+        self.received: list[tuple[str, bytes]] = []
         self._sent: dict[int, int] = {}
         self._acknowledged: list[int] = []
         self._retry_at = 0.0
@@ -143,6 +151,8 @@ class _Connection:
 
     def _on_connect(self, client: mqtt.Client, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
         self.refusal = f"refused: {reason}" if reason.is_failure else ""
+        if self._receipts and not self.refusal:
+            client.subscribe(self._receipts)
 
 
 class Publisher:
@@ -155,13 +165,18 @@ class Publisher:
     ----------
     window : int
         Most messages of a connection that are not acknowledged.
+    receipts : str
+        Where receipts come from: a filter of topics, for the first connection to listen to.
     """
 
-    def __init__(self, address: BrokerAddress, *, connections: int, window: int = 2000) -> None:
+    def __init__(self, address: BrokerAddress, *, connections: int, window: int = 2000, receipts: str = "") -> None:
         run = os.urandom(4).hex()
         self._address = address
         self._window = window
-        self._connections = [_Connection(address, f"peel-simulation-{run}-{i}", window) for i in range(connections)]
+        self._connections = [
+            _Connection(address, f"peel-simulation-{run}-{i}", window, "" if i else receipts)
+            for i in range(connections)
+        ]
         self._looked_after = 0.0
 
     def start(self) -> None:
@@ -197,6 +212,12 @@ class Publisher:
         """Send messages, or keep them until the broker is back."""
         for message in messages:
             self._connections[message.device % len(self._connections)].publish(message)
+
+    def take_receipts(self) -> list[tuple[str, bytes]]:
+        """What has arrived on topics of receipts since the last call: topics and payloads."""
+        first = self._connections[0]
+        taken, first.received = first.received, []
+        return taken
 
     def pump(self, seconds: float) -> list[int]:
         """Let the network work for up to this long, less when it is done; return the ids of messages acknowledged since the last call."""

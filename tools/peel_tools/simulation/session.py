@@ -14,9 +14,11 @@ from typing import Self
 import numpy as np
 
 from peel_core import Keyring, Profile
+from peel_core.topics import fleet_topic
 from peel_gateway.fleet.registry import ACTIVE, Device, Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_tools.dataset import Dataset
+from peel_tools.simulation.confirmation import Confirmation
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.publisher import BrokerAddress, Publisher
 from peel_tools.simulation.runner import Progress, Simulation
@@ -46,6 +48,10 @@ class Plan:
     """Probability that a device loses its power after a burst."""
     csv: Path | None = None
     """Readings from this file instead of the built-in traces."""
+    confirm: str = "gateway"
+    """Who must have a report before its device forgets it: `gateway` or `broker`."""
+    resend_seconds: float = 60.0
+    """How long a device waits for a gateway to confirm before it sends again; doubles each time."""
 
 
 class Session:
@@ -79,8 +85,21 @@ class Session:
         except BaseException:
             self.truth.close()
             raise
-        self._publisher = Publisher(broker, connections=min(plan.connections, self._fleet.size))
-        self.simulation = Simulation(self._fleet, self._publisher, self.truth, rate=plan.rate, on_progress=on_progress)
+        by_gateway = plan.confirm == "gateway"
+        self._publisher = Publisher(
+            broker,
+            connections=min(plan.connections, self._fleet.size),
+            receipts=fleet_topic(fleet.name, "+", "+", "receipt") if by_gateway else "",
+        )
+        confirmation = Confirmation(_receipt_keys(snapshot), pause=plan.resend_seconds) if by_gateway else None
+        self.simulation = Simulation(
+            self._fleet, self._publisher, self.truth, confirmation, rate=plan.rate, on_progress=on_progress
+        )
+
+    @property
+    def unplayed(self) -> list[str]:
+        """Device attacks that were asked for and that no device plays."""
+        return self._fleet.unplayed
 
     def switch(self, attack: str, on: bool) -> None:
         """Start or stop an attack; on the thread that runs the simulation, between its steps."""
@@ -130,6 +149,13 @@ def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
     used = {device.profile for device in chosen}
     profiles = tuple(profile for profile in snapshot.profiles if profile.name in used)
     return replace(snapshot, profiles=profiles, devices=tuple(chosen), keyring=keyring)
+
+
+def _receipt_keys(snapshot: Snapshot) -> dict[int, bytes]:
+    """Of each device's last bundle, which is the one that is simulated."""
+    ring = snapshot.keyring
+    keys = ring.keys.receipt[ring.last_bundle]
+    return {device: key.tobytes() for device, key in zip(ring.device_ids.tolist(), keys, strict=True)}
 
 
 def _spread(items: list[Device], count: int) -> list[Device]:

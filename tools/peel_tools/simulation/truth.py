@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The truth about a run, in one SQLite file: what was published, by whom, and what the broker acknowledged.
+"""The truth about a run, in one SQLite file: what was published, by whom, what the broker acknowledged and a gateway confirmed.
 
 It doubles as the simulated devices' flash. Numbers are reserved in it before they are used; a message is in it before it is sent and
-keeps its bytes until it is acknowledged. So whenever the process dies, a message marked as acknowledged was, and the next run sends all
-others again, byte by byte, as a device's outbox would: an acknowledgement that was lost with the process costs a harmless redelivery.
+keeps its bytes until it is confirmed, or acknowledged where that is enough. So whenever the process dies, a message marked as such was,
+and the next run sends all others again, byte by byte, as a device's outbox would: what was lost with the process costs a harmless
+redelivery.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ CREATE TABLE message (
     id           INTEGER PRIMARY KEY,
     device       INTEGER NOT NULL,
     topic        TEXT NOT NULL,
-    payload      BLOB,             -- until it is acknowledged
-    acknowledged INTEGER NOT NULL,
+    payload      BLOB,             -- until it is done
+    acknowledged INTEGER NOT NULL, -- by the broker
+    confirmed    INTEGER NOT NULL, -- by a gateway
     profile      INTEGER NOT NULL,
     honest       INTEGER NOT NULL, -- honest reports in it,
     sums         BLOB              -- and what their readings add up to, (place, amount) int64[P, 2], until it is acknowledged
@@ -54,7 +56,7 @@ CREATE TABLE reading (             -- and their sums: Q15 per attribute, or repo
     amount  INTEGER NOT NULL,
     PRIMARY KEY (profile, place)
 ) WITHOUT ROWID;
-CREATE INDEX message_waiting ON message (id) WHERE acknowledged = 0;
+CREATE INDEX message_waiting ON message (id) WHERE payload IS NOT NULL;
 CREATE TABLE report (
     message INTEGER NOT NULL,
     device  INTEGER NOT NULL,
@@ -85,6 +87,8 @@ class Outgoing:
     payload: bytes
     pieces: int
     """How many frames are in it, or what pretends to be one."""
+    numbers: tuple[int, ...]
+    """What a receipt must settle: the numbers of its reports, but for what must be refused."""
 
 
 @dataclass(frozen=True)
@@ -192,9 +196,10 @@ class Truth:
             self._last_id += 1
             payload = b"".join(piece.frame for piece in pieces)
             honest = sum(piece.kind == HONEST for piece in pieces)
-            outgoing.append(Outgoing(self._last_id, pieces[0].device, topic, payload, len(pieces)))
+            numbers = tuple(piece.number for piece in pieces if not piece.bad)
+            outgoing.append(Outgoing(self._last_id, pieces[0].device, topic, payload, len(pieces), numbers))
             added = sums[place].tobytes() if honest else None
-            rows.append((self._last_id, pieces[0].device, topic, payload, 0, profile, honest, added))
+            rows.append((self._last_id, pieces[0].device, topic, payload, 0, 0, profile, honest, added))
             if honest:
                 self._pending[self._last_id] = _Readings(profile, honest, sums[place])
             reports += [
@@ -205,7 +210,7 @@ class Truth:
                 for piece in pieces
             ]  # fmt: skip
         with self._transaction() as connection:
-            connection.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             connection.executemany("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", reports)
         return outgoing
 
@@ -216,7 +221,7 @@ class Truth:
         news = _added([self._pending[id_] for id_ in ids if id_ in self._pending])
         with self._transaction() as connection:
             connection.executemany(
-                "UPDATE message SET acknowledged = 1, payload = NULL, sums = NULL WHERE id = ?", [(id_,) for id_ in ids]
+                "UPDATE message SET acknowledged = 1, sums = NULL WHERE id = ?", [(id_,) for id_ in ids]
             )
             connection.executemany(
                 "INSERT INTO honest VALUES (?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
@@ -229,15 +234,26 @@ class Truth:
         for id_ in ids:
             self._pending.pop(id_, None)
 
+    def finish(self, ids: Sequence[int], *, confirmed: bool) -> None:
+        """Forget the bytes of messages that need not be sent again; `confirmed` when a gateway has said so."""
+        if not ids:
+            return
+        with self._transaction() as connection:
+            connection.executemany(
+                "UPDATE message SET payload = NULL, confirmed = ? WHERE id = ?", [(int(confirmed), id_) for id_ in ids]
+            )
+
     def waiting(self) -> list[Outgoing]:
-        """Return the messages that nobody has acknowledged, oldest first."""
-        query = """SELECT id, message.device, topic, payload, COUNT(*), message.profile, honest, sums
+        """Return the messages that must be sent again, oldest first."""
+        query = """SELECT id, message.device, topic, payload, COUNT(*), GROUP_CONCAT(CASE WHEN NOT bad THEN number END),
+                       message.profile, honest, sums
                    FROM message JOIN report ON report.message = message.id
-                   WHERE acknowledged = 0 GROUP BY id ORDER BY id"""
+                   WHERE payload IS NOT NULL GROUP BY id ORDER BY id"""
         found = []
-        for id_, device, topic, payload, pieces, profile, honest, sums in self._connection.execute(query):
-            found.append(Outgoing(id_, device, topic, payload, pieces))
-            if honest:
+        for id_, device, topic, payload, pieces, listed, profile, honest, sums in self._connection.execute(query):
+            numbers = tuple(map(int, listed.split(","))) if listed else ()
+            found.append(Outgoing(id_, device, topic, payload, pieces, numbers))
+            if sums is not None:
                 self._pending[id_] = _Readings(profile, honest, np.frombuffer(sums, np.int64).reshape(-1, 2))
         return found
 
@@ -246,6 +262,11 @@ class Truth:
         query = """SELECT kind, COUNT(*) FROM report JOIN message ON message.id = report.message
                    WHERE acknowledged GROUP BY kind"""
         return dict(self._connection.execute(query).fetchall())
+
+    def confirmed(self) -> int:
+        """Return how many reports a gateway has confirmed."""
+        query = "SELECT COUNT(*) FROM report JOIN message ON message.id = report.message WHERE confirmed"
+        return int(self._connection.execute(query).fetchone()[0])
 
     def means(self, profile: int, size: int) -> tuple[int, npt.NDArray[np.float64]]:
         """Return how many honest reports were acknowledged, and the mean of all readings behind them, float64[size]: Q15, or shares."""

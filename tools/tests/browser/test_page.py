@@ -74,6 +74,10 @@ def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage
     page.get_by_label("State").select_option("")
     page.locator("#devices-find").fill("00001")
     expect(devices).to_have_count(6)  # 1, and 10 to 14
+    page.get_by_role("button", name="00000014", exact=True).click()
+    expect(page.locator(".detail")).to_contain_text("It tossed its coin with epsilon")
+    page.get_by_role("button", name=re.compile("Evidence .* against 00000014")).click()
+    expect(page.locator("#why-note")).to_contain_text("00000014")
     page.locator("#devices-find").fill("nobody")
     expect(devices).to_have_text("No such device.")
 
@@ -120,6 +124,17 @@ def test_it_comes_back_with_the_gateway(field: Field, open_page: OpenPage) -> No
     expect(light).to_contain_text("receiving")
     field.broker.stop()
     expect(light).to_contain_text("broker away")
+
+
+def test_who_gets_no_stream_asks_instead(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway(http_streams=1).start()
+    first = open_page(gateway.url)
+    expect(first.locator("#light")).to_contain_text("lag")
+    second = open_page(gateway.url, tolerated="503 (Service Unavailable)")
+    expect(second.locator("#light")).to_contain_text("other pages hold all live streams")
+    field.publish(field.reports(100))
+    for page in (first, second):
+        expect(page.locator("#lede")).to_contain_text("100 reports")
 
 
 def test_a_fleet_without_devices_says_what_to_do(tmp_path: Path, open_page: OpenPage) -> None:

@@ -2,6 +2,7 @@
 // The devices: who is heard, what counts of them, what they have spent.
 
 import { ask } from "./api.js";
+import { deviceDetail } from "./device.js";
 import { byId, h, reconcile, setHidden, setText } from "./dom.js";
 import { ago, count, exact, short } from "./format.js";
 
@@ -46,17 +47,41 @@ export class Devices {
     const wanted = byId("devices-find").value.trim().toLowerCase();
     const found = this.items.filter((item) => item.device.includes(wanted) || item.note.toLowerCase().includes(wanted) || this.page.demo?.roleOf(item.device)?.includes(wanted));
     const body = byId("devices-table").tBodies[0];
+    const opened = this.detail;
+    opened?.remove();
     reconcile(body, found, (item) => item.device, () => this.#make(), (row, item) => this.#update(row, item));
+    if (opened) body.querySelector(`[data-key="${opened.dataset.of}"]`)?.after(opened);
     if (!found.length) body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
     setText(byId("devices-note"), `${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value ? " that fit" : ""} of ${count(this.page.profile.devices)}`);
     setHidden(byId("devices-more"), !this.more || this.limit >= 1000);
   }
 
   #make() {
-    const row = h("tr", {}, h("th", { scope: "row" }, h("code", {})), COLUMNS.slice(1).map(([, kind]) => h("td", { class: kind })));
+    const name = h("button", { class: "link", "aria-expanded": "false", onclick: () => this.#open(row) });
+    const row = h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), COLUMNS.slice(1).map(([, kind]) => h("td", { class: kind })));
     row.cells[1].append(h("span", { class: "state" }), h("span", { class: "role" }));
     row.cells[2].append(h("time"));
     return row;
+  }
+
+  // The detail of one device at a time, in a row below its own.
+  async #open(row) {
+    const { key } = row.dataset;
+    const shown = this.detail;
+    this.#close();
+    if (shown?.dataset.of === key) return;
+    const detail = h("tr", { class: "opened" }, h("td", { colspan: COLUMNS.length }, await deviceDetail(key, this.why)));
+    detail.dataset.of = key;
+    detail.dataset.key = `detail of ${key}`;
+    this.detail = detail;
+    row.querySelector("button").setAttribute("aria-expanded", "true");
+    row.after(detail);
+  }
+
+  #close() {
+    this.detail?.remove();
+    this.detail = null;
+    for (const name of document.querySelectorAll("#devices-table button[aria-expanded=true]")) name.setAttribute("aria-expanded", "false");
   }
 
   #update(row, item) {
@@ -66,7 +91,7 @@ export class Devices {
     const logged = Object.values(item.reports).reduce((sum, n) => sum + n, 0);
     const state = item.exposed ? "exposed" : item.state;
     const heard = item.last_heard ?? item.last_received;
-    setText(cells[0].firstChild, item.device);
+    setText(cells[0].firstChild.firstChild, item.device);
     cells[1].firstChild.className = `state ${state.replace(" ", "-")}`;
     setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : state);
     setText(cells[1].lastChild, this.page.demo?.roleOf(item.device) ?? "");

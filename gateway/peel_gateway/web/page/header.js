@@ -11,6 +11,7 @@ function light(kind, text) {
   const element = byId("light");
   element.dataset.light = kind;
   setText(element, text);
+  setText(byId("spoken"), text.replace(/[\d.]+\s?(s|min|h|d)\b/g, "")); // read out when it changes, not every second
 }
 
 export function showHeader(page) {
@@ -30,9 +31,10 @@ export function showHeader(page) {
     : `${plural(counting, "report")} from ${plural(honest, "device")} count. ${exposed}`);
   if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
   else if (health.length) light("bad", "needs a look");
+  else if (page.polling) light("good", "receiving · other pages hold all live streams, so this one asks now and then");
   else light("good", `receiving · lag ${inbox.oldest_seconds.toFixed(1)} s`);
-  setText(byId("trouble"), health.join(" · "));
-  setHidden(byId("trouble"), health.length === 0);
+  setText(byId("health"), health.join(" · "));
+  setHidden(byId("health"), health.length === 0);
 }
 
 export function showLost() {

@@ -31,7 +31,9 @@ const page = {
   seconds: null, // the chosen window; null is all
   demo: null,
   since() {
-    return this.seconds === null ? null : (Date.now() / 1000 - this.seconds).toFixed(0);
+    if (this.seconds === null) return null;
+    const step = Math.max(this.summary?.store.bucket_seconds ?? 1, this.seconds / 60); // so that the same is asked for a while
+    return Math.floor((Date.now() / 1000 - this.seconds) / step) * step;
   },
 };
 
@@ -48,41 +50,53 @@ const controls = new Controls(page, () => {
 });
 const panels = [estimates, course, exposed, devices];
 
+function hear(table, polling = false) {
+  const news = table.totals.generation !== page.summary?.totals.generation || document.body.dataset.state !== "live";
+  page.summary = table;
+  page.polling = polling;
+  setState("live");
+  showHeader(page);
+  showEmpty(page);
+  showFooter(page);
+  layers.show();
+  if (news) wish();
+}
+
 const stream = new Stream({
-  summary(table) {
-    const news = table.totals.generation !== page.summary?.totals.generation || document.body.dataset.state !== "live";
-    page.summary = table;
-    setState("live");
-    showHeader(page);
-    showEmpty(page);
-    showFooter(page);
-    layers.show();
-    if (news) wish();
-  },
+  summary: (table) => hear(table),
   trouble: (text) => showTrouble(`The store cannot be read: ${text}`),
-  lost() {
-    if (document.body.dataset.state === "live") setState("stale");
-    showLost();
+  // Where it still answers, all streams are taken: then it is asked instead.
+  async lost() {
+    try {
+      hear(await ask("/api/summary"), true);
+    } catch {
+      if (document.body.dataset.state === "live") setState("stale");
+      showLost();
+    }
   },
   again: () => start(),
 });
 
-// Panels are asked for again when there is news, but never while they still answer, nor all the time.
+// Panels are asked for again when there is news, but not all the time; for who has chosen something, at once.
+let asking = false;
 let wished = false;
-let busy = false;
+let hurried = false;
+let pause = 0;
 
 function wish() {
   wished = true;
-  if (!busy && !document.hidden) refresh();
+  if (!asking && !pause && !document.hidden) refresh();
 }
 
 async function refresh() {
-  if (busy) {
-    wished = true;
+  if (asking) {
+    hurried = true;
     return;
   }
-  busy = true;
+  clearTimeout(pause);
+  asking = true;
   wished = false;
+  hurried = false;
   const begun = performance.now();
   try {
     await demo.refresh();
@@ -90,13 +104,22 @@ async function refresh() {
     showTrouble("");
   } catch (error) {
     report(error);
+  } finally {
+    asking = false;
   }
   const took = performance.now() - begun;
-  setTimeout(() => {
-    busy = false;
-    if (wished && !document.hidden) refresh();
-  }, Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took));
+  pause = setTimeout(() => {
+    pause = 0;
+    if (wished) wish();
+  }, hurried ? 0 : Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took));
+  wished ||= hurried;
 }
+
+// What goes wrong behind a click is told like everything else.
+window.addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  report(event.reason);
+});
 
 function report(error) {
   if (error instanceof Refused && error.status === 401) showLogin();

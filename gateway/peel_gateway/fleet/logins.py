@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""A login of its own for each device, so that the broker can confine it to its own topics."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from base64 import b64encode
+from collections.abc import Iterator
+
+from peel_gateway.fleet.registry import ACTIVE, Fleet, device_label
+
+__all__ = ["OWN_LOGIN", "device_password", "password_lines"]
+
+OWN_LOGIN = "own"
+"""What a template says under `mqtt.login` to give each device its own: its id, and a password that follows from the master key."""
+
+_PASSWORD_BYTES = 16
+_ROUNDS = 101
+_SALT_BYTES = 12
+
+
+def device_password(master: bytes, fleet: str, device: int) -> str:
+    """The password of a device at the broker: nobody can tell it from another device's, or from this one's keys."""
+    whose = f"{fleet}/{device_label(device)}".encode()
+    return hashlib.blake2b(whose, key=master, digest_size=_PASSWORD_BYTES, person=b"peel mqtt login").hexdigest()
+
+
+def password_lines(fleet: Fleet) -> Iterator[str]:
+    """Lines of mosquitto's password file, for all devices but the revoked ones."""
+    master = fleet.master().reveal()
+    for device in fleet.devices():
+        if device.state == ACTIVE:
+            yield f"{device.label}:{_hashed(device_password(master, fleet.name, device.id))}"
+
+
+def _hashed(password: str) -> str:
+    """As `mosquitto_passwd` does: PBKDF2 with SHA-512. Few rounds will do for 128 random bits."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
+    return f"$7${_ROUNDS}${b64encode(salt).decode()}${b64encode(digest).decode()}"

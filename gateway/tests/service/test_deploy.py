@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""The unit for systemd and the container file: judged by systemd, and held against what the gateway does."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from click import Context, Group
+from field import Field
+
+from peel_gateway.exits import Exit
+from peel_gateway.service import DRAIN_SECONDS
+from peel_gateway.settings import settings_table
+from peel_tools.boards.command import require
+from peel_tools.cli import main
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+UNIT = (DEPLOY / "peel-gateway.service").read_text(encoding="utf-8")
+CONTAINER = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+MOST_EXPOSED = 20
+"""What `systemd-analyze security` may say at most, of a hundred."""
+
+
+def unit() -> configparser.SectionProxy:
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(UNIT)
+    return parser["Service"]
+
+
+def knows(words: list[str]) -> None:
+    """The words lead to a command, whose options there are."""
+    command = main
+    while isinstance(command, Group):
+        found = command.get_command(Context(command), words.pop(0))
+        assert found is not None
+        command = found  # type: ignore[assignment]
+    options = {name for param in command.params for name in param.opts}
+    assert {word for word in words if word.startswith("-")} <= options
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    require("systemd-analyze")
+    path = tmp_path / "peel-gateway.service"
+    path.write_text(UNIT.replace("/opt/peel/bin/peel", sys.executable))  # it looks whether the program is there
+    done = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    security = ["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}", str(path)]
+    judged = subprocess.run(security, capture_output=True, text=True, check=False)
+    assert judged.returncode == 0, judged.stdout[-500:]
+
+
+def test_the_unit_fits_the_gateway() -> None:
+    program, *words = shlex.split(unit()["ExecStart"])
+    assert program.endswith("/peel")
+    knows(words)
+    lasting = {int(code) for code in unit()["RestartPreventExitStatus"].split()}
+    assert lasting == {Exit.USAGE, Exit.FLEET, Exit.STORE, Exit.HTTP}
+    assert float(unit()["TimeoutStopSec"]) > DRAIN_SECONDS + 10
+    assert unit()["ExecReload"].startswith("/bin/kill -HUP")
+
+
+def test_the_container_file_names_what_there_is(field: Field) -> None:
+    variables = {row.variable for row in settings_table()}
+    assert set(re.findall(r"PEEL_GATEWAY_\w+", CONTAINER)) <= variables
+    entry, command = (json.loads(re.search(rf"^{word} (.*)$", CONTAINER, re.M)[1]) for word in ("ENTRYPOINT", "CMD"))  # type: ignore[index]
+    assert entry == ["peel"]
+    knows(list(command))
+    check = json.loads(re.search(r"^HEALTHCHECK .*\\\n  CMD (.*)$", CONTAINER, re.M)[1])  # type: ignore[index]
+    token = {"http_token": "a token of some length"}
+    gateway = field.new_gateway("gateway", **token, health_broker_seconds=0).start(until="started")
+    call = [sys.executable, "-c", check[-1].replace("http://127.0.0.1:8420", gateway.url)]
+    gateway.wait_for(lambda: subprocess.run(call, check=False, capture_output=True).returncode == 0)  # has no token
+    field.broker.kill()
+    gateway.wait_for(lambda: subprocess.run(call, check=False, capture_output=True).returncode == 1)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The broker loses what it has acknowledged: the board still has it, and sends it again until the gateway confirms.
+
+With `confirm` = `broker` the same loss is for good, which shows that there was one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from peel_core.frame import NUMBER
+from peel_core.topics import device_topic
+from peel_hil.device import Device
+from peel_hil.duts import Dut
+from peel_hil.listener import Listener
+from peel_hil.site import BoardSite
+from peel_hil.tap import Tap
+
+TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
+TIMEOUT_MS = 1500
+RESEND_MS = 2000
+REPORTS = 20
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[BoardSite]:
+    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
+        yield running
+
+
+def killed(site: BoardSite) -> None:
+    """SIGKILL: what it had not saved is gone."""
+    site.broker.kill()
+
+
+def without_its_file(site: BoardSite) -> None:
+    """It stops in order, and the file with its sessions is gone."""
+    site.broker.stop()
+    (site.broker.folder / "mosquitto.db").unlink()
+
+
+def heard(site: BoardSite, reports: int) -> set[int]:
+    """The numbers of the next reports that the broker takes."""
+    with Tap(site.endpoint, site.profile.width) as tap:
+        deadline = time.monotonic() + 60
+        while len(tap.frames) < reports:
+            assert time.monotonic() < deadline, "the board is silent"
+            time.sleep(0.05)
+        return {NUMBER.of(frame) for frame in tap.frames}
+
+
+@pytest.mark.boards("mps2")
+@pytest.mark.parametrize("confirm", ["gateway", "broker"])
+@pytest.mark.parametrize("lose", [killed, without_its_file], ids=lambda lose: lose.__name__)
+def test_what_the_broker_has_acknowledged_and_lost(
+    site: BoardSite,
+    open_board: Callable[..., Dut],
+    tmp_path: Path,
+    lose: Callable[[BoardSite], None],
+    confirm: str,
+) -> None:
+    dut = open_board(link=site.endpoint, folder=tmp_path / "board")
+    device = Device(dut, site.enrol(TRACES, interval_s=0.1, outbox=500, confirm=confirm))
+    device.provision()
+    device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
+    site.wait_for_accepted(5, 60)
+    site.gateway.stop()
+    taken = heard(site, REPORTS)
+    lose(site)
+    site.broker.start()
+    site.gateway.start()
+    check_the_rest(site, device, taken, confirm)
+
+
+@pytest.mark.boards("mps2")
+@pytest.mark.parametrize("confirm", ["gateway", "broker"])
+def test_reports_from_before_the_gateway_s_first_connection(
+    site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path, confirm: str
+) -> None:
+    dut = open_board(link=site.endpoint, folder=tmp_path / "board")
+    device = Device(dut, site.enrol(TRACES, interval_s=0.1, outbox=500, confirm=confirm))
+    device.provision()
+    site.gateway.stop()
+    without_its_file(site)
+    site.broker.start()
+    device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
+    taken = heard(site, REPORTS)
+    site.gateway.start()
+    check_the_rest(site, device, taken, confirm)
+
+
+def check_the_rest(site: BoardSite, device: Device, taken: set[int], confirm: str) -> None:
+    """What the broker had taken while the gateway was away is stored in the end, once; or lost, where the broker was believed."""
+    if confirm == "broker":
+        last = max(taken)
+        site.wait(lambda: max(site.accepted(device.label), default=0) > last, "reports after the loss", 90)
+        assert taken - set(site.accepted(device.label)), "lost for good"
+        return
+    site.wait(lambda: taken <= set(site.accepted(device.label)), "what the broker had lost", 90)
+    confirmed = len(site.accepted(device.label))
+    with Listener(site.endpoint, device_topic("lab", int(device.label, 16), "receipt")) as receipts:
+        site.wait(lambda: _upto(receipts) >= confirmed, "a receipt for all of it", 60)
+    device.dut.reset()
+    flash = device.flash()
+    site.wait(lambda: set(site.accepted(device.label)) >= set(range(1, confirmed + 1)), "the last report")
+    assert flash.dropped == 0
+    assert not set(flash.frames) & set(range(1, min(taken))), "confirmed, and gone from the flash"
+    assert set(site.verdicts()) <= {"accepted", "redelivered"}
+    assert site.device_cause(device.label) is None
+
+
+def _upto(receipts: Listener) -> int:
+    """Up to where the last receipt says that everything is settled."""
+    return int.from_bytes(receipts.messages[-1][1][5:11], "little") if receipts.messages else 0
