@@ -15,6 +15,7 @@ from peel_core import index_many
 from peel_gateway.engine.pardon import PardonError, exposed_devices, pardon
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
 
@@ -270,6 +271,24 @@ def test_a_pardon_gives_no_room_in_time_buckets(make_lab: MakeLab, profiles: Mak
     filed = lab.store.tallies(lab.profiles[0].id, bucket_seconds=lab.store.bucket_seconds)
     _, place = np.unique(filed.bucket, return_inverse=True)
     assert np.bincount(place, filed.plus + filed.minus).max() <= 2
+    assert agrees(lab)
+
+
+def test_what_exposes_a_device_again_is_kept_whatever_it_did_before(lab: Lab) -> None:
+    """Faults by the hundred before a pardon leave no device without evidence against it after."""
+    lab.store.close()
+    lab.store = SqliteStore(lab.path, quarantine_limit=120)
+    lab.engine = lab.make_engine()
+    rule = lab.profiles[0].rule
+    lab.send([lab.sealed(1, number, rule=rule - 1) for number in range(1, 151)])
+    forgive(lab, 1)
+    assigned = int(index_many(lab.profiles[0], [1], lab.keys_of(1, [201]), [201])[0])
+    assert lab.send([lab.sealed(1, 201, (assigned + 1) % 4)]) == {"support": 1}
+    for start in range(1, 301, 30):
+        lab.send([lab.sealed(device, n, rule=rule - 1) for device in (2, 3) for n in range(start, start + 30)])
+    held = [each.verdict for each in lab.store.exposures(ExposureFilter(device=1), limit=1000)]
+    assert held[0] == Verdict.SUPPORT, "the newest, what it is exposed for now"
+    assert Verdict.RULE in held, "and what it was pardoned for"
     assert agrees(lab)
 
 

@@ -35,6 +35,29 @@ def test_a_long_topic_is_stored_short_however_many_pieces_it_brings(field: Field
     assert gateway.store_path.stat().st_size - empty < 3_000_000
 
 
+def test_a_pardon_beside_the_running_gateway(field: Field) -> None:
+    """Another process takes an exposure back; the service follows, and says so wherever it is asked."""
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(40, devices=[3, 4]))
+    field.wait_accepted(gateway, 40)
+    field.publish(field.reports(1, devices=[3], rule=5))
+    gateway.wait_for(lambda: gateway.summary()["totals"]["exposed_devices"] == 1)
+    done = gateway.command("pardon", "3", "--reason", "test profile", "--who", "ada", "--restore", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["restored"] == 20
+    field.publish(field.reports(10, devices=[3]))
+    field.wait_accepted(gateway, 50)
+    totals = gateway.summary()["totals"]
+    assert (totals["exposed_devices"], totals["withdrawn_past"], totals["pardons"]) == (0, 0, 1)
+    (entry,) = gateway.get("/api/audit")["items"]
+    assert (entry["device"], entry["who"], entry["reason"]) == ("00000003", "ada", "test profile")
+    assert gateway.get("/api/audit?device=4") == {"items": [], "next": None, "fleet": []}
+    assert "peel_pardons_total 1.0" in gateway.fetch("/metrics")
+    assert gateway.get("/api/estimates")["items"][0]["n"] == 50
+    assert gateway.stop() == 0
+    assert gateway.command("recount").returncode == 0
+
+
 def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) -> None:
     heard: dict[str, list[dict[str, object]]] = {"exposure": [], "alarm": []}
     subscribed = threading.Event()

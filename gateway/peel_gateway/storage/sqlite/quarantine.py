@@ -17,8 +17,13 @@ __all__ = ["Limits", "Quarantine"]
 _MAY_LEAVE = f"""
     (blamed = 0 OR verdict != {int(Verdict.STATISTICS)} AND EXISTS (
         SELECT 1 FROM exposure AS earlier
-        WHERE earlier.blamed = 1 AND earlier.device = exposure.device AND earlier.id < exposure.id))
+        WHERE earlier.blamed = 1 AND earlier.device = exposure.device AND earlier.id < exposure.id AND earlier.id > COALESCE(
+            (SELECT MAX(last_exposure) FROM audit WHERE audit.device = exposure.device AND last_exposure < exposure.id), 0)))
 """  # noqa: S608
+_HELD_SINCE_PARDON = """
+    SELECT COUNT(*) FROM exposure WHERE blamed = 1 AND device = :device
+    AND id > COALESCE((SELECT MAX(last_exposure) FROM audit WHERE audit.device = :device), 0)
+"""
 
 
 class Limits:
@@ -72,8 +77,8 @@ class Quarantine:
         return within
 
     def _held_of(self, device: int) -> int:
-        query = "SELECT COUNT(*) FROM exposure WHERE blamed = 1 AND device = ?"
-        return int(self._connection.execute(query, (device,)).fetchone()[0])
+        """How many of a device's exposures are held, of those that no pardon has taken back."""
+        return int(self._connection.execute(_HELD_SINCE_PARDON, {"device": device}).fetchone()[0])
 
     def _insert(self, exposures: Sequence[Exposure]) -> None:
         self._connection.executemany(
@@ -94,7 +99,7 @@ class Quarantine:
             add_counts(self._connection, "held_bytes", {int(blamed): sum(len(each.raw) for each in held)})
 
     def _evict(self, blamed: bool) -> int:
-        """Make room in one class, oldest first; what first exposed a device stays, and so does its exposure by statistics."""
+        """Make room in one class, oldest first; what first exposed a device (since each pardon) stays, and its exposure by statistics."""
         dropped = 0
         while True:
             rows, size = self._counter("held", blamed), self._counter("held_bytes", blamed)
