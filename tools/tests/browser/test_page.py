@@ -43,7 +43,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(case).to_contain_text("00000014")
     expect(case.locator(".sentence")).to_contain_text("It tossed its coin with epsilon")
     expect(page.locator("#lede")).to_have_text(
-        "200 reports from 19 devices count. 1 device is exposed; 0 of their reports were withdrawn."
+        "200 reports from 19 devices count. 1 device is exposed; 0 of its reports were withdrawn."
     )
     page.get_by_role("button", name="The evidence against 00000014").click()
     why = page.locator("#why")

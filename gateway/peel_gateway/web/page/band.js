@@ -34,9 +34,16 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
   }
   for (const share of [0, 0.5, 1]) {
     const at = begin + share * (end - begin);
-    chart.append(svg("text", { class: "tick", x: x(at), y: HEIGHT - 4, "text-anchor": ["start", "middle", "end"][share * 2] }, time(at)));
+    chart.append(
+      svg(
+        "text",
+        { class: "tick", x: x(at), y: HEIGHT - 4, "text-anchor": ["start", "middle", "end"][share * 2] },
+        time(at),
+      ),
+    );
   }
-  if (truth !== null) chart.append(svg("line", { class: "truthline", x1: LEFT, x2: WIDTH - RIGHT, y1: y(truth), y2: y(truth) }));
+  if (truth !== null)
+    chart.append(svg("line", { class: "truthline", x1: LEFT, x2: WIDTH - RIGHT, y1: y(truth), y2: y(truth) }));
   if (points.length > 1) {
     const upper = points.map((point) => [x(point.at), y(point.high)]);
     const lower = points.map((point) => [x(point.at), y(point.low)]).reverse();
@@ -49,7 +56,13 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
     chart.append(svg("circle", { class: "point", cx: x(point.at), cy: y(point.value), r: 2.5 }));
   }
   for (const mark of marks) {
-    chart.append(svg("path", { class: "exposure", d: `M${x(mark.at)},${HEIGHT - BOTTOM + 5} l5,9 h-10 Z` }, svg("title", {}, mark.label)));
+    chart.append(
+      svg(
+        "path",
+        { class: "exposure", d: `M${x(mark.at)},${HEIGHT - BOTTOM + 5} l5,9 h-10 Z` },
+        svg("title", {}, mark.label),
+      ),
+    );
   }
   return chart;
 }

@@ -3,7 +3,13 @@
 
 import { byId, h, setHidden } from "./dom.js";
 
-const WINDOWS = [[300, "5 min"], [3600, "1 h"], [86400, "24 h"], [604800, "7 d"], [null, "all"]];
+const WINDOWS = [
+  [300, "5 min"],
+  [3600, "1 h"],
+  [86400, "24 h"],
+  [604800, "7 d"],
+  [null, "all"],
+];
 
 export class Controls {
   constructor(page, changed) {
@@ -47,7 +53,9 @@ export class Controls {
     if (!page.groups.some(({ group }) => group === page.group)) page.group = null;
     this.groups.replaceChildren(
       h("option", { value: "" }, "all devices"),
-      ...page.groups.map(({ group, members }) => h("option", { value: group, selected: group === page.group }, `${group} (${members})`)),
+      ...page.groups.map(({ group, members }) =>
+        h("option", { value: group, selected: group === page.group }, `${group} (${members})`),
+      ),
     );
     setHidden(this.groups.parentElement, page.groups.length === 0);
   }

@@ -43,15 +43,27 @@ export class Course {
     const { categorical } = this.estimates;
     const scale = scaleOf(figure, categorical);
     const points = this.items.map((item) => this.#point(item));
-    setText(byId("course-note"), `${this.estimates.label(figure)}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`);
-    byId("course-chart").replaceChildren(points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."));
+    setText(
+      byId("course-note"),
+      `${this.estimates.label(figure)}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`,
+    );
+    byId("course-chart").replaceChildren(
+      points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."),
+    );
     byId("course-table").tBodies[0].replaceChildren(...[...points].reverse().map((point) => this.#row(point, scale)));
   }
 
   #point(item) {
     const [figure] = item.estimates;
     const start = Date.parse(item.start) / 1000;
-    return { at: Math.min(start + item.seconds / 2, this.end), start: item.start, value: figure.value, low: figure.low, high: figure.high, n: figure.n };
+    return {
+      at: Math.min(start + item.seconds / 2, this.end),
+      start: item.start,
+      value: figure.value,
+      low: figure.low,
+      high: figure.high,
+      n: figure.n,
+    };
   }
 
   // The axis holds what is seen, and never more than what is possible.
@@ -66,9 +78,17 @@ export class Course {
     const scale = scaleOf(figure, categorical);
     const last = points.at(-1);
     return bandChart({
-      points: points.map((point) => ({ ...point, value: point.value * factor, low: point.low * factor, high: point.high * factor })),
+      points: points.map((point) => ({
+        ...point,
+        value: point.value * factor,
+        low: point.low * factor,
+        high: point.high * factor,
+      })),
       marks: this.exposed
-        .map((item) => ({ at: Date.parse(item.exposed_at) / 1000, label: `${item.device}: ${item.verdict}, ${exact(item.exposed_at)}` }))
+        .map((item) => ({
+          at: Date.parse(item.exposed_at) / 1000,
+          label: `${item.device}: ${item.verdict}, ${exact(item.exposed_at)}`,
+        }))
         .filter((mark) => mark.at >= this.begin && mark.at <= this.end),
       begin: this.begin,
       end: this.end,
@@ -82,10 +102,13 @@ export class Course {
   }
 
   #row(point, scale) {
-    return h("tr", {},
+    return h(
+      "tr",
+      {},
       h("td", {}, h("time", { datetime: point.start }, exact(point.start))),
       h("td", { class: "num" }, scale.number(point.value)),
       h("td", { class: "num" }, `${scale.number(point.low)} … ${scale.number(point.high)}`),
-      h("td", { class: "num" }, count(point.n)));
+      h("td", { class: "num" }, count(point.n)),
+    );
   }
 }

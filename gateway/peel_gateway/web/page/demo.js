@@ -19,9 +19,18 @@ export class Demo {
     this.table = await ask(PATH);
     this.page.demo = this;
     setHidden(byId("demo"), false);
-    for (const [id, byDevice] of [["demo-devices", true], ["demo-network", false]]) {
+    for (const [id, byDevice] of [
+      ["demo-devices", true],
+      ["demo-network", false],
+    ]) {
       const attacks = this.table.attacks.filter((attack) => attack.by_device === byDevice);
-      reconcile(byId(id), attacks, (attack) => attack.name, (attack) => this.#make(attack), (row, attack) => this.#update(row, attack));
+      reconcile(
+        byId(id),
+        attacks,
+        (attack) => attack.name,
+        (attack) => this.#make(attack),
+        (row, attack) => this.#update(row, attack),
+      );
     }
   }
 
@@ -56,7 +65,10 @@ export class Demo {
   #hint(name) {
     const attack = this.table.attacks.find((each) => each.name === name);
     const who = attack.by_device ? ` ${plural(attack.devices, "device")} so far.` : "";
-    setText(byId("demo-hint"), `${attack.help} ${attack.layer ? `Layer: ${attack.layer}.` : "No layer can see it."}${who}`);
+    setText(
+      byId("demo-hint"),
+      `${attack.help} ${attack.layer ? `Layer: ${attack.layer}.` : "No layer can see it."}${who}`,
+    );
   }
 
   async #turn(name, on) {

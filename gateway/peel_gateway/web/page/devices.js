@@ -7,7 +7,17 @@ import { byId, h, reconcile, setHidden, setText } from "./dom.js";
 import { ago, count, exact, short } from "./format.js";
 
 const PAGE = 50;
-const COLUMNS = [["Device"], ["State"], ["Last heard"], ["Count", "num"], ["Refused", "num"], ["Missing", "num"], ["ε spent", "num"], ["ε left", "num"], ["Note"]];
+const COLUMNS = [
+  ["Device"],
+  ["State"],
+  ["Last heard"],
+  ["Count", "num"],
+  ["Refused", "num"],
+  ["Missing", "num"],
+  ["ε spent", "num"],
+  ["ε left", "num"],
+  ["Note"],
+];
 const STATES = ["", "active", "new", "silent", "exposed", "stopped", "exhausted", "revoked"];
 
 export class Devices {
@@ -15,7 +25,13 @@ export class Devices {
     this.page = page;
     this.why = why;
     this.limit = PAGE;
-    byId("devices-table").tHead.replaceChildren(h("tr", {}, COLUMNS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name))));
+    byId("devices-table").tHead.replaceChildren(
+      h(
+        "tr",
+        {},
+        COLUMNS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)),
+      ),
+    );
     byId("devices-state").append(...STATES.map((state) => h("option", { value: state }, state || "any")));
     byId("devices-state").addEventListener("change", () => this.#again());
     byId("devices-find").addEventListener("input", () => this.#show());
@@ -35,7 +51,12 @@ export class Devices {
     if (!profile) return;
     const finding = byId("devices-find").value.trim() !== "";
     const state = byId("devices-state").value;
-    const answer = await ask("/api/devices", { profile: profile.name, group: this.page.group, state, limit: finding ? 1000 : this.limit });
+    const answer = await ask("/api/devices", {
+      profile: profile.name,
+      group: this.page.group,
+      state,
+      limit: finding ? 1000 : this.limit,
+    });
     if (profile !== this.page.profile || state !== byId("devices-state").value) return;
     this.items = answer.items;
     this.more = answer.next !== null;
@@ -45,20 +66,40 @@ export class Devices {
   #show() {
     if (!this.items) return;
     const wanted = byId("devices-find").value.trim().toLowerCase();
-    const found = this.items.filter((item) => item.device.includes(wanted) || item.note.toLowerCase().includes(wanted) || this.page.demo?.roleOf(item.device)?.includes(wanted));
+    const found = this.items.filter(
+      (item) =>
+        item.device.includes(wanted) ||
+        item.note.toLowerCase().includes(wanted) ||
+        this.page.demo?.roleOf(item.device)?.includes(wanted),
+    );
     const body = byId("devices-table").tBodies[0];
     const opened = this.detail;
     opened?.remove();
-    reconcile(body, found, (item) => item.device, () => this.#make(), (row, item) => this.#update(row, item));
+    reconcile(
+      body,
+      found,
+      (item) => item.device,
+      () => this.#make(),
+      (row, item) => this.#update(row, item),
+    );
     if (opened) body.querySelector(`[data-key="${opened.dataset.of}"]`)?.after(opened);
-    if (!found.length) body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
-    setText(byId("devices-note"), `${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value ? " that fit" : ""} of ${count(this.page.profile.devices)}`);
+    if (!found.length)
+      body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
+    setText(
+      byId("devices-note"),
+      `${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value ? " that fit" : ""} of ${count(this.page.profile.devices)}`,
+    );
     setHidden(byId("devices-more"), !this.more || this.limit >= 1000);
   }
 
   #make() {
     const name = h("button", { class: "link", "aria-expanded": "false", onclick: () => this.#open(row) });
-    const row = h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), COLUMNS.slice(1).map(([, kind]) => h("td", { class: kind })));
+    const row = h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, h("code", {}, name)),
+      COLUMNS.slice(1).map(([, kind]) => h("td", { class: kind })),
+    );
     row.cells[1].append(h("span", { class: "state" }), h("span", { class: "role" }));
     row.cells[2].append(h("time"));
     return row;
@@ -70,7 +111,11 @@ export class Devices {
     const shown = this.detail;
     this.#close();
     if (shown?.dataset.of === key) return;
-    const detail = h("tr", { class: "opened" }, h("td", { colspan: COLUMNS.length }, await deviceDetail(key, this.why)));
+    const detail = h(
+      "tr",
+      { class: "opened" },
+      h("td", { colspan: COLUMNS.length }, await deviceDetail(key, this.why)),
+    );
     detail.dataset.of = key;
     detail.dataset.key = `detail of ${key}`;
     this.detail = detail;
@@ -81,13 +126,14 @@ export class Devices {
   #close() {
     this.detail?.remove();
     this.detail = null;
-    for (const name of document.querySelectorAll("#devices-table button[aria-expanded=true]")) name.setAttribute("aria-expanded", "false");
+    for (const name of document.querySelectorAll("#devices-table button[aria-expanded=true]"))
+      name.setAttribute("aria-expanded", "false");
   }
 
   #update(row, item) {
     const { profile } = this.page;
     const cells = [...row.cells];
-    const counted = item.withdrawn ? 0 : item.reports.accepted ?? 0;
+    const counted = item.withdrawn ? 0 : (item.reports.accepted ?? 0);
     const logged = Object.values(item.reports).reduce((sum, n) => sum + n, 0);
     const state = item.exposed ? "exposed" : item.state;
     const heard = item.last_heard ?? item.last_received;

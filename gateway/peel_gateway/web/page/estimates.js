@@ -32,7 +32,9 @@ export class Estimates {
   // Categories without names are numbers: of what, the profile says.
   label(figure) {
     const { profile } = this.page;
-    return this.categorical && !profile.categories ? `${profile.attributes[0].name} ${figure.name}` : figure.name.replaceAll("_", " ");
+    return this.categorical && !profile.categories
+      ? `${profile.attributes[0].name} ${figure.name}`
+      : figure.name.replaceAll("_", " ");
   }
 
   get categorical() {
@@ -42,7 +44,11 @@ export class Estimates {
   async refresh() {
     const { profile } = this.page;
     if (!profile) return;
-    const { items } = await ask("/api/estimates", { profile: profile.name, group: this.page.group, since: this.page.since() });
+    const { items } = await ask("/api/estimates", {
+      profile: profile.name,
+      group: this.page.group,
+      since: this.page.since(),
+    });
     if (profile !== this.page.profile) return; // another one was chosen meanwhile
     const moved = this.item?.profile !== profile.name;
     this.item = items[0];
@@ -67,16 +73,27 @@ export class Estimates {
     const found = this.#ordered().filter((figure) => figure.name.toLowerCase().includes(wanted));
     const listed = this.all ? found : found.slice(0, FEW);
     this.list.classList.toggle("many", item.estimates.length > FEW);
-    reconcile(this.list, listed, (figure) => figure.name, () => this.#make(), (row, figure) => this.#update(row, figure));
+    reconcile(
+      this.list,
+      listed,
+      (figure) => figure.name,
+      () => this.#make(),
+      (row, figure) => this.#update(row, figure),
+    );
     setHidden(byId("estimates-find"), item.estimates.length <= FEW);
     setHidden(byId("estimates-more"), found.length <= FEW);
     setText(byId("estimates-more"), this.all ? `Show the first ${FEW}` : `Show all ${count(found.length)}`);
     this.#note();
-    setText(byId("estimates-legend"), [
-      "Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
-      item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
-      this.page.demo ? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it." : "",
-    ].join(" "));
+    setText(
+      byId("estimates-legend"),
+      [
+        "Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
+        item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
+        this.page.demo
+          ? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
+          : "",
+      ].join(" "),
+    );
   }
 
   #note() {
@@ -85,7 +102,10 @@ export class Estimates {
 
   #what() {
     const { item } = this;
-    const hidden = item.figures > item.estimates.length ? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · ` : "";
+    const hidden =
+      item.figures > item.estimates.length
+        ? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · `
+        : "";
     if (item.note) return item.note;
     if (!item.n) return "no report of this profile in this time";
     return `${hidden}${plural(item.n, "report")} of ${plural(item.devices ?? 0, "device")}`;
@@ -107,7 +127,13 @@ export class Estimates {
     };
     row.parts = parts;
     row.append(
-      h("div", { class: "figures" }, parts.name, h("span", { class: "number" }, parts.value, parts.unit), parts.interval),
+      h(
+        "div",
+        { class: "figures" },
+        parts.name,
+        h("span", { class: "number" }, parts.value, parts.unit),
+        parts.interval,
+      ),
       h("div", { class: "range" }, parts.low, parts.bar.element, parts.high),
       h("p", { class: "meta" }, parts.n, parts.influence, parts.few),
     );
@@ -132,7 +158,12 @@ export class Estimates {
     setText(parts.low, scale.end(figure.range[0]));
     setText(parts.high, scale.end(figure.range[1]));
     setText(parts.n, `n ${count(figure.n)}`);
-    setText(parts.influence, figure.influence === null || figure.value === null ? "" : `one device can move it by ${scale.withUnit(figure.influence)}`);
+    setText(
+      parts.influence,
+      figure.influence === null || figure.value === null
+        ? ""
+        : `one device can move it by ${scale.withUnit(figure.influence)}`,
+    );
     setText(parts.few, this.#missing(figure));
     this.#showBar(parts.bar, figure, scale, truth);
   }
@@ -141,18 +172,20 @@ export class Estimates {
     const [least, most] = figure.range;
     const share = (value) => (value === null ? null : (value - least) / (most - least));
     const before = figure.withdrawn ? figure.before_withdrawal.value : null;
-    const words = figure.value === null
-      ? "no estimate"
-      : `${scale.withUnit(figure.value)}, 95% interval ${scale.number(figure.low)} to ${scale.number(figure.high)}`;
+    const words =
+      figure.value === null
+        ? "no estimate"
+        : `${scale.withUnit(figure.value)}, 95% interval ${scale.number(figure.low)} to ${scale.number(figure.high)}`;
     bar.show({
       low: share(figure.low),
       high: share(figure.high),
       value: share(figure.value),
       before: share(before),
       truth: share(truth),
-      label: `${figure.name}: ${words}, range ${scale.end(least)} to ${scale.end(most)}`
-        + (before === null ? "" : `, ${scale.withUnit(before)} before withdrawal`)
-        + (truth === null ? "" : `, truth ${scale.withUnit(truth)}`),
+      label:
+        `${figure.name}: ${words}, range ${scale.end(least)} to ${scale.end(most)}` +
+        (before === null ? "" : `, ${scale.withUnit(before)} before withdrawal`) +
+        (truth === null ? "" : `, truth ${scale.withUnit(truth)}`),
     });
   }
 

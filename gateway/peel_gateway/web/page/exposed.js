@@ -40,26 +40,50 @@ export class Exposed {
     const known = this.seen;
     const listed = this.items.slice(0, this.limit);
     reconcile(
-      byId("exposed-list"), listed, (item) => `${item.device} ${item.exposed_at}`,
+      byId("exposed-list"),
+      listed,
+      (item) => `${item.device} ${item.exposed_at}`,
       (item) => this.#make(item, known !== null && !known.has(item.device)),
       (row, item) => this.#update(row, item),
     );
     this.seen = new Set(this.items.map((item) => item.device));
     setText(byId("exposed-note"), this.total ? `${count(this.total)} of this profile` : "");
     setHidden(byId("exposed-more"), this.items.length <= FEW);
-    setText(byId("exposed-more"), this.limit === FEW ? `Show all ${count(this.items.length)}` : `Show the newest ${FEW}`);
-    if (!this.items.length) byId("exposed-list").replaceChildren(h("li", { class: "none" }, "Nobody of this profile is exposed."));
+    setText(
+      byId("exposed-more"),
+      this.limit === FEW ? `Show all ${count(this.items.length)}` : `Show the newest ${FEW}`,
+    );
+    if (!this.items.length)
+      byId("exposed-list").replaceChildren(h("li", { class: "none" }, "Nobody of this profile is exposed."));
   }
 
   #make(item, isNew) {
     const row = h("li", { class: isNew ? "case new" : "case" });
-    row.parts = { when: h("time", { datetime: item.exposed_at, title: exact(item.exposed_at) }), role: h("span", { class: "role" }) };
+    row.parts = {
+      when: h("time", { datetime: item.exposed_at, title: exact(item.exposed_at) }),
+      role: h("span", { class: "role" }),
+    };
     row.append(
-      h("p", { class: "who" }, h("code", {}, item.device), h("span", { class: "verdict" }, item.verdict), row.parts.when, row.parts.role),
+      h(
+        "p",
+        { class: "who" },
+        h("code", {}, item.device),
+        h("span", { class: "verdict" }, item.verdict),
+        row.parts.when,
+        row.parts.role,
+      ),
       h("p", { class: "sentence" }, item.sentence),
       item.exposure === null
         ? h("p", { class: "meta" }, "The piece itself has left the quarantine.")
-        : h("button", { class: "link", "aria-label": `The evidence against ${item.device}`, onclick: () => this.why.show(item.exposure, true) }, "the evidence"),
+        : h(
+            "button",
+            {
+              class: "link",
+              "aria-label": `The evidence against ${item.device}`,
+              onclick: () => this.why.show(item.exposure, true),
+            },
+            "the evidence",
+          ),
     );
     return row;
   }

@@ -16,7 +16,10 @@ export function decimalsFor(width) {
 }
 
 export function fixed(value, decimals) {
-  const text = Math.abs(value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const text = Math.abs(value).toLocaleString("en", {
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  });
   return value < 0 && /[1-9]/.test(text) ? `\u2212${text}` : text;
 }
 
@@ -41,11 +44,16 @@ export const percent = (share) => {
   return `${value >= 10 ? value.toFixed(0) : Number(value.toPrecision(2))}${NARROW}%`;
 };
 
-const SPANS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+const SPANS = [
+  [86400, "d"],
+  [3600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
 
 export function duration(seconds) {
   for (const [size, name] of SPANS) {
-    if (seconds >= size * 1.95 || (size === 1)) {
+    if (seconds >= size * 1.95 || size === 1) {
       const value = seconds / size;
       return `${value >= 10 || size === 1 ? Math.round(value) : Number(value.toFixed(1))}${NARROW}${name}`;
     }

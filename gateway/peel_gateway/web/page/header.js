@@ -23,12 +23,16 @@ export function showHeader(page) {
   setText(byId("fleet"), summary.fleet);
   const counting = totals.accepted - totals.withdrawn_past;
   const honest = totals.devices - totals.exposed_devices - totals.revoked_devices;
-  const exposed = totals.exposed_devices === 0
-    ? "No device is exposed."
-    : `${plural(totals.exposed_devices, "device is", "devices are")} exposed; ${count(totals.withdrawn_past)} of their reports were withdrawn.`;
-  setText(byId("lede"), totals.devices === 0
-    ? "No device is registered."
-    : `${plural(counting, "report")} from ${plural(honest, "device")} count. ${exposed}`);
+  const who = plural(totals.exposed_devices, "device is", "devices are");
+  const whose = totals.exposed_devices === 1 ? "its" : "their";
+  const withdrawn = `${count(totals.withdrawn_past)} of ${whose} reports were withdrawn`;
+  const exposed = totals.exposed_devices === 0 ? "No device is exposed." : `${who} exposed; ${withdrawn}.`;
+  setText(
+    byId("lede"),
+    totals.devices === 0
+      ? "No device is registered."
+      : `${plural(counting, "report")} from ${plural(honest, "device")} count. ${exposed}`,
+  );
   if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
   else if (health.length) light("bad", "needs a look");
   else if (page.polling) light("good", "receiving · other pages hold all live streams, so this one asks now and then");
@@ -47,7 +51,12 @@ export function showLost() {
 // What is shown stays, and says how old it is.
 function tick() {
   if (!lost) return;
-  light("bad", heard ? `connection lost · data of ${duration((Date.now() - heard) / 1000)} ago · trying again` : "the gateway does not answer · trying again");
+  light(
+    "bad",
+    heard
+      ? `connection lost · data of ${duration((Date.now() - heard) / 1000)} ago · trying again`
+      : "the gateway does not answer · trying again",
+  );
 }
 
 setInterval(tick, 1000);

@@ -25,11 +25,25 @@ export class Layers {
       step.total = total;
     }
     const rows = [
-      { layer: "arrived", end: true, left: total, total, note: totals.verdicts.redelivered ? `and ${count(totals.verdicts.redelivered)} once more, counted once` : "distinct reports and what pretended to be one" },
+      {
+        layer: "arrived",
+        end: true,
+        left: total,
+        total,
+        note: totals.verdicts.redelivered
+          ? `and ${count(totals.verdicts.redelivered)} once more, counted once`
+          : "distinct reports and what pretended to be one",
+      },
       ...steps,
       { layer: "count", end: true, left, total, note: "in the estimates" },
     ];
-    reconcile(this.list, rows, (row) => row.layer, (row) => (row.end ? makeEnd() : makeStep(row)), update);
+    reconcile(
+      this.list,
+      rows,
+      (row) => row.layer,
+      (row) => (row.end ? makeEnd() : makeStep(row)),
+      update,
+    );
   }
 
   #step(layer, verdicts) {
@@ -57,12 +71,15 @@ function makeStep(step) {
     left: h("span", { class: "left" }),
     verdicts: h("dl", {}),
   };
-  const summary = h("summary", {},
+  const summary = h(
+    "summary",
+    {},
     h("strong", {}, step.layer),
     parts.left,
     parts.minus,
     h("span", { class: "slices", "aria-hidden": "true" }, parts.blamed, parts.unblamed),
-    h("span", { class: "note" }, step.exposes));
+    h("span", { class: "note" }, step.exposes),
+  );
   return Object.assign(h("li", {}, h("details", {}, summary, parts.verdicts)), { parts });
 }
 
@@ -85,7 +102,14 @@ function update(row, step) {
   const lines = step.verdicts.map(({ verdict, sentence, blamed, n }) => [verdict, count(n), sentence, blamed]);
   if (parts.verdicts.dataset.shown === JSON.stringify(lines)) return;
   parts.verdicts.dataset.shown = JSON.stringify(lines);
-  parts.verdicts.replaceChildren(...lines.map(([verdict, n, sentence, blamed]) => h("div", {},
-    h("dt", {}, h("span", { class: blamed ? "verdict" : "verdict mild" }, verdict), h("span", { class: "num" }, n)),
-    h("dd", {}, sentence, h("small", {}, blamed ? " The device is to blame." : " Nobody is blamed.")))));
+  parts.verdicts.replaceChildren(
+    ...lines.map(([verdict, n, sentence, blamed]) =>
+      h(
+        "div",
+        {},
+        h("dt", {}, h("span", { class: blamed ? "verdict" : "verdict mild" }, verdict), h("span", { class: "num" }, n)),
+        h("dd", {}, sentence, h("small", {}, blamed ? " The device is to blame." : " Nobody is blamed.")),
+      ),
+    ),
+  );
 }

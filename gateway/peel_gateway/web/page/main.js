@@ -108,10 +108,13 @@ async function refresh() {
     asking = false;
   }
   const took = performance.now() - begun;
-  pause = setTimeout(() => {
-    pause = 0;
-    if (wished) wish();
-  }, hurried ? 0 : Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took));
+  pause = setTimeout(
+    () => {
+      pause = 0;
+      if (wished) wish();
+    },
+    hurried ? 0 : Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took),
+  );
   wished ||= hurried;
 }
 

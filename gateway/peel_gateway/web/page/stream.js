@@ -20,8 +20,12 @@ export class Stream {
     this.close();
     this.#heard = Date.now();
     this.#source = new EventSource("/api/events");
-    this.#source.addEventListener("summary", (event) => this.#hear(() => this.listeners.summary(JSON.parse(event.data))));
-    this.#source.addEventListener("trouble", (event) => this.#hear(() => this.listeners.trouble(JSON.parse(event.data).error)));
+    this.#source.addEventListener("summary", (event) =>
+      this.#hear(() => this.listeners.summary(JSON.parse(event.data))),
+    );
+    this.#source.addEventListener("trouble", (event) =>
+      this.#hear(() => this.listeners.trouble(JSON.parse(event.data).error)),
+    );
     this.#source.addEventListener("error", () => this.#lose());
   }
 

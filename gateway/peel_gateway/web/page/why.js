@@ -28,7 +28,9 @@ export class Why {
     if (best) await this.show(best.exposure);
     else {
       setText(byId("why-note"), "");
-      byId("why-body").replaceChildren(h("p", { class: "none" }, "When a device is exposed, the report that gave it away is taken apart here."));
+      byId("why-body").replaceChildren(
+        h("p", { class: "none" }, "When a device is exposed, the report that gave it away is taken apart here."),
+      );
     }
   }
 
@@ -44,12 +46,23 @@ export class Why {
       return;
     }
     if (this.id !== id) return;
-    setText(byId("why-note"), piece.number ? `report ${piece.number} of ${piece.device ?? "nobody"}, reconstructed` : `the reports of ${piece.device}, taken together`);
+    setText(
+      byId("why-note"),
+      piece.number
+        ? `report ${piece.number} of ${piece.device ?? "nobody"}, reconstructed`
+        : `the reports of ${piece.device}, taken together`,
+    );
     byId("why-body").replaceChildren(
       ...(piece.picture ? pictures(piece.picture) : []),
       ...(piece.evidence.bet ? [odds(piece.evidence.bet)] : []),
       h("p", { class: "sentence" }, piece.sentence),
-      h("p", { class: "meta" }, h("span", { class: "verdict" }, piece.verdict), `layer ${piece.layer} · `, h("time", { datetime: piece.received, title: exact(piece.received) }, ago(piece.received))),
+      h(
+        "p",
+        { class: "meta" },
+        h("span", { class: "verdict" }, piece.verdict),
+        `layer ${piece.layer} · `,
+        h("time", { datetime: piece.received, title: exact(piece.received) }, ago(piece.received)),
+      ),
       ...(piece.bytes.length ? [bytesOf(piece)] : []),
     );
     if (chosen) {
@@ -60,7 +73,8 @@ export class Why {
 }
 
 function pictures({ vector, place, sign, k, width, labels, assigned, residual, limit }) {
-  const pattern = (spike, direction) => Array.from({ length: width }, (_, each) => direction * ((each === spike ? 1 : 0) - 1 / width));
+  const pattern = (spike, direction) =>
+    Array.from({ length: width }, (_, each) => direction * ((each === spike ? 1 : 0) - 1 / width));
   const nearest = pattern(place, sign);
   const honest = pattern(assigned ?? (place < k ? place : 0), sign);
   const most = Math.max(1.1, ...vector.map(Math.abs));
@@ -68,13 +82,41 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
   const within = residual <= limit;
   return [
     h("h3", {}, "An honest report ", h("small", {}, `one spike, at ${at(assigned ?? place)}, the rest level`)),
-    stems({ vector: honest, pattern: honest, k, most, marked: null, honest: true, label: `An honest report: one spike at ${at(assigned ?? place)}, the rest level.` }),
-    h("h3", {}, "This report ", h("small", { class: within ? "" : "refused" }, `residual ${Number(residual.toPrecision(2))}, limit ${Number(limit.toPrecision(2))}`)),
     stems({
-      vector, pattern: nearest, k, most, marked: assigned === place ? null : assigned,
+      vector: honest,
+      pattern: honest,
+      k,
+      most,
+      marked: null,
+      honest: true,
+      label: `An honest report: one spike at ${at(assigned ?? place)}, the rest level.`,
+    }),
+    h(
+      "h3",
+      {},
+      "This report ",
+      h(
+        "small",
+        { class: within ? "" : "refused" },
+        `residual ${Number(residual.toPrecision(2))}, limit ${Number(limit.toPrecision(2))}`,
+      ),
+    ),
+    stems({
+      vector,
+      pattern: nearest,
+      k,
+      most,
+      marked: assigned === place ? null : assigned,
       label: `This report: largest at ${at(place)}, ${Number(residual.toPrecision(2))} away from the nearest admissible pattern; honest ones are below ${Number(limit.toPrecision(2))}.`,
     }),
-    h("p", { class: "legend" }, h("span", { class: "key pattern" }), " nearest admissible pattern ", h("span", { class: "key stem" }), ` reconstructed · shaded: the ${k} of ${width} places that mean something`),
+    h(
+      "p",
+      { class: "legend" },
+      h("span", { class: "key pattern" }),
+      " nearest admissible pattern ",
+      h("span", { class: "key stem" }),
+      ` reconstructed · shaded: the ${k} of ${width} places that mean something`,
+    ),
   ];
 }
 
@@ -82,17 +124,63 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
 function odds(bet) {
   const bar = new RangeBar();
   const share = bet.events / bet.trials;
-  bar.show({ low: 0, high: bet.bound, value: share, before: null, truth: null, label: `seen in ${percent(share)} of reports, an honest device at most in ${percent(bet.bound)}` });
-  return h("div", { class: "odds" },
-    h("p", { class: "number" }, h("span", { class: "value refused" }, percent(share)), h("span", { class: "unit" }, `${bet.events} of ${bet.trials}`)),
+  bar.show({
+    low: 0,
+    high: bet.bound,
+    value: share,
+    before: null,
+    truth: null,
+    label: `seen in ${percent(share)} of reports, an honest device at most in ${percent(bet.bound)}`,
+  });
+  return h(
+    "div",
+    { class: "odds" },
+    h(
+      "p",
+      { class: "number" },
+      h("span", { class: "value refused" }, percent(share)),
+      h("span", { class: "unit" }, `${bet.events} of ${bet.trials}`),
+    ),
     h("div", { class: "range" }, h("span", { class: "end" }, "0"), bar.element, h("span", { class: "end" }, "100%")),
-    h("p", { class: "legend" }, `The band is what honest devices reach in the long run, at most ${percent(bet.bound)}; the mark is this one, since its report ${bet.since}.`));
+    h(
+      "p",
+      { class: "legend" },
+      `The band is what honest devices reach in the long run, at most ${percent(bet.bound)}; the mark is this one, since its report ${bet.since}.`,
+    ),
+  );
 }
 
 function bytesOf(piece) {
-  return h("details", { class: "bytes" }, h("summary", {}, `The bytes, ${piece.bytes.reduce((sum, part) => sum + part.hex.length / 2, 0)} of them`),
-    h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "At"), h("th", {}, "Field"), h("th", {}, "Bytes"), h("th", {}, "Means"))),
-      h("tbody", {}, piece.bytes.map((part) => h("tr", {},
-        h("td", { class: "num" }, String(part.at)), h("td", {}, part.field), h("td", {}, h("code", {}, part.hex)), h("td", {}, part.value === null ? "" : String(part.value)))))),
-    h("p", { class: "meta" }, "Came by ", h("code", {}, piece.topic), "; ", h("a", { href: `/api/exposures/${piece.id}` }, "all of it as JSON")));
+  return h(
+    "details",
+    { class: "bytes" },
+    h("summary", {}, `The bytes, ${piece.bytes.reduce((sum, part) => sum + part.hex.length / 2, 0)} of them`),
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, h("th", {}, "At"), h("th", {}, "Field"), h("th", {}, "Bytes"), h("th", {}, "Means"))),
+      h(
+        "tbody",
+        {},
+        piece.bytes.map((part) =>
+          h(
+            "tr",
+            {},
+            h("td", { class: "num" }, String(part.at)),
+            h("td", {}, part.field),
+            h("td", {}, h("code", {}, part.hex)),
+            h("td", {}, part.value === null ? "" : String(part.value)),
+          ),
+        ),
+      ),
+    ),
+    h(
+      "p",
+      { class: "meta" },
+      "Came by ",
+      h("code", {}, piece.topic),
+      "; ",
+      h("a", { href: `/api/exposures/${piece.id}` }, "all of it as JSON"),
+    ),
+  );
 }
