@@ -28,6 +28,7 @@ _FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
 _UNUSED = ("note", "count", "word", "threshold", "rejected", "hash", "hashed")
 _BATCH_CHARACTERS = 3000
 _LONG_LIST = 32
+_PART_CHARACTERS = 1024  # of a long list in one string: a small heap has no large hole
 
 Case = dict[str, Any]
 
@@ -71,7 +72,9 @@ def _literal(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ",".join(f"{name!r}:{_literal(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list) and len(value) > _LONG_LIST and all(isinstance(item, int) for item in value):
-        return f"vector_checks.integers({struct.pack(f'<{len(value)}i', *value).hex()!r})"
+        text = struct.pack(f"<{len(value)}i", *value).hex()
+        parts = [text[at : at + _PART_CHARACTERS] for at in range(0, len(text), _PART_CHARACTERS)]
+        return f"vector_checks.integers({','.join(map(repr, parts))})"
     if isinstance(value, list):
         return "[" + ",".join(map(_literal, value)) + "]"
     return repr(value)

@@ -17,6 +17,8 @@ __all__ = ["check_history", "note_provisioned"]
 
 FRESH_SECONDS = 3600.0
 """A bundle for a device that has run before must be younger: it knows only of numbers used until it was made."""
+_STEP_SECONDS = 60.0
+"""By so much clocks are set right without anybody noticing."""
 
 
 def check_history(bundle: Path, has_ledger: bool) -> None:
@@ -30,10 +32,10 @@ def check_history(bundle: Path, has_ledger: bool) -> None:
             f"{bundle}: was put onto a board before, and this board has no ledger (it was erased, or is another one): "
             f"it would use the same report numbers again; {advice}"
         )
-    if time.time() - bundle.stat().st_mtime > FRESH_SECONDS:
+    if not -_STEP_SECONDS < time.time() - bundle.stat().st_mtime < FRESH_SECONDS:
         raise FlashError(
-            f"{bundle}: is more than an hour old, and this board has no ledger, though the device has run before: "
-            f"the old board may have gone on since; {advice}"
+            f"{bundle}: is more than an hour old by this machine's clock, or from the future, and this board has no ledger, "
+            f"though the device has run before: the old board may have gone on since; {advice}"
         )
 
 

@@ -13,9 +13,12 @@ except ImportError:
     from peel_device.receipt import Reader
 
 
-def integers(text):
-    """An array of 32-bit integers from hexadecimal, little-endian."""
-    return array("i", unhexlify(text))
+def integers(*texts):
+    """An array of 32-bit integers from hexadecimal, little-endian, in parts."""
+    whole = array("i")
+    for text in texts:
+        whole.extend(array("i", unhexlify(text)))
+    return whole
 
 
 def _hex(data):
