@@ -57,6 +57,13 @@ _MILLISECONDS = 1000
     help="Seconds at most to arrive in, at the end.",
 )
 @click.option(
+    "--confirm",
+    type=click.Choice(["gateway", "broker"]),
+    default="gateway",
+    show_default=True,
+    help="Who must have a report before its device forgets it; what a broker has it may lose.",
+)
+@click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -72,6 +79,7 @@ def soak_command(
     devices: int,
     rate: float,
     drain: float,
+    confirm: str,
     folder: Path | None,
 ) -> None:
     """Break everything on purpose, by a schedule that its seed repeats; then see that nothing was lost or counted twice.
@@ -91,7 +99,7 @@ def soak_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no process is to be left behind
     click.echo(f"seed {seed}: the same again with --seed {seed}", err=True)
     with explaining(BrokerError, BuildError, FlashError, FleetError, GatewayError, PublisherError), ExitStack() as undo:
-        stage = Stage(folder, seed=seed, boards=boards, devices=devices, rate=rate)
+        stage = Stage(folder, seed=seed, boards=boards, devices=devices, rate=rate, confirm=confirm)
         undo.callback(stage.close)
         stage.start()
         show = undo.enter_context(_Progress(seconds))

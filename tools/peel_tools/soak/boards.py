@@ -34,10 +34,21 @@ class Bench:
         Where they find the broker, or a line that leads there.
     seed : int
         What their sensors read follows from it.
+    confirm : str
+        Who must have a report before its device forgets it: `gateway` or `broker`.
     """
 
     def __init__(
-        self, folder: Path, *, fleet: Fleet, profile: str, broker: Endpoint, model: Model, sources: Sources, seed: int
+        self,
+        folder: Path,
+        *,
+        fleet: Fleet,
+        profile: str,
+        broker: Endpoint,
+        model: Model,
+        sources: Sources,
+        seed: int,
+        confirm: str,
     ) -> None:
         host, port = broker
         self.folder = folder
@@ -45,12 +56,13 @@ class Bench:
         self.profile = profile
         self.model = model
         self._sources = sources
+        self._template = {"outbox": _OUTBOX_FRAMES, "confirm": confirm}
         address = BrokerAddress(host=host, port=port)
         self._changes = Changes(broker=address, interval_s=_INTERVAL_SECONDS, simulate=seed)
 
     def install(self, device: Device, flash: Flash) -> None:
         """Write a fresh bundle for a device, and put it with the application onto a flash."""
-        (path,) = write_bundles(self.fleet, [device], {"outbox": _OUTBOX_FRAMES})
+        (path,) = write_bundles(self.fleet, [device], self._template)
         flash.install(read_bundle(path), self._sources, self._changes)
 
     def calm(self, flash: Flash) -> None:

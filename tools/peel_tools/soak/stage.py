@@ -25,13 +25,15 @@ from peel_tools.soak.weather import Weather
 __all__ = ["Crowd", "Stage"]
 
 _PROFILE = "greenhouse"
-_ATTACKERS = {"forgery": 0.02, "tampering": 0.02, "replay": 0.05, "stuck": 0.1, "budget": 0.05, "encoder": 0.05}
+_ATTACKERS = {"forgery": 0.005, "tampering": 0.005, "replay": 0.01, "stuck": 0.05, "budget": 0.02, "encoder": 0.02}
 _SETTINGS = {
     "batch_seconds": 0.05,
     "fleet_reload_seconds": 0.2,
     "store_lock_seconds": 0.5,
+    "mqtt_receipt_seconds": 1.0,
     "quarantine_pieces": 100_000,  # what is refused is evidence here, and none of it may go
 }
+_RESEND_SECONDS = 2.0
 _START_SECONDS = 60.0
 
 
@@ -53,7 +55,7 @@ class Crowd:
         self._raise()
 
     def calm(self, drain_seconds: float) -> None:
-        """Report no more; be done when everything is acknowledged, or after so long."""
+        """Report no more; be done when everything is acknowledged and confirmed, or after so long."""
         self._drain_seconds = drain_seconds
         if self._session is not None:
             self._session.simulation.stop()
@@ -76,7 +78,8 @@ class Crowd:
                 self._session = session
                 self._ready.set()
                 session.simulation.run()
-                session.simulation.drain(self._drain_seconds)
+                if session.simulation.drain(self._drain_seconds):
+                    session.simulation.confirm(self._drain_seconds)
         except BaseException as error:
             self._failure = error
         finally:
@@ -89,17 +92,30 @@ class Crowd:
 
 
 class Stage:
-    """Between `start` and `close` everything runs; faults are done to its parts."""
+    """Between `start` and `close` everything runs; faults are done to its parts.
 
-    def __init__(self, folder: Path | None, *, seed: int, boards: int, devices: int, rate: float) -> None:
+    Parameters
+    ----------
+    boards, devices : int
+        Processes with the firmware, and simulated devices.
+    confirm : str
+        Who must have a report before its device forgets it: `gateway`, or `broker`, which may then lose it.
+    """
+
+    def __init__(
+        self, folder: Path | None, *, seed: int, boards: int, devices: int, rate: float, confirm: str = "gateway"
+    ) -> None:
         self._undo = ExitStack()
+        self._seed = seed
+        self._boards_wanted = boards
+        self._confirm = confirm
         try:
-            self._build(folder, seed=seed, boards=boards, devices=devices, rate=rate)
+            self._build(folder, devices, rate)
         except BaseException:
             self.close()
             raise
 
-    def _build(self, folder: Path | None, *, seed: int, boards: int, devices: int, rate: float) -> None:
+    def _build(self, folder: Path | None, devices: int, rate: float) -> None:
         self.folder = folder.resolve() if folder else self._temporary()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.fleet = make_fleet(self.folder / "fleet", "soak", **{_PROFILE: devices})
@@ -125,10 +141,10 @@ class Stage:
         """Whether it is to be started again when it has ended."""
         self.truth_path = self.folder / "truth.sqlite"
         host, port = self.crowd_line.endpoint
-        plan = Plan(rate=rate, seed=seed, shares=_ATTACKERS)
+        plan = Plan(
+            rate=rate, seed=self._seed, shares=_ATTACKERS, confirm=self._confirm, resend_seconds=_RESEND_SECONDS
+        )
         self.crowd = Crowd(self.fleet, BrokerAddress(host=host, port=port), self.truth_path, plan)
-        self._boards_wanted = boards
-        self._seed = seed
         self.boards: list[SoakBoard] = []
 
     def _temporary(self) -> Path:
@@ -150,6 +166,7 @@ class Stage:
             model=self.model,
             sources=find_sources(),
             seed=self._seed,
+            confirm=self._confirm,
         )
         for place in range(self._boards_wanted):
             board = SoakBoard(bench, place)
