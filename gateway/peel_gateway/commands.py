@@ -20,6 +20,7 @@ from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.exits import Exit
+from peel_gateway.export_commands import export
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
@@ -35,7 +36,7 @@ def gateway() -> None:
     """Run the gateway; ask it for estimates and exposures."""
 
 
-for command in (audit, devices, pardon):
+for command in (audit, devices, pardon, export):
     gateway.add_command(command)
 
 

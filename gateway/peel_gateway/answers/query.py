@@ -25,6 +25,7 @@ __all__ = [
     "exposed_question",
     "exposure_page",
     "parse_verdicts",
+    "span_query",
 ]
 
 MOST_ITEMS = 1000
@@ -38,7 +39,7 @@ def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
         "profile": given.get("profile"),
         "group": given.get("group"),
         "groups": _yes(given, "groups", default=False),
-        **_span(given),
+        **span_query(given),
         "bucket_seconds": _integer(given, "bucket", 1, 10**9),
         "devices": _yes(given, "devices", default=True),
         "choice": Choice(given.get("name"), _integer(given, "top", 1, MAX_DOMAIN) or Choice.top),
@@ -52,7 +53,7 @@ def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
         verdicts=parse_verdicts(given.get("verdict", ""), blamed=blamed),
         device=_device(given, "device"),
         blamed=blamed,
-        **_span(given),
+        **span_query(given),
     )
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return {"which": which, "limit": 100 if limit is None else limit, "before": _integer(given, "before", 1, _LARGEST)}
@@ -65,7 +66,7 @@ def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
     return ExposedQuestion(
         profile=given.get("profile"),
         group=given.get("group"),
-        since=_span(given)["since"],
+        since=span_query(given)["since"],
         limit=100 if limit is None else limit,
     )
 
@@ -111,7 +112,8 @@ def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:
     return verdicts
 
 
-def _span(given: Mapping[str, str]) -> dict[str, float | None]:
+def span_query(given: Mapping[str, str]) -> dict[str, float | None]:
+    """Parameters `since` and `until`."""
     since, until = (parse_moment(name, given[name]) if name in given else None for name in ("since", "until"))
     if since is not None and until is not None and since >= until:
         raise QueryError("since: must be before until")

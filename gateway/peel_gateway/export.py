@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""What the store holds as files for other programs: CSV, or Parquet. Some rows at a time, so that a log of any size fits."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_gateway.answers.views import Views
+from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.model.tables import ExposureFilter, LogTable
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.store import Store
+
+__all__ = ["FORMATS", "TABLES", "ExportError", "Source", "Span", "export"]
+
+Column = npt.NDArray[Any] | list[Any]
+Part = Mapping[str, Column]
+"""Some rows, column by column."""
+
+_PAGE = 1000
+_TEXT, _INTEGER, _NUMBER, _TIME = "text", "integer", "number", "time"
+
+
+class ExportError(Exception):
+    """Nothing was exported; the message says why."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The time asked for, Unix seconds; None is open."""
+
+    since: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is exported from."""
+
+    store: Store
+    snapshot: Snapshot
+    views: Views
+
+
+def _reports(source: Source, span: Span) -> Iterator[Part]:
+    """Every report in the log, in the order of arrival."""
+    table = source.store.devices()
+    withdrawn = table.device[table.withdrawn != 0]
+    profiles = {profile.id: profile for profile in source.snapshot.profiles}
+    with source.store.inspect() as (_, events):
+        for log, _gaps in events:
+            rows = np.flatnonzero(_within(log.received / 1000, span))
+            if len(rows):
+                yield _report_part(log, rows, profiles, withdrawn)
+
+
+def _report_part(
+    log: LogTable, rows: npt.NDArray[np.intp], profiles: Mapping[int, Profile], withdrawn: npt.NDArray[np.int64]
+) -> Part:
+    return {
+        "device": _spelled(log.device[rows], device_label),
+        "number": log.number[rows],
+        "received": log.received[rows],
+        "profile": _spelled(log.profile[rows], lambda key: profiles[key].name if key in profiles else f"{key:08x}"),
+        "verdict": _spelled(log.verdict[rows], lambda key: Verdict(key).label),
+        "index": log.index[rows],
+        "sign": log.sign[rows],
+        "bucket": log.bucket[rows] * 1000,
+        "withdrawn": np.isin(log.device[rows], withdrawn).astype(np.int64),
+    }
+
+
+def _estimates(source: Source, span: Span) -> Iterator[Part]:
+    """Every estimate of the whole fleet, per time bucket."""
+    found = source.views.estimates(
+        since=span.since,
+        until=span.until,
+        bucket_seconds=source.store.bucket_seconds,
+        devices=source.views.needs_devices,
+    )
+    for table in found:
+        rows = table["estimates"]
+        yield {
+            "start": [_milliseconds(table["start"])] * len(rows),
+            "seconds": [table["seconds"]] * len(rows),
+            "profile": [table["profile"]] * len(rows),
+            **{
+                name: [row[name] for row in rows] for name in ("name", "unit", "value", "low", "high", "n", "withdrawn")
+            },
+        }
+
+
+def _exposures(source: Source, span: Span) -> Iterator[Part]:
+    """Every piece that a device is blamed for, newest first."""
+    which = ExposureFilter(blamed=True, since=span.since, until=span.until)
+    before: int | None = None
+    while rows := source.views.exposures(which, limit=_PAGE, before=before)["items"]:
+        before = rows[-1]["id"]
+        yield {
+            "received": [_milliseconds(row["received"]) for row in rows],
+            **{name: [row[name] for row in rows] for name in ("id", "verdict", "device", "number", "profile", "topic")},
+            "evidence": [" ".join(f"{key}={value}" for key, value in row["evidence"].items()) for row in rows],
+        }
+
+
+TABLES: Mapping[str, tuple[Callable[[Source, Span], Iterator[Part]], Mapping[str, str]]] = {
+    "reports": (
+        _reports,
+        {"device": _TEXT, "number": _INTEGER, "received": _TIME, "profile": _TEXT, "verdict": _TEXT}
+        | {"index": _INTEGER, "sign": _INTEGER, "bucket": _TIME, "withdrawn": _INTEGER},
+    ),
+    "estimates": (
+        _estimates,
+        {"start": _TIME, "seconds": _INTEGER, "profile": _TEXT, "name": _TEXT, "unit": _TEXT}
+        | {"value": _NUMBER, "low": _NUMBER, "high": _NUMBER, "n": _INTEGER, "withdrawn": _INTEGER},
+    ),
+    "exposures": (
+        _exposures,
+        {"id": _INTEGER, "received": _TIME, "verdict": _TEXT, "device": _TEXT, "number": _INTEGER}
+        | {"profile": _TEXT, "topic": _TEXT, "evidence": _TEXT},
+    ),
+}
+"""What can be exported, with the kind of each column."""
+
+
+def export(source: Source, table: str, path: Path, span: Span) -> int:
+    """Write a file, whole or not at all, that only its owner can read; return how many rows it has."""
+    parts, kinds = TABLES[table]
+    if path.suffix not in FORMATS:
+        raise ExportError(f"{path}: the name must end with {' or '.join(FORMATS)}")
+    count = 0
+    with _new_file(path) as file, FORMATS[path.suffix](file, kinds) as sink:
+        for part in parts(source, span):
+            count += len(part[next(iter(kinds))])
+            sink.write({name: part[name] for name in kinds})
+    return count
+
+
+class _Sink(Protocol):
+    def write(self, part: Part) -> None: ...
+
+
+@contextmanager
+def _csv(file: io.BufferedWriter, kinds: Mapping[str, str]) -> Iterator[_Sink]:
+    def put(rows: Iterable[Sequence[object]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows(rows)
+        file.write(text.getvalue().encode())
+
+    class Sink:
+        def write(self, part: Part) -> None:
+            columns = [_iso(part[name]) if kind == _TIME else _plain(part[name]) for name, kind in kinds.items()]
+            put(zip(*columns, strict=True))
+
+    put([list(kinds)])
+    yield Sink()
+
+
+@contextmanager
+def _parquet(file: io.BufferedWriter, kinds: Mapping[str, str]) -> Iterator[_Sink]:
+    try:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise ExportError("Parquet needs pyarrow; run: pip install 'peel-telemetry[parquet]'") from None
+    types = {_TEXT: arrow.string(), _INTEGER: arrow.int64(), _NUMBER: arrow.float64()}
+    types[_TIME] = arrow.timestamp("ms", "UTC")
+    schema = arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+
+        class Sink:
+            def write(self, part: Part) -> None:
+                arrays = [arrow.array(_plain(part[name]), types[kind]) for name, kind in kinds.items()]
+                writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+
+        yield Sink()
+
+
+FORMATS: Mapping[str, Callable[[io.BufferedWriter, Mapping[str, str]], Any]] = {".csv": _csv, ".parquet": _parquet}
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[io.BufferedWriter]:
+    """A file that takes its name when it is complete."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise ExportError(f"{path}: cannot be written: {error.strerror}") from None
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _within(seconds: npt.NDArray[np.float64], span: Span) -> npt.NDArray[np.bool_]:
+    inside = np.ones(len(seconds), np.bool_)
+    if span.since is not None:
+        inside &= seconds >= span.since
+    if span.until is not None:
+        inside &= seconds < span.until
+    return inside
+
+
+def _spelled(keys: npt.NDArray[np.int64], spell: Callable[[int], str]) -> npt.NDArray[Any]:
+    """Texts for keys; each different one is spelled once."""
+    different, place = np.unique(keys, return_inverse=True)
+    return np.array([spell(key) for key in different.tolist()], dtype=object)[place]
+
+
+def _milliseconds(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def _iso(column: Column) -> list[str]:
+    """Milliseconds as ISO 8601 in UTC."""
+    return list(np.datetime_as_string(np.asarray(column, np.int64).astype("datetime64[ms]"), timezone="UTC"))
+
+
+def _plain(column: Column) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else column

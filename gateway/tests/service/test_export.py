@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""`peel gateway export`, read back by others: Python's csv module, and pyarrow."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+import pytest
+from field import MakeField
+
+from peel_gateway.model.verdict import Verdict
+from peel_tools.gateway_process import GatewayProcess
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
+    """A stopped gateway with 200 good reports, ten of which were withdrawn with their device."""
+    field = start_field(tmp_path_factory.mktemp("export"))
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 200)
+    field.publish(field.reports(1, devices=[20], rule=5))
+    gateway.wait_for(lambda: gateway.summary()["totals"]["exposed"] == 1)
+    assert gateway.stop() == 0
+    return gateway
+
+
+def exported(gateway: GatewayProcess, path: Path, *words: str) -> int:
+    done = gateway.command("export", str(path), *words, "--json")
+    assert done.returncode == 0, done.stderr
+    assert path.stat().st_mode & 0o077 == 0
+    rows: int = json.loads(done.stdout)["rows"]
+    return rows
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+        return rows
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_reports_are_those_of_the_log(gateway: GatewayProcess, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"reports.{suffix}"
+    assert exported(gateway, path) == 201
+    with gateway.store() as store:
+        log = store.log()
+    mine = sorted((row["device"], int(row["number"]), row["verdict"], int(row["sign"])) for row in rows_of(path))
+    verdicts = [Verdict(verdict).label for verdict in log.verdict.tolist()]
+    columns = (log.device.tolist(), log.number.tolist(), verdicts, log.sign.tolist())
+    assert mine == sorted((f"{device:08x}", *rest) for device, *rest in zip(*columns, strict=True))
+    assert sum(int(row["withdrawn"]) for row in rows_of(path)) == 11
+    received = rows_of(path)[0]["received"]
+    moment = received if isinstance(received, datetime) else datetime.fromisoformat(received)
+    assert abs(datetime.now(UTC) - moment) < timedelta(hours=1)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_estimates_and_exposures(gateway: GatewayProcess, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"estimates.{suffix}"
+    exported(gateway, path, "--table", "estimates")
+    rows = rows_of(path)
+    assert {row["name"] for row in rows} == {"temperature", "soil"}
+    assert sum(int(row["n"]) for row in rows) == 190
+    assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in rows)
+    path = tmp_path / f"exposures.{suffix}"
+    assert exported(gateway, path, "--table", "exposures") == 1
+    (exposure,) = rows_of(path)
+    assert (exposure["device"], exposure["verdict"]) == ("00000014", "rule")
+
+
+def test_a_time_can_be_asked_for(gateway: GatewayProcess, tmp_path: Path) -> None:
+    assert exported(gateway, tmp_path / "x.csv", "--since", "2999-01-01") == 0
+    assert exported(gateway, tmp_path / "x.csv", "--until", "2999-01-01") == 201
+    assert exported(gateway, tmp_path / "x.parquet", "--since", "2999-01-01", "--table", "exposures") == 0
+    with (tmp_path / "x.csv").open() as file:
+        assert file.readline().startswith("device,number,received")
+
+
+def test_what_cannot_be_written_leaves_nothing(gateway: GatewayProcess, tmp_path: Path) -> None:
+    for words, said in (
+        ((str(tmp_path / "x.xlsx"),), "must end with .csv or .parquet"),
+        ((str(tmp_path / "none" / "x.csv"),), "cannot be written"),
+        ((str(tmp_path / "x.csv"), "--since", "soon"), "since: 'soon' is neither"),
+    ):
+        done = gateway.command("export", *words)
+        assert done.returncode == 2
+        assert said in done.stderr
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
