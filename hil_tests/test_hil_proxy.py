@@ -18,6 +18,7 @@ from peel_hil.tampering import TRICKS, Tamperer
 QUOTA = 2048
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 TIMEOUT_MS = 1500
+RESEND_MS = 1500
 
 
 @pytest.fixture
@@ -59,4 +60,22 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
     expected["redelivered"] = len(record.arrivals) - len(honest)
     assert site.verdicts() == dict(expected)
     # Nobody is blamed for what the network did.
+    assert site.device_cause(device.label) is None
+
+
+@pytest.mark.boards("mps2")
+def test_what_was_destroyed_comes_again_where_the_gateway_confirms(
+    site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path, seed: int
+) -> None:
+    tamperer = Tamperer(width=site.profile.width, every=5, seed=seed)
+    with Proxy(site.endpoint, tamperer) as proxy:
+        dut = open_board(link=proxy.endpoint, folder=tmp_path / "board")
+        device = Device(dut, site.enrol(TRACES, interval_s=0.01, outbox=500))
+        device.provision()
+        device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
+        everything = list(range(1, site.at_once + 1))
+        site.wait(lambda: site.accepted(device.label) == everything, "every report, destroyed or not", 300)
+        assert proxy.errors == []
+    assert tamperer.record.destroyed, "some never arrived the first time"
+    assert {exposed.raw for exposed in site.exposures()} <= set(tamperer.record.verdicts)
     assert site.device_cause(device.label) is None

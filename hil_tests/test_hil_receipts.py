@@ -6,13 +6,18 @@ With `confirm` = `broker` the same loss is for good, which shows that there was 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core.frame import NUMBER
+from peel_core.receipts import write_receipts
 from peel_core.topics import device_topic
 from peel_hil.device import Device
 from peel_hil.duts import Dut
@@ -91,6 +96,52 @@ def test_reports_from_before_the_gateway_s_first_connection(
     taken = heard(site, REPORTS)
     site.gateway.start()
     check_the_rest(site, device, taken, confirm)
+
+
+@pytest.mark.boards("mps2")
+def test_whoever_may_publish_cannot_make_a_board_forget(
+    site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path
+) -> None:
+    dut = open_board(link=site.endpoint, folder=tmp_path / "board")
+    device = Device(dut, site.enrol(TRACES, interval_s=0.1, outbox=500))
+    device.provision()
+    site.gateway.stop()
+    device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
+    heard(site, 5)
+    who, key = int(device.label, 16), bytes.fromhex(device.bundle["receipt_key"])
+    for payload in (
+        receipt(who, os.urandom(16)),  # forged
+        receipt(who + 64, key),  # another device's
+        receipt(who, key)[:-1],  # truncated
+        receipt(who, key) + bytes(12),  # with a run added
+        bytes(3000),  # oversized
+        bytes(100_000),  # more than a board takes in: it hangs up, and comes back
+        *[receipt(who, os.urandom(16))] * 500,  # a flood
+    ):
+        publish(site, device_topic("lab", who, "receipt"), payload)
+    taken = heard(site, REPORTS)
+    dut.reset()
+    flash = device.flash()
+    assert set(flash.frames) >= set(range(1, min(taken))), "all that it ever made"
+    assert flash.dropped == 0
+    site.gateway.start()
+    device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
+    site.wait(lambda: set(flash.frames) <= set(site.accepted(device.label)), "everything", 90)
+
+
+def receipt(device: int, key: bytes) -> bytes:
+    """A receipt that settles all there is."""
+    return write_receipts([device], np.frombuffer(key, np.uint8).reshape(1, 16), [2**47], np.zeros((0, 2)), [0])[0]
+
+
+def publish(site: BoardSite, topic: str, payload: bytes) -> None:
+    """As anybody may who is let in, where the broker has no access list."""
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.connect(*site.endpoint)
+    client.loop_start()
+    client.publish(topic, payload, qos=1).wait_for_publish(10)
+    client.disconnect()
+    client.loop_stop()
 
 
 def check_the_rest(site: BoardSite, device: Device, taken: set[int], confirm: str) -> None:

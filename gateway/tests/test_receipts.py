@@ -137,6 +137,13 @@ def test_forged_reports_and_strangers_make_no_receipt(lab: Lab) -> None:
     assert post.posted == []
 
 
+def test_a_device_of_which_nothing_is_stored_is_told_nothing(lab: Lab) -> None:
+    post = Post(lab)
+    post.receipts.heard(Heard.of(np.array([2, 999]), np.array([1, 1])))
+    post.send(*lab.frames(1, [1]))
+    assert (len(post.posted), post.said(1)) == (1, [Receipt(1)])
+
+
 def test_a_new_gateway_on_the_same_store_says_the_same(lab: Lab) -> None:
     post = Post(lab)
     post.send(*lab.frames(1, [1, 2, 4]))

@@ -171,16 +171,14 @@ class Engine:
         if self._book is None:
             return None
         keyring = self._book.roster.keyring
-        slots = slots_of(keyring, heard.device)
-        known = slots >= 0
-        known[known] = self._book.states["last_number"][slots[known]] > 0
-        device, slots = heard.device[known], slots[known]
-        states = self._book.gather(slots)
-        said = state(seen_in(states), heard.lowest[known])
-        keys = keyring.keys.receipt[keyring.find(device, states["last_number"])]
-        return list(
-            zip(device.tolist(), write_receipts(device, keys, said.upto, said.runs, said.run_ends), strict=True)
-        )
+        heard = heard.only(slots_of(keyring, heard.device) >= 0)
+        states = self._book.gather(slots_of(keyring, heard.device))
+        said = state(seen_in(states), heard.lowest)
+        bundle = keyring.find(heard.device, states["last_number"])  # -1 where nothing is stored
+        keys = keyring.keys.receipt[bundle]
+        receipts = write_receipts(heard.device, keys, said.upto, said.runs, said.run_ends)
+        rows = zip(heard.device.tolist(), receipts, bundle.tolist(), strict=True)
+        return [(device, receipt) for device, receipt, place in rows if place >= 0]
 
     def prune(self, age_seconds: float | None) -> int | None:
         """Drop reports that are older, by whole days, and whatever else nobody will ask for; give the room back.
