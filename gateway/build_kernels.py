@@ -13,11 +13,13 @@ ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "gateway" / "kernels"
 
 ffi = FFI()
-ffi.cdef(constants(HERE / "bets.h"))
-ffi.cdef(declarations(HERE / "bets.h"))
+HEADERS = ("bets.h", "packets.h")
+for header in HEADERS:
+    ffi.cdef(constants(HERE / header))
+    ffi.cdef(declarations(HERE / header))
 ffi.set_source(
     "peel_gateway._kernels",
-    '#include "bets.h"\n',
+    "".join(f'#include "{header}"\n' for header in HEADERS),
     sources=[str(path.relative_to(ROOT)) for path in sorted(HERE.glob("*.c"))],
     include_dirs=[str(HERE.relative_to(ROOT))],
     depends=[str(path.relative_to(ROOT)) for path in HERE.glob("*.h")],

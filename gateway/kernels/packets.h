@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Splits a stream of MQTT packets into reports and all the rest, in one pass and without an object per packet.
+ *
+ * Reports are PUBLISH packets of QoS 0 or 1 under certain topics; their topics, payloads and packet identifiers are gathered. Every other
+ * packet goes to the rest, untouched and whole, for an MQTT client to read. */
+#ifndef PEEL_PACKETS_H
+#define PEEL_PACKETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PEEL_PACKETS_MALFORMED (-1) /* no MQTT */
+#define PEEL_PACKETS_TOO_LONG (-2)  /* a packet beyond the limit */
+#define PEEL_PACKETS_LEAST 4        /* bytes of the smallest report packet: header, length, and the length of an empty topic */
+
+typedef struct {
+  const uint8_t *prefix; /* topics of reports begin so */
+  size_t prefix_bytes;
+  const uint8_t *suffix; /* and end so */
+  size_t suffix_bytes;
+  int properties;         /* whether a PUBLISH has properties: MQTT 5 */
+  size_t longest_packet;  /* bytes that may follow a packet's length */
+  size_t longest_topic;   /* bytes of a topic that are kept */
+} peel_packets_rule;
+
+/* Where the parts go. Of a stream of n bytes the buffers take n bytes each, and the arrays n / PEEL_PACKETS_LEAST entries. */
+typedef struct {
+  uint8_t *payloads;     /* one behind the other */
+  uint64_t *payload_ends;
+  uint8_t *topics;
+  uint64_t *topic_ends;
+  uint16_t *identifiers; /* 0 at QoS 0: nothing is to be acknowledged */
+  uint8_t *rest;
+  size_t reports;
+  size_t rest_bytes;
+} peel_packets_parts;
+
+/* Split all whole packets of the stream. Returns how many bytes they are, or a negative code; what was split before a fault stands in
+ * parts. What is left over is the beginning of a packet. */
+ptrdiff_t peel_packets_split(peel_packets_parts *parts, const peel_packets_rule *rule, const uint8_t *stream, size_t bytes);
+
+#endif

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""Many MQTT messages as a few arrays: what goes from the network to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.message import Message
+
+__all__ = ["Mail"]
+
+Ends = npt.NDArray[np.uint64]
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Mail:
+    """N messages: their payloads one behind the other, and their topics, and when they came."""
+
+    payloads: bytes
+    payload_ends: Ends
+    topics: bytes
+    topic_ends: Ends
+    received: Times
+    """Unix milliseconds, int64[N]."""
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Self:
+        """Messages that were objects."""
+        payloads = [message.payload for message in messages]
+        topics = [message.topic.encode() for message in messages]
+        received = np.array([max(0, round(message.received * 1000)) for message in messages], np.int64)
+        return cls(b"".join(payloads), _ends(payloads), b"".join(topics), _ends(topics), received)
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Several in a row."""
+        return cls(
+            b"".join(part.payloads for part in parts),
+            _joined([part.payload_ends for part in parts]),
+            b"".join(part.topics for part in parts),
+            _joined([part.topic_ends for part in parts]),
+            np.concatenate([part.received for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.received)
+
+    @property
+    def size(self) -> int:
+        """Bytes of topics and payloads: what it counts for in limits."""
+        return len(self.payloads) + len(self.topics)
+
+    @property
+    def payload_starts(self) -> Ends:
+        """Where each payload begins."""
+        return np.concatenate([np.zeros(1, np.uint64), self.payload_ends])[: len(self)]
+
+    def payload(self, place: int) -> bytes:
+        """One payload."""
+        return self.payloads[_start(self.payload_ends, place) : int(self.payload_ends[place])]
+
+    def topic(self, place: int) -> str:
+        """One topic, as far as it was kept; whatever is no text is replaced."""
+        return self.topics[_start(self.topic_ends, place) : int(self.topic_ends[place])].decode(errors="replace")
+
+    def message(self, place: int) -> Message:
+        """One message as an object."""
+        return Message(self.topic(place), self.payload(place), int(self.received[place]) / 1000)
+
+    def part(self, first: int, end: int) -> Mail:
+        """The messages from one up to another."""
+        a, b = _start(self.payload_ends, first), _start(self.payload_ends, end)
+        c, d = _start(self.topic_ends, first), _start(self.topic_ends, end)
+        return Mail(
+            self.payloads[a:b],
+            self.payload_ends[first:end] - np.uint64(a),
+            self.topics[c:d],
+            self.topic_ends[first:end] - np.uint64(c),
+            self.received[first:end],
+        )
+
+
+def _start(ends: Ends, place: int) -> int:
+    return int(ends[place - 1]) if place > 0 else 0
+
+
+def _ends(pieces: Sequence[bytes]) -> Ends:
+    return np.cumsum([len(piece) for piece in pieces], dtype=np.uint64)
+
+
+def _joined(parts: Sequence[Ends]) -> Ends:
+    """Ends of parts, counted from the beginning of the first."""
+    if not parts:
+        return np.zeros(0, np.uint64)
+    sizes = [int(part[-1]) if len(part) else 0 for part in parts]
+    offsets = np.cumsum([0, *sizes[:-1]], dtype=np.uint64)
+    return np.concatenate([part + offset for part, offset in zip(parts, offsets, strict=True)])

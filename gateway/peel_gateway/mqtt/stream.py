@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""The bytes of a connection, between the socket and the MQTT client.
+
+A report does not become an object of its own: what the socket brings is split (`gateway/kernels/packets.h`), reports are gathered as
+`Mail` and acknowledged in one write, and every other packet goes on to the client, which takes this for its socket.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway._kernels import ffi, lib
+from peel_gateway.model.mail import Mail
+from peel_gateway.model.message import LONGEST_TOPIC
+
+__all__ = ["Parcel", "ReportStream", "StreamError"]
+
+READ_BYTES = 262_144
+"""What is asked of the socket at once."""
+_GOODBYE_SECONDS = 1.0
+_PUBACK = np.array([0x40, 0x02, 0, 0], np.uint8)
+_FAULTS = {
+    lib.PEEL_PACKETS_MALFORMED: "the broker sent what is no MQTT",
+    lib.PEEL_PACKETS_TOO_LONG: "the broker sent a packet beyond mqtt.packet_bytes",
+}
+
+
+class StreamError(Exception):
+    """The stream cannot be followed any further; the message says why."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Reports that came together."""
+
+    mail: Mail
+    identifiers: npt.NDArray[np.uint16]
+    """Packet identifiers; 0 where nothing is to be acknowledged."""
+
+
+class ReportStream:
+    """A connected socket that keeps the reports to itself. To the client it is a socket without them.
+
+    Parameters
+    ----------
+    sock : socket or SSLSocket
+        Does not block.
+    topic : tuple of str
+        How topics of reports begin and end.
+    properties : bool
+        Whether packets have properties: MQTT 5.
+    longest_packet : int
+        Bytes; a longer one ends the stream.
+    """
+
+    def __init__(self, sock: Any, *, topic: tuple[str, str], properties: bool, longest_packet: int) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._topic = tuple(ffi.from_buffer(part.encode()) for part in topic)
+        self._rule = ffi.new("peel_packets_rule *")
+        self._rule.prefix, self._rule.suffix = self._topic
+        self._rule.prefix_bytes, self._rule.suffix_bytes = map(len, self._topic)
+        self._rule.properties = properties
+        self._rule.longest_packet = longest_packet
+        self._rule.longest_topic = LONGEST_TOPIC
+        self._incoming = bytearray()
+        self._rest = bytearray()
+        self._outgoing = bytearray()
+        self._closed = False
+
+    # ---- for the owner ----
+
+    def receive(self) -> Parcel | None:
+        """Read what is there, once; the reports of it, or None where there are none. Raises StreamError, and OSError like a socket."""
+        try:
+            data = self._sock.recv(READ_BYTES)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        if not data:
+            self._closed = True
+            return None
+        self._incoming += data
+        return self._split()
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether the client has something to read: a packet that is no report, or the end of the stream."""
+        return bool(self._rest) or self._closed
+
+    @property
+    def buffered(self) -> bool:
+        """Whether the socket has bytes that polling would not show."""
+        return isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether bytes wait to be sent."""
+        return bool(self._outgoing)
+
+    def acknowledge(self, identifiers: npt.NDArray[np.uint16]) -> None:
+        """Have reports acknowledged by the next `flush`, in one piece."""
+        due = identifiers[identifiers != 0]
+        packets = np.tile(_PUBACK, (len(due), 1))
+        packets[:, 2], packets[:, 3] = due >> 8, due & 0xFF
+        self._outgoing += packets.tobytes()
+
+    def flush(self) -> None:
+        """Send as much as the socket takes."""
+        while self._outgoing:
+            try:
+                sent = self._sock.send(self._outgoing)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            del self._outgoing[:sent]
+
+    def drop(self) -> None:
+        """Close without a word."""
+        self._outgoing.clear()
+        self._sock.close()
+
+    def _split(self) -> Parcel | None:
+        bytes_, most = len(self._incoming), len(self._incoming) // lib.PEEL_PACKETS_LEAST
+        payloads, topics, rest = (np.empty(bytes_, np.uint8) for _ in range(3))
+        payload_ends, topic_ends, identifiers = (
+            np.empty(most, np.uint64),
+            np.empty(most, np.uint64),
+            np.empty(most, np.uint16),
+        )
+        parts = ffi.new("peel_packets_parts *")
+        alive = {
+            "payloads": ffi.from_buffer("uint8_t[]", payloads),
+            "payload_ends": ffi.from_buffer("uint64_t[]", payload_ends),
+            "topics": ffi.from_buffer("uint8_t[]", topics),
+            "topic_ends": ffi.from_buffer("uint64_t[]", topic_ends),
+            "identifiers": ffi.from_buffer("uint16_t[]", identifiers),
+            "rest": ffi.from_buffer("uint8_t[]", rest),
+        }
+        for name, pointer in alive.items():
+            setattr(parts, name, pointer)
+        used = lib.peel_packets_split(parts, self._rule, ffi.from_buffer("uint8_t[]", self._incoming), bytes_)
+        if used < 0:
+            raise StreamError(_FAULTS[used])
+        del self._incoming[:used]
+        self._rest += rest[: parts.rest_bytes].tobytes()
+        count = int(parts.reports)
+        if not count:
+            return None
+        mail = Mail(
+            payloads[: int(payload_ends[count - 1])].tobytes(),
+            payload_ends[:count].copy(),
+            topics[: int(topic_ends[count - 1])].tobytes(),
+            topic_ends[:count].copy(),
+            np.full(count, round(time.time() * 1000), np.int64),
+        )
+        return Parcel(mail, identifiers[:count].copy())
+
+    # ---- for the client, which takes this for its socket ----
+
+    def recv(self, count: int) -> bytes:
+        """The next bytes that are not reports."""
+        if not self._rest:
+            if self._closed:
+                return b""
+            raise BlockingIOError
+        data = bytes(self._rest[:count])
+        del self._rest[:count]
+        return data
+
+    def send(self, data: bytes) -> int:
+        """Take all of it: packets of the client and acknowledgements never mix."""
+        self._outgoing += data
+        return len(data)
+
+    def fileno(self) -> int:
+        return int(self._sock.fileno())
+
+    def setblocking(self, flag: bool) -> None:
+        """It never blocks."""
+
+    def pending(self) -> int:
+        return len(self._rest)
+
+    def close(self) -> None:
+        """Send what is still to be sent, the client's goodbye at last, and close."""
+        if self._outgoing:
+            with suppress(OSError):
+                self._sock.settimeout(_GOODBYE_SECONDS)
+                self._sock.sendall(self._outgoing)
+        self.drop()

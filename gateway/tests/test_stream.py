@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Reports out of a stream of MQTT packets: every packet goes one way, whole, however the stream is cut."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peel_gateway.model.mail import Mail
+from peel_gateway.model.message import LONGEST_TOPIC, Message
+from peel_gateway.mqtt.stream import ReportStream, StreamError
+
+TOPIC = ("peel/v1/lab/", "/report")
+REPORT_TOPIC = "peel/v1/lab/2a/0000002a/report"
+LONGEST = 70_000
+
+
+def length(value: int) -> bytes:
+    out = bytearray()
+    while True:
+        value, low = divmod(value, 128)
+        out.append(low | (0x80 if value else 0))
+        if not value:
+            return bytes(out)
+
+
+def packet(first: int, body: bytes) -> bytes:
+    return bytes([first]) + length(len(body)) + body
+
+
+def publish(
+    topic: bytes, payload: bytes, *, qos: int = 1, identifier: int = 7, properties: bytes | None = b""
+) -> bytes:
+    named = len(topic).to_bytes(2, "big") + topic + (identifier.to_bytes(2, "big") if qos else b"")
+    return packet(
+        0x30 | qos << 1, named + (b"" if properties is None else length(len(properties)) + properties) + payload
+    )
+
+
+def report(payload: bytes, identifier: int = 7, *, five: bool = True, qos: int = 1) -> bytes:
+    return publish(REPORT_TOPIC.encode(), payload, qos=qos, identifier=identifier, properties=b"" if five else None)
+
+
+class Line:
+    """A stream and the broker's end of it."""
+
+    def __init__(self, *, five: bool = True) -> None:
+        ours, self.broker = socket.socketpair()
+        self.stream = ReportStream(ours, topic=TOPIC, properties=five, longest_packet=LONGEST)
+        self.mails: list[Mail] = []
+        self.identifiers: list[int] = []
+        self.rest = b""
+
+    def feed(self, data: bytes) -> None:
+        self.broker.sendall(data)
+        parcel = self.stream.receive()
+        if parcel is not None:
+            self.mails.append(parcel.mail)
+            self.identifiers += parcel.identifiers.tolist()
+        while self.stream.has_rest:
+            self.rest += self.stream.recv(3)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [mail.payload(place) for mail in self.mails for place in range(len(mail))]
+
+    def close(self) -> None:
+        self.broker.close()
+        self.stream.drop()
+
+
+@pytest.fixture(params=[True, False], ids=["MQTT 5", "MQTT 3.1.1"])
+def five(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def line(five: bool) -> Iterator[Line]:
+    made = Line(five=five)
+    yield made
+    made.close()
+
+
+def test_reports_and_the_rest_go_their_ways(line: Line, five: bool) -> None:
+    connack, suback = packet(0x20, b"\0\0\0"), packet(0x90, b"\0\1\0\1")
+    status = publish(b"peel/v1/lab/2a/0000002a/status", b"{}", qos=0, properties=b"" if five else None)
+    line.feed(connack + report(b"one", 1, five=five) + suback + report(b"", 65535, five=five) + status)
+    assert line.payloads == [b"one", b""]
+    assert line.identifiers == [1, 65535]
+    assert line.rest == connack + suback + status
+    assert line.mails[0].topic(1) == REPORT_TOPIC
+
+
+def test_a_report_of_qos_0_needs_no_acknowledgement(line: Line, five: bool) -> None:
+    line.feed(report(b"x", qos=0, five=five))
+    assert (line.payloads, line.identifiers) == ([b"x"], [0])
+
+
+def test_every_fragment_of_a_stream_gives_the_same(five: bool) -> None:
+    stream = (
+        packet(0xD0, b"") + report(b"p" * 200, 300, five=five) + packet(0x40, b"\0\1") + report(b"q", 301, five=five)
+    )
+    for cut in range(len(stream) + 1):
+        line = Line(five=five)
+        line.feed(stream[:cut]) if cut else None
+        line.feed(stream[cut:]) if cut < len(stream) else None
+        assert line.payloads == [b"p" * 200, b"q"], cut
+        assert line.rest == packet(0xD0, b"") + packet(0x40, b"\0\1"), cut
+        line.close()
+
+
+def test_byte_by_byte(line: Line, five: bool) -> None:
+    for byte in report(b"slow", 9, five=five) * 3:
+        line.feed(bytes([byte]))
+    assert line.payloads == [b"slow"] * 3
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("report"), st.binary(max_size=300), st.integers(1, 65535)),
+            st.tuples(
+                st.just("rest"), st.binary(max_size=300), st.sampled_from([0x20, 0x40, 0x90, 0xB0, 0xD0, 0xE0, 0x34])
+            ),
+        ),
+        max_size=30,
+    ),
+    st.integers(1, 400),
+)
+def test_any_packets_in_any_fragments(packets: list[tuple[str, bytes, int]], step: int) -> None:
+    line = Line()
+    stream = b"".join(report(body, word) if kind == "report" else packet(word, body) for kind, body, word in packets)
+    for start in range(0, len(stream), step):
+        line.feed(stream[start : start + step])
+    assert line.payloads == [body for kind, body, _ in packets if kind == "report"]
+    assert line.identifiers == [word for kind, _, word in packets if kind == "report"]
+    assert line.rest == b"".join(packet(word, body) for kind, body, word in packets if kind == "rest")
+    line.close()
+
+
+def test_properties_are_passed_over() -> None:
+    line = Line()
+    line.feed(publish(REPORT_TOPIC.encode(), b"body", properties=b"\x26\0\1a\0\1b" * 40))
+    assert line.payloads == [b"body"]
+    line.close()
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["peel/v1/lab/report/x", "peel/v1/other/2a/0000002a/report", "peel/v1/lab/report"[:14], "", "homeassistant/status"],
+)
+def test_what_is_no_report_is_not_taken_for_one(topic: str) -> None:
+    line = Line()
+    sent = publish(topic.encode(), b"x")
+    line.feed(sent)
+    assert (line.payloads, line.rest) == ([], sent)
+    line.close()
+
+
+def test_a_long_topic_is_cut() -> None:
+    line = Line()
+    topic = "peel/v1/lab/" + "x" * 60_000 + "/report"
+    line.feed(publish(topic.encode(), b"x"))
+    assert line.mails[0].topic(0) == topic[:LONGEST_TOPIC]
+    assert line.payloads == [b"x"]
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x32\xff\xff\xff\xff\x01", "no MQTT"),
+        (b"\x32" + length(LONGEST + 1), "packet_bytes"),
+        (b"\x20" + length(2**28 - 1), "packet_bytes"),
+        (packet(0x32, b""), "no MQTT"),
+        (packet(0x32, b"\0\x09peel"), "no MQTT"),
+        (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\1"), "no MQTT"),
+        (publish(REPORT_TOPIC.encode(), b"", identifier=0), "no MQTT"),
+        (publish(REPORT_TOPIC.encode(), b"", properties=None), "no MQTT"),
+        (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\0\1\x7fabc"), "no MQTT"),
+        (
+            packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\0\1\xff\xff\xff\xff"),
+            "no MQTT",
+        ),
+    ],
+)
+def test_what_is_no_mqtt_ends_the_stream(data: bytes, said: str) -> None:
+    line = Line()
+    with pytest.raises(StreamError, match=said):
+        line.feed(data)
+    line.close()
+
+
+def test_acknowledgements_go_out_together_and_between_packets_of_the_client() -> None:
+    line = Line()
+    line.stream.send(b"\xc0\x00")
+    line.stream.acknowledge(np.array([1, 0, 0x1234], np.uint16))
+    line.stream.send(b"\xc0\x00")
+    assert line.stream.wants_write
+    line.stream.flush()
+    assert line.broker.recv(100) == b"\xc0\x00\x40\x02\x00\x01\x40\x02\x12\x34\xc0\x00"
+    assert not line.stream.wants_write
+    line.close()
+
+
+def test_the_end_of_the_stream_is_the_clients_to_see() -> None:
+    line = Line()
+    line.broker.close()
+    assert line.stream.receive() is None
+    assert line.stream.has_rest
+    assert line.stream.recv(1) == b""
+
+
+def test_nothing_to_read_blocks_nobody() -> None:
+    line = Line()
+    assert line.stream.receive() is None
+    with pytest.raises(BlockingIOError):
+        line.stream.recv(1)
+    line.close()
+
+
+@given(st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20), st.floats(0, 2e9)), max_size=8), st.data())
+def test_mail_is_its_messages(rows: list[tuple[str, bytes, float]], data: st.DataObject) -> None:
+    messages = [Message(*row) for row in rows]
+    mail = Mail.of(messages)
+    cut = data.draw(st.integers(0, len(messages)))
+    for part, expected in ((mail.part(0, cut), messages[:cut]), (mail.part(cut, len(messages)), messages[cut:])):
+        assert [(part.topic(i), part.payload(i)) for i in range(len(part))] == [(m.topic, m.payload) for m in expected]
+    again = Mail.join([mail.part(0, cut), mail.part(cut, len(messages))])
+    assert (again.payloads, again.topics) == (mail.payloads, mail.topics)
+    assert np.array_equal(again.payload_ends, mail.payload_ends)
+    assert np.array_equal(again.topic_ends, mail.topic_ends)
+    assert np.array_equal(again.received, mail.received)
