@@ -70,6 +70,15 @@ def receipts(as_json: bool) -> None:
 
 
 @bench.command()
+@click.option("--messages", default=70_000, show_default=True, help="Messages in the queue.")
+@click.option("-k", default=16, show_default=True, help="Number of attributes.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+def ingest(messages: int, k: int, as_json: bool) -> None:
+    """A whole gateway at a full queue of a real mosquitto, beside subscribers that only count (paho, gmqtt)."""
+    _print(import_module("peel_tools.bench_ingest").measure(messages=messages, k=k), as_json)
+
+
+@bench.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
 @click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
 @click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")
