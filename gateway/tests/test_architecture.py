@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "printing", "exits"},
     "answers": {"model", "estimation", "storage", "fleet"},
-    "mqtt": {"model", "engine", "storage", "settings", "logs", "metrics", "alarm", "files"},
+    "mqtt": {"model", "_kernels", "engine", "storage", "settings", "logs", "metrics", "alarm", "files"},
     "web": {"answers", "storage", "settings", "logs", "metrics"},
 }
 """Per folder: the parts of the gateway that it may import; modules that stand alone are at the top and wire the rest."""

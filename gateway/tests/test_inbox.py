@@ -7,8 +7,10 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
+from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import Message
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 
@@ -18,7 +20,12 @@ FOR_EVER = 3600.0
 
 def delivery(size: int = 10, identifier: int = 1) -> Delivery:
     link: Any = None  # the inbox only hands it on
-    return Delivery(Message("t", bytes(size), 0.0), link, identifier, time.monotonic())
+    mail = Mail.of([Message("t", bytes(size), 0.0)])
+    return Delivery(mail, link, np.array([identifier], np.uint16), time.monotonic())
+
+
+def identifiers(batch: list[Delivery]) -> list[int]:
+    return [identifier for each in batch for identifier in each.identifiers.tolist()]
 
 
 def filled(count: int, **limits: int) -> Inbox:
@@ -32,7 +39,22 @@ def filled(count: int, **limits: int) -> Inbox:
 def test_a_batch_has_a_most_and_keeps_the_order() -> None:
     inbox = filled(10)
     batches = [inbox.take(4, 10_000, linger=0, patience=0) for _ in range(4)]
-    assert [[each.identifier for each in batch] for batch in batches] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10], []]
+    assert [identifiers(batch) for batch in batches] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10], []]
+
+
+def test_what_came_together_is_cut_where_a_batch_ends() -> None:
+    inbox = Inbox(limit_messages=100, limit_bytes=10_000)
+    link: Any = None
+    mail = Mail.of([Message("t", bytes([place]) * 10, 0.0) for place in range(10)])
+    inbox.put(Delivery(mail, link, np.arange(1, 11, dtype=np.uint16), time.monotonic()))
+    first = inbox.take(4, 10_000, linger=0, patience=0)
+    second = inbox.take(10, 25, linger=0, patience=0)
+    assert [identifiers(first), identifiers(second)] == [[1, 2, 3, 4], [5, 6]]
+    assert second[0].mail.payload(1) == bytes([5]) * 10
+    assert inbox.pending == 10
+    inbox.release([*first, *second])
+    assert inbox.pending == 4
+    assert identifiers(inbox.take(10, 1, linger=0, patience=0)) == [7]
 
 
 def test_a_batch_is_bounded_in_bytes_but_never_empty() -> None:

@@ -10,13 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from lab import Lab
 
 from peel_gateway.alarm import Alarm
 from peel_gateway.engine.engine import BatchReport, Engine
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.message import Message
+from peel_gateway.model.mail import Mail
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.ingest import Ingest
 from peel_gateway.mqtt.receipts import Receipts
@@ -33,7 +34,7 @@ class Receiver:
         self.acknowledged: list[int] = []
 
     def acknowledge(self, link: object, identifiers: Sequence[int]) -> None:
-        self.acknowledged += identifiers
+        self.acknowledged += list(identifiers)
 
 
 @pytest.mark.parametrize("error", [ValueError("cannot be understood"), StoreFailed("string or blob too big")])
@@ -42,8 +43,8 @@ def test_a_message_that_cannot_be_stored_is_set_aside(
 ) -> None:
     process = Engine.process
 
-    def fail(self: Engine, messages: Sequence[Message], **options: Any) -> BatchReport:
-        if any(message.payload == POISON for message in messages):
+    def fail(self: Engine, messages: Any, **options: Any) -> BatchReport:
+        if isinstance(messages, Mail) and POISON in map(messages.payload, range(len(messages))):
             raise error
         return process(self, messages, **options)
 
@@ -65,7 +66,7 @@ def test_a_message_that_cannot_be_stored_is_set_aside(
     frames = lab.frames(1, range(1, 21))
     frames[7] = POISON
     for identifier, message in enumerate(lab.messages(frames), start=1):
-        inbox.put(Delivery(message, link, identifier, time.monotonic()))
+        inbox.put(Delivery(Mail.of([message]), link, np.array([identifier], np.uint16), time.monotonic()))
     ingest.start()
     assert ingest.stop(60)
     assert ingest.failure is None

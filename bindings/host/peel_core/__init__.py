@@ -11,7 +11,16 @@ from peel_core.mechanisms import MECHANISMS, Attribute, Content, Mechanism
 from peel_core.profile import Profile, burst_size, load_profile, make_profile, parse_profile
 
 if TYPE_CHECKING:
-    from peel_core.batch import Keyring, Opened, derive_keys, encode_many, index_many, open_many, project_many
+    from peel_core.batch import (
+        Keyring,
+        Opened,
+        derive_keys,
+        encode_many,
+        index_many,
+        open_joined,
+        open_many,
+        project_many,
+    )
 
 __all__ = [
     "CODE_NAMES",
@@ -34,6 +43,7 @@ __all__ = [
     "index_many",
     "load_profile",
     "make_profile",
+    "open_joined",
     "open_many",
     "parse_profile",
     "project_many",

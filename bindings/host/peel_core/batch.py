@@ -215,10 +215,17 @@ def open_many(keyring: Keyring, payloads: Sequence[bytes], *, accept_unsealed: b
     Opened
         ``trits`` has shape (rows, widest - 1) with -1, 0, +1 as float32, zero behind a profile's own width: slice it and multiply.
     """
-    data = b"".join(payloads)
     ends = np.cumsum([len(payload) for payload in payloads], dtype=np.uint64)
+    return open_joined(keyring, b"".join(payloads), ends, accept_unsealed=accept_unsealed)
+
+
+def open_joined(keyring: Keyring, data: bytes, ends: NDArray[np.uint64], *, accept_unsealed: bool = False) -> Opened:
+    """Like `open_many`, with N payloads one behind the other: where each ends, uint64[N]."""
+    ends = np.ascontiguousarray(ends, dtype=np.uint64)
+    if np.any(ends[1:] < ends[:-1]) or (len(ends) and ends[-1] > len(data)):
+        raise ValueError("ends: must not fall, nor lie beyond the data")
     ring = keyring.struct(accept_unsealed)
-    count = lib.peel_batch_count(ring, data, _pointer("uint64_t", ends), len(payloads))
+    count = lib.peel_batch_count(ring, data, _pointer("uint64_t", ends), len(ends))
     stride = max((profile.width for profile in keyring.profiles), default=2) - 1
     arrays: dict[str, Any] = {name: np.empty(count, dtype) for name, (_, dtype) in _COLUMNS.items()}
     trits = np.zeros((count, stride), np.float32)
@@ -228,7 +235,7 @@ def open_many(keyring: Keyring, payloads: Sequence[bytes], *, accept_unsealed: b
     for name, pointer in alive.items():
         setattr(rows, name, pointer)
     rows.stride = stride
-    lib.peel_batch_open(rows, ring, data, _pointer("uint64_t", ends), len(payloads))
+    lib.peel_batch_open(rows, ring, data, _pointer("uint64_t", ends), len(ends))
     return Opened(**arrays, trits=trits)
 
 

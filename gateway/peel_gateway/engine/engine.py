@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peel_core import open_many
+from peel_core import open_joined
 from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.logs import Log
 from peel_gateway.model.heard import Heard
+from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import Message
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import Aged
@@ -115,7 +116,7 @@ class Engine:
         self._roster = Roster.of(registry, self._roster)
         self._book = None
 
-    def process(self, messages: Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
+    def process(self, messages: Mail | Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
         """Screen messages and commit all effects in one transaction.
 
         Parameters
@@ -131,8 +132,10 @@ class Engine:
         started = time.perf_counter()
         if self._roster is None:
             raise RuntimeError("the engine has no devices yet; call load first")
-        payloads = [message.payload for message in messages]
-        opened = open_many(self._roster.keyring, payloads, accept_unsealed=self._accept_unsealed)
+        mail = messages if isinstance(messages, Mail) else Mail.of(messages)
+        opened = open_joined(
+            self._roster.keyring, mail.payloads, mail.payload_ends, accept_unsealed=self._accept_unsealed
+        )
         with self.store.begin() as transaction:
             book = self._current_book(self._roster, transaction)
             overdue = book.overdue
@@ -141,7 +144,7 @@ class Engine:
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
-            batch = listen(messages, opened, book, moment)
+            batch = listen(mail, opened, book, moment)
             found = transaction.find(questions(batch, book, self._policy, moment))
             planned = plan(batch, book, found, self._policy, moment)
             written = transaction.write(planned.effects)
@@ -152,7 +155,7 @@ class Engine:
             book.note_checkpoint()
         book.apply(planned.change, written.left, generation)
         return BatchReport(
-            messages=len(messages),
+            messages=len(mail),
             reports=len(opened),
             counts=planned.effects.counts,
             exposed_devices=planned.exposed_devices,

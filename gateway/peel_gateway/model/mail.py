@@ -61,6 +61,10 @@ class Mail:
         """Where each payload begins."""
         return np.concatenate([np.zeros(1, np.uint64), self.payload_ends])[: len(self)]
 
+    def fitting(self, size: int) -> int:
+        """How many messages from the first on are of that size together."""
+        return int(np.searchsorted(self.payload_ends + self.topic_ends, max(size, 0), side="right"))
+
     def payload(self, place: int) -> bytes:
         """One payload."""
         return self.payloads[_start(self.payload_ends, place) : int(self.payload_ends[place])]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LONGEST_TOPIC", "Message", "short_topic"]
+__all__ = ["LONGEST_TOPIC", "Message"]
 
 LONGEST_TOPIC = 128
-"""Characters kept of a topic. Ours have half as many; it is a hint and proves nothing, but it is stored with each refused piece."""
+"""Bytes kept of a topic. Ours have half as many; it is a hint and proves nothing, but it is stored with each refused piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,3 @@ class Message:
     def size(self) -> int:
         """What it counts for in limits."""
         return len(self.topic) + len(self.payload)
-
-
-def short_topic(topic: str) -> str:
-    """A topic as it is kept: MQTT allows 65,535 bytes, and a payload can hold thousands of pieces that each keep it."""
-    return topic if len(topic) <= LONGEST_TOPIC else topic[: LONGEST_TOPIC - 1] + "…"

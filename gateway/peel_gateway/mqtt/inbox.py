@@ -9,21 +9,28 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from peel_gateway.model.message import Message
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.mail import Mail
 from peel_gateway.mqtt.link import Link
 
 __all__ = ["Delivery", "Inbox"]
 
 
 class Delivery(NamedTuple):
-    """A message, and what it takes to acknowledge it."""
+    """Messages that came together, and what it takes to acknowledge them."""
 
-    message: Message
+    mail: Mail
     link: Link
-    identifier: int
-    """Packet identifier on that link; 0 when nothing is to be acknowledged."""
+    identifiers: npt.NDArray[np.uint16]
+    """Packet identifiers on that link; 0 where nothing is to be acknowledged."""
     arrived: float
     """Monotonic seconds."""
+
+    def part(self, first: int, end: int) -> Delivery:
+        """The messages from one up to another."""
+        return self._replace(mail=self.mail.part(first, end), identifiers=self.identifiers[first:end])
 
 
 class Inbox:
@@ -36,6 +43,7 @@ class Inbox:
         self._limit_messages = limit_messages
         self._limit_bytes = limit_bytes
         self._waiting: deque[Delivery] = deque()
+        self._taken_messages = 0
         self._news = threading.Condition()
         self._closed = False
         self._put_messages = self._put_bytes = 0
@@ -52,10 +60,10 @@ class Inbox:
         return fits and self._put_bytes - self._released_bytes < self._limit_bytes and not self._closed
 
     def put(self, delivery: Delivery) -> None:
-        """Add a message; `announce` has to follow."""
+        """Add messages; `announce` has to follow."""
         self._waiting.append(delivery)
-        self._put_messages += 1
-        self._put_bytes += delivery.message.size
+        self._put_messages += len(delivery.mail)
+        self._put_bytes += delivery.mail.size
 
     def announce(self) -> None:
         """Wake the taker."""
@@ -71,7 +79,7 @@ class Inbox:
             if not self._waiting and not self._closed:
                 self._news.wait(patience)
             deadline = time.monotonic() + linger
-            while self._waiting and len(self._waiting) < most and not self._closed:
+            while self._waiting and self._put_messages - self._taken_messages < most and not self._closed:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0 or not self.has_room():  # a full inbox gets no others to wait for
                     break
@@ -80,18 +88,22 @@ class Inbox:
 
     def _pop(self, most: int, most_bytes: int) -> list[Delivery]:
         batch: list[Delivery] = []
-        size = 0
-        while self._waiting and len(batch) < most:
-            size += self._waiting[0].message.size
-            if batch and size > most_bytes:
+        while self._waiting and most > 0:
+            first = self._waiting.popleft()
+            fits = min(most, max(not batch, first.mail.fitting(most_bytes)))
+            if fits < len(first.mail):
+                self._waiting.appendleft(first.part(fits, len(first.mail)))
+            if fits == 0:
                 break
-            batch.append(self._waiting.popleft())
+            batch.append(first.part(0, fits))
+            most, most_bytes = most - fits, most_bytes - batch[-1].mail.size
+        self._taken_messages += sum(len(delivery.mail) for delivery in batch)
         return batch
 
     def release(self, batch: Sequence[Delivery]) -> None:
         """Make room: these messages are stored."""
-        self._released_messages += len(batch)
-        self._released_bytes += sum(delivery.message.size for delivery in batch)
+        self._released_messages += sum(len(delivery.mail) for delivery in batch)
+        self._released_bytes += sum(delivery.mail.size for delivery in batch)
 
     def oldest_age(self) -> float:
         """Seconds that the oldest message not yet taken has waited; 0 when there is none."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 from peel_gateway.alarm import Alarm
 from peel_gateway.engine.engine import Engine
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
+from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import Message
 from peel_gateway.mqtt.aside import SideFolder
 from peel_gateway.mqtt.inbox import Delivery, Inbox
@@ -124,10 +124,11 @@ class Ingest:
     def _store(self, batch: Sequence[Delivery]) -> bool:
         """Store and acknowledge a batch; False when the service stops before the store recovers."""
         backoff = _FIRST_BACKOFF_SECONDS
+        mail = Mail.join([delivery.mail for delivery in batch])
         while True:
             started = time.monotonic()
             try:
-                self._commit([delivery.message for delivery in batch])
+                self._commit(mail)
             except FATAL:
                 raise
             except StoreError as error:
@@ -141,28 +142,28 @@ class Ingest:
         self._note_success()
         self._acknowledge(batch)
         self._metrics.batch_stored(
-            messages=len(batch), process_seconds=stored - started, ack_seconds=time.monotonic() - batch[0].arrived
+            messages=len(mail), process_seconds=stored - started, ack_seconds=time.monotonic() - batch[0].arrived
         )
         self.generation += 1
         return True
 
-    def _commit(self, messages: Sequence[Message]) -> None:
+    def _commit(self, mail: Mail) -> None:
         """Have messages stored; one that fails while an empty batch does not is set aside.
 
         Halves are tried on their own, so that what is good about a batch is stored, and once: a half that was stored and comes
         again is redelivered, which is harmless.
         """
         try:
-            report = self._engine.process(messages)
+            report = self._engine.process(mail)
         except (*FATAL, StoreFull, StoreLocked):
             raise
         except Exception as error:
             self._engine.process([])  # fails if it is the store, and then all of it is tried again later
-            if len(messages) == 1:
-                self._set_aside(messages[0], error)
+            if len(mail) == 1:
+                self._set_aside(mail.message(0), error)
                 return
-            middle = len(messages) // 2
-            for half in (messages[:middle], messages[middle:]):
+            middle = len(mail) // 2
+            for half in (mail.part(0, middle), mail.part(middle, len(mail))):
                 self._commit(half)
             return
         self._alarm.exposed(report.exposed_devices)
@@ -175,8 +176,8 @@ class Ingest:
 
     def _acknowledge(self, batch: Sequence[Delivery]) -> None:
         self._inbox.release(batch)
-        for link, deliveries in groupby(batch, key=lambda delivery: delivery.link):
-            self._receiver.acknowledge(link, [delivery.identifier for delivery in deliveries if delivery.identifier])
+        for delivery in batch:
+            self._receiver.acknowledge(delivery.link, delivery.identifiers)
 
     def _note_failure(self, error: StoreError) -> None:
         self._metrics.store_failed(error)

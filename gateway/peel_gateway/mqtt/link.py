@@ -14,10 +14,12 @@ import json
 import select
 import ssl
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
@@ -27,12 +29,13 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
+from peel_gateway.mqtt.stream import Parcel, ReportStream, StreamError
 from peel_gateway.settings import Settings
 
 __all__ = ["Deliver", "Hear", "Link", "LinkError", "VersionError", "gateway_topic", "report_filter"]
 
-Deliver = Callable[["Link", int, str, bytes], None]
-"""Called with the link, the packet identifier (0 when nothing is to be acknowledged), the topic and the payload."""
+Deliver = Callable[["Link", Parcel], None]
+"""Called with the link and the reports that came together."""
 
 Hear = Callable[[str, bytes, bool], None]
 """Called with the topic and the payload of what is no report, and whether it is what the broker had kept."""
@@ -40,7 +43,8 @@ Hear = Callable[[str, bytes, bool], None]
 _CONNECT_SECONDS = 5.0
 _READY_SECONDS = 5.0
 _GOODBYE_SECONDS = 2.0
-_READ_BURST = 256
+_READ_BURST = 16
+"""Reads of the socket before acknowledgements get their turn."""
 _UNSUPPORTED_VERSION = "Unsupported protocol version"
 
 _log = Log("link")
@@ -76,6 +80,17 @@ def report_filter(fleet: str, share: str) -> str:
     return f"$share/{share}/{topic}" if share else topic
 
 
+class _Client(paho.Client):
+    """paho with something between it and its socket. It cannot be given a socket; this method is the one place where it makes one."""
+
+    def __init__(self, filtered: Callable[[Any], ReportStream], *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._filtered = filtered
+
+    def _create_socket(self) -> Any:
+        return self._filtered(super()._create_socket())
+
+
 class Link:
     """A connection that `open` makes, `step` drives and `close` ends."""
 
@@ -107,6 +122,7 @@ class Link:
         self._answered = False
         self._failure: LinkError | None = None
         self._published: set[int] = set()
+        self._stream: ReportStream | None = None
         self.ready = False
         self.session_present = False
         self._client = self._build_client()
@@ -146,35 +162,32 @@ class Link:
 
     def step(self, timeout: float, *, has_room: Callable[[], bool]) -> None:
         """Wait for traffic or a wake-up, then read (while there is room), write and keep alive. Raises LinkError."""
-        sock = self._client.socket()
-        if self._dead or sock is None:
+        stream = self._stream
+        if self._dead or stream is None or self._client.socket() is None:
             raise self._gone()
         reading = has_room()
-        buffered = reading and isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+        self._write(stream)
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
-        writing = select.POLLOUT if self._client.want_write() else 0
-        poll.register(sock.fileno(), (select.POLLIN if reading else 0) | writing)
-        poll.poll(0 if buffered else timeout * 1000)
-        if writing or self._client.want_write():
-            self._check(self._client.loop_write())
+        writing = select.POLLOUT if stream.wants_write else 0
+        poll.register(stream.fileno(), (select.POLLIN if reading else 0) | writing)
+        poll.poll(0 if reading and stream.buffered else timeout * 1000)
         if reading:
-            self._read(has_room)
+            self._read(stream, has_room)
         self._check(self._client.loop_misc())
+        self._write(stream)
 
-    def acknowledge(self, identifiers: Iterable[int]) -> None:
+    def acknowledge(self, identifiers: npt.NDArray[np.uint16]) -> None:
         """Acknowledge messages of this link; a link that is gone ignores it."""
-        if self._dead or self._client.socket() is None:
-            return
-        for identifier in identifiers:
-            self._client.ack(identifier, 1)
+        if not self._dead and self._stream is not None:
+            self._stream.acknowledge(identifiers)
 
     def close(self) -> None:
         """Send what is still to be sent, say offline, disconnect. Never raises."""
         try:
             if self.ready and self._client.socket() is not None:
                 self._announce("offline")
-                self._pump_until(lambda: not self._published and not self._client.want_write(), _GOODBYE_SECONDS)
+                self._pump_until(lambda: not self._published and not self._writing(), _GOODBYE_SECONDS)
                 self._client.disconnect()
                 self._pump_until(lambda: self._client.socket() is None, _GOODBYE_SECONDS)
         except LinkError as error:
@@ -185,15 +198,15 @@ class Link:
 
     def abort(self) -> None:
         """Drop the connection without a word, so that the will is published."""
-        sock = self._client.socket()
         self.ready = False
         self._dead = True
-        if sock is not None:
-            sock.close()
+        if self._stream is not None:
+            self._stream.drop()
 
     def _build_client(self) -> paho.Client:
         settings, five = self._settings, self._version == MQTTProtocolVersion.MQTTv5
-        client = paho.Client(
+        client = _Client(
+            self._filtered,
             CallbackAPIVersion.VERSION2,
             client_id=self._names.client_id,
             clean_session=None if five else False,
@@ -213,9 +226,19 @@ class Link:
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
-        # With this callback set paho does not write to the socket once per acknowledgement: `step` asks want_write.
+        # With this callback set paho does not write to the socket by itself: `step` does.
         client.on_socket_register_write = lambda *_: None
         return client
+
+    def _filtered(self, sock: Any) -> ReportStream:
+        """What paho gets for a socket."""
+        self._stream = ReportStream(
+            sock,
+            topic=(fleet_topic(self._fleet, ""), "/report"),
+            properties=self._version == MQTTProtocolVersion.MQTTv5,
+            longest_packet=self._settings.mqtt_packet_bytes,
+        )
+        return self._stream
 
     def _connect_properties(self) -> Properties:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -224,13 +247,31 @@ class Link:
         properties.MaximumPacketSize = self._settings.mqtt_packet_bytes
         return properties
 
-    def _read(self, has_room: Callable[[], bool]) -> None:
-        # loop_read takes one packet at a time; a round without a report means that the socket is empty, or nearly.
+    def _read(self, stream: ReportStream, has_room: Callable[[], bool]) -> None:
+        """Take the reports, and have the client read the rest."""
         for _ in range(_READ_BURST):
-            before = self._received
-            self._check(self._client.loop_read())
-            if self._received == before or not has_room():
+            try:
+                parcel = stream.receive()
+            except (OSError, StreamError) as error:
+                raise self._gone(str(error)) from error
+            if parcel is not None:
+                self._received += len(parcel.mail)
+                self._deliver(self, parcel)
+            while stream.has_rest:
+                self._check(self._client.loop_read())
+            if parcel is None or not has_room():
                 return
+
+    def _write(self, stream: ReportStream) -> None:
+        if self._client.want_write():
+            self._check(self._client.loop_write())
+        try:
+            stream.flush()
+        except OSError as error:
+            raise self._gone(str(error)) from error
+
+    def _writing(self) -> bool:
+        return self._client.want_write() or (self._stream is not None and self._stream.wants_write)
 
     def _pump_until(
         self, done: Callable[[], bool], seconds: float, *, has_room: Callable[[], bool] = lambda: True
@@ -310,15 +351,11 @@ class Link:
         self._published.discard(identifier)
 
     def _on_message(self, _: paho.Client, __: object, message: paho.MQTTMessage) -> None:
-        self._received += 1
         try:
             topic = message.topic
         except UnicodeDecodeError:
-            topic = ""  # frames name their device themselves; the topic is a hint
-        if not topic.endswith("/report") and topic:
-            self._hear(topic, bytes(message.payload), message.retain)
-            return
-        self._deliver(self, message.mid if message.qos else 0, topic, bytes(message.payload))
+            return  # of no topic that was subscribed to
+        self._hear(topic, bytes(message.payload), message.retain)
 
 
 def _status(state: str) -> str:

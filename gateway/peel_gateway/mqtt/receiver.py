@@ -12,13 +12,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+import numpy as np
+import numpy.typing as npt
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.message import Message, short_topic
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.link import Hear, Link, LinkError, VersionError, gateway_topic
+from peel_gateway.mqtt.stream import Parcel
 from peel_gateway.settings import Settings
 
 __all__ = ["Receiver"]
@@ -74,7 +76,7 @@ class Receiver:
         self._refusals = 0
         self._stopping = threading.Event()
         self._paused = False
-        self._acknowledged: deque[tuple[Link, Sequence[int]]] = deque()
+        self._acknowledged: deque[tuple[Link, npt.NDArray[np.uint16]]] = deque()
         self._receipts: deque[tuple[str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
         self._states: dict[str, str] = {}
@@ -116,7 +118,7 @@ class Receiver:
         self._wake_receive.close()
         self._wake_send.close()
 
-    def acknowledge(self, link: Link, identifiers: Sequence[int]) -> None:
+    def acknowledge(self, link: Link, identifiers: npt.NDArray[np.uint16]) -> None:
         """Have the network thread acknowledge messages of this link, if it still lives."""
         self._acknowledged.append((link, identifiers))
         self._wake()
@@ -238,9 +240,8 @@ class Receiver:
         window = self._settings.mqtt_window if self._version == MQTTProtocolVersion.MQTTv5 else 0
         return not self._paused and self._inbox.has_room(beyond=window)
 
-    def _deliver(self, link: Link, identifier: int, topic: str, payload: bytes) -> None:
-        message = Message(short_topic(topic), payload, time.time())
-        self._inbox.put(Delivery(message, link, identifier, time.monotonic()))
+    def _deliver(self, link: Link, parcel: Parcel) -> None:
+        self._inbox.put(Delivery(parcel.mail, link, parcel.identifiers, time.monotonic()))
 
     def _send_acknowledgements(self) -> None:
         while self._acknowledged:

@@ -7,7 +7,6 @@ Arrays have one entry per report, or one per device that speaks in the batch ("h
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from peel_core import Opened
 from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
-from peel_gateway.model.message import Message
+from peel_gateway.model.mail import Mail
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import freshness, layers
@@ -35,7 +34,7 @@ _BODY_BYTES = 4
 class Batch:
     """Messages, and what they say."""
 
-    messages: Sequence[Message]
+    mail: Mail
     opened: Opened
     decoded: Decoded
     received: Ints
@@ -59,10 +58,10 @@ class Batch:
     def raw(self, row: int) -> bytes:
         """The bytes of one report, or of the faulty piece."""
         start, length = int(self.opened.offset[row]), int(self.opened.length[row])
-        return self.messages[int(self.opened.message[row])].payload[start : start + length]
+        return self.mail.payload(int(self.opened.message[row]))[start : start + length]
 
 
-def listen(messages: Sequence[Message], opened: Opened, book: Book, moment: Moment) -> Batch:
+def listen(mail: Mail, opened: Opened, book: Book, moment: Moment) -> Batch:
     """Run the layers before freshness, and look up who speaks."""
     roster = book.roster
     number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
@@ -75,16 +74,15 @@ def listen(messages: Sequence[Message], opened: Opened, book: Book, moment: Mome
     states = _begin(before | {"sealed": seals[heard]}, at[speaking], number[speaking], moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, roster, heard, moment)
-    received = np.array([max(0, round(message.received * 1000)) for message in messages], np.int64)
     decoded = layers.decode(opened, roster.keyring.profiles, roster.gammas)
     return Batch(
-        messages=messages,
+        mail=mail,
         opened=opened,
         decoded=decoded,
         cell=_cells(opened, decoded, roster),
-        received=received[opened.message],
+        received=mail.received[opened.message],
         number=number,
-        body=_bodies([message.payload for message in messages], opened, speaking),
+        body=_bodies(mail, opened, speaking),
         verdicts=verdicts,
         heard=heard,
         at=at,
@@ -142,10 +140,10 @@ def _follow_quota(states: States, roster: Roster, heard: Ints, moment: Moment) -
     return states | {"first_number": first_number, "first_tick": first_tick, "quota": quota, "period": period}
 
 
-def _bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
+def _bodies(mail: Mail, opened: Opened, wanted: Bools) -> Ints:
     """32 bits per report that tell it from any other with its number: of the seal's tag, or of a hash where there is none."""
-    data = np.frombuffer(b"".join(payloads), np.uint8)
-    starts = np.cumsum([0, *(len(payload) for payload in payloads)])[:-1]
+    data = np.frombuffer(mail.payloads, np.uint8)
+    starts = mail.payload_starts.astype(np.int64)
     result = np.zeros(len(opened), np.int64)
     unsealed = (opened.flags & FLAG_UNSEALED) != 0
     sealed = np.flatnonzero(wanted & ~unsealed)
@@ -155,6 +153,6 @@ def _bodies(payloads: Sequence[bytes], opened: Opened, wanted: Bools) -> Ints:
         result[sealed] = np.ascontiguousarray(tags).view("<i4").reshape(-1)
     for row in np.flatnonzero(wanted & unsealed).tolist():
         start = int(opened.offset[row])
-        frame = payloads[opened.message[row]][start : start + int(opened.length[row])]
+        frame = mail.payload(int(opened.message[row]))[start : start + int(opened.length[row])]
         result[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=_BODY_BYTES).digest(), "little", signed=True)
     return result

@@ -50,7 +50,7 @@ def _exposure(case: Case, row: int) -> Exposure:
         number=int(opened.number[row]),
         profile=case.profiles[position].id if position >= 0 else 0,
         received=int(case.batch.received[row]) / 1000,
-        topic=case.batch.messages[opened.message[row]].topic,
+        topic=case.batch.mail.topic(int(opened.message[row])),
         raw=case.batch.raw(row),
         evidence=_facts(case, row),
     )

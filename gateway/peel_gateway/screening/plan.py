@@ -3,7 +3,7 @@
 
 The engine listens to a batch (`batch.listen`), asks the store what `questions` needs to know, and then plans ::
 
-    batch = listen(messages, opened, book, moment)
+    batch = listen(mail, opened, book, moment)
     found = transaction.find(questions(batch, book, policy, moment))
     plan(batch, book, found, policy, moment)
 
