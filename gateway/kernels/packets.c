@@ -76,6 +76,7 @@ ptrdiff_t peel_packets_split(peel_packets_parts *parts, const peel_packets_rule 
     if (length > bytes - at - head) break;
     const uint8_t *packet = stream + at;
     unsigned type = packet[0] >> 4, qos = packet[0] >> 1 & 3;
+    if (type == PUBLISH && parts->reports == rule->most) break;
     int taken = type == PUBLISH && qos < 2 ? take_report(parts, rule, qos, packet + head, length) : 0;
     if (taken < 0) return taken;
     if (!taken) parts->rest_bytes = (size_t)append(parts->rest, parts->rest_bytes, packet, head + length);

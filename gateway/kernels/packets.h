@@ -18,14 +18,15 @@ typedef struct {
   size_t prefix_bytes;
   const uint8_t *suffix; /* and end so */
   size_t suffix_bytes;
-  int properties;         /* whether a PUBLISH has properties: MQTT 5 */
-  size_t longest_packet;  /* bytes that may follow a packet's length */
-  size_t longest_topic;   /* bytes of a topic that are kept */
+  int properties;        /* whether a PUBLISH has properties: MQTT 5 */
+  size_t longest_packet; /* bytes that may follow a packet's length */
+  size_t longest_topic;  /* bytes of a topic that are kept */
+  size_t most;           /* reports that are taken at once */
 } peel_packets_rule;
 
 /* Where the parts go. Of a stream of n bytes the buffers take n bytes each, and the arrays n / PEEL_PACKETS_LEAST entries. */
 typedef struct {
-  uint8_t *payloads;     /* one behind the other */
+  uint8_t *payloads; /* one behind the other */
   uint64_t *payload_ends;
   uint8_t *topics;
   uint64_t *topic_ends;
@@ -35,8 +36,9 @@ typedef struct {
   size_t rest_bytes;
 } peel_packets_parts;
 
-/* Split all whole packets of the stream. Returns how many bytes they are, or a negative code; what was split before a fault stands in
- * parts. What is left over is the beginning of a packet. */
+/* Split whole packets of the stream, up to the report that would be one too many. Returns how many bytes they are, or a negative code; what
+ * was split before a fault stands in parts. What is left over is the beginning of a packet, or begins with a report if there are as many as
+ * may be. */
 ptrdiff_t peel_packets_split(peel_packets_parts *parts, const peel_packets_rule *rule, const uint8_t *stream, size_t bytes);
 
 #endif

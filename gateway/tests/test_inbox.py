@@ -66,12 +66,12 @@ def test_a_batch_is_bounded_in_bytes_but_never_empty() -> None:
 @pytest.mark.parametrize("limits", [{"limit_messages": 5}, {"limit_bytes": 50}])
 def test_room_comes_back_with_release_and_not_with_take(limits: dict[str, int]) -> None:
     inbox = filled(5, **limits)
-    assert not inbox.has_room()
+    assert not inbox.room()
     batch = inbox.take(3, 10_000, linger=0, patience=0)
-    assert not inbox.has_room()
+    assert not inbox.room()
     assert inbox.pending == 5
     inbox.release(batch)
-    assert inbox.has_room()
+    assert inbox.room()
     assert inbox.pending == 2
 
 
@@ -101,7 +101,7 @@ def test_close_lets_the_taker_go_and_keeps_what_is_there() -> None:
     assert inbox.take(10, 10_000, linger=FOR_EVER, patience=FOR_EVER) == []
     inbox = filled(3)
     inbox.close()
-    assert not inbox.has_room()
+    assert not inbox.room()
     assert len(inbox.take(10, 10_000, linger=FOR_EVER, patience=FOR_EVER)) == 3
 
 

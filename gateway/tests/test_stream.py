@@ -58,7 +58,7 @@ class Line:
 
     def feed(self, data: bytes) -> None:
         self.broker.sendall(data)
-        parcel = self.stream.receive()
+        parcel = self.stream.receive(1000)
         if parcel is not None:
             self.mails.append(parcel.mail)
             self.identifiers += parcel.identifiers.tolist()
@@ -143,6 +143,17 @@ def test_any_packets_in_any_fragments(packets: list[tuple[str, bytes, int]], ste
     line.close()
 
 
+def test_no_more_reports_than_there_is_room_for(line: Line, five: bool) -> None:
+    """What was read and was too much waits, and needs no further byte from the socket; packets behind it wait too."""
+    line.broker.sendall(b"".join(report(bytes([n]), n, five=five) for n in range(1, 8)) + packet(0xD0, b""))
+    counts = []
+    while (parcel := line.stream.receive(3)) is not None:
+        counts.append(parcel.identifiers.tolist())
+        assert line.stream.buffered == (len(counts) < 3)
+    assert counts == [[1, 2, 3], [4, 5, 6], [7]]
+    assert line.stream.recv(2) == packet(0xD0, b"")
+
+
 def test_properties_are_passed_over() -> None:
     line = Line()
     line.feed(publish(REPORT_TOPIC.encode(), b"body", properties=b"\x26\0\1a\0\1b" * 40))
@@ -211,14 +222,14 @@ def test_acknowledgements_go_out_together_and_between_packets_of_the_client() ->
 def test_the_end_of_the_stream_is_the_clients_to_see() -> None:
     line = Line()
     line.broker.close()
-    assert line.stream.receive() is None
+    assert line.stream.receive(1000) is None
     assert line.stream.has_rest
     assert line.stream.recv(1) == b""
 
 
 def test_nothing_to_read_blocks_nobody() -> None:
     line = Line()
-    assert line.stream.receive() is None
+    assert line.stream.receive(1000) is None
     with pytest.raises(BlockingIOError):
         line.stream.recv(1)
     line.close()

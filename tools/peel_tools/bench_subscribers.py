@@ -48,7 +48,11 @@ def run_paho(host: str, port: int, topic: str, total: int) -> None:
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id="bench-paho", protocol=MQTTProtocolVersion.MQTTv5)
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.SessionExpiryInterval, properties.ReceiveMaximum = 3600, WINDOW
-    client.on_connect = lambda *_: client.subscribe(topic, qos=1)
+
+    def on_connect(*_: object) -> None:
+        client.subscribe(topic, qos=1)
+
+    client.on_connect = on_connect
     client.on_subscribe = lambda *_: subscribed.append(True)
     client.on_message = lambda *_: count()
     client.connect(host, port, clean_start=False, properties=properties)
@@ -59,7 +63,7 @@ def run_paho(host: str, port: int, topic: str, total: int) -> None:
 
 def run_gmqtt(host: str, port: int, topic: str, total: int) -> None:
     """gmqtt, on asyncio."""
-    import gmqtt
+    import gmqtt  # type: ignore[import-untyped]  # it has no types
 
     async def main() -> None:
         count, subscribed = Count(total), asyncio.Event()

@@ -54,10 +54,11 @@ class Inbox:
         """Messages put and not released."""
         return self._put_messages - self._released_messages
 
-    def has_room(self, *, beyond: int = 0) -> bool:
-        """Whether another message may be put, or could be if the limit were higher by `beyond`."""
-        fits = self.pending < self._limit_messages + beyond
-        return fits and self._put_bytes - self._released_bytes < self._limit_bytes and not self._closed
+    def room(self, *, beyond: int = 0) -> int:
+        """How many messages may be put, or could be if the limit were higher by `beyond`; 0 once the limit of bytes is reached."""
+        if self._closed or self._put_bytes - self._released_bytes >= self._limit_bytes:
+            return 0
+        return max(0, self._limit_messages + beyond - self.pending)
 
     def put(self, delivery: Delivery) -> None:
         """Add messages; `announce` has to follow."""
@@ -81,7 +82,7 @@ class Inbox:
             deadline = time.monotonic() + linger
             while self._waiting and self._put_messages - self._taken_messages < most and not self._closed:
                 remaining = deadline - time.monotonic()
-                if remaining <= 0 or not self.has_room():  # a full inbox gets no others to wait for
+                if remaining <= 0 or not self.room():  # a full inbox gets no others to wait for
                     break
                 self._news.wait(remaining)
         return self._pop(most, most_bytes)

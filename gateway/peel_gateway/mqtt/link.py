@@ -132,7 +132,7 @@ class Link:
         """The MQTT version that this link speaks."""
         return self._version
 
-    def open(self, *, has_room: Callable[[], bool], cancelled: Callable[[], bool]) -> None:
+    def open(self, *, room: Callable[[], int], cancelled: Callable[[], bool]) -> None:
         """Connect, subscribe and announce; returns when reports may arrive. Raises LinkError."""
         five = self._version == MQTTProtocolVersion.MQTTv5
         options: dict[str, Any] = {"clean_start": False, "properties": self._connect_properties()} if five else {}
@@ -151,7 +151,7 @@ class Link:
             self._pump_until(
                 lambda: self.ready or cancelled(),
                 _READY_SECONDS,
-                has_room=lambda: has_room() or self._received < window,
+                room=lambda: max(room(), window - self._received),
             )
         if not self.ready:
             self.abort()
@@ -160,12 +160,12 @@ class Link:
             )  # some brokers ignore a CONNECT of MQTT 5
             raise kind("cancelled" if cancelled() else f"the broker did not answer within {_READY_SECONDS:g} s")
 
-    def step(self, timeout: float, *, has_room: Callable[[], bool]) -> None:
+    def step(self, timeout: float, *, room: Callable[[], int]) -> None:
         """Wait for traffic or a wake-up, then read (while there is room), write and keep alive. Raises LinkError."""
         stream = self._stream
         if self._dead or stream is None or self._client.socket() is None:
             raise self._gone()
-        reading = has_room()
+        reading = room() > 0
         self._write(stream)
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
@@ -173,7 +173,7 @@ class Link:
         poll.register(stream.fileno(), (select.POLLIN if reading else 0) | writing)
         poll.poll(0 if reading and stream.buffered else timeout * 1000)
         if reading:
-            self._read(stream, has_room)
+            self._read(stream, room)
         self._check(self._client.loop_misc())
         self._write(stream)
 
@@ -247,11 +247,14 @@ class Link:
         properties.MaximumPacketSize = self._settings.mqtt_packet_bytes
         return properties
 
-    def _read(self, stream: ReportStream, has_room: Callable[[], bool]) -> None:
+    def _read(self, stream: ReportStream, room: Callable[[], int]) -> None:
         """Take the reports, and have the client read the rest."""
         for _ in range(_READ_BURST):
+            most = room()
+            if most <= 0:
+                return
             try:
-                parcel = stream.receive()
+                parcel = stream.receive(most)
             except (OSError, StreamError) as error:
                 raise self._gone(str(error)) from error
             if parcel is not None:
@@ -259,7 +262,7 @@ class Link:
                 self._deliver(self, parcel)
             while stream.has_rest:
                 self._check(self._client.loop_read())
-            if parcel is None or not has_room():
+            if parcel is None:
                 return
 
     def _write(self, stream: ReportStream) -> None:
@@ -274,11 +277,11 @@ class Link:
         return self._client.want_write() or (self._stream is not None and self._stream.wants_write)
 
     def _pump_until(
-        self, done: Callable[[], bool], seconds: float, *, has_room: Callable[[], bool] = lambda: True
+        self, done: Callable[[], bool], seconds: float, *, room: Callable[[], int] = lambda: _READ_BURST
     ) -> None:
         deadline = time.monotonic() + seconds
         while not done() and time.monotonic() < deadline:
-            self.step(0.05, has_room=has_room)
+            self.step(0.05, room=room)
 
     def _check(self, code: MQTTErrorCode) -> None:
         if self._failure is not None:

@@ -143,7 +143,7 @@ class Receiver:
         backoff = _FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
             # A new link brings what the old one had not acknowledged once more: at most one full inbox is carried over.
-            if not self._inbox.has_room():
+            if not self._inbox.room():
                 self._stopping.wait(_FIRST_BACKOFF_SECONDS)
                 continue
             link = self._connect()
@@ -188,7 +188,7 @@ class Receiver:
             wake_fd=self._wake_receive.fileno(),
         )
         try:
-            link.open(has_room=self._has_room, cancelled=self._stopping.is_set)
+            link.open(room=self._room, cancelled=self._stopping.is_set)
         except BaseException:
             link.abort()
             raise
@@ -219,7 +219,7 @@ class Receiver:
                 self._send_acknowledgements()
                 self._send_news(link)
                 self._send_receipts(link)
-                link.step(_IDLE_SECONDS, has_room=self._has_room)
+                link.step(_IDLE_SECONDS, room=self._room)
                 self._swallow_wakes()
                 self._inbox.announce()
             self._send_acknowledgements()
@@ -234,11 +234,11 @@ class Receiver:
             self._receipts.clear()  # whoever misses one asks again, by sending again
         return time.monotonic() - started
 
-    def _has_room(self) -> bool:
+    def _room(self) -> int:
         # MQTT 5 itself keeps a link to one window: reading on gets no report too many, but the answers to our pings.
         # What a former link left behind comes on top.
         window = self._settings.mqtt_window if self._version == MQTTProtocolVersion.MQTTv5 else 0
-        return not self._paused and self._inbox.has_room(beyond=window)
+        return 0 if self._paused else self._inbox.room(beyond=window)
 
     def _deliver(self, link: Link, parcel: Parcel) -> None:
         self._inbox.put(Delivery(parcel.mail, link, parcel.identifiers, time.monotonic()))

@@ -74,20 +74,26 @@ class ReportStream:
         self._rest = bytearray()
         self._outgoing = bytearray()
         self._closed = False
+        self._full = False
 
     # ---- for the owner ----
 
-    def receive(self) -> Parcel | None:
-        """Read what is there, once; the reports of it, or None where there are none. Raises StreamError, and OSError like a socket."""
+    def receive(self, most: int) -> Parcel | None:
+        """At most so many reports: of what was read before and was too much then, or of one read.
+
+        None where there are none. Raises StreamError, and OSError like a socket.
+        """
+        if not self._full:
+            self._read()
+        return self._split(most)
+
+    def _read(self) -> None:
         try:
             data = self._sock.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return None
-        if not data:
-            self._closed = True
-            return None
+            return
+        self._closed = not data
         self._incoming += data
-        return self._split()
 
     @property
     def has_rest(self) -> bool:
@@ -96,8 +102,8 @@ class ReportStream:
 
     @property
     def buffered(self) -> bool:
-        """Whether the socket has bytes that polling would not show."""
-        return isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
+        """Whether there are bytes that polling would not show."""
+        return self._full or (isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0)
 
     @property
     def wants_write(self) -> bool:
@@ -125,7 +131,8 @@ class ReportStream:
         self._outgoing.clear()
         self._sock.close()
 
-    def _split(self) -> Parcel | None:
+    def _split(self, most_reports: int) -> Parcel | None:
+        self._rule.most = most_reports
         bytes_, most = len(self._incoming), len(self._incoming) // lib.PEEL_PACKETS_LEAST
         payloads, topics, rest = (np.empty(bytes_, np.uint8) for _ in range(3))
         payload_ends, topic_ends, identifiers = (
@@ -148,6 +155,7 @@ class ReportStream:
         if used < 0:
             raise StreamError(_FAULTS[used])
         del self._incoming[:used]
+        self._full = bool(self._incoming) and int(parts.reports) == most_reports
         self._rest += rest[: parts.rest_bytes].tobytes()
         count = int(parts.reports)
         if not count:
