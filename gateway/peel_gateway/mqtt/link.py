@@ -187,7 +187,7 @@ class Link:
         try:
             if self.ready and self._client.socket() is not None:
                 self._announce("offline")
-                self._pump_until(lambda: not self._published and not self._writing(), _GOODBYE_SECONDS)
+                self._pump_until(lambda: not self._published and not self.writing, _GOODBYE_SECONDS)
                 self._client.disconnect()
                 self._pump_until(lambda: self._client.socket() is None, _GOODBYE_SECONDS)
         except LinkError as error:
@@ -273,9 +273,6 @@ class Link:
         except OSError as error:
             raise self._gone(str(error)) from error
 
-    def _writing(self) -> bool:
-        return self._client.want_write() or (self._stream is not None and self._stream.wants_write)
-
     def _pump_until(
         self, done: Callable[[], bool], seconds: float, *, room: Callable[[], int] = lambda: _READ_BURST
     ) -> None:
@@ -304,7 +301,7 @@ class Link:
     @property
     def writing(self) -> bool:
         """Whether something waits until the broker takes it."""
-        return bool(self._client.want_write())
+        return bool(self._client.want_write()) or (self._stream is not None and self._stream.wants_write)
 
     def publish_receipt(self, topic: str, payload: bytes) -> None:
         """Publish what a device's topic keeps from now on."""
