@@ -8,6 +8,7 @@ import re
 import threading
 import urllib.error
 import urllib.request
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,27 @@ def test_summary_estimates_devices_and_profiles(field: Field, gateway: GatewayPr
     assert [row["device"] for row in gateway.get("/api/devices?state=exposed")["items"]] == ["00000014"]
     (profile,) = gateway.get("/api/profiles")["items"]
     assert (profile["name"], profile["id"], profile["devices"]) == ("climate", f"{field.profile.id:08x}", 20)
+
+
+def test_what_is_missing_to_a_narrow_interval(gateway: GatewayProcess) -> None:
+    (item,) = gateway.get("/api/estimates")["items"]
+    row = item["estimates"][0]
+    unclipped, (low, high) = row["unclipped"], row["range"]
+    half = (unclipped["high"] - unclipped["low"]) / 2 / (high - low)
+    assert row["half_width"] == pytest.approx(half)
+    assert row["reports_missing"] == ceil(row["n"] * ((half / 0.05) ** 2 - 1)) > 0
+    assert row["seconds_missing"] == pytest.approx(row["reports_missing"] / (item["rate"] * row["n"] / item["n"]))
+    (nothing,) = gateway.get("/api/estimates?until=1000")["items"]
+    assert nothing["estimates"][0]["half_width"] is nothing["estimates"][0]["seconds_missing"] is None
+
+
+def test_the_store_says_its_size(gateway: GatewayProcess) -> None:
+    store = gateway.summary()["store"]
+    assert store["bytes"] >= gateway.store_path.stat().st_size > 0
+    assert store["bucket_seconds"] == 300
+    assert store["first_received"] == min(
+        row["first_received"] for row in gateway.get("/api/devices")["items"] if row["first_received"]
+    )
 
 
 def test_exposures_and_quarantine_are_kept_apart(field: Field, gateway: GatewayProcess) -> None:
