@@ -57,14 +57,14 @@ def swapped(events: Any) -> Any:
         ("conduct", "UPDATE conduct SET state = zeroblob(LENGTH(state)) WHERE device = 2"),
         ("filed", "UPDATE filed SET reports = reports + 1 WHERE device = 1"),
         ("filed", "DELETE FROM filed WHERE device = 1"),
+        ("filed", "UPDATE progress SET filed_reports = filed_reports + 1 WHERE device = 2"),
         ("tally", put(1, 5, "bucket", lambda bucket: bucket - 300)),
         ("gap", "UPDATE counter SET value = value + 1 WHERE kind = 'gap'"),
-        ("device_report", "UPDATE device_report SET reports = reports - 1 WHERE device = 2"),
-        ("device_report", "DELETE FROM device_report WHERE device = 1"),
-        ("device_report", "INSERT INTO device_report VALUES (3, 0, 1)"),
+        ("device_report", "UPDATE progress SET accepted = accepted - 1 WHERE device = 2"),
+        ("device_report", "INSERT INTO refused VALUES (1, 13, 1)"),
         ("device_report", put(2, 7, "verdict", lambda _: 15)),
         ("counter", "UPDATE counter SET value = value + 1 WHERE kind = 'verdict' AND key = 0"),
-        ("seen", "UPDATE device SET last_number = 7 WHERE device = 1"),
+        ("seen", "UPDATE progress SET last_number = 7 WHERE device = 1"),
         ("seen", "UPDATE device SET holes = x'' WHERE device = 1"),
         ("seen", "UPDATE device SET low_water = 12, forgone = 3 WHERE device = 1"),
         ("seen", put(2, 7, "number", lambda _: 8)),
@@ -76,11 +76,12 @@ def swapped(events: Any) -> Any:
         ("gap", put_gap(12, "number", lambda _: 20)),
         ("gap", put(1, 14, "marks", lambda marks: marks & 7)),
         ("gap", put_gap(12, "device", lambda _: 2)),
-        ("gap", "UPDATE device SET settled = settled + 17 WHERE device = 1"),
+        ("gap", "UPDATE progress SET settled = settled + 17 WHERE device = 1"),
     ],
 )
 def test_recount_notices_any_change(lab: Lab, table: str, change: str | Callable[[Any], Any]) -> None:
     lab.send(lab.frames(1, [*range(1, 10), *range(15, 60)]) + lab.frames(2, range(1, 101)) + [b"junk"])
+    lab.now += 300
     lab.send(lab.frames(1, [14]))
     assert recount(lab.store, lab).agrees
     if isinstance(change, str):

@@ -154,7 +154,7 @@ def test_what_was_filed_long_ago_is_forgotten_and_gives_no_room_again(make_lab: 
     lab.now += 2 * 86400
     assert lab.engine.prune(None) == 0
     with sqlite3.connect(lab.path) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM filed").fetchone() == (1,)
+        assert connection.execute("SELECT COUNT(*) FROM filed").fetchone() == (0,)
     connection.close()
     lab.engine.process([Message("t", frame, received) for frame in lab.frames(1, range(4, 9))])
     assert lab.store.log().bucket.tolist()[3:] == [0] * 5

@@ -144,14 +144,11 @@ class _Sums:
         """Yield each stored number that is not what the log says."""
         kept, counters = self._kept, self._kept.counters
         yield from self._tally_differences()
-        bucket = max(kept.pruned_bucket + 1, kept.filed_from)  # below, the log does not have all that was filed
-        filed = kept.filed
-        stored = filed.bucket >= bucket
-        log = {key: value for key, value in self._filed.rows().items() if key[1] >= bucket}
-        yield from _compare("filed", _rows(2, *(column[stored] for column in vars(filed).values())), log)
-        yield from _compare(
-            "device_report", {key: (value,) for key, value in kept.device_reports.items()}, self._reports.rows()
-        )
+        yield from self._filed_differences()
+        accepted = np.full(len(kept.devices), int(Verdict.ACCEPTED))
+        reports = _rows(2, kept.devices.device, accepted, kept.devices.accepted)
+        refused: Rows = {tuple(key): (value,) for key, value in kept.refused.items()}
+        yield from _compare("device_report", {**reports, **refused}, self._reports.rows())
         yield from _compare("counter", self._stored_verdicts(), self._verdicts())
         yield from _compare("gap", _values(counters, "gap"), {(0,): (self._gaps,)} if self._gaps else {})
         gone = sum(plus + minus for *_, plus, minus in self._totals.rows().values())
@@ -159,6 +156,18 @@ class _Sums:
         for place, kind in enumerate(("held", "held_bytes")):
             held = {kind: {key: sizes[place] for key, sizes in kept.held.items()}}
             yield from _compare(kind, _values(counters, kind), _values(held, kind))
+
+    def _filed_differences(self) -> Iterator[Difference]:
+        """Reports by device and bucket, as far as the log has all that was filed: in a device's newest bucket, and in older ones."""
+        filed, devices = self._kept.filed, self._kept.devices
+        stored = _Sum(2, 1)
+        stored.add([filed.device, filed.bucket], [filed.reports])
+        stored.add([devices.device, devices.filed_bucket], [devices.filed_reports])
+        first = max(self._kept.pruned_bucket + 1, self._kept.filed_from)
+        kept, log = (
+            {key: value for key, value in each.rows().items() if key[1] >= first} for each in (stored, self._filed)
+        )
+        yield from _compare("filed", kept, log)
 
     def _tally_differences(self) -> Iterator[Difference]:
         """Tallies by bucket where the log has all of it, and all together in any case."""

@@ -20,6 +20,7 @@ from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 
 __all__ = [
     "DEVICE_COLUMNS",
+    "MOVING_COLUMNS",
     "STATE_COLUMNS",
     "UNKNOWN_DEVICE",
     "Aged",
@@ -114,11 +115,13 @@ class DeviceTable:
     filed_bucket: Ints
     """Newest time bucket that holds reports of the device, Unix seconds."""
     filed_reports: Ints
-    """How many it holds."""
+    """How many it holds; those of older buckets are in `FiledTable`."""
     filed_down_to: Ints
     """Oldest bucket that the device's last backlog reached down to, 0 where there was none."""
     arrival: Ints
     """The device's last event in the log."""
+    accepted: Ints
+    """Reports that were accepted, over the device's whole life."""
     pardoned: Ints
     """The last event before the device's last pardon, 0 where there was none: what it did until then is not held against it."""
     forfeited: Ints
@@ -131,6 +134,8 @@ class DeviceTable:
 DEVICE_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(DeviceTable))
 STATE_COLUMNS = DEVICE_COLUMNS[1:]
 """What is known about a device, without its id."""
+MOVING_COLUMNS = ("last_number", "settled", "last_received", "filed_bucket", "filed_reports", "arrival", "accepted")
+"""What nearly every report changes; a store may keep it apart from the rest."""
 
 
 @dataclass
@@ -221,7 +226,7 @@ class PastTable:
 
 @dataclass
 class FiledTable:
-    """Reports that count, one row per device and time bucket."""
+    """Reports that count, one row per device and time bucket, but for each device's newest one."""
 
     device: Ints
     bucket: Ints
@@ -313,6 +318,8 @@ class Effects:
     log: LogTable
     devices: DeviceTable
     """New states of the devices that changed."""
+    lasting: npt.NDArray[np.bool_]
+    """Which of them changed in more than `MOVING_COLUMNS`."""
     conduct: ConductTable
     """New checkpoints: the former ones of these devices are of no use any more."""
     tallies: TallyTable
@@ -387,8 +394,8 @@ class Kept:
     past: PastTable
     tallies: TallyTable
     filed: FiledTable
-    device_reports: Mapping[tuple[int, int], int]
-    """Reports by device and verdict."""
+    refused: Mapping[tuple[int, int], int]
+    """Logged reports that were not accepted, by device and verdict."""
     counters: Mapping[str, Mapping[int, int]]
     """By kind and key."""
     held: Mapping[int, tuple[int, int]]

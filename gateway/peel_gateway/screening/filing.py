@@ -115,15 +115,15 @@ def file_reports(
         of = slice(*np.searchsorted(found.filed.device, [ids[device], ids[device] + 1]))
         shelf = _Shelf(begin, int(bucket[rows].max()), bucket_seconds, int(rooms[device]))
         shelf.take(found.filed.bucket[of], found.filed.reports[of])
+        shelf.take(states["filed_bucket"][[device]], states["filed_reports"][[device]])
         bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
         found_room = bucket[rows][bucket[rows] != UNFILED]
         if len(found_room):
             down_to[device] = found_room.min()
     timed = counted & (bucket != UNFILED)
     pairs, reports = np.unique(np.stack([batch.at[timed], bucket[timed]], axis=1), axis=0, return_counts=True)
-    table = FiledTable(ids[pairs[:, 0]], pairs[:, 1], reports.astype(np.int64))
-    noted = _note(states | {"filed_down_to": down_to}, pairs[:, 0], pairs[:, 1], table.reports)
-    return Filed(bucket=bucket, table=table, states=noted)
+    noted = _note(states | {"filed_down_to": down_to}, pairs[:, 0], pairs[:, 1], reports.astype(np.int64))
+    return Filed(bucket=bucket, table=_older(states, noted, ids, pairs, reports), states=noted)
 
 
 class _Shelf:
@@ -152,6 +152,17 @@ class _Shelf:
             result[rows[fits]] = newest - place[fits] * self._seconds
             np.subtract.at(free, place[fits], 1)
         return result
+
+
+def _older(before: States, after: States, ids: Ints, pairs: Ints, reports: Ints) -> FiledTable:
+    """What is to be added to buckets that are not their device's newest: now filed there, or until now in its newest."""
+    older = pairs[:, 1] < after["filed_bucket"][pairs[:, 0]]
+    moved = np.flatnonzero((after["filed_bucket"] > before["filed_bucket"]) & (before["filed_reports"] > 0))
+    return FiledTable(
+        device=ids[np.concatenate([pairs[older, 0], moved])],
+        bucket=np.concatenate([pairs[older, 1], before["filed_bucket"][moved]]),
+        reports=np.concatenate([reports[older], before["filed_reports"][moved]]),
+    )
 
 
 def _note(states: States, device: Ints, bucket: Ints, reports: Ints) -> States:

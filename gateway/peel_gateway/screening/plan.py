@@ -21,7 +21,16 @@ import numpy.typing as npt
 from peel_core import Keyring
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.moment import Moment
-from peel_gateway.model.tables import DeviceTable, Effects, Exposure, Found, LogTable, Questions, digest_of
+from peel_gateway.model.tables import (
+    MOVING_COLUMNS,
+    DeviceTable,
+    Effects,
+    Exposure,
+    Found,
+    LogTable,
+    Questions,
+    digest_of,
+)
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 from peel_gateway.screening import effects, filing, freshness, gaps, layers, statistics
 from peel_gateway.screening.batch import Batch
@@ -271,15 +280,18 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         _log(batch, book, verdicts, judged.cohort, numbers.late, filed.bucket),
         numbers.gaps.table,
         book.roster.ids(batch.heard),
-        filed.states,
+        filed.states
+        | {"accepted": filed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.heard))},
         book.arrival,
     )
     last = book.arrival + len(log) + len(gap_table)
+    changed, lasting = _changed_devices(batch, book, states)
     played = _checkpointed(batch, book, states, judged)
     newly = (states["withdrawn"] != 0) & (batch.before["withdrawn"] == 0)
     written = Effects(
         log=log,
-        devices=_changed_devices(batch, book, states),
+        devices=changed,
+        lasting=lasting,
         conduct=effects.conduct_table(roster, book.conduct, played),
         tallies=tallies,
         filed=filed.table,
@@ -319,14 +331,16 @@ def _exposed_devices(batch: Batch, book: Book, standing: _Standing, cases: Seque
     ]
 
 
-def _changed_devices(batch: Batch, book: Book, states: States) -> DeviceTable:
-    """New states of the devices that this batch changed."""
-    changed = np.zeros(len(batch.heard), np.bool_)
+def _changed_devices(batch: Batch, book: Book, states: States) -> tuple[DeviceTable, Bools]:
+    """New states of the devices that this batch changed, and which of them changed in what seldom does."""
+    moved, lasting = np.zeros((2, len(batch.heard)), np.bool_)
     for name, column in states.items():
-        changed |= column != batch.before[name]
-    return DeviceTable(
-        device=book.roster.ids(batch.heard[changed]), **{name: column[changed] for name, column in states.items()}
-    )
+        differs = column != batch.before[name]
+        moved |= differs
+        if name not in MOVING_COLUMNS:
+            lasting |= differs
+    ids = book.roster.ids(batch.heard[moved])
+    return DeviceTable(device=ids, **{name: column[moved] for name, column in states.items()}), lasting[moved]
 
 
 def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints, bucket: Ints) -> LogTable:

@@ -19,7 +19,8 @@ def pardon(
     connection: sqlite3.Connection, device: int, *, restore: bool, reason: str, who: str, now: int
 ) -> AuditEntry | None:
     """Take back what exposed a device, and write it down; None where nothing has. Now in Unix milliseconds."""
-    state = connection.execute("SELECT cause, withdrawn, arrival FROM device WHERE device = ?", (device,)).fetchone()
+    query = "SELECT cause, withdrawn, arrival FROM device JOIN progress USING (device) WHERE device = ?"
+    state = connection.execute(query, (device,)).fetchone()
     if state is None or not state[0]:
         return None
     cause, withdrawn, arrival = state

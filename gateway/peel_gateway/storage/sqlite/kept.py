@@ -28,7 +28,7 @@ def read_kept(connection: sqlite3.Connection) -> Kept:
         past=read_past(connection),
         tallies=TallyTable(*columns(connection.execute("SELECT * FROM tally").fetchall(), 7)),
         filed=FiledTable(*columns(connection.execute("SELECT device, bucket, reports FROM filed").fetchall(), 3)),
-        device_reports={(row[0], row[1]): row[2] for row in connection.execute("SELECT * FROM device_report")},
+        refused={(row[0], row[1]): row[2] for row in connection.execute("SELECT * FROM refused")},
         counters=counters,
         held={blamed: (count, size) for blamed, count, size in held},
         held_verdicts=dict(connection.execute("SELECT verdict, COUNT(*) FROM exposure GROUP BY verdict")),

@@ -53,7 +53,8 @@ def in_chunks(values: Sequence[Value]) -> Iterator[tuple[str, Sequence[Value]]]:
 
 def read_devices(connection: sqlite3.Connection) -> DeviceTable:
     """Read all device states."""
-    rows = connection.execute(f"SELECT {', '.join(DEVICE_COLUMNS)} FROM device ORDER BY device").fetchall()  # noqa: S608
+    query = f"SELECT {', '.join(DEVICE_COLUMNS)} FROM device JOIN progress USING (device) ORDER BY device"  # noqa: S608
+    rows = connection.execute(query).fetchall()
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(DEVICE_COLUMNS)
     dtypes = {"holes": object}
     return DeviceTable(

@@ -38,8 +38,6 @@ CREATE TABLE device (
     device         INTEGER PRIMARY KEY,
     first_number   INTEGER NOT NULL,
     first_tick     INTEGER NOT NULL,
-    last_number    INTEGER NOT NULL,
-    settled        INTEGER NOT NULL,
     low_water      INTEGER NOT NULL,
     holes          BLOB NOT NULL,
     forgone        INTEGER NOT NULL,
@@ -48,19 +46,26 @@ CREATE TABLE device (
     cause_time     INTEGER NOT NULL,
     withdrawn      INTEGER NOT NULL,
     first_received INTEGER NOT NULL,
-    last_received  INTEGER NOT NULL,
     quota          INTEGER NOT NULL,
     period         INTEGER NOT NULL,
-    filed_bucket   INTEGER NOT NULL,
-    filed_reports  INTEGER NOT NULL,
     filed_down_to  INTEGER NOT NULL,
-    arrival        INTEGER NOT NULL,
     pardoned       INTEGER NOT NULL,
     forfeited      INTEGER NOT NULL
 );
+-- What nearly every report changes of it: apart, so that a batch writes little.
+CREATE TABLE progress (
+    device        INTEGER PRIMARY KEY,
+    last_number   INTEGER NOT NULL,
+    settled       INTEGER NOT NULL,
+    last_received INTEGER NOT NULL,
+    filed_bucket  INTEGER NOT NULL,
+    filed_reports INTEGER NOT NULL,
+    arrival       INTEGER NOT NULL,
+    accepted      INTEGER NOT NULL
+);
 
--- Logged reports per device and verdict, over its whole life: a list of devices must not read the whole log.
-CREATE TABLE device_report (
+-- Logged reports that were not accepted, per device and verdict, over its whole life: a list of devices must not read the whole log.
+CREATE TABLE refused (
     device  INTEGER NOT NULL,
     verdict INTEGER NOT NULL,
     reports INTEGER NOT NULL,
@@ -97,6 +102,7 @@ CREATE TABLE tally (
 ) WITHOUT ROWID;
 
 -- Reports that count, per bucket and device, as far back as backlogs are filed: how much room is left. What a time brings stands together.
+-- What is in a device's newest bucket is in `progress`.
 CREATE TABLE filed (
     bucket  INTEGER NOT NULL,
     device  INTEGER NOT NULL,

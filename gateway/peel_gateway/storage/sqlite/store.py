@@ -262,7 +262,7 @@ class SqliteStore(Store):
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
         reports: dict[int, dict[Verdict, int]] = {}
         with self._read() as connection:
-            for device, verdict, count in connection.execute("SELECT device, verdict, reports FROM device_report"):
+            for device, verdict, count in connection.execute(_REPORTS):
                 reports.setdefault(device, {})[Verdict(verdict)] = count
         return reports
 
@@ -305,6 +305,12 @@ class SqliteStore(Store):
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
+
+
+_REPORTS = f"""
+    SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM progress WHERE accepted
+    UNION ALL SELECT device, verdict, reports FROM refused
+"""  # noqa: S608
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.grouping import add_up
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
     DEVICE_COLUMNS,
+    MOVING_COLUMNS,
     Aged,
     ConductTable,
     DeviceTable,
@@ -26,6 +28,7 @@ from peel_gateway.model.tables import (
     TallyTable,
     Written,
 )
+from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite import audit, retention
 from peel_gateway.storage.sqlite.log import append, read_tables
 from peel_gateway.storage.sqlite.quarantine import Limits, Quarantine
@@ -46,7 +49,8 @@ __all__ = ["SqliteTransaction"]
 
 Ints = npt.NDArray[np.int64]
 
-_VERDICT_BITS = 8
+_PROGRESS = ("device", *MOVING_COLUMNS)
+_LASTING = tuple(name for name in DEVICE_COLUMNS if name not in MOVING_COLUMNS)
 
 
 class SqliteTransaction(Transaction):
@@ -166,9 +170,9 @@ class SqliteTransaction(Transaction):
 
     def write(self, effects: Effects) -> Written:
         sealed = append(self._connection, effects.log, effects.gaps, last=effects.arrival, sealed=self._meta["sealed"])
-        self._add_device_reports(effects.log)
+        self._add_refused(effects.log)
         add_counts(self._connection, "gap", {0: len(effects.gaps)})
-        self._put_devices(effects.devices)
+        self._put_devices(effects.devices, effects.lasting)
         put_conduct(self._connection, effects.conduct)
         add_tallies(self._connection, effects.tallies)
         self._add_filed(effects.filed)
@@ -185,12 +189,13 @@ class SqliteTransaction(Transaction):
             "UPDATE meta SET value = ? WHERE key = ?", [(value, key) for key, value in values.items()]
         )
 
-    def _add_device_reports(self, log: LogTable) -> None:
-        """Count new log rows per device and verdict: a logged verdict is final, neither withdrawal nor retention changes it."""
-        keys, reports = np.unique(log.device << _VERDICT_BITS | log.verdict, return_counts=True)
+    def _add_refused(self, log: LogTable) -> None:
+        """Count new reports that were not accepted: a logged verdict is final, neither withdrawal nor retention changes it."""
+        rows = np.flatnonzero(log.verdict != Verdict.ACCEPTED)
+        (device, verdict), (reports,) = add_up([log.device[rows], log.verdict[rows]], [np.ones_like(rows)])
         self._connection.executemany(
-            "INSERT INTO device_report VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
-            as_rows(keys >> _VERDICT_BITS, keys & (1 << _VERDICT_BITS) - 1, reports),
+            "INSERT INTO refused VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
+            as_rows(device, verdict, reports),
         )
 
     def _add_filed(self, filed: FiledTable) -> None:
@@ -199,12 +204,14 @@ class SqliteTransaction(Transaction):
             as_rows(filed.bucket, filed.device, filed.reports),
         )
 
-    def _put_devices(self, devices: DeviceTable) -> None:
-        marks = ", ".join("?" * len(DEVICE_COLUMNS))
-        self._connection.executemany(
-            f"INSERT OR REPLACE INTO device ({', '.join(DEVICE_COLUMNS)}) VALUES ({marks})",  # noqa: S608
-            as_rows(*(getattr(devices, name) for name in DEVICE_COLUMNS)),
-        )
+    def _put_devices(self, devices: DeviceTable, lasting: npt.NDArray[np.bool_]) -> None:
+        everything = np.ones(len(devices), np.bool_)
+        for table, names, rows in (("progress", _PROGRESS, everything), ("device", _LASTING, lasting)):
+            marks = ", ".join("?" * len(names))
+            self._connection.executemany(
+                f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})",  # noqa: S608
+                as_rows(*(getattr(devices, name)[rows] for name in names)),
+            )
 
     def _withdraw(self, devices: Sequence[int]) -> TallyTable:
         """Move what these devices had counted to the withdrawn columns."""
