@@ -15,7 +15,7 @@ static const uint64_t payload_ends[3] = {FIRST, sizeof data, sizeof data};
 static peel_batch_profile profiles[2];
 static uint32_t devices[3];
 static const uint32_t bundle_ends[3] = {1, 3, 4};
-static uint64_t first_numbers[4];
+static uint64_t first_numbers[4], last_numbers[4];
 static int32_t profile_of[4];
 static uint8_t seal_keys[4 * 16], index_keys[4 * 16];
 
@@ -31,6 +31,7 @@ int main(void) {
   UNKNOWN(profiles);
   UNKNOWN(devices);
   UNKNOWN(first_numbers);
+  UNKNOWN(last_numbers);
   UNKNOWN(seal_keys);
   UNKNOWN(index_keys);
   profiles[0].width = profiles[1].width = WIDTH;
@@ -45,6 +46,7 @@ int main(void) {
       .ends = bundle_ends,
       .device_count = 3,
       .first_numbers = first_numbers,
+      .last_numbers = last_numbers,
       .profile_of = profile_of,
       .seal_keys = seal_keys,
       .index_keys = index_keys,
