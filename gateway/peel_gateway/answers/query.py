@@ -24,6 +24,7 @@ __all__ = [
     "estimate_query",
     "exposed_question",
     "exposure_page",
+    "named_device",
     "parse_verdicts",
     "span_query",
 ]
@@ -120,12 +121,20 @@ def span_query(given: Mapping[str, str]) -> dict[str, float | None]:
     return {"since": since, "until": until}
 
 
+def named_device(text: str) -> int:
+    """A device by its id in hexadecimal."""
+    try:
+        return parse_device(text)
+    except FleetError as error:
+        raise QueryError(str(error)) from None
+
+
 def _device(given: Mapping[str, str], name: str) -> int | None:
     if name not in given:
         return None
     try:
-        return parse_device(given[name])
-    except FleetError as error:
+        return named_device(given[name])
+    except QueryError as error:
         raise QueryError(f"{name}: {error}") from None
 
 

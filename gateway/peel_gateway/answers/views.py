@@ -127,6 +127,13 @@ class Views:
         """A page of devices by id, registered ones and what is known of them; `next` continues it."""
         return self._devices.page(which)
 
+    def device(self, device: int) -> Table:
+        """What the list says of one device; QueryError when it is not registered."""
+        found: list[Table] = self.devices(DeviceFilter(after=device - 1, limit=1))["items"]
+        if not found or found[0]["device"] != device_label(device):
+            raise QueryError(f"device {device_label(device)} is not registered")
+        return found[0]
+
     @property
     def needs_devices(self) -> bool:
         """Whether estimates depend on devices, so that they cannot be had from the sums alone."""

@@ -10,12 +10,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from peel_gateway.answers.devices import DeviceFilter
 from peel_gateway.answers.exposed import Cases, layer_tables
-from peel_gateway.answers.query import audit_page, device_filter, estimate_query, exposed_question, exposure_page
+from peel_gateway.answers.query import (
+    audit_page,
+    device_filter,
+    estimate_query,
+    exposed_question,
+    exposure_page,
+    named_device,
+)
 from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views
-from peel_gateway.fleet.registry import FleetError, device_label, parse_device
 
 __all__ = ["api_routes"]
 
@@ -68,14 +73,12 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
     def get_device(request: Request) -> Response:
         """One device: what the list says of it, the last that it is blamed for (`against`), and what was decided of it (`audit`)."""
         try:
-            device = parse_device(request.path_params["device"])
-        except FleetError as error:
+            device = named_device(request.path_params["device"])
+            found = views.device(device)
+        except QueryError as error:
             raise HTTPException(404, str(error)) from None
-        found = views.devices(DeviceFilter(after=device - 1, limit=1))["items"]
-        if not found or found[0]["device"] != device_label(device):
-            raise HTTPException(404, f"device {device_label(device)} is not registered")
         return JSONResponse(
-            found[0] | {"against": cases.against(device), "audit": views.audit(device=device, limit=20)["items"]}
+            found | {"against": cases.against(device), "audit": views.audit(device=device, limit=20)["items"]}
         )
 
     def get_exposed(request: Request) -> Response:
