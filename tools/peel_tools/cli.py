@@ -24,6 +24,10 @@ _COMMANDS = {
         "peel_tools.commands.demo:demo",
         "Broker, gateway and a simulated fleet with attackers on this machine, all at once.",
     ),
+    "doctor": (
+        "peel_tools.commands.doctor:doctor",
+        "Look at settings, keys, modes, database, disk, clock, broker and tools; say what is wrong and what to do.",
+    ),
     "device": ("peel_tools.commands.device:device", "Run a device's firmware on this machine."),
     "soak": (
         "peel_tools.commands.soak:soak_command",

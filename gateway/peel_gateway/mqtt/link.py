@@ -32,7 +32,7 @@ from peel_gateway.logs import Log
 from peel_gateway.mqtt.stream import Parcel, ReportStream, StreamError
 from peel_gateway.settings import Settings
 
-__all__ = ["Deliver", "Hear", "Link", "LinkError", "VersionError", "gateway_topic", "report_filter"]
+__all__ = ["Deliver", "Hear", "Link", "LinkError", "VersionError", "gateway_topic", "report_filter", "tls_context"]
 
 Deliver = Callable[["Link", Parcel], None]
 """Called with the link and the reports that came together."""
@@ -219,7 +219,7 @@ class Link:
             password = settings.mqtt_password
             client.username_pw_set(settings.mqtt_user, password.reveal().decode() if password else None)
         if settings.mqtt_tls:
-            client.tls_set_context(_tls_context(settings))
+            client.tls_set_context(tls_context(settings))
         client.will_set(self._names.status, _status("offline"), qos=1, retain=True)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
@@ -362,7 +362,8 @@ def _status(state: str) -> str:
     return json.dumps({"state": state})
 
 
-def _tls_context(settings: Settings) -> ssl.SSLContext:
+def tls_context(settings: Settings) -> ssl.SSLContext:
+    """How the broker is trusted, and this side known to it."""
     context = ssl.create_default_context(cafile=str(settings.mqtt_ca) if settings.mqtt_ca else None)
     if settings.mqtt_certificate and settings.mqtt_key:
         context.load_cert_chain(settings.mqtt_certificate, settings.mqtt_key)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""The broker's side, tried out: connecting, what the gateway and strangers may do, and whether it keeps what it cannot deliver."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from peel_core.topics import fleet_topic
+from peel_gateway.mqtt.link import tls_context
+from peel_gateway.settings import Settings
+from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
+
+__all__ = ["look_at_broker"]
+
+_SECONDS = 5.0
+_QUEUED = 1200
+"""More than mosquitto keeps for a session unless told to: 1000."""
+
+
+class _RefusedError(Exception):
+    """The broker, or the way to it, said no."""
+
+
+class _Client:
+    """A connection under the gateway's settings, or as a stranger."""
+
+    def __init__(self, settings: Settings, name: str, *, stranger: bool = False, expiry: int = 0) -> None:
+        self.heard = 0
+        self._answers: dict[str, Any] = {}
+        self._answered = threading.Condition()
+        self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=paho.MQTTv5)
+        if not stranger and (settings.mqtt_user or settings.mqtt_password):
+            password = settings.mqtt_password
+            self.client.username_pw_set(settings.mqtt_user, password.reveal().decode() if password else None)
+        if settings.mqtt_tls:
+            self.client.tls_set_context(tls_context(settings))
+        self.client.on_connect = lambda *given: self._note("connect", given[3])
+        self.client.on_subscribe = lambda *given: self._note("subscribe", given[3][0])
+        self.client.on_publish = lambda *given: self._note("publish", given[3])
+        self.client.on_message = self._hear
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.SessionExpiryInterval = expiry
+        try:
+            self.client.connect(
+                settings.mqtt_host, settings.mqtt_port, 30, clean_start=expiry == 0, properties=properties
+            )
+        except (OSError, ValueError) as error:
+            raise _RefusedError(str(error)) from None
+        self.client.loop_start()
+        try:
+            self._wait("connect")
+        except _RefusedError:
+            self.close()
+            raise
+
+    def subscribe(self, topic: str) -> None:
+        self._answers.pop("subscribe", None)
+        self.client.subscribe(topic, options=SubscribeOptions(qos=1))
+        self._wait("subscribe")
+
+    def publish(self, topic: str, payload: bytes = b"") -> None:
+        self._answers.pop("publish", None)
+        self.client.publish(topic, payload, qos=1)
+        self._wait("publish")
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+    def wait_heard(self, count: int) -> None:
+        with self._answered:
+            self._answered.wait_for(lambda: self.heard >= count, _SECONDS)
+
+    def _hear(self, *_: object) -> None:
+        with self._answered:
+            self.heard += 1
+            self._answered.notify_all()
+
+    def _note(self, what: str, reason: ReasonCode) -> None:
+        with self._answered:
+            self._answers[what] = reason
+            self._answered.notify_all()
+
+    def _wait(self, what: str) -> None:
+        with self._answered:
+            if not self._answered.wait_for(lambda: what in self._answers, _SECONDS):
+                raise _RefusedError(f"no answer within {_SECONDS:g} s")
+        if self._answers[what].is_failure:
+            raise _RefusedError(str(self._answers[what]))
+
+
+def look_at_broker(settings: Settings, fleet: str) -> Iterator[Finding]:
+    """Everything about the broker; only what can be seen without taking reports away from a gateway that runs."""
+    where = f"{settings.mqtt_host}:{settings.mqtt_port}"
+    name = f"peel-doctor-{secrets.token_hex(4)}"
+    topic = fleet_topic(fleet, "gateway", settings.gateway_name, "doctor")
+    try:
+        client = _Client(settings, name)
+    except _RefusedError as error:
+        yield Finding(
+            "broker", BAD, f"{where}: {error}", "Is it there? Look at mqtt.host, port, tls, ca, user and password."
+        )
+        return
+    try:
+        yield Finding("broker", GOOD, f"{where}: connected{' with TLS' if settings.mqtt_tls else ''}")
+        yield from _rights(client, fleet, topic)
+    finally:
+        client.close()
+    yield _strangers(settings, fleet)
+    yield _memory(settings, name, topic)
+    if not settings.mqtt_tls and settings.mqtt_host not in ("127.0.0.1", "::1", "localhost"):
+        yield Finding("broker", WARN, "no TLS to another machine: the login can be read on the way", "Set mqtt.tls.")
+
+
+def _rights(client: _Client, fleet: str, topic: str) -> Iterator[Finding]:
+    for verb, act, wanted in (
+        ("hear reports", client.subscribe, fleet_topic(fleet, "+", "+", "report")),
+        ("hear statuses", client.subscribe, fleet_topic(fleet, "+", "+", "status")),
+        ("publish its own topics", client.publish, topic),
+    ):
+        try:
+            act(wanted)
+        except _RefusedError as error:
+            yield Finding(
+                "acl",
+                BAD,
+                f"the gateway may not {verb} ({wanted}): {error}",
+                "Grant it; see gateway/deploy/mosquitto.acl.",
+            )
+            return
+    yield Finding("acl", GOOD, "the gateway may hear reports and statuses, and publish")
+
+
+def _strangers(settings: Settings, fleet: str) -> Finding:
+    """Whether somebody without a login gets in, and hears who reports."""
+    try:
+        stranger = _Client(settings, f"peel-doctor-{secrets.token_hex(4)}", stranger=True)
+    except _RefusedError:
+        return Finding("acl", GOOD, "nobody gets in without a login")
+    try:
+        stranger.subscribe(fleet_topic(fleet, "+", "+", "report"))
+    except _RefusedError:
+        return Finding("acl", WARN, "strangers get in, though they may not hear reports", "Set allow_anonymous false.")
+    finally:
+        stranger.close()
+    return Finding(
+        "acl",
+        WARN,
+        "strangers get in and may hear reports: who reports and when, and statuses can be forged",
+        "Give everybody a login and an ACL; docs/operating.md has a configuration.",
+    )
+
+
+def _memory(settings: Settings, name: str, topic: str) -> Finding:
+    """Leave messages for a session that is away, more than mosquitto keeps by default, and fetch them."""
+    try:
+        away = _Client(settings, name, expiry=60)
+        away.subscribe(topic)
+        away.close()
+        sender = _Client(settings, f"{name}-sender")
+        sent = [sender.client.publish(topic, b"", qos=1) for _ in range(_QUEUED)]
+        for each in sent:
+            each.wait_for_publish(_SECONDS)
+        sender.close()
+        back = _Client(settings, name, expiry=60)
+        back.wait_heard(_QUEUED)
+        back.client.unsubscribe(topic)
+        back.close()
+        _Client(settings, name).close()  # a clean start ends the session
+    except (_RefusedError, RuntimeError, ValueError) as error:
+        return Finding(
+            "memory",
+            WARN,
+            f"could not be tried: {error}",
+            "The gateway's login must be allowed to hear its own topics.",
+        )
+    if back.heard < _QUEUED:
+        return Finding(
+            "memory",
+            WARN,
+            f"keeps {back.heard} of {_QUEUED} messages for a gateway that is away",
+            "Set max_queued_messages 0. Devices that wait for receipts send the rest again, others do not.",
+        )
+    return Finding(
+        "memory", GOOD, f"keeps {_QUEUED} messages for a gateway that is away (whether over a restart cannot be seen)"
+    )

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""The machine's side: fleet folder, modes of files, database, disk, clock, tools."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import stat
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.settings import Settings
+from peel_gateway.storage.choice import open_store, store_exists
+from peel_gateway.storage.store import Store, StoreError
+from peel_tools.broker import find_mosquitto
+from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
+
+__all__ = ["look_at_database", "look_at_files", "look_at_fleet", "look_at_gateway", "look_at_tools"]
+
+_LITTLE_BYTES = 1 << 30
+_NOTHING_BYTES = 100 << 20
+_CLOCK_SECONDS = 60.0
+
+
+def look_at_fleet(settings: Settings) -> Iterator[Finding]:
+    """Key, devices, profiles, and bundles that lie about."""
+    try:
+        fleet = Fleet(settings.fleet_folder)
+        snapshot = take_snapshot(fleet)
+    except FleetError as error:
+        yield Finding("fleet", BAD, str(error), "The gateway does not start, or stays with what it had.")
+        return
+    yield Finding(
+        "fleet", GOOD, f"{fleet.name}: {len(snapshot.devices)} devices, {len(snapshot.profiles)} profiles, key in order"
+    )
+    yield from _bundles(fleet, snapshot)
+
+
+def _bundles(fleet: Fleet, snapshot: Snapshot) -> Iterator[Finding]:
+    without = [device.label for device in snapshot.devices if not device.bundles]
+    if without:
+        yield Finding(
+            "bundles",
+            WARN,
+            f"{len(without)} devices have none ({without[0]} is the first): the gateway has no keys for them",
+            "Write them with `peel fleet bundle`.",
+        )
+    left = [path for path in (fleet.folder / "bundles").glob("*.json") if path.is_file()]
+    if left:
+        yield Finding(
+            "bundles",
+            WARN,
+            f"{len(left)} bundles with keys lie in {fleet.folder / 'bundles'}",
+            "Delete each once it is on its device; it can be written again.",
+        )
+
+
+def look_at_files(settings: Settings, config: Path | None) -> Iterator[Finding]:
+    """Whether others can read what is not theirs."""
+    private = [settings.fleet_folder, settings.store_path, settings.claims_path, config]
+    exposed = [path for path in private if path is not None and path.exists() and _open_to_others(path)]
+    for path in exposed:
+        yield Finding("modes", WARN, f"{path}: others can read it", f"Run: chmod go= {path}")
+    if not exposed:
+        yield Finding("modes", GOOD, "fleet folder and database are readable by their owner alone")
+
+
+def _open_to_others(path: Path) -> bool:
+    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+
+
+def look_at_database(settings: Settings) -> Iterator[Finding]:
+    """Integrity, room on its disk, and what the clock says beside it."""
+    yield _room(settings.store_path.absolute().parent)
+    if not store_exists(settings):
+        yield Finding(
+            "database", WARN, f"{settings.store_path}: not there yet", "The gateway makes it at its first start."
+        )
+        return
+    try:
+        store = open_store(settings)
+        try:
+            store.check()
+            yield Finding("database", GOOD, f"{store.place}: sound, {store.size_bytes() / 1e6:.1f} MB")
+            yield _clock(store)
+        finally:
+            store.close()
+    except StoreError as error:
+        yield Finding(
+            "database", BAD, str(error), "Restore a copy (docs/operating.md); what was not acknowledged comes again."
+        )
+
+
+def _room(folder: Path) -> Finding:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Finding("disk", BAD, f"{folder}: {error.strerror}", "Make the folder; store.path names it.")
+    said = f"{folder}: {free / 1e9:.1f} GB free"
+    if free < _NOTHING_BYTES:
+        return Finding(
+            "disk", BAD, said, "Free some: the gateway stores nothing when the disk is full, and loses nothing."
+        )
+    if free < _LITTLE_BYTES:
+        return Finding("disk", WARN, said, "Free some, or lower store.retention_days.")
+    return Finding("disk", GOOD, said)
+
+
+def _clock(store: Store) -> Finding:
+    heard = store.devices().last_received
+    ahead = (float(heard.max()) / 1000 if len(heard) else 0.0) - time.time()
+    if ahead > _CLOCK_SECONDS:
+        return Finding(
+            "clock",
+            BAD,
+            f"{ahead:.0f} s behind the last report that was stored",
+            "Set it, and keep it with NTP: floods are not judged, and nothing is dropped by age, meanwhile.",
+        )
+    return Finding("clock", GOOD, "not behind the database")
+
+
+def look_at_gateway(settings: Settings) -> Iterator[Finding]:
+    """Whether one answers where the settings say."""
+    if not settings.http_port:
+        yield Finding("gateway", WARN, "http.port is 0: nobody can ask it how it is", "Set http.port.")
+        return
+    url = f"http://{settings.http_host}:{settings.http_port}/healthz"
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            yield Finding("gateway", GOOD, f"runs, and is well ({url})")
+    except urllib.error.HTTPError as error:
+        yield Finding("gateway", BAD, f"runs, and is not well ({error.code})", "With the token /healthz says why.")
+    except OSError as error:
+        yield Finding("gateway", WARN, f"does not answer at {url}: {error}", "Start it: `peel gateway run`.")
+
+
+def look_at_tools() -> Iterator[Finding]:
+    """What is there for the commands that need more."""
+    there = {
+        "mosquitto (demo, tests)": find_mosquitto() is not None,
+        "pyarrow (export to Parquet)": importlib.util.find_spec("pyarrow") is not None,
+        "mpremote (provisioning boards)": importlib.util.find_spec("mpremote") is not None,
+    }
+    here = ", ".join(name for name, found in there.items() if found) or "none"
+    missing = ", ".join(name for name, found in there.items() if not found)
+    yield Finding("tools", GOOD, f"{here}{f'; not here: {missing}' if missing else ''}")
