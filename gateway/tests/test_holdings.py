@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_gateway.estimation.holdings import Holdings, capped, equal_devices, equal_reports, largest, weighing
@@ -68,3 +68,23 @@ def test_the_device_that_weighs_most() -> None:
     most = largest(held, equal_reports(held))
     assert most.share.tolist() == pytest.approx([0.75, np.nan, 0.5], nan_ok=True)
     assert most.device.tolist() == [9, 0, 3]
+
+
+MANY_DEVICES = 40_000
+NUMBERS = 2**48 - 1
+"""As many reports as a device has numbers for."""
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from([1, 2**31, NUMBERS - 1, NUMBERS]), min_size=1, max_size=4), st.floats(0.001, 0.999))
+def test_no_sum_overflows_where_counts_are_as_large_as_they_can_be(counts: list[int], cap: float) -> None:
+    held = holdings(np.resize(counts, MANY_DEVICES).tolist())
+    with np.errstate(over="raise", invalid="raise"):
+        weights = capped(held, cap)
+        parts = held.reports * weights
+        assert (weights > 0).all() and (weights <= 1).all()
+        assert parts.max() <= max(cap, 1 / MANY_DEVICES) * parts.sum() * (1 + 1e-9)
+        for each in (weights, equal_reports(held), equal_devices(held)):
+            effective = weighing(held, each).effective
+            assert 0 < effective[0] <= sum(held.reports.tolist()) * (1 + 1e-9)
+            assert 0 < largest(held, each).share[0] <= 1

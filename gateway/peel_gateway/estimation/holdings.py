@@ -82,7 +82,8 @@ def capped(holdings: Holdings, cap: float) -> Floats:
     if cap >= 1:
         return equal_reports(holdings)
     order = np.lexsort((holdings.reports, holdings.figure))
-    figure, reports = holdings.figure[order], holdings.reports[order]
+    # Floats: products of two counts have no room in 64 bits, and below 2^53 nothing is lost.
+    figure, reports = holdings.figure[order], holdings.reports[order].astype(np.float64)
     devices = np.bincount(figure, minlength=holdings.figures)
     first = np.cumsum(devices) - devices
     limit = np.maximum(cap, 1 / devices[figure])
