@@ -21,13 +21,21 @@ def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.M | re.S)
 
 
-def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
-    commands = blocks("", section("Use it"))[0].replace(".venv/bin/peel", "peel")
+def typed(commands: str, folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}
-    shell = ["bash", "-euxc", commands]
-    run = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    shell = ["bash", "-euxc", commands.replace(".venv/bin/peel", "peel")]
+    run = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
+
+
+def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
+    own_data, own_fleet = blocks("", section("Use it"))
+    rows = (f"{20 + place % 9},{50 + place % 31},{'sun' if place % 3 else 'rain'}" for place in range(200))
+    (tmp_path / "weather.csv").write_text("\n".join(["temperature,humidity,sky", *rows]))
+    typed(own_data.replace("demo --csv", "demo --seconds 3 --rate 300 --devices 40 --csv"), tmp_path)
+    assert (tmp_path / "weather.toml").exists()
+    typed(own_fleet, tmp_path)
     assert len(list((tmp_path / "fleet" / "bundles").glob("*.json"))) == 3
 
     program = blocks("python", section("Use it"))[0]
