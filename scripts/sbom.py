@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""What an installation of Peel consists of, as CycloneDX JSON on standard output: the package and all that it requires.
+
+Versions are those of .venv, the ones that were tested; the same environment and SOURCE_DATE_EPOCH give the same bytes. Fails where a
+licence is missing or is not one of those that may be shipped with: ``scripts/check`` runs it for that. Known vulnerabilities are not
+looked up: that needs an advisory database, hence a network; the names and versions here are what such a tool takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import uuid
+from datetime import UTC, datetime
+from importlib.metadata import Distribution, distribution
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PROJECT = "peel-telemetry"
+#: Licences that ask for no more than a notice. Of an expression each part must be one, where parts are alternatives one of them.
+FREE = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-0", "PSF-2.0", "Zlib"}
+
+
+def required(name: str) -> dict[str, Distribution]:
+    """The distribution and everything that it requires here, extras apart, by canonical name."""
+    found: dict[str, Distribution] = {}
+    waiting = [name]
+    while waiting:
+        key = canonicalize_name(waiting.pop())
+        if key in found:
+            continue
+        found[key] = distribution(key)
+        for line in found[key].requires or []:
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name)
+    return found
+
+
+def licence(package: Distribution) -> str:
+    """Its SPDX expression, or what older packages put there instead."""
+    fields = (package.metadata.get_all(name) or [""] for name in ("License-Expression", "License"))
+    return next((values[0] for values in fields if values[0]), "")
+
+
+def is_free(expression: str) -> bool:
+    """May it be shipped with? For expressions without brackets, as all of ours are."""
+    return any(all(part.strip() in FREE for part in choice.split(" AND ")) for choice in re.split(r" OR ", expression))
+
+
+def component(package: Distribution) -> dict[str, Any]:
+    name = canonicalize_name(package.metadata["Name"])
+    reference = f"pkg:pypi/{name}@{package.version}"
+    return {
+        "type": "library",
+        "bom-ref": reference,
+        "name": name,
+        "version": package.version,
+        "licenses": [{"expression": licence(package)}],
+        "purl": reference,
+    }
+
+
+def bill(packages: dict[str, Distribution]) -> dict[str, Any]:
+    """The document; https://cyclonedx.org/docs/1.5/json has the meaning of every field."""
+    main = component(packages[PROJECT]) | {"type": "application"}
+    parts = [component(packages[name]) for name in sorted(packages) if name != PROJECT]
+    moment = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), UTC)
+    identity = uuid.uuid5(uuid.NAMESPACE_URL, " ".join([main["purl"], *(part["purl"] for part in parts)]))
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "serialNumber": f"urn:uuid:{identity}",
+        "version": 1,
+        "metadata": {"timestamp": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "component": main},
+        "components": parts,
+    }
+
+
+def main() -> int:
+    packages = required(PROJECT)
+    refused = [
+        f"{name}: {licence(package) or 'none'}" for name, package in packages.items() if not is_free(licence(package))
+    ]
+    if refused:
+        print(
+            f"sbom: licences that nobody has looked at (FREE in scripts/sbom.py): {'; '.join(refused)}", file=sys.stderr
+        )
+        return 1
+    print(json.dumps(bill(packages), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
