@@ -69,3 +69,12 @@ def test_pauses_grow(desk: Confirmation) -> None:
     desk.acknowledged([1], 2 * PAUSE)
     assert desk.overdue(2 * PAUSE + PAUSE - 0.1) == []
     assert desk.overdue(4 * PAUSE) == [first]
+
+
+def test_a_boot_forgets_pauses(desk: Confirmation) -> None:
+    first = message(1, 1)
+    desk.sent([first])
+    desk.acknowledged([1], 0.0)
+    assert desk.overdue(0.0) == []
+    desk.forget_pauses()
+    assert desk.overdue(0.0) == [first]

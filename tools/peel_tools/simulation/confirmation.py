@@ -92,6 +92,12 @@ class Confirmation:
         receipt = self._last.get(message.device)
         return receipt is not None and all(map(receipt.settles, message.numbers))
 
+    def forget_pauses(self) -> None:
+        """What waits is overdue, as for devices that have just booted."""
+        for kept in self._waiting.values():
+            for id_, each in kept.items():
+                kept[id_] = _Waiting(each.message, 0.0, self._pause)
+
     def overdue(self, now: float) -> list[Outgoing]:
         """Messages that have waited long enough to be sent again, oldest first."""
         late = [each.message for kept in self._waiting.values() for each in kept.values() if each.again_at <= now]

@@ -106,6 +106,11 @@ class Simulation:
         """Receipts heard."""
         return self._confirmation.heard if self._confirmation else 0
 
+    def power_cycle(self) -> None:
+        """Have all devices boot: they send what waits for a receipt at once, however long they meant to wait."""
+        if self._confirmation is not None:
+            self._confirmation.forget_pauses()
+
     def confirm(self, seconds: float) -> bool:
         """Wait until a gateway has confirmed what devices keep; False when that took longer."""
         deadline = time.monotonic() + seconds

@@ -78,6 +78,7 @@ class Crowd:
                 self._session = session
                 self._ready.set()
                 session.simulation.run()
+                session.simulation.power_cycle()
                 if session.simulation.drain(self._drain_seconds):
                     session.simulation.confirm(self._drain_seconds)
         except BaseException as error:

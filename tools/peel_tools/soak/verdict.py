@@ -23,10 +23,8 @@ _MADE = """
     CREATE TEMP TABLE made AS
     SELECT report.device, report.number, report.profile, report.idx, report.sign, report.kind, report.digest,
         EXISTS (SELECT 1 FROM gateway.log WHERE log.device = report.device AND log.number = report.number) AS stored,
-        NOT message.acknowledged
-        OR EXISTS (SELECT 1 FROM report AS other WHERE other.message = report.message AND other.kind NOT IN (:honest, :revoked))
-        OR (report.kind = :revoked AND EXISTS (
-            SELECT 1 FROM gateway.refused WHERE refused.digest = report.digest AND refused.verdict = :refused)) AS excused
+        NOT message.acknowledged OR (report.kind = ? AND EXISTS (
+            SELECT 1 FROM gateway.refused WHERE refused.digest = report.digest AND refused.verdict = ?)) AS excused
     FROM report JOIN message ON message.id = report.message WHERE NOT bad
 """
 _COUNTING = """
@@ -48,7 +46,7 @@ class Outcome:
     stored: int
     """Of these, what is in the gateway's log."""
     excused: int
-    """Not stored, and nobody's fault: gone with a flash, refused because its device was revoked, or an attacker's, who need not keep it."""
+    """Not stored, and nobody's fault: gone with a flash, or refused because its device was revoked."""
     lost: int
     """Not stored, though its device still has it or was told to forget it; or stored, and not in the tallies."""
     double_counted: int
@@ -73,7 +71,7 @@ def decide(model: Path, store: Store, conflicts: int) -> Outcome:
         profiles = [int(profile) for (profile,) in connection.execute("SELECT DISTINCT profile FROM report")]
         connection.execute("ATTACH ':memory:' AS gateway")
         copy_books(connection, "gateway", read_books(store, profiles))
-        connection.execute(_MADE, {"honest": HONEST, "revoked": REVOKED, "refused": int(Verdict.REVOKED)})
+        connection.execute(_MADE, (REVOKED, int(Verdict.REVOKED)))
         return _Judge(connection).outcome(conflicts)
     finally:
         connection.close()
