@@ -147,6 +147,8 @@ def test_a_fresh_bundle_of_a_fleet_locks_the_old_one_out(make_lab: MakeLab, tmp_
         return encode_many(profile, [1], own, [number], np.zeros((1, 1), np.int32), entropy=bytes(range(32))).tobytes()
 
     assert lab.send([frame(stolen, new), frame(stolen, new + 1)]) == {"seal": 2}
-    assert lab.send([frame(stolen, new - 1), frame(stolen, 500)]) == {"device": 2}, "its device cannot have come so far"
+    assert lab.send([frame(stolen, new - 1), frame(stolen, 5000)]) == {"device": 2}, (
+        "its device cannot have come so far"
+    )
     assert lab.send([frame(fresh, new), frame(stolen, 1)]) == {"accepted": 2}
     assert lab.store.devices().cause.tolist() == [0]

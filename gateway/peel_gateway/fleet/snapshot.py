@@ -16,7 +16,7 @@ from peel_gateway.fleet.registry import REVOKED, Device, Fleet, FleetError, Issu
 
 __all__ = ["Snapshot", "take_snapshot"]
 
-_GRACE = timedelta(days=1)
+_GRACE = timedelta(days=7)
 """How long after a fresh bundle was made its board may go on with the former one."""
 
 
@@ -82,7 +82,7 @@ def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Sequence[De
 def _last_numbers(bundles: Sequence[Issue]) -> list[int]:
     """The last number of each bundle that is taken from its device.
 
-    Of one that was replaced, what its device can have reached until a day after, unless the times make no sense: whoever has a copy of it
+    Of one that was replaced, what its device can have reached until a week after, unless the times make no sense: whoever has a copy of it
     is to have no more.
     """
     last = [bundle.last_number for bundle in bundles]

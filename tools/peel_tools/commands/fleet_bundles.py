@@ -102,7 +102,7 @@ def _only_profile(opened: Fleet) -> str:
 def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: bool, first_number: int | None) -> None:
     """Write devices' bundles again, for boards that were erased, replaced or stolen: no number is used twice.
 
-    The new bundle has new keys and new numbers, for which the gateway takes those keys alone. Put it onto the board within a day: what the
+    The new bundle has new keys and new numbers, for which the gateway takes those keys alone. Put it onto the board within a week: what the
     old one, or a copy of it on a board that was lost, uses after that is refused.
     """
     with explained():
