@@ -52,7 +52,8 @@ __all__ = [
     "unsealed",
 ]
 
-_JUMP = 1 << 40
+_JUMP_SECONDS = 10 * 365 * 86400
+"""How far ahead of its quota a flooding device jumps: well within its bundle, which lasts for twenty years."""
 _TARGET = 0
 """The attribute that targeted attacks are after."""
 _CATEGORY = 1
@@ -168,9 +169,10 @@ def replay(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def tampering(piece: Piece, shop: Workshop) -> list[Piece]:
-    """One bit of the number, far up so that it does not become 0, of the content or of the tag."""
+    """One bit of the content, of the tag, or of the number: of its second byte, so that it becomes neither 0 nor another bundle's."""
     frame = bytearray(piece.frame)
-    frame[int(shop.rng.integers(NUMBER.end - 2, len(frame)))] ^= 1 << int(shop.rng.integers(8))
+    place = int(shop.rng.integers(NUMBER.end - 1, len(frame)))
+    frame[place if place >= NUMBER.end else NUMBER.start + 1] ^= 1 << int(shop.rng.integers(8))
     return [piece.turned("tampering", bytes(frame))]
 
 
@@ -214,7 +216,8 @@ def flood(piece: Piece, shop: Workshop) -> list[Piece]:
         return [piece]
     me = shop.identities[piece.device]
     trits = codeword(me.profile.seed, me.profile.width, _TARGET, 0)
-    frame = sealed_frame(me.profile, me.device, piece.number + _JUMP, me.seal_key, trits)
+    number = piece.number + _JUMP_SECONDS * me.profile.quota // me.profile.period
+    frame = sealed_frame(me.profile, me.device, number, me.seal_key, trits)
     return [piece, piece.turned("flood", frame)]
 
 
