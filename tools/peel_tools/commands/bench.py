@@ -72,7 +72,7 @@ def receipts(as_json: bool) -> None:
 @bench.command()
 @click.option("--messages", default=70_000, show_default=True, help="Messages in the queue.")
 @click.option("-k", default=16, show_default=True, help="Number of attributes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on the last line.")
+@json_option
 def ingest(messages: int, k: int, as_json: bool) -> None:
     """A whole gateway at a full queue of a real mosquitto, beside subscribers that only count (paho, gmqtt)."""
     _print(import_module("peel_tools.bench_ingest").measure(messages=messages, k=k), as_json)

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from peel_gateway.command_tools import config_option, find_settings
+from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.settings import Settings, SettingsError
@@ -38,7 +39,7 @@ def doctor(config: Path | None, as_json: bool) -> None:
             if each.state != GOOD:
                 click.echo(f"\n{each.about}: {each.said}\n  {each.remedy}")
     if any(each.state == BAD for each in found):
-        sys.exit(1)
+        sys.exit(Exit.FOUND)
 
 
 def _examine(config: Path | None) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ _COMMANDS = {
     "group": ("peel_gateway.fleet.commands:group", "Put devices into the group NAME, out of the one they were in."),
     "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
     "bundle": ("peel_tools.commands.fleet_bundles:bundle", "Write devices' bundles again."),
-    "logins": ("peel_gateway.fleet.commands:logins", "Print the devices' logins for mosquitto's password file."),
+    "logins": ("peel_gateway.fleet.commands:logins", "Print the logins of all devices but the revoked ones."),
     "provision": (
         "peel_tools.flashing.commands:provision_device",
         "Put the application and DEVICE's bundle onto a board that runs MicroPython.",
