@@ -7,38 +7,23 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-import click
-
 from peel_gateway.answers.table import QueryError
 from peel_gateway.engine.pardon import PardonError
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.audit import ReasonError
 from peel_gateway.printing import explaining
-from peel_gateway.settings import Settings, SettingsError, load_settings
+from peel_gateway.settings import Settings, SettingsError
+from peel_gateway.settings_option import config_option, find_settings
 from peel_gateway.storage.choice import open_store, store_exists
 from peel_gateway.storage.store import Store, StoreError
 
 __all__ = ["config_option", "explained", "find_settings", "given_as_query", "opened", "yes_or_no"]
 
-_DEFAULT_CONFIG = Path("gateway.toml")
-
-config_option = click.option(
-    "-c",
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings file. Without it: gateway.toml in this folder, if there is one. The environment wins over it.",
-)
-
 
 def explained() -> AbstractContextManager[None]:
     """Turn the gateway's errors into one line and their exit code."""
     return explaining(SettingsError, QueryError, ReasonError, PardonError, FleetError, StoreError)
-
-
-def find_settings(config: Path | None) -> Settings:
-    """The settings of a file that was named, or of the one in this folder, or the defaults."""
-    return load_settings(config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.exists() else None))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from peel_gateway.answers.query import MOST_ITEMS, estimate_query, exposure_page
 from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
 from peel_gateway.audit_commands import audit, pardon
+from peel_gateway.backup_commands import backup, restore
 from peel_gateway.command_tools import config_option, explained, find_settings, given_as_query, opened, yes_or_no
 from peel_gateway.device_commands import devices
 from peel_gateway.engine.recount import recount as recount_store
@@ -36,7 +37,7 @@ def gateway() -> None:
     """Run the gateway; ask it for estimates and exposures."""
 
 
-for command in (audit, devices, pardon, export):
+for command in (audit, backup, devices, export, pardon, restore):
     gateway.add_command(command)
 
 

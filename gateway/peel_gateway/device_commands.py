@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway devices` and `peel fleet list`: the devices, and what is known of them."""
+"""`peel gateway devices`, and what `peel fleet list` shows where there is a database: what is known of the devices."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import click
 from peel_gateway.answers.devices import DeviceFilter
 from peel_gateway.answers.query import MOST_ITEMS, device_filter
 from peel_gateway.answers.table import Table
-from peel_gateway.command_tools import config_option, explained, find_settings, given_as_query, opened
+from peel_gateway.command_tools import config_option, explained, given_as_query, opened
 from peel_gateway.fleet.claims_file import load_claims
-from peel_gateway.fleet.commands import device_rows, folder_argument
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.standing import Standing
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.service import open_views
-from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.storage.choice import open_store, store_exists
+from peel_gateway.settings import Settings
+from peel_gateway.storage.choice import open_store
 
-__all__ = ["devices", "list_devices"]
+__all__ = ["devices", "show_known_devices"]
 
 _SAID = ("firmware", "skipped", "dropped", "entropy", "refused")
 """What listings show of a device's own words."""
@@ -56,27 +55,13 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
         click.echo(f"more: --after {page['next']}", err=True)
 
 
-@click.command("list")
-@folder_argument
-@config_option
-@json_option
-def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
-    """List the devices, with what their gateway knows of them where its database is at hand.
-
-    What is left of a lifetime is what a fresh bundle would have: numbers that may have been used count as used. Firmware, skipped
-    readings, dropped frames and randomness are the devices' own words.
-    """
+def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Table], as_json: bool) -> None:
+    """Print rows of the registry, with what the gateway knows of the devices; what is left of a lifetime is the registry's."""
     with explained():
-        fleet = Fleet(folder)
-        registered = fleet.devices()
-        known = _known(fleet, config)
-    rows = device_rows(registered, left=fleet.left(registered))
+        known = _known(settings, fleet)
     rows = [row | known.get(row["device"], {}) | {"left": row["left"]} for row in rows]
     if as_json:
         print_json({"items": rows})
-        return
-    if not known:
-        print_table(list(rows[0]) if rows else ["device"], [list(row.values()) for row in rows])
         return
     columns = ("device", "profile", "group", "state", "last_heard", "left")
     print_table(
@@ -85,17 +70,7 @@ def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
     )
 
 
-def _known(fleet: Fleet, config: Path | None) -> dict[str, Table]:
-    """What the gateway of a fleet knows of its devices; nothing where its database is not at hand."""
-    settings = find_settings(config)
-    if settings.fleet_folder.resolve() != fleet.folder.resolve():
-        if config is not None:
-            raise SettingsError(f"{config}: is about the fleet in {settings.fleet_folder}, not {fleet.folder}")
-        return {}
-    return _listed(settings, fleet) if store_exists(settings) else {}
-
-
-def _listed(settings: Settings, fleet: Fleet) -> dict[str, Table]:
+def _known(settings: Settings, fleet: Fleet) -> dict[str, Table]:
     snapshot = take_snapshot(fleet)
     store = open_store(settings)
     try:

@@ -90,3 +90,19 @@ def test_each_command_begins_its_help_with_what_its_table_says() -> None:
 
 def test_an_unknown_command_is_refused() -> None:
     assert main.get_command(click.Context(main), "toaster") is None
+
+
+def test_the_shell_completes_commands_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    def completed(words: str, place: int) -> str:
+        monkeypatch.setenv("_PEEL_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(place))
+        done = subprocess.run([sys.executable, "-c", COMPLETE], capture_output=True, text=True, check=False)
+        return done.stdout
+
+    assert "plain,gateway" in completed("peel gat", 1)
+    assert "plain,export" in completed("peel gateway ex", 2)
+    assert "plain,--table" in completed("peel gateway export --ta", 3)
+
+
+COMPLETE = "from peel_tools.cli import main; main(prog_name='peel')"
