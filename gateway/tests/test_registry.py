@@ -14,6 +14,7 @@ from peel_device.config import load
 from privileges import as_root
 
 from peel_core import burst_size, derive_keys
+from peel_core.primitives import NUMBER_MAX
 from peel_gateway.fleet.bundle import load_template, make_bundles, write_bundles
 from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, Issue, parse_device
 from peel_gateway.fleet.snapshot import take_snapshot
@@ -279,8 +280,15 @@ def test_a_copy_of_a_replaced_bundle_has_little_left(fleet: Fleet) -> None:
     clock.true += timedelta(days=10)
     fleet.issue([1])
     keyring = take_snapshot(fleet).keyring
-    assert keyring.bundle_last.tolist() == [pytest.approx(12 + 1.1 * 85 * 17, abs=2), 2 * 701_280, 701_280]
+    assert keyring.bundle_last.tolist() == [pytest.approx(12 + 1.1 * 85 * 17, abs=2), NUMBER_MAX, NUMBER_MAX]
     assert keyring.find([1, 1, 1, 2], [900, 1700, 701_281, 1700]).tolist() == [0, -1, 1, 2]
+
+
+def test_the_bundle_in_force_opens_any_number(fleet: Fleet) -> None:
+    """What opens with its keys only its device can have made: too high a number exposes it, and is not taken for a stranger's."""
+    (device,) = fleet.enrol("climate")
+    beyond = device.bundles[-1].last_number + 1
+    assert take_snapshot(fleet).keyring.find([1, 1], [beyond, NUMBER_MAX]).tolist() == [0, 0]
 
 
 def test_times_that_make_no_sense_cut_no_bundle_short(fleet: Fleet) -> None:
@@ -289,7 +297,7 @@ def test_times_that_make_no_sense_cut_no_bundle_short(fleet: Fleet) -> None:
     fleet.enrol("climate")
     clock.off = -timedelta(days=400)
     fleet.issue([1])
-    assert take_snapshot(fleet).keyring.bundle_last.tolist() == [701_280, 2 * 701_280]
+    assert take_snapshot(fleet).keyring.bundle_last.tolist() == [701_280, NUMBER_MAX]
 
 
 class HostClock:

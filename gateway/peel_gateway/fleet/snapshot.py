@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from peel_core import Keyring, Profile, derive_keys
+from peel_core.primitives import NUMBER_MAX
 from peel_gateway.fleet.audit import FleetAction
 from peel_gateway.fleet.registry import REVOKED, Device, Fleet, FleetError, Issue
 
@@ -82,10 +83,13 @@ def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Sequence[De
 def _last_numbers(bundles: Sequence[Issue]) -> list[int]:
     """The last number of each bundle that is taken from its device.
 
+    Of the one that is in force any, however high: only its device can have made what opens with its keys, and a number that it cannot have
+    reached exposes it.
+
     Of one that was replaced, what its device can have reached until a week after, unless the times make no sense: whoever has a copy of it
     is to have no more.
     """
-    last = [bundle.last_number for bundle in bundles]
+    last = [*(bundle.last_number for bundle in bundles[:-1]), NUMBER_MAX][: len(bundles)]
     for place, (before, after) in enumerate(pairwise(bundles)):
         if before.time <= after.time:
             last[place] = min(last[place], before.first_unused(after.time + _GRACE) - 1)
