@@ -18,7 +18,7 @@ from peel_hil.tap import Tap
 from peel_tools.broker import free_port
 
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
-TIMEOUT_MS = 500
+TIMEOUT_MS = 1500
 
 
 CUTS = {"mps2": 50, "pico": 15}
@@ -99,7 +99,7 @@ def test_power_cuts(
 ) -> None:
     cuts = CUTS[board]
     dut = open_board(folder=tmp_path / "board")
-    device = Device(dut, site.enrol(TRACES, interval_s=0.02, outbox=5000))
+    device = Device(dut, site.enrol(TRACES, interval_s=0.1, outbox=5000))
     device.provision()
     dut.kill()
     witness = Witness(site.profile.epsilon_q20)

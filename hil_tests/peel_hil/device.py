@@ -24,6 +24,7 @@ __all__ = ["Device", "Flash"]
 _MODULE = "peel_application"  # firmware/main.py under a name that no board starts by itself
 _FIRMWARE = REPOSITORY / "firmware"
 _START_SECONDS = 30.0
+_DUMP_SECONDS = 180.0  # an outbox may hold hundreds of frames
 _INTERRUPTS = 6
 
 _START = """
@@ -122,7 +123,7 @@ class Device:
 
     def flash(self) -> Flash:
         """Read the device's state from the board's file system. The application must not be running."""
-        lines = self.dut.exec(_DUMP.format(home=self._home)).splitlines()
+        lines = self.dut.exec(_DUMP.format(home=self._home), timeout=_DUMP_SECONDS).splitlines()
         files = {
             path.removeprefix(self._home + "/"): bytes.fromhex(text) for path, text in map(ast.literal_eval, lines)
         }
