@@ -40,12 +40,12 @@ import os
 from binascii import hexlify
 def dump(folder):
     try:
-        names = os.listdir(folder)
+        entries = os.ilistdir(folder)  # one by one: a full outbox has more names than a small heap can hold
     except OSError:
         return
-    for name in names:
-        path = folder + "/" + name
-        if os.stat(path)[0] & 0x4000:
+    for entry in entries:
+        path = folder + "/" + entry[0]
+        if entry[1] & 0x4000:
             dump(path)
         else:
             with open(path, "rb") as file:
