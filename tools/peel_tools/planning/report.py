@@ -12,7 +12,7 @@ from peel_gateway.planning.advice import advice
 from peel_gateway.planning.privacy import composed_epsilon
 from peel_gateway.planning.solve import Solved
 from peel_gateway.planning.task import DAY, Task
-from peel_tools.planning.costs import Battery, air_bytes, report_bytes
+from peel_tools.planning.costs import Battery, air_bytes, flash_bytes, report_bytes, stored_bytes
 from peel_tools.planning.exposure import harm, waits
 
 __all__ = ["plan", "spoken", "text"]
@@ -102,6 +102,8 @@ def _bytes(task: Task) -> dict[str, Any]:
         "frame": report_bytes(task.subject, task.epsilon),
         "air_per_report": air,
         "air_per_device_and_day": round(air * task.reports_per_day),
+        "flash_per_device_and_day": round(flash_bytes(task) * task.reports_per_day),
+        "store_per_day": round(stored_bytes() * task.reports_per_second * DAY),
         "reports_per_second": _rounded(task.reports_per_second),
     }
 
@@ -145,7 +147,10 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     size = found["bytes"]
     yield "\nCost"
     yield f"  {size['frame']} bytes a frame, {size['air_per_report']} on the air, {size['air_per_device_and_day']:,} a day for each device"
-    yield f"  {size['reports_per_second']:g} reports a second at the gateway"
+    yield (
+        f"  {size['flash_per_device_and_day']:,} bytes a day onto its flash; {size['reports_per_second']:g} reports a second at the "
+        f"gateway, whose store grows by {size['store_per_day']:,} bytes a day at most"
+    )
     if "battery_days" in found:
         yield f"  the battery lasts {spoken(found['battery_days'] * 24)}"
     if found["advice"]:
