@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -51,11 +52,31 @@ def print_json(value: object) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print aligned columns; numbers to the right."""
+    """Print aligned columns, numbers to the right: on a terminal with a head that stands out, and folded to its width."""
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
     numeric = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(header))]
-    for line in [list(header), *cells]:
+    if sys.stdout.isatty():
+        _print_on_terminal(header, cells, numeric)
+    else:
+        _print_plainly(header, cells, numeric)
+
+
+def _print_on_terminal(header: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
+    from rich.box import SIMPLE_HEAD  # here, because it takes longer to load than most commands take
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name, right in zip(header, numeric, strict=True):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    Console(markup=False, highlight=False).print(table)
+
+
+def _print_plainly(header: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
+    widths = [max(len(line[i]) for line in [header, *cells]) for i in range(len(header))]
+    for line in [header, *cells]:
         padded = (
             text.rjust(width) if right else text.ljust(width)
             for text, width, right in zip(line, widths, numeric, strict=True)

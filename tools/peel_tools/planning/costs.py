@@ -20,7 +20,7 @@ _PUBLISH_BYTES = 2 + 2 + 2
 """Fixed header, length of the topic, packet identifier."""
 _PUBACK_BYTES = 4
 _RECEIPT_BYTES = 4 + len("peel/v1//00/00000000/receipt") + _FLEET_NAME_BYTES + 19
-"""A PUBLISH at QoS 0 around a receipt without gaps (SPEC section 11.1)."""
+"""A PUBLISH at QoS 0 around a receipt without gaps."""
 _CHECKSUM_BYTES = 4
 _HOURS_PER_DAY = 24
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Tables: the same content for a file and for a terminal, where it fits the width."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from peel_gateway.printing import print_table
+
+PROGRAM = """
+from peel_gateway.printing import print_table
+print_table(["device", "reports", "note"], [["0000001f", 12, "in the [red]cellar[/red], " + "behind the boiler " * 12]])
+"""
+
+
+def test_columns_are_aligned_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["name", "n"], [["a", 5], ["long", None], ["b", 1234]])
+    assert capsys.readouterr().out == "name     n\na        5\nlong     -\nb     1234\n"
+
+
+def _on_terminal(columns: int) -> str:
+    """What the program shows on a terminal of this width."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+        assert process.wait() == 0
+    os.close(ours)
+    return shown.decode()
+
+
+def test_a_terminal_is_not_overrun() -> None:
+    shown = _on_terminal(60)
+    assert "0000001f" in shown
+    assert "[red]" in shown, "what is printed is no markup"
+    assert all(len(line) <= 70 for line in shown.splitlines()), "60 columns, and what switches the head's weight"
+    assert shown.count("boiler") == 12
