@@ -33,7 +33,7 @@ PICO_W = Facts(
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     sensors = {name: {"kind": "trace", "values": [0.5]} for name in ("a", "b")}
-    return write_bundle(tmp_path, board="qemu", sensors=sensors, interval_s=900)
+    return write_bundle(tmp_path, board="qemu", sensors=sensors, interval_s=1020)
 
 
 def no_module(architecture: str) -> Path:
