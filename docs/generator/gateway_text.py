@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from peel_gateway.answers.views import Views
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.metrics import Metrics
 from peel_gateway.web.app import build_app
+from peel_gateway.web.openapi import docstring_parts
 from peel_tools.broker import free_port
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 
@@ -34,11 +34,8 @@ def endpoint_table() -> str:
     """Path, meaning and parameters of each route: the two paragraphs of its docstring."""
     lines = ["| path | what | parameters |", "|---|---|---|"]
     for route in _routes():
-        what, _, parameters = inspect.getdoc(route.endpoint).partition("\n\n")  # type: ignore[union-attr]
-        parameters = parameters.removeprefix("Parameters: ").removesuffix(".")
-        lines.append(
-            f"| `{route.path}` | {' '.join(what.split()).removesuffix('.')} | {' '.join(parameters.split())} |"
-        )
+        what, parameters = docstring_parts(route)
+        lines.append(f"| `{route.path}` | {what.removesuffix('.')} | {parameters} |")
     return "\n".join(lines) + "\n"
 
 

@@ -19,6 +19,7 @@ from peel_gateway.model.verdict import BLAMED, Verdict
 
 __all__ = [
     "MOST_ITEMS",
+    "STATES",
     "audit_page",
     "device_filter",
     "estimate_query",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 MOST_ITEMS = 1000
+STATES = {standing.label: standing for standing in Standing}
+"""What can be asked for as `state`."""
 _LARGEST = 2**63 - 1
 
 
@@ -86,15 +89,14 @@ def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
 def device_filter(given: Mapping[str, str]) -> DeviceFilter:
     """Parameters of `Views.devices`."""
     _refuse_others(given, ("profile", "group", "state", "limit", "after"))
-    states = {standing.label: standing for standing in Standing}
     state = given.get("state")
-    if state is not None and state not in states:
-        raise QueryError(f"state: must be one of {', '.join(states)}, not {state!r}")
+    if state is not None and state not in STATES:
+        raise QueryError(f"state: must be one of {', '.join(STATES)}, not {state!r}")
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return DeviceFilter(
         profile=given.get("profile"),
         group=given.get("group"),
-        state=states[state] if state else None,
+        state=STATES[state] if state else None,
         limit=100 if limit is None else limit,
         after=_device(given, "after") or 0,
     )

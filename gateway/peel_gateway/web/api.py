@@ -66,7 +66,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
     def get_devices(request: Request) -> Response:
         """`{"items": [...], "next": device}`: the devices, by id, with their state and what they say of themselves (`claims`).
 
-        Parameters: `profile`, `group`, `state` (one of those above), `limit` (up to 1000), `after` (a device).
+        Parameters: `profile`, `group`, `state` (only devices that are in it), `limit` (up to 1000), `after` (a device).
         """
         return JSONResponse(views.devices(device_filter(_parameters(request))))
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from peel_gateway.web.assets import BrowserHeaders, asset_routes
 from peel_gateway.web.guard import Guard
 from peel_gateway.web.limits import HEALTH, Limits
 from peel_gateway.web.login import login_routes
+from peel_gateway.web.openapi import description, docstring_parts
 from peel_gateway.web.streams import Streams
 
 __all__ = ["build_app"]
@@ -79,11 +79,20 @@ def build_app(
         """What there is to ask: every path and what it says."""
         return JSONResponse({"items": [_path_table(route) for route in routes if route.include_in_schema]})
 
+    async def get_openapi(_: Request) -> Response:
+        """All paths below /api described for programs, as OpenAPI 3.1 does."""
+        return JSONResponse(document)
+
     page, entrance = asset_routes(), login_routes(token)
-    routes = [
+    questions = [
         Route("/api", get_paths),
+        Route("/api/openapi.json", get_openapi),
         *api_routes(views, cases, summary),
         Route(_EVENTS, get_events),
+    ]
+    document = description(questions)
+    routes = [
+        *questions,
         Route("/metrics", get_metrics),
         Route(HEALTH, get_health),
         *more_routes,
@@ -101,8 +110,8 @@ def build_app(
 
 
 def _path_table(route: Route) -> Table:
-    what, _, _ = (inspect.getdoc(route.endpoint) or "").partition("\n\n")
-    return {"path": route.path, "methods": sorted(route.methods or ()), "what": " ".join(what.split())}
+    what, _ = docstring_parts(route)
+    return {"path": route.path, "methods": sorted(route.methods or ()), "what": what}
 
 
 async def _bad_query(_: Request, error: Exception) -> Response:

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: MIT
+"""The API described for programs: OpenAPI 3.1, made from the routes, their docstrings, and the tables of this module.
+
+A route's docstring has its meaning and names its parameters; here stand what a parameter looks like and what an answer has in it.
+Answers may get more fields in time, so that no schema closes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from starlette.routing import Route
+
+from peel_gateway.answers.query import MOST_ITEMS, STATES
+
+__all__ = ["description", "docstring_parts"]
+
+Schema = dict[str, Any]
+
+_PARAMETER = re.compile(r"`(\w+)`(?: \(([^)]*)\))?")
+"""As docstrings list them: `name` (remark)."""
+
+
+def description(routes: Iterable[Route]) -> Schema:
+    """The document; KeyError for a route or a parameter that the tables below do not have."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Peel gateway",
+            "version": version("peel-telemetry"),
+            "description": "Estimates, devices, and what they were exposed for. All of it only reads.",
+        },
+        "security": [{"token": []}, {}],
+        "paths": {route.path_format: {"get": _operation(route)} for route in routes},
+        "components": {
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "Where http.token is set; else none."}
+            },
+            "schemas": _SCHEMAS,
+            "responses": {name: _answer(text, _ref("Error")) for name, text in _REFUSALS.items()},
+        },
+    }
+
+
+def docstring_parts(route: Route) -> tuple[str, str]:
+    """The two paragraphs of a route's docstring, each on a line: what it says, and its parameters, if any."""
+    what, _, parameters = (inspect.getdoc(route.endpoint) or "").partition("\n\n")
+    return " ".join(what.split()), " ".join(parameters.split()).removeprefix("Parameters: ").removesuffix(".")
+
+
+def _operation(route: Route) -> Schema:
+    what, listed = docstring_parts(route)
+    asked = [_query_parameter(name, remark) for name, remark in _PARAMETER.findall(listed)]
+    named = [_path_parameter(name) for name in route.param_convertors]
+    codes = {"400": "BadRequest"} if asked else {}
+    codes |= {"401": "Unauthorized"}
+    codes |= {"404": "NotFound"} if named else {}
+    codes |= {"default": "Refused"}
+    return {
+        "operationId": route.name,
+        "summary": what,
+        "parameters": named + asked,
+        "responses": {"200": _answer(what, _ANSWERS[route.path_format], _MEDIA.get(route.path_format))}
+        | {code: {"$ref": f"#/components/responses/{name}"} for code, name in codes.items()},
+    }
+
+
+def _query_parameter(name: str, remark: str) -> Schema:
+    described = {"description": remark} if remark else {}
+    return {"name": name, "in": "query", "schema": _QUERY[name]} | described
+
+
+def _path_parameter(name: str) -> Schema:
+    return {"name": name, "in": "path", "required": True, "schema": _PATH[name]}
+
+
+def _answer(what: str, schema: Schema, media: str | None = None) -> Schema:
+    return {"description": what, "content": {media or "application/json": {"schema": schema}}}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]} if "$ref" in schema else {**schema, "type": [schema["type"], "null"]}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _record(fields: dict[str, Schema]) -> Schema:
+    """A table that always has these fields."""
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+def _items(items: Schema, **more: Schema) -> Schema:
+    return _record({"items": _list(items), **more})
+
+
+_TEXT: Schema = {"type": "string"}
+_FLAG: Schema = {"type": "boolean"}
+_WHOLE: Schema = {"type": "integer"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_NUMBER: Schema = {"type": "number"}
+_TABLE: Schema = {"type": "object"}
+_COUNTS: Schema = {"type": "object", "additionalProperties": _COUNT}
+_MOMENT: Schema = {"type": "string", "format": "date-time"}
+_DEVICE: Schema = {"type": "string", "pattern": "^[0-9a-f]{8}$"}
+
+_YES: Schema = {"type": "string", "enum": ["yes", "no"]}
+_POSITIVE: Schema = {"type": "integer", "minimum": 1}
+_SPAN_END: Schema = {"type": "string", "description": "Unix seconds, or a time as ISO 8601 spells it."}
+
+_PATH: dict[str, Schema] = {"id": _WHOLE, "device": _TEXT}
+_QUERY: dict[str, Schema] = {
+    "profile": _TEXT,
+    "group": _TEXT,
+    "groups": _YES | {"default": "no"},
+    "since": _SPAN_END,
+    "until": _SPAN_END,
+    "bucket": _POSITIVE,
+    "devices": _YES | {"default": "yes"},
+    "name": _TEXT,
+    "top": _POSITIVE,
+    "verdict": _TEXT,
+    "device": _TEXT,
+    "state": {"type": "string", "enum": list(STATES)},
+    "limit": _POSITIVE | {"maximum": MOST_ITEMS, "default": 100},
+    "before": _POSITIVE,
+    "after": _TEXT,
+}
+"""What is asked for by name means the same on every path."""
+
+_REFUSALS = {
+    "BadRequest": "A parameter is unknown, wrong, or given twice; the error names it.",
+    "Unauthorized": "A token is set, and was not sent.",
+    "NotFound": "There is none of that name (any more).",
+    "Refused": "The request was not meant for this machine, is too long, or cannot be answered now.",
+}
+
+_INTERVAL = {name: _or_null(_NUMBER) for name in ("value", "low", "high")}
+_FIGURE = {
+    "over": _TEXT,
+    **_INTERVAL,
+    "edge": _or_null(_TEXT),
+    "unclipped": _ref("Interval"),
+    "n_effective": _NUMBER,
+    "influence": _or_null(_NUMBER),
+    "influence_share": _or_null(_NUMBER),
+    "influence_device": _or_null(_DEVICE),
+}
+_LISTED_DEVICE = {
+    "device": _DEVICE,
+    "profile": _TEXT,
+    "group": _or_null(_TEXT),
+    "state": _TEXT,
+    "note": _TEXT,
+    "created": _TEXT,
+    "last_number": _or_null(_COUNT),
+    "first_received": _or_null(_MOMENT),
+    "last_received": _or_null(_MOMENT),
+    "last_heard": _or_null(_MOMENT),
+    "silent_after_seconds": _NUMBER,
+    "exposed": _or_null(_TEXT),
+    "exposed_at": _or_null(_MOMENT),
+    "withdrawn": _FLAG,
+    "left": _or_null(_COUNT),
+    "claims": _or_null(_TABLE),
+    "reports": _COUNTS,
+}
+_PIECE = {
+    "id": _WHOLE,
+    "verdict": _TEXT,
+    "blamed": _FLAG,
+    "device": _or_null(_DEVICE),
+    "number": _or_null(_COUNT),
+    "profile": _or_null(_TEXT),
+    "received": _MOMENT,
+    "topic": _TEXT,
+    "evidence": _TABLE,
+}
+_DECISION = {"time": _MOMENT, "action": _TEXT, "device": _DEVICE, "who": _TEXT, "reason": _TEXT}
+_REASON = {"id": _WHOLE, "verdict": _TEXT, "number": _or_null(_COUNT), "received": _MOMENT, "sentence": _TEXT}
+
+_SCHEMAS: dict[str, Schema] = {
+    "Error": _record({"error": _TEXT}),
+    "Summary": _record(
+        {
+            "fleet": _TEXT,
+            "version": _TEXT,
+            "uptime_seconds": _NUMBER,
+            "totals": _TABLE,
+            "broker": _record({"connected": _FLAG, "mqtt": _TEXT, "away_seconds": _or_null(_NUMBER)}),
+            "reload": _record({"refused": _or_null(_TEXT)}),
+            "inbox": _record({"pending": _COUNT, "oldest_seconds": _NUMBER}),
+            "store": _record(
+                {
+                    "bytes": _COUNT,
+                    "bytes_per_day": _or_null(_WHOLE),
+                    "bucket_seconds": _COUNT,
+                    "first_received": _or_null(_MOMENT),
+                }
+            ),
+            "health": _list(_TEXT),
+        }
+    ),
+    "Interval": _record(_INTERVAL),
+    "Figure": _record(_FIGURE),
+    "Estimate": _record(
+        {
+            "name": _TEXT,
+            "unit": _TEXT,
+            "range": _list(_NUMBER),
+            "n": _COUNT,
+            "devices": _or_null(_COUNT),
+            **_FIGURE,
+            "over_devices": _or_null(_ref("Figure")),
+            "plain": _ref("Interval"),
+            "withdrawn": _COUNT,
+            "before_withdrawal": _ref("Interval"),
+            "half_width": _or_null(_NUMBER),
+            "reports_missing": _or_null(_COUNT),
+            "seconds_missing": _or_null(_NUMBER),
+        }
+    ),
+    "Estimates": _record(
+        {
+            "profile": _TEXT,
+            "mechanism": _TEXT,
+            "group": _or_null(_TEXT),
+            "members": _or_null(_COUNT),
+            "note": _or_null(_TEXT),
+            "start": _or_null(_MOMENT),
+            "seconds": _or_null(_COUNT),
+            "n": _COUNT,
+            "devices": _or_null(_COUNT),
+            "withdrawn": _COUNT,
+            "withdrawn_devices": _COUNT,
+            "share_cap": _NUMBER,
+            "figures": _COUNT,
+            "computed": _MOMENT,
+            "rate": _or_null(_NUMBER),
+            "estimates": _list(_ref("Estimate")),
+        }
+    ),
+    "Group": _record({"group": _TEXT, "members": _COUNT, "note": _or_null(_TEXT)}),
+    "Piece": _record(_PIECE | {"raw": _TEXT}),
+    "PieceInDetail": _record(
+        _PIECE
+        | {"layer": _or_null(_TEXT), "sentence": _TEXT, "meaning": _TEXT, "picture": _or_null(_TABLE)}
+        | {"bytes": _list(_record({"field": _TEXT, "at": _COUNT, "hex": _TEXT, "value": {}}))}
+    ),
+    "Exposed": _record(
+        {name: _LISTED_DEVICE[name] for name in ("device", "withdrawn")}
+        | {"profile": _or_null(_TEXT), "verdict": _TEXT, "layer": _or_null(_TEXT), "exposed_at": _MOMENT}
+        | {"reports": _COUNT, "sentence": _TEXT, "exposure": _or_null(_WHOLE)}
+    ),
+    "Layer": _record(
+        {
+            "layer": _TEXT,
+            "exposes": _TEXT,
+            "verdicts": _list(_record({"verdict": _TEXT, "blame": _TEXT, "sentence": _TEXT})),
+        }
+    ),
+    "Pardon": _record(_DECISION | {"id": _WHOLE, "cause": _TEXT, "restored": _FLAG, "reports": _COUNT}),
+    "Decision": _record(_DECISION),
+    "Device": _record(_LISTED_DEVICE),
+    "DeviceInDetail": _record(_LISTED_DEVICE | {"against": _list(_record(_REASON)), "audit": _list(_ref("Pardon"))}),
+    "Profile": _record({"name": _TEXT, "id": _TEXT, "mechanism": _TEXT, "epsilon": _NUMBER, "devices": _COUNT})
+    | {"additionalProperties": True},  # each mechanism has its own
+}
+
+_ANSWERS: dict[str, Schema] = {
+    "/api": _items(_record({"path": _TEXT, "methods": _list(_TEXT), "what": _TEXT})),
+    "/api/openapi.json": _TABLE,
+    "/api/summary": _ref("Summary"),
+    "/api/estimates": _items(_ref("Estimates")),
+    "/api/exposures": _items(_ref("Piece"), next=_or_null(_WHOLE)),
+    "/api/quarantine": _items(_ref("Piece"), next=_or_null(_WHOLE)),
+    "/api/exposures/{id}": _ref("PieceInDetail"),
+    "/api/exposed": _items(_ref("Exposed"), total=_COUNT),
+    "/api/layers": _items(_ref("Layer")),
+    "/api/audit": _items(_ref("Pardon"), next=_or_null(_WHOLE), fleet=_list(_ref("Decision"))),
+    "/api/devices": _items(_ref("Device"), next=_or_null(_DEVICE)),
+    "/api/devices/{device}": _ref("DeviceInDetail"),
+    "/api/groups": _items(_ref("Group")),
+    "/api/profiles": _items(_ref("Profile")),
+    "/api/events": _TEXT,
+}
+_MEDIA = {"/api/events": "text/event-stream"}

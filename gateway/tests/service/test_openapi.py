@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""The description at /api/openapi.json, held against the routes of a running gateway and against what it answers."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from field import Field, MakeField
+from jsonschema import Draft202012Validator
+
+from peel_tools.gateway_process import GatewayProcess
+
+TOKEN = "0123456789abcdef-token"  # noqa: S105
+STREAM = "/api/events"
+NOT_DESCRIBED = {"/metrics", "/healthz", "/login", "/logout"}
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
+    """A gateway with something to list on every path: an exposure, a forgery, a pardon, a revocation, a status, two groups."""
+    field = start_field(tmp_path_factory.mktemp("openapi"))
+    field.fleet.assign(range(1, 15), "north")
+    field.fleet.assign(range(15, 21), "south")
+    field.fleet.revoke([18], reason="stolen", who="ada")
+    gateway = field.new_gateway().start()
+    forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
+    status = (field.topic(1).replace("/report", "/status"), json.dumps({"state": "online", "left": 7}).encode())
+    field.publish([*field.reports(100, devices=range(1, 18)), *forged, status])
+    field.publish(field.reports(2, devices=[19, 20], rule=field.profile.rule + 1))
+    gateway.wait_for(lambda: _settled(gateway))
+    assert gateway.stop() == 0
+    pardon = gateway.command("pardon", "13", "--reason", "wrong bundle", "--who", "ada")
+    assert pardon.returncode == 0, pardon.stderr
+    return gateway.start()
+
+
+def _settled(gateway: GatewayProcess) -> bool:
+    totals = gateway.summary()["totals"]
+    said = gateway.get("/api/devices/1")["claims"]
+    return bool(totals["accepted"] == 100 and totals["verdicts"]["rule"] == 2 and said)
+
+
+@pytest.fixture(scope="module")
+def document(gateway: GatewayProcess) -> Any:
+    return gateway.get("/api/openapi.json")
+
+
+def operations(document: Any) -> Iterator[tuple[str, Any]]:
+    for path, methods in document["paths"].items():
+        assert set(methods) == {"get"}
+        yield path, methods["get"]
+
+
+def closed(schema: Any) -> Any:
+    """The same with no field beside those described, so that a new field must be described too."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    shut = {"additionalProperties": False} if "properties" in schema else {}
+    return shut | {key: closed(value) for key, value in schema.items()}
+
+
+def objections(document: Any, response: Any, answer: Any) -> list[str]:
+    """What is wrong with an answer, or with the description."""
+    while "$ref" in response:
+        response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    (schema,) = (content["schema"] for content in response["content"].values())
+    whole = closed({"components": document["components"], **schema})
+    Draft202012Validator.check_schema(whole)
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(whole).iter_errors(answer)]
+
+
+def refusal(gateway: GatewayProcess, path: str) -> tuple[int, Any]:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        gateway.fetch(path)
+    return caught.value.code, json.load(caught.value)
+
+
+def test_every_route_is_described_and_nothing_else(gateway: GatewayProcess, document: Any) -> None:
+    listed = {row["path"].replace(":int}", "}"): row["what"] for row in gateway.get("/api")["items"]}
+    described = {path: operation["summary"] for path, operation in operations(document)}
+    assert set(listed) - set(described) == NOT_DESCRIBED
+    assert described == {path: what for path, what in listed.items() if path not in NOT_DESCRIBED}
+    names = [operation["operationId"] for _, operation in operations(document)]
+    assert len(names) == len(set(names))
+
+
+def test_every_reference_leads_somewhere_and_every_component_is_used(document: Any) -> None:
+    components = {
+        f"#/components/{kind}/{name}" for kind in ("schemas", "responses") for name in document["components"][kind]
+    }
+    assert set(_references(document)) == components
+
+
+def _references(node: Any) -> Iterator[str]:
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if key == "$ref":
+            yield value
+        else:
+            yield from _references(value)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "/api",
+        "/api/openapi.json",
+        "/api/summary",
+        "/api/estimates",
+        "/api/estimates?devices=no",
+        "/api/estimates?groups=yes&bucket=600",
+        "/api/estimates?until=1000",
+        "/api/exposures",
+        "/api/exposures?limit=1",
+        "/api/quarantine",
+        "/api/exposed",
+        "/api/layers",
+        "/api/audit",
+        "/api/devices",
+        "/api/devices?limit=1",
+        "/api/groups",
+        "/api/profiles",
+    ],
+)
+def test_answers_are_as_described(gateway: GatewayProcess, document: Any, question: str) -> None:
+    answer = gateway.get(question)
+    assert answer.get("items") != []
+    path = question.partition("?")[0]
+    assert objections(document, document["paths"][path]["get"]["responses"]["200"], answer) == []
+
+
+@pytest.mark.parametrize("listing", ["exposures", "quarantine"])
+def test_every_piece_is_as_described(gateway: GatewayProcess, document: Any, listing: str) -> None:
+    response = document["paths"]["/api/exposures/{id}"]["get"]["responses"]["200"]
+    for row in gateway.get(f"/api/{listing}")["items"]:
+        assert objections(document, response, gateway.get(f"/api/exposures/{row['id']}")) == []
+
+
+def test_every_device_is_as_described(gateway: GatewayProcess, document: Any) -> None:
+    response = document["paths"]["/api/devices/{device}"]["get"]["responses"]["200"]
+    devices = [gateway.get(f"/api/devices/{row['device']}") for row in gateway.get("/api/devices")["items"]]
+    assert [objections(document, response, device) for device in devices] == [[]] * len(devices)
+    assert any(device["against"] for device in devices)
+    assert any(device["audit"] for device in devices)
+    assert any(device["claims"] for device in devices)
+
+
+def test_the_fixture_has_both_kinds_of_decision(gateway: GatewayProcess) -> None:
+    audit = gateway.get("/api/audit")
+    assert ([row["action"] for row in audit["items"]], [row["action"] for row in audit["fleet"]]) == (
+        ["pardon"],
+        ["revoke"],
+    )
+
+
+def test_events_are_the_stream_that_is_described(gateway: GatewayProcess, document: Any) -> None:
+    with urllib.request.urlopen(gateway.url + STREAM, timeout=20) as stream:  # noqa: S310 - our own http URL
+        media = stream.headers.get_content_type()
+    assert list(document["paths"][STREAM]["get"]["responses"]["200"]["content"]) == [media]
+
+
+def test_the_parameters_are_those_that_the_routes_take(gateway: GatewayProcess, document: Any) -> None:
+    for path, operation in operations(document):
+        names = [each["name"] for each in operation["parameters"] if each["in"] == "query"]
+        assert ("400" in operation["responses"]) == bool(names)
+        if names:
+            code, answer = refusal(gateway, f"{path}?nonsense=1")
+            assert (code, answer["error"].partition("there is: ")[2].split(", ")) == (400, names)
+
+
+def wrong_values(schema: Any) -> Iterator[str]:
+    """Values that a schema does not allow, where it forbids any."""
+    if "enum" in schema:
+        yield "perhaps"
+    if schema["type"] == "integer":
+        yield "many"
+        yield str(schema["minimum"] - 1)
+        if "maximum" in schema:
+            yield str(schema["maximum"] + 1)
+
+
+def test_what_the_description_forbids_is_refused_as_described(gateway: GatewayProcess, document: Any) -> None:
+    tried = 0
+    for path, operation in operations(document):
+        for parameter in operation["parameters"]:
+            for value in wrong_values(parameter["schema"]) if parameter["in"] == "query" else ():
+                code, answer = refusal(gateway, f"{path}?{parameter['name']}={value}")
+                assert code == 400, (path, parameter["name"], value)
+                assert objections(document, operation["responses"]["400"], answer) == []
+                assert answer["error"].startswith(f"{parameter['name']}: ")
+                tried += 1
+    assert tried > 20
+
+
+def test_the_limits_that_are_described_are_those_that_hold(gateway: GatewayProcess, document: Any) -> None:
+    for path, operation in operations(document):
+        for parameter in operation["parameters"]:
+            if parameter["name"] == "limit":
+                for end in ("minimum", "maximum", "default"):
+                    gateway.get(f"{path}?limit={parameter['schema'][end]}")
+
+
+@pytest.mark.parametrize("path", ["/api/devices/99", "/api/devices/nobody", "/api/exposures/999999"])
+def test_what_is_not_there_is_refused_as_described(gateway: GatewayProcess, document: Any, path: str) -> None:
+    template = "/api/devices/{device}" if "devices" in path else "/api/exposures/{id}"
+    code, answer = refusal(gateway, path)
+    assert objections(document, document["paths"][template]["get"]["responses"][str(code)], answer) == []
+
+
+def test_with_a_token_strangers_get_what_is_described(tmp_path: Path, field: Field, document: Any) -> None:
+    secret = tmp_path / "token"
+    secret.write_text(TOKEN)
+    secret.chmod(0o600)
+    gateway = field.new_gateway(http_token_file=secret).start(until="started")
+    gateway.wait_for(lambda: gateway.ask("/login") is not None)
+    assert gateway.get("/api/openapi.json", TOKEN) == document
+    for path, operation in operations(document):
+        code, answer = refusal(gateway, path.format(id=1, device=1))
+        assert code == 401
+        assert objections(document, operation["responses"]["401"], answer) == []
