@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -229,6 +230,22 @@ def test_what_is_no_module_is_refused(bundle: Path, tmp_path: Path, name: str) -
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(FlashError, match=r"name\.py or name\.mpy"):
         application(find_board("qemu"), sources(), core=[], bundle=bundle, ca=None, files=[tmp_path / name])
+
+
+def test_only_the_drivers_that_sensors_need(tmp_path: Path) -> None:
+    i2c = {"kind": "i2c", "bus": 0, "sda": 4, "scl": 5}
+    entries = [{**i2c, "device": "bme280_pressure"}, {"kind": "ds18b20", "pin": 22}, {"kind": "adc", "pin": 26}]
+    for used, expected in (
+        (entries, ["bme280", "ds18b20", "measured"]),
+        (entries[1:2], ["ds18b20"]),
+        (entries[2:], []),
+    ):
+        path = tmp_path / "peel.json"
+        path.write_text(json.dumps({"sensors": {f"a{place}": entry for place, entry in enumerate(used)}}))
+        copies = application(find_board("pico"), sources(), core=[], bundle=path, ca=None)
+        found = [copy.target for copy in copies if copy.target.startswith("drivers/")]
+        assert found == [f"drivers/{name}.py" for name in expected]
+        assert all(copy.source.is_file() for copy in copies)
 
 
 def test_modules_that_sensors_need() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def application(
     copies += [Copy(source=bindings / "peel_load.py", target="peel_load.py")]
     copies += [Copy(source=sources.umqtt / "umqtt" / "simple.py", target="umqtt/simple.py")]
     copies += [Copy(source=path, target=f"peel_device/{path.name}") for path in modules]
-    copies += [Copy(source=path, target=f"drivers/{path.name}") for path in sorted((firmware / "drivers").glob("*.py"))]
+    copies += [Copy(source=firmware / "drivers" / name, target=f"drivers/{name}") for name in _drivers(bundle)]
     copies += [Copy(source=firmware / "boards" / f"{name}.py", target=f"boards/{name}.py") for name in board.files]
     copies += [Copy(source=path, target=path.name) for path in files]
     if ca is not None:
@@ -70,13 +71,24 @@ def application(
     return copies
 
 
+def _drivers(bundle: Path) -> list[str]:
+    """The drivers that a bundle's sensors need: a small board has no room for the others."""
+    try:
+        sensors = json.loads(bundle.read_bytes()).get("sensors", {}).values()
+    except (OSError, ValueError):
+        return []  # whoever reads the bundle says what is wrong with it
+    on_bus = {entry["device"].partition("_")[0] for entry in sensors if entry.get("kind") == "i2c"}
+    names = on_bus | ({"measured"} if on_bus else set()) | {"ds18b20" for e in sensors if e.get("kind") == "ds18b20"}
+    return sorted(f"{name}.py" for name in names)
+
+
 def _check_names(copies: Sequence[Copy], files: Sequence[Path]) -> None:
     """The user's own files must be importable, and must not take the place of others."""
     for path in files:
         if path.suffix not in (".py", ".mpy") or not path.stem.isidentifier():
             raise FlashError(f"{path}: a file for the board is a module: name.py or name.mpy")
         same = [copy for copy in copies if copy.target.removesuffix(".py").removesuffix(".mpy") == path.stem]
-        if len(same) > 1 or path.stem in folders(copies):
+        if len(same) > 1 or path.stem in ("drivers", *folders(copies)):
             raise FlashError(f"{path}: the application has a {path.stem} of its own: rename yours")
 
 

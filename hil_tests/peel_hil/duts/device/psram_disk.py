@@ -4,6 +4,7 @@ import uctypes
 import vfs
 
 _BASE, _BLOCK, _BLOCKS = 0x21000000, 4096, 256
+_ERASED = b"\xff" * _BLOCK  # made while the heap still has such a hole
 
 
 class PsramDisk:
@@ -25,7 +26,7 @@ class PsramDisk:
             return _BLOCK
         if request == 6:
             start = argument * _BLOCK
-            self.memory[start : start + _BLOCK] = b"\xff" * _BLOCK
+            self.memory[start : start + _BLOCK] = _ERASED
         return 0
 
 
