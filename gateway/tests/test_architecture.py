@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "printing", "exits"},
-    "answers": {"model", "estimation", "storage", "fleet"},
+    "answers": {"model", "estimation", "planning", "storage", "fleet"},
     "mqtt": {"model", "_kernels", "engine", "storage", "settings", "logs", "metrics", "alarm", "files"},
     "web": {"answers", "storage", "settings", "logs", "metrics"},
 }

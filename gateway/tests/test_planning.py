@@ -84,6 +84,8 @@ def test_a_budget_per_day_is_kept_and_used_well() -> None:
         (Given(devices=0), "devices: must be between 1 and"),
         (Given(accuracy=float("nan")), "accuracy: must be between"),
         (Given(epsilon_per_day=1e6, interval_s=DAY), "at most 16"),
+        (Given(epsilon_per_day=1e9, interval_s=900, accuracy=0.05), "at most 16"),
+        (Given(epsilon_per_day=1e-6, interval_s=1), "at least 1e-06"),
         (Given(devices=2, interval_s=3600, accuracy=0.01), "no epsilon gives"),
         (Given(devices=2, epsilon_per_day=1, accuracy=0.01), "out of reach"),
     ],

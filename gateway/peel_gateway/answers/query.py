@@ -16,6 +16,7 @@ from peel_gateway.fleet.registry import FleetError, parse_device
 from peel_gateway.model.standing import Standing
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import BLAMED, Verdict
+from peel_gateway.planning.solve import Given
 
 __all__ = [
     "MOST_ITEMS",
@@ -27,6 +28,7 @@ __all__ = [
     "exposure_page",
     "named_device",
     "parse_verdicts",
+    "plan_question",
     "span_query",
 ]
 
@@ -102,6 +104,25 @@ def device_filter(given: Mapping[str, str]) -> DeviceFilter:
     )
 
 
+def plan_question(given: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of `Views.plan`; whether such a fleet can be is for the planner to say."""
+    _refuse_others(given, ("profile", "devices", "every", "epsilon", "epsilon_per_day", "accuracy", "within"))
+    if "profile" not in given:
+        raise QueryError("profile: must be given; /api/profiles has their names")
+    within = _number(given, "within")
+    return {
+        "profile": given["profile"],
+        "given": Given(
+            devices=_integer(given, "devices", 1, 10**9),
+            interval_s=_number(given, "every"),
+            epsilon=_number(given, "epsilon"),
+            epsilon_per_day=_number(given, "epsilon_per_day"),
+            accuracy=_number(given, "accuracy"),
+            within_s=Given.within_s if within is None else within,
+        ),
+    }
+
+
 def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:
     """Read verdicts separated by commas; only those that the listing can hold."""
     try:
@@ -153,6 +174,15 @@ def _integer(given: Mapping[str, str], name: str, low: int, high: int) -> int | 
     if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
         raise QueryError(f"{name}: must be a whole number from {low} to {high}, not {text!r}")
     return int(text)
+
+
+def _number(given: Mapping[str, str], name: str) -> float | None:
+    if name not in given:
+        return None
+    try:
+        return float(given[name])
+    except ValueError:
+        raise QueryError(f"{name}: must be a number, not {given[name]!r}") from None
 
 
 def _refuse_others(given: Mapping[str, str], known: tuple[str, ...]) -> None:

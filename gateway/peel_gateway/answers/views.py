@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -22,6 +22,8 @@ from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.audit import PARDON, AuditEntry
 from peel_gateway.model.tables import Counts, Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.planning.outlook import outlook
+from peel_gateway.planning.solve import Given, PlanError, solve
 from peel_gateway.storage.store import Store
 
 __all__ = ["Views", "audit_table", "parse_moment"]
@@ -156,6 +158,17 @@ class Views:
             | {"epsilon": profile.epsilon, "frame_bytes": profile.frame_bytes, "devices": names.count(profile.name)}
             for profile in snapshot.profiles
         ]
+
+    def plan(self, profile: str, given: Given) -> Table:
+        """What a fleet of this profile would know and give away: this one's devices, unless others are given or an accuracy finds them."""
+        (planned,) = self._profiles(profile)
+        if given.devices is None and given.accuracy is None:
+            own = sum(device.profile == profile for device in self._snapshot().devices)
+            given = replace(given, devices=own or None)
+        try:
+            return {"profile": profile} | outlook(solve(given.of_profile(planned)), given.accuracy)
+        except PlanError as error:
+            raise QueryError(str(error)) from None
 
     def totals(self) -> Table:
         """Counters over the life of the database."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from peel_core import Profile
 from peel_gateway.planning.accuracy import half_width, reports_for
 from peel_gateway.planning.privacy import BEST_EPSILON
 from peel_gateway.planning.task import DAY, Subject, Task
@@ -19,7 +20,7 @@ __all__ = ["Given", "PlanError", "Solved", "solve"]
 
 DEVICES, INTERVAL, EPSILON = 100, 900.0, 1.0
 """Where nothing is said."""
-MOST_EPSILON = 16.0
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 16.0
 """As in profiles."""
 
 
@@ -43,6 +44,16 @@ class Given:
     """Half-width of a 95% interval, as a part of the range."""
     within_s: float = DAY
 
+    def of_profile(self, profile: Profile) -> Given:
+        """The same about a profile: what is not given is what it says."""
+        no_budget = self.epsilon_per_day is None
+        return replace(
+            self,
+            subject=Subject.of(profile),
+            epsilon=profile.epsilon if self.epsilon is None and no_budget else self.epsilon,
+            interval_s=profile.interval_s if self.interval_s is None and no_budget else self.interval_s,
+        )
+
 
 @dataclass(frozen=True)
 class Solved:
@@ -62,11 +73,6 @@ def solve(given: Given) -> Solved:
     task = _with_defaults(given)
     if unknown is not None and given.accuracy is not None:
         task = _SOLVERS[unknown](given, task, given.accuracy)
-    if not 0 < task.epsilon <= MOST_EPSILON:
-        raise PlanError(
-            f"epsilon would be {task.epsilon:.3g} per report, and at most {MOST_EPSILON:g} is possible; more devices, a longer "
-            "time or less accuracy needs less"
-        )
     found = () if unknown is None else (unknown,)
     derived = "epsilon" if given.epsilon_per_day is not None and "epsilon" not in found else None
     return Solved(task, (*found, *((derived,) if derived else ())), assumed)
@@ -82,7 +88,7 @@ def _check(given: Given) -> None:
         "categories": (given.categories, 2, 65_535),
         "devices": (given.devices, 1, 1_000_000_000),
         "interval": (given.interval_s, 0.001, 100 * 365 * DAY),
-        "epsilon": (given.epsilon, 1e-6, MOST_EPSILON),
+        "epsilon": (given.epsilon, LEAST_EPSILON, MOST_EPSILON),
         "epsilon per day": (given.epsilon_per_day, 1e-6, 1e9),
         "accuracy": (given.accuracy, 1e-6, 1.0),
         "time": (given.within_s, 1.0, 100 * 365 * DAY),
@@ -120,8 +126,13 @@ def _with_defaults(given: Given) -> Task:
             epsilon = BEST_EPSILON if epsilon is None else epsilon
             interval = epsilon * DAY / given.epsilon_per_day
     epsilon = EPSILON if epsilon is None else epsilon
+    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        raise PlanError(
+            f"epsilon would be {epsilon:.3g} per report, and at least {LEAST_EPSILON:g} and at most {MOST_EPSILON:g} is possible; "
+            "another interval, or another budget per day, makes it so"
+        )
     return Task(
-        _subject(given, min(epsilon, MOST_EPSILON)),
+        _subject(given, epsilon),
         DEVICES if given.devices is None else given.devices,
         INTERVAL if interval is None else interval,
         epsilon,
@@ -175,7 +186,7 @@ def _solve_epsilon(given: Given, task: Task, half: float) -> Task:
 
 def _at(given: Given, task: Task, epsilon: float) -> Task:
     """The same at another epsilon; categories may want another mechanism there."""
-    epsilon = max(epsilon, 1e-6)
+    epsilon = max(epsilon, LEAST_EPSILON)
     return replace(task, epsilon=epsilon, subject=_subject(given, epsilon))
 
 

@@ -18,6 +18,7 @@ from peel_gateway.answers.query import (
     exposed_question,
     exposure_page,
     named_device,
+    plan_question,
 )
 from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views
@@ -107,6 +108,15 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         """The profiles and how many devices have each."""
         return JSONResponse({"items": views.profiles()})
 
+    def get_plan(request: Request) -> Response:
+        """What a fleet of a profile would know and give away, by the formulas of planning.md; nothing is stored or changed.
+
+        Parameters: `profile`, `devices`, `every` (seconds between a device's reports), `epsilon` (of a report), `epsilon_per_day`,
+        `accuracy` (half of a 95% interval as a part of the range: 0.05; without `devices` it says how many), `within` (seconds, a
+        day if not given). What is left out is as in the profile and the fleet.
+        """
+        return JSONResponse(views.plan(**plan_question(_parameters(request))))
+
     return [
         Route("/api/summary", get_summary),
         Route("/api/estimates", get_estimates),
@@ -120,6 +130,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         Route("/api/devices/{device}", get_device),
         Route("/api/groups", get_groups),
         Route("/api/profiles", get_profiles),
+        Route("/api/plan", get_plan),
     ]
 
 

@@ -146,9 +146,42 @@ def test_the_layers_are_explained(shared_gateway: GatewayProcess) -> None:
     assert listed == {verdict.label: verdict.sentence for verdict in Verdict if verdict.layer}
 
 
+def test_a_plan_begins_with_the_profile_and_the_fleet(field: Field, shared_gateway: GatewayProcess) -> None:
+    own = shared_gateway.get("/api/plan?profile=climate")
+    (profile,) = shared_gateway.get("/api/profiles")["items"]
+    assert own["task"] | {"found": [], "assumed": []} == own["task"]
+    assert (own["task"]["devices"], own["task"]["size"]) == (profile["devices"], 2)
+    assert own["task"]["epsilon"] == pytest.approx(field.profile.epsilon, abs=1e-4)
+    assert own["task"]["interval_s"] == pytest.approx(field.profile.interval_s)
+
+    asked = shared_gateway.get("/api/plan?profile=climate&devices=200&every=3600&epsilon=1&accuracy=0.03")
+    hour, day, week = asked["accuracy"]["half_width"].values()
+    assert (hour / day, day / week) == (pytest.approx(24**0.5, rel=0.01), pytest.approx(7**0.5, rel=0.01))
+    assert [row["half_width"] for row in asked["accuracy"]["until"]] == [0.1, 0.05, 0.03, 0.02, 0.01]
+    assert asked["privacy"]["day"] == {"reports": 24, "epsilon": 24, "epsilon_at_delta": 24}
+    assert asked["privacy"]["year"]["epsilon_at_delta"] < asked["privacy"]["year"]["epsilon"] == 8760
+    assert asked["insider"] == {"liar_moves": 0.005, "insider_moves_at_first": 0.0108, "ratio": {"cap": 2.16}}
+    assert asked["advice"] == []
+
+    found = shared_gateway.get("/api/plan?profile=climate&every=3600&epsilon=1&accuracy=0.03&within=604800")["task"]
+    (row,) = [row for row in asked["accuracy"]["until"] if row["half_width"] == 0.03]
+    assert (found["found"], found["devices"]) == (["devices"], ceil(row["reports"] / (7 * 24)))
+
+
 @pytest.mark.parametrize(
     ("path", "said"),
     [
+        ("/api/plan", "profile: must be given"),
+        ("/api/plan?profile=weather", "profile: 'weather' is not in this fleet; there is: climate"),
+        ("/api/plan?profile=climate&devices=0", "devices: must be a whole number from 1 to"),
+        ("/api/plan?profile=climate&every=often", "every: must be a number, not 'often'"),
+        ("/api/plan?profile=climate&epsilon=nan", "epsilon: must be between"),
+        (
+            "/api/plan?profile=climate&epsilon_per_day=1e9&every=900&accuracy=0.05",
+            "epsilon would be 1.04e+07 per report",
+        ),
+        ("/api/plan?profile=climate&epsilon=1&epsilon_per_day=2&every=3", "give two of them"),
+        ("/api/plan?profile=climate&battery=9", "battery: unknown parameter"),
         ("/api/estimates?profile=weather", "profile: 'weather' is not in this fleet; there is: climate"),
         ("/api/estimates?bucket=7", "bucket: must be a multiple of 300 s"),
         ("/api/estimates?bucket=-1", "bucket: must be a whole number"),

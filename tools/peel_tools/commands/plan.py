@@ -10,7 +10,6 @@ import click
 
 from peel_core import ProfileError, load_profile
 from peel_gateway.planning.solve import Given, PlanError, solve
-from peel_gateway.planning.task import Subject
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.planning.costs import Battery
 from peel_tools.planning.report import plan as make_plan
@@ -103,21 +102,10 @@ def plan(
         within_s=within,
     )
     with explaining(PlanError, ProfileError):
-        solved = solve(given if profile is None else _of_profile(profile, given))
+        solved = solve(given if profile is None else given.of_profile(load_profile(profile)))
     power = None if battery is None else Battery(battery, awake_ma, awake_s, asleep_ma)
     found = make_plan(solved, accuracy, power)
     if as_json:
         print_json(found)
     else:
         click.echo(text(found), nl=False)
-
-
-def _of_profile(path: Path, given: Given) -> Given:
-    """What is not given is what the profile says."""
-    loaded = load_profile(path)
-    said = {name: value for name, value in vars(given).items() if value is not None}
-    if given.epsilon is None and given.epsilon_per_day is None:
-        said["epsilon"] = loaded.epsilon
-    if given.interval_s is None and given.epsilon_per_day is None:
-        said["interval_s"] = loaded.interval_s
-    return Given(**said | {"subject": Subject.of(loaded)})

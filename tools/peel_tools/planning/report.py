@@ -7,9 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from peel_gateway.planning.accuracy import half_width, reports_for, seconds_for
-from peel_gateway.planning.advice import advice
-from peel_gateway.planning.privacy import composed_epsilon
+from peel_gateway.planning.outlook import YEAR_DAYS, outlook, rounded
 from peel_gateway.planning.solve import Solved
 from peel_gateway.planning.task import DAY, Task
 from peel_tools.planning.costs import Battery, air_bytes, flash_bytes, report_bytes, stored_bytes
@@ -17,83 +15,24 @@ from peel_tools.planning.exposure import harm, waits
 
 __all__ = ["plan", "spoken", "text"]
 
-DELTA = 1e-6
-ACCURACIES = (0.1, 0.05, 0.02, 0.01)
-STRETCHES = {"hour": 3600, "day": DAY, "week": 7 * DAY}
-YEAR_DAYS = 365
-
 
 def plan(solved: Solved, accuracy: float | None = None, battery: Battery | None = None) -> dict[str, Any]:
-    """Everything that follows from a task."""
+    """Everything that follows from a task: the gateway's formulas, and what is played, sent and drawn."""
     task = solved.task
-    return {
-        "task": {
-            "mechanism": task.subject.mechanism,
-            "size": task.subject.size,
-            "devices": task.devices,
-            "interval_s": round(task.interval_s, 3),
-            "epsilon": round(task.epsilon, 4),
-            "found": list(solved.found),
-            "assumed": list(solved.assumed),
-        },
-        "accuracy": _accuracy(task, accuracy),
-        "privacy": _privacy(task),
+    found = outlook(solved, accuracy)
+    later = {str(n): rounded(ratio) for n, ratio in harm(task.subject, task.epsilon).items()}
+    insider = found["insider"] | {"ratio": found["insider"]["ratio"] | later}
+    return found | {
         "exposure": [_wait(task, wait.attack, wait.reports) for wait in waits(task.subject, task.epsilon)],
-        "insider": _insider(task),
+        "insider": insider,
         "bytes": _bytes(task),
         **({} if battery is None else {"battery_days": round(battery.days(task.interval_s), 1)}),
-        "advice": advice(task),
     }
-
-
-def _accuracy(task: Task, wanted: float | None) -> dict[str, Any]:
-    steps = sorted({*ACCURACIES, *([] if wanted is None else [wanted])}, reverse=True)
-    return {
-        "half_width": {name: _rounded(half_width(task, seconds)) for name, seconds in STRETCHES.items()},
-        "until": [
-            {
-                "half_width": half,
-                "reports": reports_for(task.subject, task.epsilon, half),
-                "hours": _rounded(seconds_for(task, half) / 3600),
-            }
-            for half in steps
-        ],
-    }
-
-
-def _privacy(task: Task) -> dict[str, Any]:
-    reports = {
-        "report": 1,
-        "day": max(1, round(task.reports_per_day)),
-        "year": max(1, round(task.reports_per_day * YEAR_DAYS)),
-    }
-    return {
-        name: {
-            "reports": count,
-            "epsilon": _rounded(task.epsilon * count),
-            "epsilon_at_delta": _rounded(composed_epsilon(task.epsilon, count, DELTA)),
-        }
-        for name, count in reports.items()
-    } | {"delta": DELTA}
 
 
 def _wait(task: Task, attack: str, reports: int | None) -> dict[str, Any]:
-    hours = None if reports is None else _rounded(reports * task.interval_s / 3600)
+    hours = None if reports is None else rounded(reports * task.interval_s / 3600)
     return {"attack": attack, "reports": reports, "hours": hours}
-
-
-def _insider(task: Task) -> dict[str, Any]:
-    """One device among many: a liar moves a figure by at most its part of the reports, an insider by that times the ratio."""
-    liar = 1 / task.devices
-    cap = task.subject.cap(task.epsilon)
-    return {
-        "liar_moves": _rounded(min(1.0, liar)),
-        "insider_moves_at_first": _rounded(min(1.0, liar * cap)),
-        "ratio": {
-            "cap": _rounded(cap),
-            **{str(n): _rounded(ratio) for n, ratio in harm(task.subject, task.epsilon).items()},
-        },
-    }
 
 
 def _bytes(task: Task) -> dict[str, Any]:
@@ -104,13 +43,8 @@ def _bytes(task: Task) -> dict[str, Any]:
         "air_per_device_and_day": round(air * task.reports_per_day),
         "flash_per_device_and_day": round(flash_bytes(task) * task.reports_per_day),
         "store_per_day": round(stored_bytes() * task.reports_per_second * DAY),
-        "reports_per_second": _rounded(task.reports_per_second),
+        "reports_per_second": rounded(task.reports_per_second),
     }
-
-
-def _rounded(value: float) -> float:
-    """Three figures: more would promise too much."""
-    return float(f"{value:.3g}")
 
 
 # ---- for people ----
