@@ -20,6 +20,7 @@ def test_everybody_can_read_it(demonstration: str, open_page: OpenPage) -> None:
     expect(page.locator("#exposed-list .case").first).to_be_visible()
     expect(page.locator("#devices-table tbody tr").first).to_be_visible()
     expect(page.locator("#why-body .sentence")).to_be_visible()
+    expect(page.locator("#plan-accuracies tbody tr").first).to_be_visible()
     for summary in page.locator("details > summary").all():
         summary.click()
     for width, scheme in LOOKS:

@@ -85,6 +85,41 @@ def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage
     expect(page.locator("#estimates-note")).to_contain_text("200 reports of 19 devices")
 
 
+def test_a_plan_is_asked_for_by_keyboard(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    page = open_page(gateway.url, tolerated="400 (Bad Request)")
+    said, devices = page.locator("#plan-said"), page.get_by_role("spinbutton", name="Devices")
+    expect(devices).to_have_value("20")  # the fleet as it is
+    expect(page.get_by_label("ε of a report")).to_have_value("1")
+    expect(said).to_have_text(re.compile("^20 devices, a report every .* with ε 1: ±.* after a week"))
+    place = page.locator("#plan-answer").evaluate("answer => answer.offsetTop")
+
+    page.get_by_label("A report every").fill("1")
+    page.get_by_label("Unit of the interval").select_option("h")
+    devices.fill("200")
+    devices.press("Enter")
+    expect(said).to_have_text(re.compile("^200 devices, a report every 60\\s?min with ε 1: .*±4.3\\s?% after a day"))
+    narrow = page.locator("#plan-accuracies").get_by_role("row", name=re.compile("^±5"))
+    expect(narrow).to_have_text(re.compile("3,598.*18\\s?h"))
+    expect(narrow).to_have_class("wanted")
+    expect(page.locator("#plan-budgets").get_by_role("row", name="A day")).to_contain_text("24ε 24")
+    expect(page.locator("#plan-insider")).to_contain_text("counts for up to 2.16 honest ones")
+    expect(page.locator("#plan-advised")).to_be_hidden()
+
+    devices.fill("")
+    devices.press("Enter")
+    expect(said).to_have_text(re.compile("^It takes 150 devices, "))
+    page.get_by_label("ε of a report").fill("17")
+    page.get_by_role("button", name="Work it out").press("Enter")
+    expect(said).to_have_text("epsilon: must be between 1e-06 and 16, not 17")
+    expect(page.locator("#plan-answer")).to_be_hidden()
+    page.get_by_label("ε of a report").fill("6")
+    devices.fill("5")
+    devices.press("Enter")
+    expect(page.locator("#plan-advice li").first).to_contain_text("4 is enough")
+    assert page.locator("#plan-answer").evaluate("answer => answer.offsetTop") == place  # nothing jumped
+
+
 def test_who_has_no_token_learns_nothing(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway(http_token=TOKEN)
     gateway.start(until="started")

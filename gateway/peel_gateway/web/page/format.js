@@ -44,6 +44,8 @@ export const percent = (share) => {
   return `${value >= 10 ? value.toFixed(0) : Number(value.toPrecision(2))}${NARROW}%`;
 };
 
+export const epsilon = (value) => `ε ${Number.isInteger(value) ? count(value) : fixed(value, value < 10 ? 2 : 0)}`;
+
 const SPANS = [
   [86400, "d"],
   [3600, "h"],

@@ -13,6 +13,7 @@ import { Exposed } from "./exposed.js";
 import { showFooter } from "./footer.js";
 import { showHeader, showLost } from "./header.js";
 import { Layers } from "./layers.js";
+import { Plan } from "./plan.js";
 import { showPrivacy } from "./privacy.js";
 import { Stream } from "./stream.js";
 import { Why } from "./why.js";
@@ -44,8 +45,10 @@ const course = new Course(page, estimates);
 const exposed = new Exposed(page, why, course);
 const devices = new Devices(page, why);
 const layers = new Layers(page);
+const plan = new Plan(page);
 const controls = new Controls(page, () => {
   showPrivacy(page);
+  plan.show();
   refresh();
 });
 const panels = [estimates, course, exposed, devices];
@@ -200,6 +203,7 @@ async function start() {
   }
   controls.show();
   showPrivacy(page);
+  plan.show();
   stream.open();
 }
 

@@ -2,11 +2,10 @@
 // What the chosen profile costs its devices' owners, and what nobody learns.
 
 import { byId, h } from "./dom.js";
-import { count, duration, fixed } from "./format.js";
+import { count, duration, epsilon, fixed } from "./format.js";
 
 const term = (name, value, note) =>
   h("div", {}, h("dt", {}, name), h("dd", {}, h("strong", {}, value), h("span", {}, note)));
-const epsilon = (value) => `ε ${Number.isInteger(value) ? count(value) : fixed(value, value < 10 ? 2 : 0)}`;
 
 export function showPrivacy(page) {
   const { profile } = page;
