@@ -112,7 +112,7 @@ def api_routes(views: Views, cases: Cases, summary: Callable[[], Table]) -> list
         """What a fleet of a profile would know and give away, by the formulas of planning.md; nothing is stored or changed.
 
         Parameters: `profile`, `devices`, `every` (seconds between a device's reports), `epsilon` (of a report), `epsilon_per_day`,
-        `accuracy` (half of a 95% interval as a part of the range: 0.05; without `devices` it says how many), `within` (seconds, a
+        `accuracy` (half of a 95% interval as a part of the range: 0.05; without devices it says how many), `within` (seconds, a
         day if not given). What is left out is as in the profile and the fleet.
         """
         return JSONResponse(views.plan(**plan_question(_parameters(request))))
