@@ -20,6 +20,7 @@ from peel_gateway.planning.solve import Given
 
 __all__ = [
     "MOST_ITEMS",
+    "MOST_PLANNED",
     "STATES",
     "audit_page",
     "device_filter",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 MOST_ITEMS = 1000
+MOST_PLANNED = 10**9
+"""Devices of a fleet that is planned."""
 STATES = {standing.label: standing for standing in Standing}
 """What can be asked for as `state`."""
 _LARGEST = 2**63 - 1
@@ -107,20 +110,18 @@ def device_filter(given: Mapping[str, str]) -> DeviceFilter:
 def plan_question(given: Mapping[str, str]) -> dict[str, Any]:
     """Parameters of `Views.plan`; whether such a fleet can be is for the planner to say."""
     _refuse_others(given, ("profile", "devices", "every", "epsilon", "epsilon_per_day", "accuracy", "within"))
+    within = _number(given, "within")
+    asked = Given(
+        devices=_integer(given, "devices", 1, MOST_PLANNED),
+        interval_s=_number(given, "every"),
+        epsilon=_number(given, "epsilon"),
+        epsilon_per_day=_number(given, "epsilon_per_day"),
+        accuracy=_number(given, "accuracy"),
+        within_s=Given.within_s if within is None else within,
+    )
     if "profile" not in given:
         raise QueryError("profile: must be given; /api/profiles has their names")
-    within = _number(given, "within")
-    return {
-        "profile": given["profile"],
-        "given": Given(
-            devices=_integer(given, "devices", 1, 10**9),
-            interval_s=_number(given, "every"),
-            epsilon=_number(given, "epsilon"),
-            epsilon_per_day=_number(given, "epsilon_per_day"),
-            accuracy=_number(given, "accuracy"),
-            within_s=Given.within_s if within is None else within,
-        ),
-    }
+    return {"profile": given["profile"], "given": asked}
 
 
 def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:

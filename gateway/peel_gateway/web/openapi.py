@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from peel_gateway.answers.query import MOST_ITEMS, STATES
+from peel_gateway.answers.query import MOST_ITEMS, MOST_PLANNED, STATES
 
 __all__ = ["description", "docstring_parts"]
 
@@ -54,7 +54,7 @@ def docstring_parts(route: Route) -> tuple[str, str]:
 
 def _operation(route: Route) -> Schema:
     what, listed = docstring_parts(route)
-    asked = [_query_parameter(name, remark) for name, remark in _PARAMETER.findall(listed)]
+    asked = [_query_parameter(route.path, name, remark) for name, remark in _PARAMETER.findall(listed)]
     named = [_path_parameter(name) for name in route.param_convertors]
     codes = {"400": "BadRequest"} if asked else {}
     codes |= {"401": "Unauthorized"}
@@ -69,9 +69,10 @@ def _operation(route: Route) -> Schema:
     }
 
 
-def _query_parameter(name: str, remark: str) -> Schema:
+def _query_parameter(path: str, name: str, remark: str) -> Schema:
     described = {"description": remark} if remark else {}
-    return {"name": name, "in": "query", "schema": _QUERY[name]} | described
+    schema = (_QUERY | _OWN_QUERY.get(path, {}))[name]
+    return {"name": name, "in": "query", "schema": schema} | described
 
 
 def _path_parameter(name: str) -> Schema:
@@ -135,7 +136,13 @@ _QUERY: dict[str, Schema] = {
     "before": _POSITIVE,
     "after": _TEXT,
 }
-"""What is asked for by name means the same on every path."""
+"""What is asked for by name means the same on every path but these:"""
+_OWN_QUERY: dict[str, dict[str, Schema]] = {
+    "/api/plan": {
+        "devices": _POSITIVE | {"maximum": MOST_PLANNED},
+        **dict.fromkeys(("every", "epsilon", "epsilon_per_day", "accuracy", "within"), _NUMBER),
+    }
+}
 
 _REFUSALS = {
     "BadRequest": "A parameter is unknown, wrong, or given twice; the error names it.",
@@ -187,6 +194,8 @@ _PIECE = {
 }
 _DECISION = {"time": _MOMENT, "action": _TEXT, "device": _DEVICE, "who": _TEXT, "reason": _TEXT}
 _REASON = {"id": _WHOLE, "verdict": _TEXT, "number": _or_null(_COUNT), "received": _MOMENT, "sentence": _TEXT}
+
+_SPENT = _record({"reports": _COUNT, "epsilon": _NUMBER, "epsilon_at_delta": _NUMBER})
 
 _SCHEMAS: dict[str, Schema] = {
     "Error": _record({"error": _TEXT}),
@@ -272,6 +281,26 @@ _SCHEMAS: dict[str, Schema] = {
     "Decision": _record(_DECISION),
     "Device": _record(_LISTED_DEVICE),
     "DeviceInDetail": _record(_LISTED_DEVICE | {"against": _list(_record(_REASON)), "audit": _list(_ref("Pardon"))}),
+    "Plan": _record(
+        {
+            "profile": _TEXT,
+            "task": _record(
+                {"mechanism": _TEXT, "size": _COUNT, "devices": _COUNT, "interval_s": _NUMBER, "epsilon": _NUMBER}
+                | {"found": _list(_TEXT), "assumed": _list(_TEXT)}
+            ),
+            "accuracy": _record(
+                {
+                    "half_width": _record(dict.fromkeys(("hour", "day", "week"), _NUMBER)),
+                    "until": _list(_record({"half_width": _NUMBER, "reports": _COUNT, "hours": _NUMBER})),
+                }
+            ),
+            "privacy": _record(dict.fromkeys(("report", "day", "year"), _SPENT) | {"delta": _NUMBER}),
+            "insider": _record(
+                {"liar_moves": _NUMBER, "insider_moves_at_first": _NUMBER, "ratio": _record({"cap": _NUMBER})}
+            ),
+            "advice": _list(_TEXT),
+        }
+    ),
     "Profile": _record({"name": _TEXT, "id": _TEXT, "mechanism": _TEXT, "epsilon": _NUMBER, "devices": _COUNT})
     | {"additionalProperties": True},  # each mechanism has its own
 }
@@ -291,6 +320,7 @@ _ANSWERS: dict[str, Schema] = {
     "/api/devices/{device}": _ref("DeviceInDetail"),
     "/api/groups": _items(_ref("Group")),
     "/api/profiles": _items(_ref("Profile")),
+    "/api/plan": _ref("Plan"),
     "/api/events": _TEXT,
 }
 _MEDIA = {"/api/events": "text/event-stream"}

@@ -127,6 +127,8 @@ def _references(node: Any) -> Iterator[str]:
         "/api/devices?limit=1",
         "/api/groups",
         "/api/profiles",
+        "/api/plan?profile=climate",
+        "/api/plan?profile=climate&accuracy=0.03",
     ],
 )
 def test_answers_are_as_described(gateway: GatewayProcess, document: Any, question: str) -> None:
