@@ -21,6 +21,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = "peel-telemetry"
+#: What classifiers stand for, where a package has nothing newer.
+CLASSIFIED = {"License :: OSI Approved :: MIT License": "MIT"}
 #: Licences that ask for no more than a notice. Of an expression each part must be one, where parts are alternatives one of them.
 FREE = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-0", "PSF-2.0", "Zlib"}
 
@@ -42,9 +44,10 @@ def required(name: str) -> dict[str, Distribution]:
 
 
 def licence(package: Distribution) -> str:
-    """Its SPDX expression, or what older packages put there instead."""
-    fields = (package.metadata.get_all(name) or [""] for name in ("License-Expression", "License"))
-    return next((values[0] for values in fields if values[0]), "")
+    """As the package says it: an expression, a word, or, in older metadata, a classifier."""
+    said = [package.metadata.get_all(name) or [""] for name in ("License-Expression", "License")]
+    classified = [CLASSIFIED[each] for each in package.metadata.get_all("Classifier") or [] if each in CLASSIFIED]
+    return str(next((names[0] for names in (*said, classified) if names and names[0]), ""))
 
 
 def is_free(expression: str) -> bool:
