@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -208,7 +209,7 @@ def test_a_bounded_demonstration(demo_environment: dict[str, str]) -> None:
         said["exposed"]
     )
     assert all(row["low"] <= row["value"] <= row["high"] for row in said["estimates"])
-    assert "/api/summary" in done.stderr
+    assert re.search(r"^page +http://127\.0\.0\.1:\d+/", done.stderr, re.M)
     temporary = Path(demo_environment["TMPDIR"])
     assert list(temporary.iterdir()) == []
     assert _own_processes(str(temporary)) == []
