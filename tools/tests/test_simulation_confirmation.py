@@ -58,6 +58,12 @@ def test_forged_and_foreign_receipts_settle_nothing(desk: Confirmation) -> None:
     assert (desk.waiting, desk.refused) == (1, 1)
 
 
+@pytest.mark.parametrize("topic", ["peel/v1/lab/gateway/main/status", "receipt", "", "peel/v1/lab/01/0000000g/receipt"])
+def test_what_nobody_asked_for_is_passed_over(desk: Confirmation, topic: str) -> None:
+    assert desk.received(topic, b"x") == []
+    assert desk.refused == 0
+
+
 def test_pauses_grow(desk: Confirmation) -> None:
     first = message(1, 1)
     desk.sent([first])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from peel_tools.simulation.truth import Outgoing
 __all__ = ["Confirmation"]
 
 _LONGEST_PAUSE = 3600.0
+_TOPIC = re.compile(r"/[0-9a-f]{2}/([0-9a-f]{8})/receipt$")
 
 
 @dataclass
@@ -71,9 +73,10 @@ class Confirmation:
 
     def received(self, topic: str, payload: bytes) -> list[int]:
         """What has arrived on a receipt's topic; returns the messages that it settles."""
-        device = int(topic.split("/")[-2], 16)
+        named = _TOPIC.search(topic)
+        device = int(named[1], 16) if named else 0
         if device not in self._keys:
-            return []  # of the fleet, but not one that is simulated here
+            return []  # of the fleet, but not one that is simulated here; some brokers also deliver what nobody asked for
         try:
             receipt = read_receipt(self._keys[device], device, payload)
         except PeelError:
