@@ -48,7 +48,8 @@ def _make(micropython: Path, bindings: Path, arch: str) -> Path:
     # MicroPython's linker writes the path of its output into the module: a relative one is the same on every machine.
     settings = [f"MPY_DIR={micropython}", f"ARCH={arch}", "BUILD=build", f"PYTHON={sys.executable}"]
     run(["make", "-C", bindings, *settings, "clean"], what=f"cleaning the {arch} module's folder")
-    run(["make", "-C", bindings, *settings], what=f"building the {arch} module")
+    # Nor may it depend on the order of Python's sets, by which the linker lays out what it takes from libgcc.
+    run(["make", "-C", bindings, *settings], env={"PYTHONHASHSEED": "0"}, what=f"building the {arch} module")
     return bindings / "peelcore.mpy"
 
 

@@ -61,7 +61,12 @@ def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
     fixed.write_bytes(normalise(compiled.read_bytes()))
     native, product = "native.mpy", build / "peelcore.mpy"
     # The linker writes the path of its output into the module: a relative one is the same on every machine.
-    run([*linker, "--qstrs", config, "-o", native, fixed], cwd=build, what="linking the xtensawin module")
+    run(
+        [*linker, "--qstrs", config, "-o", native, fixed],
+        cwd=build,
+        env={"PYTHONHASHSEED": "0"},
+        what="linking the xtensawin module",
+    )
     tool = sources.path / "tools" / "mpy-tool.py"
     run([sys.executable, tool, "--merge", "-o", product, native], cwd=build, what="packing the xtensawin module")
     return product
