@@ -77,7 +77,7 @@ def test_what_a_broker_loses(tmp_path: Path, loss: Loss, confirm: str) -> None:
         assert found.honest >= REPORTS + 100
         if confirm == "gateway":
             assert found.lost == 0
-            assert resent > 0
+            assert resent > 0 or loss is killed_broker
             assert found.accepted == found.honest
         else:
             assert found.lost > 0, "a device that believes the broker loses these for good"
