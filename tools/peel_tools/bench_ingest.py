@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ _TOPIC = f"peel/v1/{_FLEET}/+/+/report"
 _POLL_SECONDS = 0.01
 _PATIENCE = 300.0
 _UNACKNOWLEDGED = 2000
+_QUEUED = 20_000
 
 
 @dataclass(frozen=True)
@@ -116,14 +118,12 @@ def _publish(broker: Broker, fleet: Fleet, messages: int, frames: int, first_num
     client.max_inflight_messages_set(_UNACKNOWLEDGED)
     client.connect(broker.host, broker.port)
     client.loop_start()
-    sent = [
-        client.publish(
-            device_topic(_FLEET, int(ring.device_ids[message % DEVICES]), "report"),
-            encoded[message * frames : (message + 1) * frames].tobytes(),
-            qos=1,
-        )
-        for message in range(messages)
-    ]
+    sent: deque[paho.MQTTMessageInfo] = deque()
+    for message in range(messages):
+        if len(sent) == _QUEUED:  # paho has 65,535 identifiers, and refuses what finds its own still taken
+            sent.popleft().wait_for_publish(_PATIENCE)
+        topic = device_topic(_FLEET, int(ring.device_ids[message % DEVICES]), "report")
+        sent.append(client.publish(topic, encoded[message * frames : (message + 1) * frames].tobytes(), qos=1))
     for each in sent:
         each.wait_for_publish(_PATIENCE)
     client.disconnect()
