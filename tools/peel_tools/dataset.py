@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from peel_tools.profile_text import Draft, category_table, number_table
 
-__all__ = ["Column", "Dataset", "DatasetError", "Proposal", "attribute_name", "propose", "write_proposal"]
+__all__ = ["Column", "Dataset", "DatasetError", "Proposal", "attribute_name", "propose", "unfit", "write_proposal"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,6 +61,11 @@ class Column:
     def values(self) -> Counter[str]:
         """Its different cells, and how often each occurs."""
         return Counter(cell for _, cell in self.cells)
+
+    @cached_property
+    def is_numeric(self) -> bool:
+        """Whether every cell is a number."""
+        return all(math.isfinite(_number(cell)) for cell in self.values)
 
 
 @dataclass(frozen=True)
@@ -155,10 +160,10 @@ def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, 
     Ranges and categories are published with a profile. Taken from readings they say something about them: for a real fleet take those
     of the sensors.
     """
-    dropped = {column.header: why for column in data.columns.values() if (why := _unfit(column))}
+    dropped = {column.header: why for column in data.columns.values() if (why := unfit(column))}
     fit = [column for column in data.columns.values() if column.header not in dropped]
-    numeric = [column for column in fit if _is_numeric(column)]
-    categorical = [column for column in fit if not _is_numeric(column)]
+    numeric = [column for column in fit if column.is_numeric]
+    categorical = [column for column in fit if not column.is_numeric]
     dropped |= {column.header: "categories; one such column is enough here" for column in categorical[1:]}
     used = [*numeric, *categorical[:1]]
     options = {"epsilon": epsilon, "quota": quota, "period": period}
@@ -186,16 +191,12 @@ def _categorical_draft(column: Column, name: str, options: Mapping[str, object])
     return Draft(name=f"{name[:20]}_categories", tables=table, numeric=False, **options)  # type: ignore[arg-type]
 
 
-def _is_numeric(column: Column) -> bool:
-    return all(math.isfinite(_number(cell)) for cell in column.values)
-
-
-def _unfit(column: Column) -> str:
-    """Why a column is of no use; empty when it is."""
+def unfit(column: Column) -> str:
+    """Why nothing can be reported of a column; empty when something can."""
     different = len(column.values)
     if different < 2:
         return "always the same" if different else "empty"
-    if _is_numeric(column):
+    if column.is_numeric:
         steady = len(column.cells) >= _MANY_ROWS and bool((np.diff(column.numbers) >= 0).all())
         return "never falls from row to row, like a time or a counter" if steady else ""
     strange = [cell for cell in column.values if not math.isfinite(_number(cell))]
