@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from typing import Any
 
@@ -10,6 +11,10 @@ import click
 
 from peel_gateway.exits import Exit
 from peel_tools.lazy_group import LazyGroup
+
+# Before numpy is loaded, which every command does for itself: its matrices are small here, and a pool of threads that wait for their turn
+# by spinning takes twice the time of all that they are waiting for.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _COMMANDS = {
     "plan": ("peel_tools.commands.plan:plan", "Say what a fleet would know, give away and cost."),

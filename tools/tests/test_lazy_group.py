@@ -67,6 +67,21 @@ def test_help_loads_little(words: tuple[str, ...], without: set[str]) -> None:
     assert not modules_of(*words) & without
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
+def test_matrices_get_no_threads_of_their_own() -> None:
+    """A pool of them spins between two products, and takes more of the processor than all that a gateway does."""
+    said = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}  # by conftest.py
+    done = subprocess.run([sys.executable, "-c", PRODUCT], env=said, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 1
+
+
+PRODUCT = """
+import os, peel_tools.cli, numpy
+numpy.ones((500, 500)) @ numpy.ones((500, 500))
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
 def groups(command: click.Command) -> Iterator[LazyGroup]:
     if isinstance(command, LazyGroup):
         yield command
