@@ -249,3 +249,14 @@ def test_readers_do_not_wait_for_a_writer(lab: Lab) -> None:
         reader.start()
         reader.join(5)
     assert seen == [10]
+
+
+def test_room_is_given_back_many_pages_at_a_time(lab: Lab) -> None:
+    """A transaction for each page would keep the gateway from storing anything else for minutes."""
+    writer = lab.store._writer
+    writer.execute("CREATE TABLE ballast AS SELECT zeroblob(1000000)")
+    writer.execute("DROP TABLE ballast")
+    assert writer.execute("PRAGMA freelist_count").fetchone() > (200,)
+    with lab.store.begin() as transaction:
+        assert not transaction.give_back()
+    assert writer.execute("PRAGMA freelist_count").fetchone() == (0,)

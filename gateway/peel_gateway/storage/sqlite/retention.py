@@ -78,6 +78,9 @@ def forget_filed(connection: sqlite3.Connection, before: int) -> None:
 
 def give_back(connection: sqlite3.Connection) -> bool:
     """Give some free pages back to the file system; return whether there are more."""
-    connection.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    return bool(free)
+    for _ in range(min(free, _PAGES)):
+        connection.execute(
+            "PRAGMA incremental_vacuum(1)"
+        )  # one at a time: Python takes a single step of it, whatever the number
+    return bool(free > _PAGES)
