@@ -177,6 +177,22 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
   return PEEL_OK;
 }
 
+int peel_batch_perturb(uint32_t *indices, uint8_t *minus, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
+                       const uint32_t *words, const int32_t *readings, size_t readings_each, size_t count, peel_drbg *drbg) {
+  *failed = 0;
+  for (size_t i = 0; i < count; i++) {
+    peel_symbol symbol;
+    int error = peel_perturb(&symbol, mechanism, rule, k, domain, words[i], readings + i * readings_each, readings_each, drbg);
+    if (error) {
+      *failed = i;
+      return error;
+    }
+    indices[i] = symbol.index;
+    minus[i] = (uint8_t)symbol.minus;
+  }
+  return PEEL_OK;
+}
+
 int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count) {
   uint8_t packed[PEEL_MAX_TRIT_BYTES];
   for (size_t i = 0; i < count; i++) {

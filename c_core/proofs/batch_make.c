@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Two reports of WIDTH made at once, of anything; two codewords, two assignments, the keys of two bundles, two receipts. */
+/* Two reports of WIDTH made at once, of anything; two coins, two codewords, two assignments, the keys of two bundles, two receipts. */
 #include "batch.h"
 #include "unknown.h"
 
 static uint8_t frames[2 * PEEL_FRAME_BYTES(WIDTH)];
 static peel_encoder encoder;
 static peel_drbg drbg;
-static uint32_t devices[2], indices[2], assigned[2], rows[WIDTH - 1];
+static uint32_t devices[2], indices[2], assigned[2], words[2], rows[WIDTH - 1];
 static uint8_t seal_keys[2 * 16], index_keys[2 * 16], receipt_keys[2 * 16], minus[2], master[32], fleet[255];
 static uint64_t numbers[2];
 static int32_t readings[2 * WIDTH];
@@ -21,6 +21,7 @@ int main(void) {
   UNKNOWN(drbg);
   UNKNOWN(devices);
   UNKNOWN(indices);
+  UNKNOWN(words);
   UNKNOWN(rows);
   UNKNOWN(seal_keys);
   UNKNOWN(index_keys);
@@ -37,6 +38,9 @@ int main(void) {
   encoder.width = WIDTH;
   peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, WIDTH, 2, &drbg);
   peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, 1, 2, &drbg);
+  for (int few = 0; few < 2; few++) {
+    peel_batch_perturb(assigned, minus, &failed, ANY_U32(), ANY_U32(), ANY_U32(), ANY_U32(), words, readings, few ? 1 : WIDTH, 2, &drbg);
+  }
   peel_batch_project(trits, WIDTH, rows, indices, minus, 2);
   peel_batch_index(assigned, ANY_U8(), ANY_U8(), ANY_U32(), ANY_U32(), devices, index_keys, numbers, 2);
   peel_batch_receipts(receipts, &failed, devices, receipt_keys, numbers, runs, run_ends, 2);

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""The core's coins for many reports at once, without frames and keys: what experiments with the mechanisms need."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peel_core._core import ffi, lib
+from peel_core.errors import PeelError
+from peel_core.primitives import Drbg
+
+__all__ = ["perturb_many"]
+
+
+def perturb_many(
+    mechanism: int, rule: int, k: int, words: ArrayLike, readings: ArrayLike, *, entropy: bytes, domain: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The symbols of N reports (SPEC section 6).
+
+    Parameters
+    ----------
+    mechanism : int
+        Its number in a frame.
+    rule : int
+        Q31 (SPEC section 5).
+    k : int
+        How many indices a symbol can have.
+    words : uint32, shape (N,)
+        What report numbers assign, as WORD of SPEC section 7.
+    readings : int32
+        Q15, shape (N, k), for numeric mechanisms; categories, shape (N,), for categorical ones.
+    entropy : bytes
+        At least 32, seeds one generator for the whole batch.
+    domain : int
+        How many categories are hashed; 0 where none are.
+
+    Returns
+    -------
+    index : int64, shape (N,)
+    sign : int64, shape (N,)
+        +1 or -1.
+    """
+    assigned = np.ascontiguousarray(words, np.uint32)
+    count = len(assigned)
+    values = np.ascontiguousarray(readings, np.int32).reshape(count, -1 if count else 1)
+    index, minus = np.empty(count, np.uint32), np.empty(count, np.uint8)
+    failed = ffi.new("size_t *")
+    with Drbg(entropy).state() as drbg:
+        code = lib.peel_batch_perturb(
+            ffi.from_buffer("uint32_t[]", index),
+            ffi.from_buffer("uint8_t[]", minus),
+            failed,
+            mechanism,
+            rule,
+            k,
+            domain,
+            ffi.from_buffer("uint32_t[]", assigned),
+            ffi.from_buffer("int32_t[]", values),
+            values.shape[1],
+            count,
+            drbg,
+        )
+    if code < 0:
+        raise PeelError(code, f"report {failed[0]} of the batch")
+    return index.astype(np.int64), 1 - 2 * minus.astype(np.int64)
