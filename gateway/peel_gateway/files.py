@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = ["make_private", "write_atomically"]
 
 
-def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Replace a file's content durably; the file never has a wider mode than `mode`."""
+def write_atomically(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> None:
+    """Replace a file's content durably, in pieces if it is long; the file never has a wider mode than `mode`."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.fchmod(file.fileno(), mode)
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)

@@ -126,7 +126,7 @@ class Service:
             undo.pop_all()
         self._first_size = self._store.size_bytes()
         self._claims = Claims(
-            self._fleet.name, lambda: self._fleet.snapshot.enrolled, load_claims(settings.claims_path)
+            self._fleet.name, lambda device: self._fleet.snapshot.devices.has(device), load_claims(settings.claims_path)
         )
         self._claims_file = ClaimsFile(settings.claims_path, self._claims)
         self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)

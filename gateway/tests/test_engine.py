@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,9 +47,8 @@ def test_a_fleet_without_devices_refuses_everything(lab: Lab) -> None:
     frames = lab.frames(1, [1])
     nobody = lab.keys_of(1, [])
     for profiles, verdict in (((), "profile"), (lab.profiles, "device")):
-        lab.engine.load(
-            SimpleNamespace(keyring=Keyring(profiles, [], 1, [], nobody), revoked=frozenset(), enrolled={}, issued={})
-        )
+        lab.keyring = Keyring(profiles, [], 1, [], nobody)
+        lab.engine.load(lab)
         assert lab.send([*frames, b"junk about " + verdict.encode()]) == {verdict: 1, "malformed": 1}
 
 

@@ -67,8 +67,8 @@ def rewrite(name: str, change: Callable[[str], str]) -> Callable[[Path], object]
 
 
 def unreadable(folder: Path) -> None:
-    folder.joinpath("devices.json").unlink()
-    folder.joinpath("devices.json").mkdir()
+    folder.joinpath("devices.jsonl").unlink()
+    folder.joinpath("devices.jsonl").mkdir()
 
 
 def open_key(folder: Path) -> None:
@@ -77,9 +77,9 @@ def open_key(folder: Path) -> None:
 
 
 WAYS: dict[str, Callable[[Path], object]] = {
-    "not json": rewrite("devices.json", lambda _: "{"),
-    "not a list": rewrite("devices.json", lambda _: '{"devices": 7}'),
-    "unhashable profile": rewrite("devices.json", lambda text: text.replace('"climate"', '["climate"]')),
+    "not json": rewrite("devices.jsonl", lambda _: "{"),
+    "not a list": rewrite("devices.jsonl", lambda _: '{"devices": 7}'),
+    "unhashable profile": rewrite("devices.jsonl", lambda text: text.replace('"climate"', '["climate"]')),
     "no profile": lambda folder: folder.joinpath("profiles/climate.toml").unlink(),
     "not toml": rewrite("profiles/climate.toml", lambda _: "name ="),
     "not utf-8": lambda folder: folder.joinpath("profiles/climate.toml").write_bytes(b"\xff\xfe"),

@@ -127,8 +127,10 @@ def test_snapshot_derives_the_keys_and_knows_the_revoked(fleet: Fleet) -> None:
     assert np.array_equal(snapshot.keyring.keys.seal, keys.seal)
     assert np.array_equal(snapshot.keyring.keys.index, keys.index)
     assert np.array_equal(snapshot.keyring.keys.receipt, keys.receipt)
-    assert [snapshot.issued[device][0] for device in (5, 7, 9)] == [10**6, 10**6, 3]
-    assert 11 in snapshot.enrolled, "registered, though it has no keys yet"
+    assert snapshot.issued_at(np.array([5, 7, 9, 11, 12]))[0].tolist() == [10**6, 10**6, 3, 0, 0]
+    enrolled = snapshot.enrolled_at(np.array([5, 11, 12]))
+    assert np.all(enrolled[:2] > 1.7e9), "11 is registered, though it has no keys yet"
+    assert enrolled[2] == 0
 
 
 def test_an_empty_fleet_is_a_fleet(fleet: Fleet) -> None:
@@ -148,42 +150,35 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
         fleet.annotate(2, "a\nb")
 
 
+HEAD = '{"peel_devices": 1}\n'
+ROW = '{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"}'
+BUNDLE = (
+    '{"first_number": 9, "last_number": 99, "made": "2026-01-01T00:00:00Z", "profile": "climate", "profile_id": "0", '
+    '"quota": 1, "period": 1}'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "cannot be read"),
-        ("{}", "'devices' is missing"),
-        ('{"devices": [{"id": "1", "profile": "climate"}]}', "'state' is missing"),
-        (
-            '{"devices": [{"id": "1", "profile": "climate", "state": "gone", "created": "2026-01-01T00:00:00Z"}]}',
-            "state must be",
-        ),
-        ('{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "soon"}]}', "cannot be read"),
-        ('{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01"}]}', "time zone"),
-        ('{"devices": [{"id": "0", "profile": "climate", "state": "active"}]}', "must be from 00000001"),
-        (
-            '{"devices": [{"id": "1", "profile": "nope", "state": "active", "created": "2026-01-01T00:00:00Z"}]}',
-            "its profile 'nope' is not in",
-        ),
-        (
-            '{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"},'
-            '{"id": "01", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"}]}',
-            "listed twice",
-        ),
-        (
-            '{"devices": [{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z", "bundles": ['
-            + ", ".join(
-                f'{{"first_number": {first}, "last_number": 99, "made": "2026-01-01T00:00:00Z", "profile": "climate", '
-                f'"profile_id": "0", "quota": 1, "period": 1}}'
-                for first in (9, 9)
-            )
-            + "]}]}",
-            "must ascend",
-        ),
+        ("{", "line 1"),
+        ("{}", "must begin with"),
+        (HEAD + '{"id": "1", "profile": "climate"}', "'state' is missing"),
+        (HEAD + "7", "line 2: not a JSON object"),
+        (HEAD + '{"id": "1", "profile": "climate", "state": "active"', "line 2"),
+        (HEAD + ROW.replace("active", "gone"), "state must be"),
+        (HEAD + ROW.replace("2026-01-01T00:00:00Z", "soon"), "cannot be read"),
+        (HEAD + ROW.replace("T00:00:00Z", ""), "time zone"),
+        (HEAD + ROW.replace('"1"', '"0"'), "must be from 00000001"),
+        (HEAD + ROW.replace("climate", "nope"), "its profile 'nope' is not in"),
+        (HEAD + ROW + "\n" + ROW.replace('"1"', '"01"'), "listed twice"),
+        (HEAD + ROW[:-1] + f', "bundles": [{BUNDLE}, {BUNDLE}]}}', "must ascend"),
+        (HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("T00:00:00Z", "")}]}}', "time zone"),
+        (HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("9,", "9.5,", 1)}]}}', "cannot be read"),
     ],
 )
 def test_a_broken_list_is_refused(fleet: Fleet, text: str, said: str) -> None:
-    (fleet.folder / "devices.json").write_text(text)
+    (fleet.folder / "devices.jsonl").write_text(text)
     with pytest.raises(FleetError) as caught:
         take_snapshot(fleet)
     assert said in str(caught.value)

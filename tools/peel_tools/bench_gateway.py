@@ -19,6 +19,7 @@ from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bets import FRESH, Events
 from peel_gateway.screening.conduct import make_bets
+from peel_gateway.screening.roster import Dated
 from peel_gateway.storage.sqlite.store import SqliteStore
 
 __all__ = ["measure"]
@@ -33,7 +34,7 @@ BIASES = {"always_plus": 1.0, "plus_95": 0.95, "plus_88": 0.88, "plus_82": 0.82}
 
 
 @dataclass(frozen=True)
-class _Registry:
+class _Registry(Dated):
     keyring: Keyring
     revoked: frozenset[int]
     enrolled: dict[int, float]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The fleet's audit trail: who revoked which device, or took that back, and why. It is part of `devices.json`, written with its effect."""
+"""The fleet's audit trail: who revoked which device, or took that back, and why. It is part of `devices.jsonl`, written with its effect."""
 
 from __future__ import annotations
 

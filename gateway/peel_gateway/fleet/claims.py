@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
@@ -146,13 +146,11 @@ class Claims:
 
     Parameters
     ----------
-    registered: ids of the devices whose claims are kept; memory is bounded by it, whatever others publish.
+    registered: whether a device's claims are kept; memory is bounded by it, whatever others publish.
     known: what was heard in earlier runs.
     """
 
-    def __init__(
-        self, fleet: str, registered: Callable[[], Collection[int]], known: Mapping[int, Claim] | None = None
-    ) -> None:
+    def __init__(self, fleet: str, registered: Callable[[int], bool], known: Mapping[int, Claim] | None = None) -> None:
         self._fleet = fleet
         self._registered = registered
         self._known = dict(known or {})
@@ -163,7 +161,7 @@ class Claims:
         device = _device_of(self._fleet, topic)
         if device is None:
             return Hearing.MALFORMED
-        if device not in self._registered():
+        if not self._registered(device):
             return Hearing.UNREGISTERED
         try:
             said = read_claim(payload)
@@ -181,8 +179,7 @@ class Claims:
 
     def copy(self) -> dict[int, Claim]:
         """All claims of devices that are still registered."""
-        registered = self._registered()
-        return {device: claim for device, claim in self._known.copy().items() if device in registered}
+        return {device: claim for device, claim in self._known.copy().items() if self._registered(device)}
 
 
 def _device_of(fleet: str, topic: str) -> int | None:

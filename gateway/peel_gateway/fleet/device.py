@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""What the registry knows of devices, and how `devices.json` spells it."""
+"""What the registry knows of a device."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 
 from peel_core import burst_size
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.audit import FleetAction
 from peel_gateway.model.pace import RATE_SLACK
 
-__all__ = ["ACTIVE", "REVOKED", "Device", "FleetError", "Issue", "Register", "device_label", "parse_device"]
+__all__ = ["ACTIVE", "REVOKED", "Device", "FleetError", "Issue", "device_label", "parse_device"]
 
 ACTIVE = "active"
 REVOKED = "revoked"
 _LAST_ID = 0xFFFFFFFF
-_LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 class FleetError(Exception):
@@ -93,79 +88,3 @@ class Device:
     @property
     def label(self) -> str:
         return device_label(self.id)
-
-
-@dataclass
-class Register:
-    """The contents of `devices.json`."""
-
-    devices: list[Device]
-    """By id."""
-    audit: list[FleetAction]
-    clock: datetime = _LONG_AGO
-    """The latest time at which it was written: time never was earlier than that."""
-
-    @classmethod
-    def parse(cls, text: str) -> Register:
-        """Read the file; ValueError, KeyError or TypeError where it is none."""
-        document = json.loads(text)
-        devices = [_device(row) for row in document["devices"]]
-        if len({device.id for device in devices}) != len(devices):
-            raise ValueError("a device is listed twice")
-        audit = [FleetAction.of(row) for row in document.get("audit", ())]
-        clock = datetime.fromisoformat(document["clock"]) if "clock" in document else _LONG_AGO
-        return cls(sorted(devices, key=lambda device: device.id), audit, clock)
-
-    def text(self) -> str:
-        """The file: one line per device and per entry of the audit trail."""
-        clock = json.dumps(self.clock.isoformat(timespec="seconds"))
-        devices = _lines([_row(device) for device in self.devices])
-        return f'{{"peel_devices": 1, "clock": {clock}, "devices": {devices}, "audit": {_lines(list(map(asdict, self.audit)))}}}\n'
-
-
-def _lines(rows: Sequence[dict[str, Any]]) -> str:
-    return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
-
-
-def _device(row: dict[str, Any]) -> Device:
-    device = Device(
-        id=parse_device(row["id"]),
-        profile=row["profile"],
-        state=row["state"],
-        note=row.get("note", ""),
-        group=row.get("group", ""),
-        created=row["created"],
-        bundles=tuple([Issue(**bundle) for bundle in row.get("bundles", ())]),
-    )
-    if datetime.fromisoformat(device.created).tzinfo is None:
-        raise ValueError(f"device {device.label}: created must say its time zone, as in 2026-01-31T12:00:00+00:00")
-    firsts = [bundle.first_number for bundle in device.bundles]
-    if firsts != sorted(set(firsts)):
-        raise ValueError(f"device {device.label}: the first numbers of its bundles must ascend")
-    if device.state not in (ACTIVE, REVOKED):
-        raise ValueError(f"device {device.label}: state must be {ACTIVE} or {REVOKED}, not {device.state!r}")
-    return device
-
-
-def _row(device: Device) -> dict[str, Any]:
-    """A device as JSON has it. Spelled out: `asdict` copies deeply, which takes a minute for a million devices."""
-    return {
-        "id": device.label,
-        "profile": device.profile,
-        "state": device.state,
-        "note": device.note,
-        "group": device.group,
-        "created": device.created,
-        "bundles": [
-            {
-                "first_number": bundle.first_number,
-                "last_number": bundle.last_number,
-                "made": bundle.made,
-                "profile": bundle.profile,
-                "profile_id": bundle.profile_id,
-                "quota": bundle.quota,
-                "period": bundle.period,
-            }
-            for bundle in device.bundles
-        ],
-    }

@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from peel_core import Profile, ProfileError, load_profile
-from peel_gateway.fleet.device import Device, FleetError
+from peel_gateway.fleet.device import FleetError
+from peel_gateway.fleet.roll import Roll
 
 __all__ = ["parsed_profile", "refuse_edited", "refuse_unsound"]
 
@@ -32,19 +35,16 @@ def refuse_unsound(where: Path, profiles: Iterable[Profile]) -> None:
             )
 
 
-def refuse_edited(where: Path, profiles: Mapping[str, Profile], devices: Iterable[Device]) -> None:
+def refuse_edited(where: Path, profiles: Mapping[str, Profile], devices: Roll) -> None:
     """Raise FleetError for a profile that is not the one that devices have in their bundles: no report of theirs would be known."""
     ids = {name: f"{profile.id:08x}" for name, profile in profiles.items()}
-    others = [
-        (bundle, device)
-        for device in devices
-        for bundle in device.bundles
-        if ids.get(bundle.profile, bundle.profile_id) != bundle.profile_id
-    ]
-    if others:
-        bundle, first = others[0]
+    other = devices.each_bundle(lambda terms: ids.get(terms.profile, terms.profile_id) != terms.profile_id, np.bool_)
+    if other.any():
+        bundle = int(np.argmax(other))
+        terms = devices.all_terms[devices.terms[bundle]]
+        first = devices[int(devices.owners[bundle])]
         raise FleetError(
-            f"{where}: profile {bundle.profile!r}: was edited: it is {ids[bundle.profile]} now, and {bundle.profile_id} in "
-            f"{len({device.id for _, device in others})} devices, such as {first.label}; put it back as it was, "
+            f"{where}: profile {terms.profile!r}: was edited: it is {ids[terms.profile]} now, and {terms.profile_id} in "
+            f"{len(np.unique(devices.owners[other]))} devices, such as {first.label}; put it back as it was, "
             "and give a changed profile a name of its own"
         )

@@ -4,7 +4,7 @@
 fleet/
   fleet.toml        name = "greenhouse"
   master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
-  devices.json      what `peel fleet add`, `bundle`, `revoke`, `unrevoke`, `group` and `note` write, with the trail of revocations
+  devices.jsonl     what `peel fleet add`, `bundle`, `revoke`, `unrevoke`, `group` and `note` write, with the trail of revocations
   profiles/*.toml   what the devices report
   template.json     the part of a bundle that devices share: broker, Wi-Fi, sensors
   bundles/*.json    one per device, mode 0600
@@ -13,16 +13,15 @@ fleet/
 from __future__ import annotations
 
 import fcntl
-import math
 import os
 import re
 import secrets
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from peel_core import Profile, Secret, check_fleet_name
@@ -34,11 +33,13 @@ from peel_gateway.fleet.device import (
     Device,
     FleetError,
     Issue,
-    Register,
     device_label,
     parse_device,
 )
+from peel_gateway.fleet.numbering import first_free, issued
 from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_unsound
+from peel_gateway.fleet.register import FILE_NAME, Register
+from peel_gateway.fleet.roll import Roll
 
 __all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "parse_device"]
 
@@ -46,12 +47,6 @@ _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
 _GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-_BUNDLE_SECONDS = 20 * 365.25 * 86400
-"""A bundle has numbers for twenty years at full quota: no device stops for want of them."""
-_MOST_NUMBERS = 2**40
-_LAST_NUMBER = 2**48 - 1
-_CLOCK_STEP = timedelta(minutes=1)
-"""Clocks are set right by so much without anybody noticing: what is reckoned by them counts as much time more."""
 
 
 def _utc_now() -> datetime:
@@ -82,7 +77,7 @@ class Fleet:
         for child in ("profiles", "bundles"):
             (folder / child).mkdir(mode=0o700, exist_ok=True)
         write_atomically(folder / "master.key", secrets.token_hex(_MASTER_BYTES) + "\n")
-        write_atomically(folder / "devices.json", Register([], []).text())
+        write_atomically(folder / FILE_NAME, Register(Roll.of([]), []).lines())
         write_atomically(folder / "fleet.toml", f'name = "{name}"\n')  # last: with it the folder is a fleet
         fleet = cls(folder)
         for path in profiles:
@@ -99,7 +94,7 @@ class Fleet:
         write_atomically(target, path.read_text(encoding="utf-8"), mode=0o644)
         return profile
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> Roll:
         """All devices, by id."""
         return self.register().devices
 
@@ -109,9 +104,9 @@ class Fleet:
 
     def register(self) -> Register:
         """Devices and audit trail, of one moment."""
-        path = self.folder / "devices.json"
+        path = self.folder / FILE_NAME
         try:
-            return Register.parse(path.read_text(encoding="utf-8"))
+            return Register.read(path)
         except FileNotFoundError:
             raise FleetError(f"{path}: missing; restore it, or the gateway knows no device") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -127,7 +122,7 @@ class Fleet:
             found[profile.name] = profile
         return found
 
-    def usable_profiles(self, devices: Sequence[Device]) -> dict[str, Profile]:
+    def usable_profiles(self, devices: Roll) -> dict[str, Profile]:
         """All profiles, by name, once they are found sound and to be those that devices were given."""
         found = self.profiles()
         where = self.folder / "profiles"
@@ -137,9 +132,10 @@ class Fleet:
 
     def device(self, device: int) -> Device:
         """One device; FleetError when it is not registered."""
-        for candidate in self.devices():
-            if candidate.id == device:
-                return candidate
+        devices = self.devices()
+        row = int(devices.rows([device])[0])
+        if row >= 0:
+            return devices[row]
         raise FleetError(f"device {device_label(device)}: not registered in {self.folder}; see `peel fleet list`")
 
     def add(
@@ -147,32 +143,40 @@ class Fleet:
     ) -> list[Device]:
         """Register devices: those with the given ids, or `count` with the next free ones."""
         with self._changing() as register:
-            devices = register.devices
-            known = self.usable_profiles(devices)
-            if profile not in known:
-                names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
-                raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
-            taken = {device.id for device in devices}
-            if not ids:
-                first = max(taken, default=0) + 1
-                ids = range(first, first + count)
-            clash = sorted(taken.intersection(ids))
-            if clash or len(set(ids)) != len(ids):
-                raise FleetError(
-                    f"device {device_label(clash[0]) if clash else ''}: registered already; ids are never reused"
-                )
-            if max(ids) > _LAST_ID:
-                raise FleetError("no ids are left above the largest one in use; name free ones with --id")
-            created = self._clock().isoformat(timespec="seconds")
-            added = [
-                Device(id=id_, profile=profile, note=_note(note), group=_group(group), created=created) for id_ in ids
-            ]
-            devices += added
+            added = self._new(register, profile, count=count, ids=ids, note=note, group=group)
+            register.devices = register.devices.updated(added)
         return added
+
+    def _new(
+        self, register: Register, profile: str, *, count: int, ids: Sequence[int] = (), note: str = "", group: str = ""
+    ) -> list[Device]:
+        """Devices that may be registered."""
+        known = self.usable_profiles(register.devices)
+        if profile not in known:
+            names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
+            raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
+        if not ids:
+            first = int(register.devices.ids.max(initial=0)) + 1
+            ids = range(first, first + count)
+        clash = sorted(id_ for id_ in ids if register.devices.has(id_))
+        if clash or len(set(ids)) != len(ids):
+            raise FleetError(
+                f"device {device_label(clash[0]) if clash else ''}: registered already; ids are never reused"
+            )
+        if max(ids) > _LAST_ID:
+            raise FleetError("no ids are left above the largest one in use; name free ones with --id")
+        created = self._clock().isoformat(timespec="seconds")
+        note, group = _note(note), _group(group)
+        return [Device(id=id_, profile=profile, note=note, group=group, created=created) for id_ in ids]
 
     def enrol(self, profile: str, *, count: int = 1) -> list[Device]:
         """Register devices and issue their first bundles: from then on the gateway has keys for them."""
-        return self.issue([device.id for device in self.add(profile, count=count)])
+        with self._changing() as register:
+            added = self._new(register, profile, count=count)
+            profiles, now = self.profiles(), self._clock()
+            enrolled = [issued(device, profiles, now, register.clock) for device in added]
+            register.devices = register.devices.updated(enrolled)
+        return enrolled
 
     def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
         """Note that bundles are about to be written, and which numbers they have: above all that the former ones allowed.
@@ -182,41 +186,10 @@ class Fleet:
         number from there on was used.
         """
 
-        def change(device: Device, profiles: Mapping[str, Profile], now: datetime, seen: datetime) -> Device:
-            if device.profile not in profiles:
-                raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
-            rate = profiles[device.profile]
-            if first_number is None and _by_clock(device, rate):
-                _check_clock(device, now, max(seen, device.bundles[-1].time))
-            lowest = _first_free(device, rate, now)
-            if first_number is not None and first_number < lowest:
-                raise FleetError(
-                    f"device {device.label}: with its former bundle it may have used all numbers below {lowest}; "
-                    "leave --first-number out, or give that or more"
-                )
-            first = first_number or lowest
-            if rate.lifetime is not None and first > rate.lifetime:
-                raise FleetError(
-                    f"device {device.label}: may have used all {rate.lifetime} numbers of its profile's lifetime; "
-                    "enrol a new device, or give it a profile with a longer one"
-                )
-            if first > _LAST_NUMBER:
-                raise FleetError(f"device {device.label}: no report numbers are left; enrol a new device")
-            issue = Issue(
-                first_number=first,
-                last_number=_last_number(first, rate),
-                made=now.isoformat(timespec="seconds"),
-                profile=device.profile,
-                profile_id=f"{rate.id:08x}",
-                quota=rate.quota,
-                period=rate.period,
-            )
-            return replace(device, bundles=(*device.bundles, issue))
-
         with self._changing() as register:
             profiles = self.usable_profiles(register.devices)
             now, seen = self._clock(), register.clock
-            return _changed(register, ids, lambda device: change(device, profiles, now, seen))
+            return _changed(register, ids, lambda device: issued(device, profiles, now, seen, first_number))
 
     def left(self, devices: Sequence[Device]) -> list[int | None]:
         """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
@@ -227,7 +200,7 @@ class Fleet:
             profile = profiles.get(device.profile)
             if profile is None or profile.lifetime is None:
                 return None
-            return max(0, profile.lifetime + 1 - _first_free(device, profile, now))
+            return max(0, profile.lifetime + 1 - first_free(device, profile, now))
 
         return [count(device) for device in devices]
 
@@ -298,7 +271,7 @@ class Fleet:
 
     def fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
         """What changes when a file of the folder changes."""
-        paths = [self.folder / "fleet.toml", self.folder / "devices.json", *(self.folder / "profiles").glob("*.toml")]
+        paths = [self.folder / "fleet.toml", self.folder / FILE_NAME, *(self.folder / "profiles").glob("*.toml")]
         marks = []
         for path in sorted(paths):
             try:
@@ -324,52 +297,25 @@ class Fleet:
 
     @contextmanager
     def _changing(self) -> Iterator[Register]:
-        """Hold the lock, hand out the contents of `devices.json`, write them back."""
+        """Hold the lock, hand out the contents of `devices.jsonl`, write them back."""
         with (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             register = self.register()
             yield register
             register.clock = max(register.clock, self._clock())
-            write_atomically(self.folder / "devices.json", register.text())
+            write_atomically(self.folder / FILE_NAME, register.lines())
 
 
 def _changed(register: Register, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
     """Change devices of a register; return them as they are then. FleetError when one is not in it."""
-    wanted = set(ids)
-    missing = wanted - {device.id for device in register.devices}
+    wanted = sorted(set(ids))
+    rows = register.devices.rows(wanted)
+    missing = [id_ for id_, row in zip(wanted, rows.tolist(), strict=True) if row < 0]
     if missing:
-        raise FleetError(f"device {device_label(min(missing))}: not registered; see `peel fleet list`")
-    register.devices[:] = [change(device) if device.id in wanted else device for device in register.devices]
-    return [device for device in register.devices if device.id in wanted]
-
-
-def _last_number(first: int, rate: Profile) -> int:
-    """The last number of a bundle that begins with `first`."""
-    numbers = min(_MOST_NUMBERS, math.ceil(_BUNDLE_SECONDS * rate.quota / rate.period))
-    return min(first - 1 + numbers, rate.lifetime or _LAST_NUMBER)
-
-
-def _by_clock(device: Device, rate: Profile) -> bool:
-    """Whether its last bundle was given all that is left of its lifetime, so that only time tells what it can have used."""
-    return bool(device.bundles) and rate.lifetime is not None and device.bundles[-1].last_number >= rate.lifetime
-
-
-def _first_free(device: Device, rate: Profile, now: datetime) -> int:
-    """The lowest number that no bundle of the device allowed, or, where that is told by the clock, can have been used by now."""
-    if not device.bundles:
-        return 1
-    former = device.bundles[-1]
-    return former.first_unused(now + _CLOCK_STEP) if _by_clock(device, rate) else former.last_number + 1
-
-
-def _check_clock(device: Device, now: datetime, seen: datetime) -> None:
-    """Refuse to reckon with a clock that was set back."""
-    if now + _CLOCK_STEP < seen:
-        raise FleetError(
-            f"device {device.label}: this machine's clock says {now.isoformat(timespec='seconds')}, and the registry was "
-            f"written at {seen.isoformat(timespec='seconds')}: set the clock, or nobody knows how many numbers the device has "
-            "used since. If it is right now and was wrong then, give --first-number, above every number of this device"
-        )
+        raise FleetError(f"device {device_label(missing[0])}: not registered; see `peel fleet list`")
+    changed = [change(register.devices[row]) for row in rows.tolist()]
+    register.devices = register.devices.updated(changed)
+    return changed
 
 
 def _note(text: str) -> str:

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys
 from peel_core.primitives import NUMBER_MAX
 from peel_gateway.fleet.audit import FleetAction
-from peel_gateway.fleet.registry import REVOKED, Device, Fleet, FleetError, Issue
+from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, Issue
+from peel_gateway.fleet.roll import Roll, Terms
 
 __all__ = ["Snapshot", "take_snapshot"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 _GRACE = timedelta(days=7)
 """How long after a fresh bundle was made its board may go on with the former one."""
@@ -27,16 +31,27 @@ class Snapshot:
 
     fleet: str
     profiles: tuple[Profile, ...]
-    devices: tuple[Device, ...]
+    devices: Roll
     keyring: Keyring
     """Of the devices that have bundles."""
     revoked: frozenset[int]
-    enrolled: Mapping[int, float]
-    """When each device was registered, Unix seconds."""
-    issued: Mapping[int, tuple[int, float]]
-    """The first number of its last bundle, and when that was made; absent where there is none."""
     audit: tuple[FleetAction, ...] = ()
     """What was revoked, oldest first."""
+
+    def enrolled_at(self, devices: Ints) -> Floats:
+        """When devices were registered, Unix seconds, 0 for those that are not; float64[N]."""
+        rows = self.devices.rows(devices)
+        times = self.devices.each(lambda about: _seconds(about.created), np.float64)
+        return np.where(rows >= 0, np.append(times, 0.0)[rows], 0.0)
+
+    def issued_at(self, devices: Ints) -> tuple[Ints, Floats]:
+        """The first number of each device's last bundle, and when that was made; 0 where there is none. int64[N] and float64[N]."""
+        roll = self.devices
+        rows = roll.rows(devices)
+        bundle = np.where(rows >= 0, np.append(roll.ends, 0)[rows] - 1, -1)
+        bundle[np.append(roll.counts, 0)[rows] == 0] = -1
+        times = roll.each_bundle(lambda terms: _seconds(terms.made), np.float64)
+        return np.append(roll.first, 0)[bundle], np.append(times, 0.0)[bundle]
 
 
 def take_snapshot(fleet: Fleet) -> Snapshot:
@@ -44,44 +59,42 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
     register = fleet.register()
     devices = register.devices
     profiles = fleet.usable_profiles(devices)
-    for device in devices:
-        for name in (device.profile, *(bundle.profile for bundle in device.bundles)):
-            if name not in profiles:
-                raise FleetError(f"device {device.label}: its profile {name!r} is not in {fleet.folder / 'profiles'}")
-    keyring = _keyring(fleet, profiles, devices)
+    _refuse_unknown(fleet, profiles, devices)
     return Snapshot(
         fleet=fleet.name,
         profiles=tuple(profiles.values()),
-        devices=tuple(devices),
-        keyring=keyring,
-        revoked=frozenset(device.id for device in devices if device.state == REVOKED),
-        enrolled={device.id: datetime.fromisoformat(device.created).timestamp() for device in devices},
-        issued={
-            device.id: (device.bundles[-1].first_number, datetime.fromisoformat(device.bundles[-1].made).timestamp())
-            for device in devices
-            if device.bundles
-        },
+        devices=devices,
+        keyring=_keyring(fleet, profiles, devices),
+        revoked=frozenset(devices.ids[devices.each(lambda about: about.state == REVOKED, np.bool_)].tolist()),
         audit=tuple(register.audit),
     )
 
 
-def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Sequence[Device]) -> Keyring:
+def _refuse_unknown(fleet: Fleet, profiles: Mapping[str, Profile], devices: Roll) -> None:
+    """Raise FleetError where devices have a profile that is not there."""
+    named = devices.each(lambda about: about.profile not in profiles, np.bool_)
+    named[devices.owners[devices.each_bundle(lambda terms: terms.profile not in profiles, np.bool_)]] = True
+    if named.any():
+        device = devices[int(np.argmax(named))]
+        names = [device.profile, *(bundle.profile for bundle in device.bundles)]
+        name = next(each for each in names if each not in profiles)
+        raise FleetError(f"device {device.label}: its profile {name!r} is not in {fleet.folder / 'profiles'}")
+
+
+def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Roll) -> Keyring:
     """The keys of all bundles of all devices, derived in one go."""
     places = {name: place for place, name in enumerate(profiles)}
-    bundles = [(device.id, bundle) for device in devices for bundle in device.bundles]
-    ids = np.array([device for device, _ in bundles], np.uint32)
-    firsts = np.array([bundle.first_number for _, bundle in bundles], np.uint64)
-    lasts = np.array([last for device in devices for last in _last_numbers(device.bundles)], np.uint64)
-    profile_of = np.array([places[bundle.profile] for _, bundle in bundles], np.int32)
-    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, firsts)
+    ids = devices.ids[devices.owners]
+    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, devices.first)
+    profile_of = devices.each_bundle(lambda terms: places[terms.profile], np.int32)
     try:
-        return Keyring(tuple(profiles.values()), ids, firsts, profile_of, keys, lasts)
+        return Keyring(tuple(profiles.values()), ids, devices.first, profile_of, keys, _last_numbers(devices))
     except ValueError as error:
         raise FleetError(f"{fleet.folder}: {error}") from None
 
 
-def _last_numbers(bundles: Sequence[Issue]) -> list[int]:
-    """The last number of each bundle that is taken from its device.
+def _last_numbers(devices: Roll) -> Ints:
+    """The last number of each bundle that is taken from its device, int64[B].
 
     Of the one that is in force any, however high: only its device can have made what opens with its keys, and a number that it cannot have
     reached exposes it.
@@ -89,8 +102,22 @@ def _last_numbers(bundles: Sequence[Issue]) -> list[int]:
     Of one that was replaced, what its device can have reached until a week after, unless the times make no sense: whoever has a copy of it
     is to have no more.
     """
-    last = [*(bundle.last_number for bundle in bundles[:-1]), NUMBER_MAX][: len(bundles)]
-    for place, (before, after) in enumerate(pairwise(bundles)):
-        if before.time <= after.time:
-            last[place] = min(last[place], before.first_unused(after.time + _GRACE) - 1)
+    last = devices.last.copy()
+    last[devices.ends[devices.counts > 0] - 1] = NUMBER_MAX
+    replaced = np.flatnonzero(np.diff(devices.owners) == 0)
+    pairs, of = np.unique(np.stack([devices.terms[replaced], devices.terms[replaced + 1]]), axis=1, return_inverse=True)
+    reach = [_reach(devices.all_terms[before], devices.all_terms[after]) for before, after in pairs.T.tolist()]
+    can = np.minimum(np.array(reach, np.int64)[of.reshape(-1)], NUMBER_MAX - devices.first[replaced])
+    last[replaced] = np.minimum(last[replaced], devices.first[replaced] + can)
     return last
+
+
+def _reach(before: Terms, after: Terms) -> int:
+    """How far beyond the first number of a bundle its device can have come a week after the next one was made."""
+    issue = Issue(first_number=0, last_number=0, **before._asdict())
+    then = datetime.fromisoformat(after.made)
+    return issue.first_unused(then + _GRACE) - 1 if issue.time <= then else NUMBER_MAX
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from peel_core import Keyring
 from peel_core.projection import reconstruction
 
-__all__ = ["Registry", "Roster", "slots_of"]
+__all__ = ["Dated", "Registry", "Roster", "slots_of"]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 class Registry(Protocol):
@@ -29,14 +30,28 @@ class Registry(Protocol):
     def revoked(self) -> frozenset[int]:
         """Devices whose reports are refused."""
 
-    @property
-    def enrolled(self) -> Mapping[int, float]:
-        """Unix seconds at which devices were registered, as far as known: before that there are no reports of theirs."""
+    def enrolled_at(self, devices: Ints) -> Floats:
+        """Unix seconds at which devices were registered, 0 where nobody knows: before that there are no reports of theirs. float64[N]"""
 
-    @property
-    def issued(self) -> Mapping[int, tuple[int, float]]:
-        """The first number of a device's present bundle, and the Unix seconds at which it was made, as far as known. That bounds a
-        device's numbers whatever the network delivers first."""
+    def issued_at(self, devices: Ints) -> tuple[Ints, Floats]:
+        """The first number of a device's present bundle, 0 where nobody knows, and the Unix seconds at which it was made. That bounds a
+        device's numbers whatever the network delivers first. int64[N] and float64[N]"""
+
+
+class Dated:
+    """The times of a registry that has them in dictionaries, as small ones do."""
+
+    enrolled: Mapping[int, float]
+    issued: Mapping[int, tuple[int, float]]
+
+    def enrolled_at(self, devices: Ints) -> Floats:
+        """See `Registry`."""
+        return np.array([self.enrolled.get(device, 0.0) for device in devices.tolist()], np.float64)
+
+    def issued_at(self, devices: Ints) -> tuple[Ints, Floats]:
+        """See `Registry`."""
+        rows = [self.issued.get(device, (0, 0.0)) for device in devices.tolist()]
+        return np.array([first for first, _ in rows], np.int64), np.array([made for _, made in rows], np.float64)
 
 
 @dataclass(frozen=True)
@@ -63,16 +78,16 @@ class Roster:
         known = former.matrices if former else {}
         keyring = registry.keyring
         seeds = [(profile.seed, profile.width) for profile in keyring.profiles]
-        ids = keyring.device_ids.tolist()
-        enrolled = [registry.enrolled.get(device, 0.0) for device in ids]
-        issued = [registry.issued.get(device, (1, seconds)) for device, seconds in zip(ids, enrolled, strict=True)]
+        ids = keyring.device_ids.astype(np.int64)
+        enrolled = _milliseconds(registry.enrolled_at(ids))
+        first, made = registry.issued_at(ids)
         return cls(
             keyring=keyring,
             gammas=[known[seed] if seed in known else reconstruction(*seed) for seed in seeds],
             revoked=np.array(sorted(registry.revoked), np.int64),
-            enrolled=np.array([round(seconds * 1000) for seconds in enrolled], np.int64),
-            issued=np.array([round(seconds * 1000) for _, seconds in issued], np.int64),
-            issued_number=np.array([number for number, _ in issued], np.int64),
+            enrolled=enrolled,
+            issued=np.where(first > 0, _milliseconds(made), enrolled),
+            issued_number=np.maximum(first, 1),
         )
 
     @property
@@ -100,6 +115,10 @@ class Roster:
         period = np.array([profile.period for profile in self.keyring.profiles], np.int64)
         position = self.keyring.profile_of[slots]
         return quota[position], period[position]
+
+
+def _milliseconds(seconds: Floats) -> Ints:
+    return np.rint(1000 * seconds).astype(np.int64)
 
 
 def slots_of(keyring: Keyring, devices: Ints) -> Ints:

@@ -22,17 +22,16 @@ from peel_tools.gateway_process import GatewayProcess
 def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
     """A stopped gateway with 200 good reports, 3 of a device that was forgotten, 1 tossed with another budget."""
     field = start_field(tmp_path_factory.mktemp("commands"))
-    known = (field.fleet.folder / "devices.json").read_text()
-    without = json.loads(known)
-    without["devices"] = [row for row in without["devices"] if row["id"] != "00000013"]
-    (field.fleet.folder / "devices.json").write_text(json.dumps(without))
+    devices = field.fleet.folder / "devices.jsonl"
+    known = devices.read_text()
+    devices.write_text("".join(line for line in known.splitlines(keepends=True) if '"00000013"' not in line))
     gateway = field.new_gateway().start()
     field.publish(field.reports(200, devices=range(1, 19)))
     field.publish(field.reports(3, devices=[0x13]))
     field.publish(field.reports(1, devices=[0x14], rule=field.profile.rule + 1))
     gateway.wait_for(lambda: gateway.summary()["totals"]["generation"] and gateway.summary()["totals"]["exposed"] == 4)
     assert gateway.stop() == 0
-    (field.fleet.folder / "devices.json").write_text(known)
+    devices.write_text(known)
     return gateway
 
 

@@ -251,13 +251,13 @@ def test_a_small_window_holds_the_broker_back(field: Field) -> None:
 def test_a_broken_list_of_devices_changes_nothing_and_a_revocation_is_reloaded(field: Field) -> None:
     gateway = field.new_gateway().start()
     devices = field.fleet.devices()
-    known = (field.fleet.folder / "devices.json").read_text()
-    field.fleet.folder.joinpath("devices.json").write_text("not json")
+    known = (field.fleet.folder / "devices.jsonl").read_text()
+    field.fleet.folder.joinpath("devices.jsonl").write_text("not json")
     gateway.wait_for(lambda: "reload refused" in gateway.log_tail())
     field.publish(field.reports(20))
     field.wait_accepted(gateway, 20)  # the old devices are still in place
 
-    field.fleet.folder.joinpath("devices.json").write_text(known)
+    field.fleet.folder.joinpath("devices.jsonl").write_text(known)
     gateway.signal(signal.SIGHUP)
     field.fleet.revoke([devices[0].id])
     gateway.wait_for(lambda: gateway.summary()["totals"]["revoked_devices"] == 1)
@@ -268,11 +268,9 @@ def test_a_broken_list_of_devices_changes_nothing_and_a_revocation_is_reloaded(f
 
 def test_a_replay_beside_the_running_gateway(field: Field) -> None:
     """Another process takes pieces out of quarantine while the service goes on counting."""
-    devices_file = field.fleet.folder / "devices.json"
+    devices_file = field.fleet.folder / "devices.jsonl"
     known = devices_file.read_text()
-    rows = json.loads(known)
-    rows["devices"] = [row for row in rows["devices"] if row["id"] != "00000003"]
-    devices_file.write_text(json.dumps(rows))
+    devices_file.write_text("".join(line for line in known.splitlines(keepends=True) if '"00000003"' not in line))
     gateway = field.new_gateway().start()
     field.publish(field.reports(30, devices=[3]) + field.reports(100, devices=[1, 2]))
     field.wait_accepted(gateway, 100)

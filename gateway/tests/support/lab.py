@@ -18,6 +18,7 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import Estimates, estimates
 from peel_gateway.model.message import Message
 from peel_gateway.screening.book import Book
+from peel_gateway.screening.roster import Dated
 from peel_gateway.storage.sqlite.store import SqliteStore
 
 WIDTH = 48
@@ -83,7 +84,7 @@ def hashing_profile(domain: int = 1000, *, epsilon: float = 1.0) -> Profile:
     )
 
 
-class Lab:
+class Lab(Dated):
     """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says, and the wall clock is off by `skew`."""
 
     def __init__(self, path: Path, profiles: Sequence[Profile], devices: int, chance: np.random.Generator) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -53,17 +53,19 @@ class World:
     keys: Keys
     now: float = START
     revoked: frozenset[int] = frozenset()
-    issued: dict[int, tuple[int, float]] = field(default_factory=dict)
+
+    def enrolled_at(self, devices: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Two weeks ago."""
+        return np.full(len(devices), START - 14 * DAY)
+
+    def issued_at(self, devices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Nobody knows of bundles."""
+        return np.zeros(len(devices), np.int64), np.zeros(len(devices))
 
     @property
     def keyring(self) -> Keyring:
         """All devices have one profile."""
         return Keyring([self.profile], self.ids, 1, np.zeros(len(self.ids)), self.keys)
-
-    @property
-    def enrolled(self) -> dict[int, float]:
-        """Two weeks ago."""
-        return dict.fromkeys(self.ids.tolist(), START - 14 * DAY)
 
     def honest(self, device: int, numbers: Sequence[int], reading: float) -> list[bytes]:
         """What an honest coin makes of a reading, which may be a lie."""

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""The roll: all registered devices as columns, since a fleet may have a million of them.
+
+What is said of many devices alike (profile, state, group, when they were registered) is held once, and a device has a number that points to
+it; so do bundles. That takes some 32 bytes per device. A `Device` is made when somebody looks at one.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.fleet.device import ACTIVE, REVOKED, Device, Issue, device_label, parse_device
+
+__all__ = ["About", "Roll", "Terms"]
+
+Ints = npt.NDArray[np.int64]
+Value = TypeVar("Value", bound=tuple[Any, ...])
+
+
+class About(NamedTuple):
+    """What the registry says of a device beside its id and its bundles; see `Device`."""
+
+    profile: str
+    state: str
+    note: str
+    group: str
+    created: str
+
+
+class Terms(NamedTuple):
+    """What a bundle says beside its numbers; see `Issue`."""
+
+    made: str
+    profile: str
+    profile_id: str
+    quota: int
+    period: int
+
+
+@dataclass(frozen=True, eq=False)
+class Roll(Sequence[Device]):
+    """Devices by id."""
+
+    ids: npt.NDArray[np.uint32]
+    """Ascending, uint32[D]."""
+    about: npt.NDArray[np.int32]
+    """Positions in `abouts`, int32[D]."""
+    ends: Ints
+    """Where the bundles of each device end, int64[D]; they begin where those of the one before it end."""
+    first: Ints
+    """First number of each bundle, int64[B], by device and number."""
+    last: Ints
+    terms: npt.NDArray[np.int32]
+    """Positions in `all_terms`, int32[B]."""
+    abouts: tuple[About, ...]
+    all_terms: tuple[Terms, ...]
+
+    @classmethod
+    def of(cls, devices: Iterable[Device]) -> Roll:
+        """A roll of some devices, in any order."""
+        columns = _Columns()
+        for device in devices:
+            columns.add(
+                device.id,
+                _about(device),
+                [(each.first_number, each.last_number, _terms(each)) for each in device.bundles],
+            )
+        return columns.roll()
+
+    @classmethod
+    def parse(cls, rows: Iterable[Mapping[str, Any]]) -> Roll:
+        """A roll of devices as `lines` spells them; ValueError, KeyError or TypeError where one is none."""
+        columns = _Columns()
+        for row in rows:
+            bundles = [
+                (
+                    each["first_number"],
+                    each["last_number"],
+                    Terms(each["made"], each["profile"], each["profile_id"], each["quota"], each["period"]),
+                )
+                for each in row.get("bundles", ())
+            ]
+            about = About(row["profile"], row["state"], row.get("note", ""), row.get("group", ""), row["created"])
+            columns.add(parse_device(row["id"]), about, bundles)
+        roll = columns.roll()
+        roll._check()
+        return roll
+
+    def lines(self) -> Iterator[str]:
+        """Each device as a line of JSON."""
+        abouts = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.abouts]
+        terms = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.all_terms]
+        numbers = zip(self.first.tolist(), self.last.tolist(), self.terms.tolist(), strict=True)
+        bundles = [
+            f'{{"first_number": {first}, "last_number": {last}, {terms[place]}}}' for first, last, place in numbers
+        ]
+        begin = 0
+        for device, about, end in zip(self.ids.tolist(), self.about.tolist(), self.ends.tolist(), strict=True):
+            yield f'{{"id": "{device_label(device)}", {abouts[about]}, "bundles": [{", ".join(bundles[begin:end])}]}}\n'
+            begin = end
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, row: int) -> Device: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[Device]: ...
+
+    def __getitem__(self, row: int | slice) -> Device | list[Device]:
+        if isinstance(row, slice):
+            return [self[each] for each in range(*row.indices(len(self)))]
+        place = range(len(self))[row]
+        begin, end = int(self.ends[place - 1]) if place else 0, int(self.ends[place])
+        numbers = zip(*(column[begin:end].tolist() for column in (self.first, self.last, self.terms)), strict=True)
+        return Device(
+            id=int(self.ids[place]),
+            **self.abouts[self.about[place]]._asdict(),
+            bundles=tuple(
+                [Issue(first_number=a, last_number=b, **self.all_terms[terms]._asdict()) for a, b, terms in numbers]
+            ),
+        )
+
+    def rows(self, ids: npt.ArrayLike) -> Ints:
+        """Where devices are, -1 for those that are not registered."""
+        wanted = np.asarray(ids, np.int64)
+        if not len(self):
+            return np.full(wanted.shape, -1, np.int64)
+        place = np.minimum(np.searchsorted(self.ids, wanted), len(self) - 1)
+        return np.asarray(np.where(self.ids[place] == wanted, place, -1), np.int64)
+
+    def has(self, device: int) -> bool:
+        """Whether a device is registered."""
+        place = int(np.searchsorted(self.ids, device))
+        return place < len(self) and int(self.ids[place]) == device
+
+    def each(self, said: Callable[[About], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Something that the registry says of each device, [D]."""
+        return np.array([said(about) for about in self.abouts], dtype)[self.about]
+
+    def each_bundle(self, said: Callable[[Terms], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Something that each bundle says, [B]."""
+        return np.array([said(terms) for terms in self.all_terms], dtype)[self.terms]
+
+    @property
+    def counts(self) -> Ints:
+        """How many bundles each device has, int64[D]."""
+        return np.diff(self.ends, prepend=0)
+
+    @property
+    def owners(self) -> Ints:
+        """Whose bundles they are, as positions, int64[B]."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    def take(self, rows: Ints) -> Roll:
+        """These devices, in this order; ascending ids are the caller's care."""
+        counts = self.counts[rows]
+        ends = np.cumsum(counts)
+        bundles = np.repeat((self.ends - self.counts)[rows] - (ends - counts), counts) + np.arange(counts.sum())
+        about, abouts = _compact(self.about[rows], self.abouts)
+        terms, all_terms = _compact(self.terms[bundles], self.all_terms)
+        return Roll(self.ids[rows], about, ends, self.first[bundles], self.last[bundles], terms, abouts, all_terms)
+
+    def updated(self, devices: Iterable[Device]) -> Roll:
+        """The roll with some devices added, or in the place of those with the same ids."""
+        new = Roll.of(devices)
+        kept = self.take(np.flatnonzero(~np.isin(self.ids, new.ids)))
+        both = Roll(
+            ids=np.concatenate([kept.ids, new.ids]),
+            about=np.concatenate([kept.about, new.about + np.int32(len(kept.abouts))]),
+            ends=np.cumsum(np.concatenate([kept.counts, new.counts])),
+            first=np.concatenate([kept.first, new.first]),
+            last=np.concatenate([kept.last, new.last]),
+            terms=np.concatenate([kept.terms, new.terms + np.int32(len(kept.all_terms))]),
+            abouts=kept.abouts + new.abouts,
+            all_terms=kept.all_terms + new.all_terms,
+        )
+        return both.take(np.argsort(both.ids, kind="stable"))
+
+    def _check(self) -> None:
+        """Refuse what nobody could work with; ValueError names the device."""
+        if np.any(self.ids[1:] == self.ids[:-1]):
+            raise ValueError("a device is listed twice")
+        for place, about in enumerate(self.abouts):
+            label = device_label(int(self.ids[np.argmax(self.about == place)]))
+            _check_time(f"device {label}: created", about.created)
+            if about.state not in (ACTIVE, REVOKED):
+                raise ValueError(f"device {label}: state must be {ACTIVE} or {REVOKED}, not {about.state!r}")
+        for terms in self.all_terms:
+            _check_time("a bundle: made", terms.made)
+        falling = np.flatnonzero((np.diff(self.owners) == 0) & (np.diff(self.first) <= 0))
+        if len(falling):
+            label = device_label(int(self.ids[self.owners[falling[0]]]))
+            raise ValueError(f"device {label}: the first numbers of its bundles must ascend")
+
+
+class _Columns:
+    """A roll in the making."""
+
+    def __init__(self) -> None:
+        self._ids, self._counts = array("I"), array("q")
+        self._about, self._terms = array("i"), array("i")
+        self._first, self._last = array("q"), array("q")
+        self._abouts: dict[About, int] = {}
+        self._all_terms: dict[Terms, int] = {}
+
+    def add(self, device: int, about: About, bundles: Sequence[tuple[int, int, Terms]]) -> None:
+        self._ids.append(device)
+        self._about.append(self._abouts.setdefault(about, len(self._abouts)))
+        self._counts.append(len(bundles))
+        for first, last, terms in bundles:
+            self._first.append(first)
+            self._last.append(last)
+            self._terms.append(self._all_terms.setdefault(terms, len(self._all_terms)))
+
+    def roll(self) -> Roll:
+        columns = Roll(
+            ids=np.array(self._ids, np.uint32),
+            about=np.array(self._about, np.int32),
+            ends=np.cumsum(np.array(self._counts, np.int64)),
+            first=np.array(self._first, np.int64),
+            last=np.array(self._last, np.int64),
+            terms=np.array(self._terms, np.int32),
+            abouts=tuple(self._abouts),
+            all_terms=tuple(self._all_terms),
+        )
+        if np.all(columns.ids[1:] > columns.ids[:-1]):
+            return columns
+        return columns.take(np.argsort(columns.ids, kind="stable"))
+
+
+def _compact(
+    codes: npt.NDArray[np.int32], values: tuple[Value, ...]
+) -> tuple[npt.NDArray[np.int32], tuple[Value, ...]]:
+    """The same with each value once, and none that nobody has."""
+    used, places = np.unique(codes, return_inverse=True)
+    distinct: dict[Value, int] = {}
+    number = np.array([distinct.setdefault(values[place], len(distinct)) for place in used.tolist()], np.int32)
+    return (number[places] if len(codes) else codes), tuple(distinct)
+
+
+def _about(device: Device) -> About:
+    return About(device.profile, device.state, device.note, device.group, device.created)
+
+
+def _terms(issue: Issue) -> Terms:
+    return Terms(issue.made, issue.profile, issue.profile_id, issue.quota, issue.period)
+
+
+def _check_time(what: str, text: str) -> None:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError(f"{what} must say its time zone, as in 2026-01-31T12:00:00+00:00")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The roll is the same list of devices as before it was columns, whatever is added, changed or read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from peel_gateway.fleet.registry import ACTIVE, REVOKED, Device, Issue
+from peel_gateway.fleet.roll import Roll
+
+
+def some_devices(rng: np.random.Generator, ids: list[int]) -> list[Device]:
+    """Devices with up to three bundles each; many are alike."""
+    return [
+        Device(
+            id=device,
+            profile=("climate", "state")[rng.integers(2)],
+            state=(ACTIVE, REVOKED)[rng.integers(2)],
+            note=("", "by the door, ünïcode")[rng.integers(2)],
+            group=("", "cellar")[rng.integers(2)],
+            created=f"2026-01-0{rng.integers(1, 9)}T00:00:00+00:00",
+            bundles=tuple(
+                Issue(
+                    first_number=1 + 100 * place,
+                    last_number=int(100 + 100 * place),
+                    made=f"2026-02-0{rng.integers(1, 9)}T00:00:00+00:00",
+                    profile="climate",
+                    profile_id="0000002a",
+                    quota=int(rng.integers(1, 3)),
+                    period=60,
+                )
+                for place in range(rng.integers(4))
+            ),
+        )
+        for device in ids
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_roll_is_the_devices_it_was_made_of(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ids = (1 + rng.choice(1000, 60, replace=False)).tolist()
+    known = {device.id: device for device in some_devices(rng, ids)}
+    roll = Roll.of(known.values())
+    for _ in range(10):
+        news = some_devices(rng, (1 + rng.choice(1000, 7, replace=False)).tolist())
+        known |= {device.id: device for device in news}
+        roll = roll.updated(news)
+        expected = [known[device] for device in sorted(known)]
+        assert list(roll) == expected
+        assert roll[-3:] == expected[-3:]
+        assert list(Roll.parse(json.loads(line) for line in roll.lines())) == expected
+        assert set(roll.abouts) == {
+            (each.profile, each.state, each.note, each.group, each.created) for each in expected
+        }
+        assert len(roll.abouts) == len(set(roll.abouts))
+        assert [roll.has(device) for device in range(1002)] == [device in known for device in range(1002)]
+        assert roll.rows([expected[5].id, 2000]).tolist() == [5, -1]
+
+
+def test_an_empty_roll_knows_nobody() -> None:
+    roll = Roll.of([])
+    assert (list(roll), roll.has(1), roll.rows([1]).tolist()) == ([], False, [-1])
+    (device,) = some_devices(np.random.default_rng(1), [7])
+    assert list(roll.updated([device]).updated([replace(device, note="moved")])) == [replace(device, note="moved")]
