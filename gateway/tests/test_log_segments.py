@@ -18,7 +18,7 @@ from peel_gateway.model.tables import GapTable, LogTable
 from peel_gateway.screening import book as screening_book
 from peel_gateway.screening.book import Book
 from peel_gateway.storage.records import as_tables, pack, records_of, seal, unpack
-from peel_gateway.storage.sqlite import log as sqlite_log
+from peel_gateway.storage.sql import log as sqlite_log
 from peel_gateway.storage.store import StoreCorrupt
 
 

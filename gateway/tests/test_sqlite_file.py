@@ -16,7 +16,7 @@ from lab import Lab
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.schema import VERSION
+from peel_gateway.storage.sql.schema import VERSION
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import (
     StoreCorrupt,
@@ -230,7 +230,7 @@ def test_a_reader_opens_the_file_while_another_process_writes(lab: Lab) -> None:
 
 
 def test_an_exception_within_a_transaction_rolls_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from peel_gateway.storage.sqlite import transaction as sqlite_transaction
+    from peel_gateway.storage.sql import transaction as sqlite_transaction
 
     messages = lab.messages(lab.frames(1, range(1, 11)))
     with monkeypatch.context() as patch:

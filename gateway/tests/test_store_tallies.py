@@ -72,8 +72,8 @@ def test_a_long_question_keeps_no_short_one_waiting(lab: Lab) -> None:
     """While somebody reads the device tallies, others read and write."""
     lab.send(lab.frames(1, range(1, 101)))
     with lab.store._read_long() as connection:
-        assert connection.execute("SELECT SUM(events) FROM log").fetchone() == (100,)
+        assert connection.value("SELECT SUM(events) FROM {log} AS log") == 100
         lab.send(lab.frames(2, range(1, 51)))
         assert int(lab.store.tallies(lab.profiles[0].id).plus.sum()) > 0
-        assert connection.execute("SELECT SUM(events) FROM log").fetchone() == (100,)
+        assert connection.value("SELECT SUM(events) FROM {log} AS log") == 100
     assert lab.store.device_tallies(lab.profiles[0].id).device.max() == 2

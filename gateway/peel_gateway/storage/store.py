@@ -2,7 +2,11 @@
 """The store: what the gateway keeps, behind an interface with few methods.
 
 A batch is one transaction: either all its log rows, tallies, device states, exposures and counters are there, or none.
-Reading needs no transaction. Nothing above this interface knows what is behind it; `choice.open_store` chooses.
+Reading needs no transaction. Nothing above this interface knows what is behind it; `choice` chooses.
+
+A *share* is a set of devices that are screened and stored together (their ids leave the same rest when divided by the number of shares). An
+`Archive` is all that was stored of a fleet, to be read; a `Store` is one share of it, with a log, arrivals and a generation of its own, to
+be written too. Where there is one share they are the same.
 """
 
 from __future__ import annotations
@@ -34,12 +38,14 @@ from peel_gateway.model.tables import (
 from peel_gateway.model.verdict import Verdict
 
 __all__ = [
+    "Archive",
     "Store",
     "StoreCorrupt",
     "StoreError",
     "StoreFailed",
     "StoreFull",
     "StoreLocked",
+    "StoreLost",
     "StoreMismatch",
     "StoreTooNew",
     "Transaction",
@@ -74,6 +80,10 @@ class StoreMismatch(StoreError):  # noqa: N818 - the name says what is wrong wit
 
 class StoreFailed(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The disk, or the file system, reported an error."""
+
+
+class StoreLost(StoreError):  # noqa: N818 - the name says what is wrong with the store
+    """Somebody else owns this share now: nothing was applied, and nothing more may be written or acknowledged."""
 
 
 class Transaction(abc.ABC):
@@ -162,11 +172,17 @@ class Transaction(abc.ABC):
         """Give some of the room that became free back to the file system; return whether there is more."""
 
 
-class Store(abc.ABC):
-    """A place for log, tallies, device states, exposures and counters."""
+class Archive(abc.ABC):
+    """Logs, tallies, device states, exposures and counters of a fleet."""
 
     bucket_seconds: int
     """The finest time bucket of the tallies."""
+    shares: int
+    """How many shares there are: a power of two."""
+
+    @abc.abstractmethod
+    def store(self, share: int) -> Store:
+        """One share, to be written too; whoever asked closes it."""
 
     @property
     @abc.abstractmethod
@@ -178,12 +194,8 @@ class Store(abc.ABC):
         """Return how much room it takes where it is."""
 
     @abc.abstractmethod
-    def begin(self) -> AbstractContextManager[Transaction]:
-        """Open the one write transaction: commits on a clean exit, rolls back on an exception."""
-
-    @abc.abstractmethod
     def generation(self) -> int:
-        """Return the number of the last committed transaction: what was read before it may have changed."""
+        """Return the number of committed transactions: what was read before the last one may have changed."""
 
     @abc.abstractmethod
     def tallies(
@@ -243,13 +255,21 @@ class Store(abc.ABC):
         """Return the number of logged reports per device and verdict, pruned ones included, without reading the log."""
 
     @abc.abstractmethod
-    def inspect(self) -> AbstractContextManager[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
-        """Show all that is kept, and the events of the log in order, some at a time: all as of one moment."""
-
-    @abc.abstractmethod
     def check(self) -> None:
-        """Verify the file's integrity; `StoreCorrupt` says what is wrong."""
+        """Verify what can be verified without the fleet's keys; `StoreCorrupt` says what is wrong."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Release the store; safe to call twice."""
+        """Release it; safe to call twice."""
+
+
+class Store(Archive):
+    """One share of an archive, with the right to write."""
+
+    @abc.abstractmethod
+    def begin(self) -> AbstractContextManager[Transaction]:
+        """Open the share's one write transaction: commits on a clean exit, rolls back on an exception."""
+
+    @abc.abstractmethod
+    def inspect(self) -> AbstractContextManager[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
+        """Show all that is kept, and the events of the log in order, some at a time: all as of one moment."""

@@ -11,45 +11,40 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
-
 from peel_gateway.files import make_private
-from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.tables import (
-    Counts,
-    DeviceTable,
-    DeviceTallyTable,
-    Exposure,
-    ExposureFilter,
-    GapTable,
-    Kept,
-    LogTable,
-    TallyTable,
-)
-from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.records import as_tables
-from peel_gateway.storage.sqlite.audit import read_audit
+from peel_gateway.storage.sql.archive import SqlStore
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.log import verify
+from peel_gateway.storage.sql.quarantine import Limits
+from peel_gateway.storage.sql.schema import META, VERSION, Words, tables
+from peel_gateway.storage.sql.transaction import SqlTransaction
+from peel_gateway.storage.sqlite.connection import SqliteConnection
 from peel_gateway.storage.sqlite.errors import translated
-from peel_gateway.storage.sqlite.exposures import read_exposures
-from peel_gateway.storage.sqlite.kept import read_kept
-from peel_gateway.storage.sqlite.log import read_columns, read_tables, verify
-from peel_gateway.storage.sqlite.quarantine import Limits
-from peel_gateway.storage.sqlite.rows import read_devices
-from peel_gateway.storage.sqlite.schema import APPLICATION_ID, SCHEMA, VERSION
-from peel_gateway.storage.sqlite.tallies import Span, read_device_tallies, read_tallies
-from peel_gateway.storage.sqlite.transaction import SqliteTransaction
 from peel_gateway.storage.store import Store, StoreCorrupt, StoreMismatch, StoreTooNew, Transaction
 
-__all__ = ["DEFAULT_BUCKET_SECONDS", "SqliteStore"]
+__all__ = ["APPLICATION_ID", "DEFAULT_BUCKET_SECONDS", "SqliteStore"]
 
+APPLICATION_ID = 0x5045454C
+"""`PEEL` in `PRAGMA application_id` tells our files from others; `user_version` says which version of the tables they have."""
 DEFAULT_BUCKET_SECONDS = 300
 
+_WORDS = Words(
+    int="INTEGER",
+    blob="BLOB",
+    share="",
+    by_share="",
+    clustered=" WITHOUT ROWID",
+    identity="INTEGER PRIMARY KEY AUTOINCREMENT",
+    identity_key="",
+)
+_PAGES = 2_000
+"""Free pages that go back to the file system in one transaction."""
 
-class SqliteStore(Store):
-    """A store in the SQLite file at `path`, which is made when it is not there.
+
+class SqliteStore(SqlStore):
+    """A store in the SQLite file at `path`, all of a fleet in one share, which is made when it is not there.
 
     Parameters
     ----------
@@ -60,6 +55,8 @@ class SqliteStore(Store):
     timeout : float
         Seconds to wait for another writer before `StoreLocked`.
     """
+
+    shares = 1
 
     def __init__(
         self,
@@ -90,6 +87,13 @@ class SqliteStore(Store):
     def place(self) -> str:
         return str(self.path)
 
+    def store(self, share: int) -> Store:
+        if share:
+            raise ValueError(f"share {share}: a file is one share, 0")
+        return SqliteStore(
+            self.path, quarantine_limit=self._limits.rows, quarantine_bytes=self._limits.size, timeout=self._timeout
+        )
+
     def size_bytes(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
@@ -108,7 +112,6 @@ class SqliteStore(Store):
             if self._is_empty(connection):
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # retention gives room back
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("CREATE TEMP TABLE asked (device INTEGER PRIMARY KEY, begin INTEGER)")
         except BaseException:
             connection.close()
             raise
@@ -139,10 +142,11 @@ class SqliteStore(Store):
         with self._write(self._writer):
             if self._known_version(self._writer) == VERSION:
                 return  # another process was faster
-            for statement in _statements(SCHEMA):
+            for statement in _statements(tables(_WORDS)):
                 self._writer.execute(statement)
             bucket = DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds
-            self._writer.execute("INSERT INTO meta VALUES ('bucket_seconds', ?)", (bucket,))
+            meta = dict.fromkeys(META, 0) | {"bucket_seconds": bucket}
+            self._writer.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._writer.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -171,132 +175,39 @@ class SqliteStore(Store):
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
         with self._write_lock, translated(self.path), self._write(self._writer):
-            yield SqliteTransaction(self._writer, self.bucket_seconds, self._limits)
+            yield SqlTransaction(SqliteConnection(self._writer), self.bucket_seconds, self._limits, self._give_back)
+
+    def _give_back(self) -> bool:
+        (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
+        for _ in range(min(free, _PAGES)):
+            self._writer.execute("PRAGMA incremental_vacuum(1)")  # Python takes one step of it, whatever the number
+        return bool(free > _PAGES)
 
     # ---- reading ----
 
     @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
-        """One consistent view for all queries within."""
+    def _read(self) -> Iterator[Connection]:
         with self._read_lock, translated(self.path):
             self._reader.execute("BEGIN")
             try:
-                yield self._reader
+                yield SqliteConnection(self._reader)
             finally:
                 if self._reader.in_transaction:
                     self._reader.execute("ROLLBACK")
 
     @contextmanager
-    def _read_long(self) -> Iterator[sqlite3.Connection]:
-        """The same on a connection of its own: a question that takes long keeps no short one waiting."""
+    def _read_long(self) -> Iterator[SqliteConnection]:
         with translated(self.path):
             connection = self._connect()
             try:
                 connection.execute("BEGIN")
-                yield connection
+                yield SqliteConnection(connection)
             finally:
                 connection.close()
 
-    def generation(self) -> int:
-        with self._read() as connection:
-            return int(connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
-
-    def tallies(
-        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
-    ) -> TallyTable:
-        with self._read() as connection:
-            return read_tallies(connection, profile, self._span(since, until, bucket_seconds))
-
-    def device_tallies(
-        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
-    ) -> DeviceTallyTable:
-        span = self._span(since, until, bucket_seconds)
-        with self._read_long() as connection:
-            return read_device_tallies(connection, profile, span)
-
-    def _span(self, since: float | None, until: float | None, bucket_seconds: int | None) -> Span:
-        if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self.bucket_seconds):
-            raise ValueError(f"a time bucket must be a multiple of {self.bucket_seconds} s, not {bucket_seconds}")
-        return Span(since, until, bucket_seconds)
-
-    def withdrawn_devices(self, profile: int) -> int:
-        query = "SELECT COUNT(*) FROM device JOIN conduct USING (device) WHERE withdrawn AND profile = ?"
-        with self._read() as connection:
-            return int(connection.execute(query, (profile,)).fetchone()[0])
-
-    def exposures(
-        self,
-        which: ExposureFilter | None = None,
-        *,
-        limit: int = 100,
-        before: int | None = None,
-        after: int | None = None,
-        upto: int | None = None,
-    ) -> list[Exposure]:
-        with self._read() as connection:
-            return read_exposures(connection, which, limit=limit, before=before, after=after, upto=upto)
-
-    def audit(
-        self, *, device: int | None = None, limit: int | None = None, before: int | None = None
-    ) -> list[AuditEntry]:
-        with self._read() as connection:
-            return read_audit(connection, device=device, limit=-1 if limit is None else limit, before=before)
-
-    def devices(self) -> DeviceTable:
-        with self._read() as connection:
-            return read_devices(connection)
-
-    def log(self, device: int | None = None) -> LogTable:
-        with self._read_long() as connection:
-            log, _ = read_tables(connection)
-        mine = np.flatnonzero(log.device == device) if device is not None else np.arange(len(log))
-        order = mine[np.lexsort((log.number[mine], log.device[mine]))]
-        return LogTable(*(getattr(log, each.name)[order] for each in fields(log)))
-
-    def gaps(self) -> GapTable:
-        with self._read_long() as connection:
-            _, gaps = read_tables(connection)
-        order = np.lexsort((gaps.number, gaps.device))
-        return GapTable(*(getattr(gaps, each.name)[order] for each in fields(gaps)))
-
-    def device_reports(self) -> dict[int, dict[Verdict, int]]:
-        reports: dict[int, dict[Verdict, int]] = {}
-        with self._read() as connection:
-            for device, verdict, count in connection.execute(_REPORTS):
-                reports.setdefault(device, {})[Verdict(verdict)] = count
-        return reports
-
-    def counts(self) -> Counts:
-        with self._read() as connection:
-            kinds: dict[str, dict[int, int]] = {}
-            for kind, key, value in connection.execute("SELECT kind, key, value FROM counter"):
-                kinds.setdefault(kind, {})[key] = value
-            (generation,) = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
-            (pardons,) = connection.execute("SELECT COUNT(*) FROM audit").fetchone()
-            exposed, withdrawn = connection.execute("SELECT TOTAL(cause != 0), TOTAL(withdrawn) FROM device").fetchone()
-        judged, replayed = kinds.get("verdict", {}), kinds.get("replayed", {})
-        return Counts(
-            verdicts={verdict: judged.get(verdict, 0) - replayed.get(verdict, 0) for verdict in Verdict},
-            replayed={Verdict(key): value for key, value in replayed.items()},
-            pardons=int(pardons),
-            withdrawn_past=kinds.get("withdrawn", {}).get(0, 0),
-            exposed_devices=int(exposed),
-            withdrawn_devices=int(withdrawn),
-            quarantined=sum(kinds.get("held", {}).values()),
-            quarantined_bytes=sum(kinds.get("held_bytes", {}).values()),
-            dropped={Verdict(key): value for key, value in kinds.get("dropped", {}).items()},
-            gaps=kinds.get("gap", {}).get(0, 0),
-            generation=generation,
-        )
-
-    @contextmanager
-    def inspect(self) -> Iterator[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
-        with self._read_long() as connection:
-            yield read_kept(connection), (as_tables(columns, last) for last, columns in read_columns(connection))
-
     def check(self) -> None:
         with self._read_long() as connection:
-            problems = [row[0] for row in connection.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
+            problems = [row[0] for row in connection.raw.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
             problems += verify(connection)
         if problems:
             raise StoreCorrupt(f"{self.path}: damaged: {'; '.join(problems)}; restore a copy")
@@ -305,12 +216,6 @@ class SqliteStore(Store):
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
-
-
-_REPORTS = f"""
-    SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM progress WHERE accepted
-    UNION ALL SELECT device, verdict, reports FROM refused
-"""  # noqa: S608
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -15,8 +14,9 @@ from peel_gateway.model.grouping import add_up, up_to
 from peel_gateway.model.tables import UNKNOWN_DEVICE, DeviceTallyTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import Columns, signs
-from peel_gateway.storage.sqlite.log import read_columns
-from peel_gateway.storage.sqlite.rows import columns, read_past
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.log import read_columns
+from peel_gateway.storage.sql.rows import TALLY_SUMS, columns, read_past
 
 __all__ = ["Span", "counted_reports", "read_device_tallies", "read_forfeits", "read_tallies"]
 
@@ -68,16 +68,14 @@ class Span:
         return np.where(within, start, -1)
 
 
-def read_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> TallyTable:
+def read_tallies(connection: Connection, profile: int, span: Span) -> TallyTable:
     """Read the tallies as they are kept."""
-    query = f"""SELECT profile, {span.start} AS start, idx,
-                       SUM(plus), SUM(minus), SUM(withdrawn_plus), SUM(withdrawn_minus)
-                FROM tally WHERE profile = :profile{span.conditions} GROUP BY start, idx ORDER BY start, idx"""  # noqa: S608
-    rows = connection.execute(query, {"profile": profile, **span.values}).fetchall()
-    return TallyTable(*columns(rows, 7))
+    query = f"""SELECT profile, {span.start} AS start, idx, {TALLY_SUMS} FROM {{tally}} AS tally
+                WHERE profile = :profile{span.conditions} GROUP BY profile, start, idx ORDER BY start, idx"""  # noqa: S608
+    return TallyTable(*columns(connection.rows(query, {"profile": profile, **span.values}), 7))
 
 
-def counted_reports(connection: sqlite3.Connection, devices: Sequence[int]) -> TallyTable:
+def counted_reports(connection: Connection, devices: Sequence[int]) -> TallyTable:
     """What devices have counted so far and not forfeited, in the withdrawn columns: what leaves the estimates or comes back with them.
 
     What retention has dropped of it is under no time.
@@ -93,16 +91,16 @@ def counted_reports(connection: sqlite3.Connection, devices: Sequence[int]) -> T
     return TallyTable(profile, bucket, index, 0 * plus, 0 * minus, plus, minus)
 
 
-def read_forfeits(connection: sqlite3.Connection) -> tuple[Ints, Ints]:
+def read_forfeits(connection: Connection) -> tuple[Ints, Ints]:
     """Devices, and the events up to which pardons have left their reports withdrawn for ever."""
-    query = "SELECT device, forfeited FROM device WHERE forfeited ORDER BY device"
-    device, forfeited = columns(connection.execute(query).fetchall(), 2)
+    query = "SELECT device, forfeited FROM {device} AS device WHERE forfeited != 0 ORDER BY device"
+    device, forfeited = columns(connection.rows(query), 2)
     return device, forfeited
 
 
-def read_device_tallies(connection: sqlite3.Connection, profile: int, span: Span) -> DeviceTallyTable:
+def read_device_tallies(connection: Connection, profile: int, span: Span) -> DeviceTallyTable:
     """Sum the accepted reports of each device; what retention has dropped is of nobody known, but in the sum over the whole time."""
-    withdrawn = np.array([row[0] for row in connection.execute("SELECT device FROM device WHERE withdrawn")], np.int64)
+    (withdrawn,) = columns(connection.rows("SELECT device FROM {device} AS device WHERE withdrawn != 0"), 1)
     sums, forfeits = _Sums(4), read_forfeits(connection)
     for piece in _accepted(connection):
         start = span.starts(piece["bucket"].astype(np.int64))
@@ -143,7 +141,7 @@ def _with_unknown(known: DeviceTallyTable, tallies: TallyTable) -> DeviceTallyTa
     return DeviceTallyTable(*(column[order] for column in joined))
 
 
-def _accepted(connection: sqlite3.Connection) -> Iterator[Columns]:
+def _accepted(connection: Connection) -> Iterator[Columns]:
     """Accepted reports with their arrival, piece by piece."""
     for last, piece in read_columns(connection, ("device", "profile", "bucket", "index", "verdict", "marks")):
         counted = np.flatnonzero(piece["verdict"] == _COUNTED)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The log on SQLite: segments, appended per batch, sealed together, read in order."""
+"""The log as a table: segments, appended per batch, sealed together, read in order."""
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 
@@ -22,49 +21,48 @@ from peel_gateway.storage.records import (
     seal,
     unpack,
 )
+from peel_gateway.storage.sql.connection import Connection
 
 __all__ = ["append", "cut", "read_columns", "read_tables", "verify"]
 
 _SEALED_EVENTS = 32_768
 """Segments of single batches are sealed together when they have so many events: some 20 ms."""
+_ROW = ("last", "events", "sealed", "data")
+_SEGMENTS = f"SELECT {', '.join(_ROW)} FROM {{log}} AS log"  # noqa: S608
 
 
-def append(connection: sqlite3.Connection, log: LogTable, gaps: GapTable, *, last: int, sealed: int) -> int:
+def append(connection: Connection, log: LogTable, gaps: GapTable, *, last: int, sealed: int) -> int:
     """Append a batch, whose last event is `last`, to a log whose segments are sealed up to `sealed`; return up to where they are now."""
     if not len(log) + len(gaps):
         return sealed
     records = records_of(log, gaps)
-    connection.execute("INSERT INTO log VALUES (?, ?, 0, ?)", (last, len(records), pack(records)))
+    connection.insert("log", _ROW, [(last, len(records), 0, pack(records))])
     if last - sealed < _SEALED_EVENTS:
         return sealed
-    rows = connection.execute("SELECT data FROM log WHERE last > ? ORDER BY last", (sealed,)).fetchall()
+    rows = connection.rows("SELECT data FROM {log} AS log WHERE last > ? ORDER BY last", (sealed,))
     records = np.concatenate([_records(unpack(data, sealed=False)) for (data,) in rows])
-    connection.execute("DELETE FROM log WHERE last > ?", (sealed,))
-    connection.execute("INSERT INTO log VALUES (?, ?, 1, ?)", (last, len(records), seal(records)))
+    connection.delete("log", "last > ?", (sealed,))
+    connection.insert("log", _ROW, [(last, len(records), 1, seal(records))])
     return last
 
 
-def cut(connection: sqlite3.Connection, upto: int) -> None:
+def cut(connection: Connection, upto: int) -> None:
     """Drop all events up to one; the segment that it is in is written anew."""
-    row = connection.execute(
-        "SELECT last, events, sealed, data FROM log WHERE last > ? ORDER BY last LIMIT 1", (upto,)
-    ).fetchone()
-    connection.execute("DELETE FROM log WHERE last <= ?", (upto,))
+    row = connection.row(f"{_SEGMENTS} WHERE last > ? ORDER BY last LIMIT 1", (upto,))
+    connection.delete("log", "last <= ?", (upto,))
     if row is None or row[0] - row[1] >= upto:
         return
     last, _, sealed, data = row
     records = _records(unpack(data, sealed=sealed))[upto - last :]
-    connection.execute(
-        "UPDATE log SET events = ?, data = ? WHERE last = ?",
-        (len(records), seal(records) if sealed else pack(records), last),
-    )
+    data = seal(records) if sealed else pack(records)
+    connection.update("log", "events = ?, data = ?", "last = ?", (len(records), data, last))
 
 
 def read_columns(
-    connection: sqlite3.Connection, names: Sequence[str] = FIELDS, *, after: int = 0
+    connection: Connection, names: Sequence[str] = FIELDS, *, after: int = 0
 ) -> Iterator[tuple[int, Columns]]:
     """Yield columns of all events after one, in order, with the arrival of the last event of each piece."""
-    rows = connection.execute("SELECT last, events, sealed, data FROM log WHERE last > ? ORDER BY last", (after,))
+    rows = connection.stream(f"{_SEGMENTS} WHERE last > ? ORDER BY last", (after,))
     waiting: list[Columns] = []
     last = held = 0
     for last, events, sealed, data in rows:
@@ -82,15 +80,15 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def read_tables(connection: sqlite3.Connection, *, after: int = 0) -> tuple[LogTable, GapTable]:
+def read_tables(connection: Connection, *, after: int = 0) -> tuple[LogTable, GapTable]:
     """All events after one."""
     return join_tables([as_tables(columns, last) for last, columns in read_columns(connection, after=after)])
 
 
-def verify(connection: sqlite3.Connection) -> Iterator[str]:
+def verify(connection: Connection) -> Iterator[str]:
     """Yield what is wrong with segments: damaged ones, and such as do not follow each other up to the last event."""
     before = None
-    for last, events, sealed, data in connection.execute("SELECT last, events, sealed, data FROM log ORDER BY last"):
+    for last, events, sealed, data in connection.stream(f"{_SEGMENTS} ORDER BY last"):
         try:
             found = len(unpack(data, sealed=sealed)["device"])
         except (ValueError, zlib.error) as error:
@@ -101,7 +99,7 @@ def verify(connection: sqlite3.Connection) -> Iterator[str]:
         if before is not None and last - events != before:
             yield f"events {before + 1} to {last - events} are missing"
         before = last
-    (arrival,) = connection.execute("SELECT value FROM meta WHERE key = 'arrival'").fetchone()
+    arrival = connection.value("SELECT value FROM {meta} AS meta WHERE key = 'arrival'")
     if before not in (None, arrival):
         yield f"events {before + 1} to {arrival} are missing"
 

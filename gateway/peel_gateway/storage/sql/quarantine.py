@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Exposures and quarantined pieces on SQLite: a bounded number of them, oldest first out."""
+"""Exposures and quarantined pieces: a bounded number of them, oldest first out."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 
 from peel_gateway.model.tables import Exposure
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.rows import CHUNK, add_counts, in_chunks
+from peel_gateway.storage.sql.connection import Connection, Row
+from peel_gateway.storage.sql.rows import CHUNK, add_counts, in_chunks
 
 __all__ = ["Limits", "Quarantine"]
 
 _MAY_LEAVE = f"""
     (blamed = 0 OR verdict != {int(Verdict.STATISTICS)} AND EXISTS (
-        SELECT 1 FROM exposure AS earlier
+        SELECT 1 FROM {{exposure}} AS earlier
         WHERE earlier.blamed = 1 AND earlier.device = exposure.device AND earlier.id < exposure.id AND earlier.id > COALESCE(
-            (SELECT MAX(last_exposure) FROM audit WHERE audit.device = exposure.device AND last_exposure < exposure.id), 0)))
+            (SELECT MAX(last_exposure) FROM {{audit}} AS audit WHERE audit.device = exposure.device AND last_exposure < exposure.id), 0)))
 """  # noqa: S608
 _HELD_SINCE_PARDON = """
-    SELECT COUNT(*) FROM exposure WHERE blamed = 1 AND device = :device
-    AND id > COALESCE((SELECT MAX(last_exposure) FROM audit WHERE audit.device = :device), 0)
+    SELECT COUNT(*) FROM {exposure} AS exposure WHERE blamed = 1 AND device = :device
+    AND id > COALESCE((SELECT MAX(last_exposure) FROM {audit} AS audit WHERE audit.device = :device), 0)
 """
 
 
@@ -39,7 +39,7 @@ class Limits:
 class Quarantine:
     """The exposures of a store, within a write transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
+    def __init__(self, connection: Connection, limits: Limits) -> None:
         self._connection = connection
         self._limits = limits
 
@@ -47,8 +47,8 @@ class Quarantine:
         """Remove exposures; return how many there were of each verdict."""
         counted: Counter[int] = Counter()
         for marks, chunk in in_chunks(ids):
-            query = f"SELECT id, verdict, blamed, LENGTH(raw) FROM exposure WHERE id IN ({marks})"  # noqa: S608
-            taken = self._connection.execute(query, chunk).fetchall()
+            query = f"SELECT id, verdict, blamed, LENGTH(raw) FROM {{exposure}} AS exposure WHERE id IN ({marks})"  # noqa: S608
+            taken = self._connection.rows(query, chunk)
             self._release(taken)
             counted.update(verdict for _, verdict, _, _ in taken)
         return counted
@@ -78,12 +78,12 @@ class Quarantine:
 
     def _held_of(self, device: int) -> int:
         """How many of a device's exposures are held, of those that no pardon has taken back."""
-        return int(self._connection.execute(_HELD_SINCE_PARDON, {"device": device}).fetchone()[0])
+        return self._connection.value(_HELD_SINCE_PARDON, {"device": device})
 
     def _insert(self, exposures: Sequence[Exposure]) -> None:
-        self._connection.executemany(
-            """INSERT INTO exposure (verdict, blamed, device, number, profile, received, topic, raw, digest, evidence)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        self._connection.insert(
+            "exposure",
+            ("verdict", "blamed", "device", "number", "profile", "received", "topic", "raw", "digest", "evidence"),
             [
                 (
                     int(each.verdict), int(each.blamed), each.device, each.number, each.profile,
@@ -105,11 +105,11 @@ class Quarantine:
             rows, size = self._counter("held", blamed), self._counter("held_bytes", blamed)
             if rows <= self._limits.rows and size <= self._limits.size:
                 return dropped
-            oldest = self._connection.execute(
-                f"""SELECT id, verdict, blamed, LENGTH(raw) FROM exposure
+            oldest = self._connection.rows(
+                f"""SELECT id, verdict, blamed, LENGTH(raw) FROM {{exposure}} AS exposure
                     WHERE blamed = ? AND {_MAY_LEAVE} ORDER BY id LIMIT ?""",  # noqa: S608
                 (int(blamed), max(CHUNK, rows - self._limits.rows)),
-            ).fetchall()
+            )
             if not oldest:
                 return dropped
             leaving = []
@@ -122,9 +122,10 @@ class Quarantine:
             add_counts(self._connection, "dropped", Counter(row[1] for row in leaving))
             dropped += len(leaving)
 
-    def _release(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
+    def _release(self, rows: Sequence[Row]) -> None:
         """Delete exposures given as (id, verdict, blamed, bytes) and keep the sums of what is held."""
-        self._connection.executemany("DELETE FROM exposure WHERE id = ?", [(row[0],) for row in rows])
+        for marks, ids in in_chunks([row[0] for row in rows]):
+            self._connection.delete("exposure", f"id IN ({marks})", ids)
         held: Counter[int] = Counter()
         size: Counter[int] = Counter()
         for _, _, blamed, length in rows:
@@ -134,7 +135,6 @@ class Quarantine:
         add_counts(self._connection, "held_bytes", size)
 
     def _counter(self, kind: str, key: int) -> int:
-        row = self._connection.execute(
-            "SELECT value FROM counter WHERE kind = ? AND key = ?", (kind, int(key))
-        ).fetchone()
+        query = "SELECT value FROM {counter} AS counter WHERE kind = ? AND key = ?"
+        row = self._connection.row(query, (kind, int(key)))
         return int(row[0]) if row else 0

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Retention on SQLite: old events leave the log, what must be known of them for good stays as sums over time."""
+"""Retention: old events leave the log, what must be known of them for good stays as sums over time."""
 
 from __future__ import annotations
-
-import sqlite3
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +10,18 @@ from peel_gateway.model.grouping import add_up, up_to
 from peel_gateway.model.tables import Aged, LogTable, PastTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import GAP, as_tables, join_tables
-from peel_gateway.storage.sqlite.log import cut, read_columns
-from peel_gateway.storage.sqlite.rows import add_counts, as_rows
-from peel_gateway.storage.sqlite.tallies import read_forfeits
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.log import cut, read_columns
+from peel_gateway.storage.sql.rows import add_counts, add_past, as_conduct, put_conduct
+from peel_gateway.storage.sql.tallies import read_forfeits
 
-__all__ = ["aged", "forget_filed", "give_back", "prune"]
+__all__ = ["aged", "forget_filed", "prune"]
 
 _EVENTS = 100_000
 """Events that go in one transaction, about: the gateway waits for it."""
-_PAGES = 2_000
-"""Free pages that go back to the file system in one transaction."""
 
 
-def aged(connection: sqlite3.Connection, before: int, now: int) -> Aged:
+def aged(connection: Connection, before: int, now: int) -> Aged:
     """Find the events at the beginning of the log that were received before some time (Unix milliseconds).
 
     The first young one ends them. One that seems to come from the future was received while the clock was wrong: it is as old as what
@@ -43,22 +40,18 @@ def aged(connection: sqlite3.Connection, before: int, now: int) -> Aged:
     return Aged(upto, *join_tables(parts))
 
 
-def prune(connection: sqlite3.Connection, aged: Aged) -> None:
+def prune(connection: Connection, aged: Aged) -> None:
     """Drop events and keep their sums."""
-    connection.execute(_LATEST_CHECKPOINT)
+    put_conduct(connection, as_conduct(connection.rows(_LATEST_CHECKPOINT)))
     past = _summed(aged.log, up_to(*read_forfeits(connection), aged.log.device, aged.log.arrival))
-    connection.executemany(
-        """INSERT INTO past VALUES (?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT DO UPDATE SET plus = plus + excluded.plus, minus = minus + excluded.minus""",
-        as_rows(past.device, past.profile, past.verdict, past.index, past.forfeited, past.plus, past.minus),
-    )
+    add_past(connection, past)
     add_counts(connection, "past_gap", {0: len(aged.gaps)})
     cut(connection, aged.arrival)
 
 
 _LATEST_CHECKPOINT = """
-    INSERT OR REPLACE INTO conduct
-    SELECT base.* FROM conduct_base AS base LEFT JOIN conduct USING (device, profile)
+    SELECT base.device, base.profile, base.arrival, base.state
+    FROM {conduct_base} AS base LEFT JOIN {conduct} AS conduct ON conduct.device = base.device AND conduct.profile = base.profile
     WHERE base.arrival > COALESCE(conduct.arrival, 0)
 """
 """What follows a checkpoint must be in the log."""
@@ -71,16 +64,6 @@ def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PastTable:
     return PastTable(*keys, *sums)
 
 
-def forget_filed(connection: sqlite3.Connection, before: int) -> None:
+def forget_filed(connection: Connection, before: int) -> None:
     """Forget how much room there was in buckets (Unix seconds) that nothing can be filed in any more."""
-    connection.execute("DELETE FROM filed WHERE bucket < ?", (before,))
-
-
-def give_back(connection: sqlite3.Connection) -> bool:
-    """Give some free pages back to the file system; return whether there are more."""
-    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    for _ in range(min(free, _PAGES)):
-        connection.execute(
-            "PRAGMA incremental_vacuum(1)"
-        )  # one at a time: Python takes a single step of it, whatever the number
-    return bool(free > _PAGES)
+    connection.delete("filed", "bucket < ?", (before,))

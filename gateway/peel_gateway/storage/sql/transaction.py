@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""One write transaction on SQLite: the engine's lookups, and all effects of a batch."""
+"""One write transaction: the engine's lookups, and all effects of a batch."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 
 import numpy as np
@@ -14,8 +13,8 @@ from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.grouping import add_up
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
-    DEVICE_COLUMNS,
     MOVING_COLUMNS,
+    STATE_COLUMNS,
     Aged,
     ConductTable,
     DeviceTable,
@@ -29,38 +28,41 @@ from peel_gateway.model.tables import (
     Written,
 )
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite import audit, retention
-from peel_gateway.storage.sqlite.log import append, read_tables
-from peel_gateway.storage.sqlite.quarantine import Limits, Quarantine
-from peel_gateway.storage.sqlite.rows import (
+from peel_gateway.storage.sql import audit, retention
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.log import append, read_tables
+from peel_gateway.storage.sql.quarantine import Limits, Quarantine
+from peel_gateway.storage.sql.rows import (
     add_counts,
     add_tallies,
-    as_rows,
     columns,
     in_chunks,
     put_conduct,
     read_conduct,
     read_devices,
+    read_totals,
 )
-from peel_gateway.storage.sqlite.tallies import counted_reports
+from peel_gateway.storage.sql.tallies import counted_reports
 from peel_gateway.storage.store import Transaction
 
-__all__ = ["SqliteTransaction"]
+__all__ = ["SqlTransaction"]
 
 Ints = npt.NDArray[np.int64]
 
-_PROGRESS = ("device", *MOVING_COLUMNS)
-_LASTING = tuple(name for name in DEVICE_COLUMNS if name not in MOVING_COLUMNS)
+_LASTING = tuple(name for name in STATE_COLUMNS if name not in MOVING_COLUMNS)
 
 
-class SqliteTransaction(Transaction):
+class SqlTransaction(Transaction):
     """See `Transaction`; the store begins, commits and rolls back."""
 
-    def __init__(self, connection: sqlite3.Connection, bucket_seconds: int, limits: Limits) -> None:
+    def __init__(
+        self, connection: Connection, bucket_seconds: int, limits: Limits, give_back: Callable[[], bool]
+    ) -> None:
         self._connection = connection
         self._bucket = bucket_seconds
         self._quarantine = Quarantine(connection, limits)
-        self._meta: dict[str, int] = dict(connection.execute("SELECT key, value FROM meta"))
+        self._give_back = give_back
+        self._meta: dict[str, int] = dict(connection.rows("SELECT key, value FROM {meta} AS meta"))
 
     @property
     def generation(self) -> int:
@@ -125,14 +127,10 @@ class SqliteTransaction(Transaction):
         self._set_meta({"filed_from": before})
 
     def give_back(self) -> bool:
-        return retention.give_back(self._connection)
+        return self._give_back()
 
     def totals(self) -> TallyTable:
-        rows = self._connection.execute(
-            """SELECT profile, 0, idx, SUM(plus), SUM(minus), SUM(withdrawn_plus), SUM(withdrawn_minus)
-               FROM tally GROUP BY profile, idx"""
-        ).fetchall()
-        return TallyTable(*columns(rows, 7))
+        return read_totals(self._connection)
 
     def find(self, questions: Questions) -> Found:
         return Found(
@@ -144,24 +142,24 @@ class SqliteTransaction(Transaction):
         """What devices have in each bucket from some on: one lookup per bucket, since what a time brings stands together."""
         if not len(devices):
             return FiledTable(*columns([], 3))
-        self._connection.execute("DELETE FROM temp.asked")
-        self._connection.executemany("INSERT INTO temp.asked VALUES (?, ?)", as_rows(devices, begins))
-        rows = self._connection.execute(
-            """WITH RECURSIVE time (bucket) AS (
-                   SELECT :begin UNION ALL SELECT bucket + :size FROM time WHERE bucket < (SELECT MAX(bucket) FROM filed))
-               SELECT filed.device, filed.bucket, filed.reports
-               FROM temp.asked AS asked CROSS JOIN time CROSS JOIN filed
-               ON filed.bucket = time.bucket AND filed.device = asked.device
-               WHERE time.bucket >= asked.begin ORDER BY filed.device, filed.bucket""",
-            {"begin": int(begins.min()), "size": self._bucket},
-        ).fetchall()
+        asked, values = self._connection.asked(devices, begins)
+        rows = self._connection.rows(
+            f"""WITH RECURSIVE time (bucket) AS (
+                    SELECT CAST(:begin AS BIGINT)
+                    UNION ALL SELECT bucket + :size FROM time WHERE bucket < (SELECT MAX(bucket) FROM {{filed}} AS filed))
+                SELECT filed.device, filed.bucket, filed.reports
+                FROM {asked} AS asked CROSS JOIN time CROSS JOIN {{filed}} AS filed
+                WHERE filed.bucket = time.bucket AND filed.device = asked.device AND time.bucket >= asked.begin
+                ORDER BY filed.device, filed.bucket""",  # noqa: S608
+            {"begin": int(begins.min()), "size": self._bucket, **values},
+        )
         return FiledTable(*columns(rows, 3))
 
     def _known_digests(self, digests: Sequence[bytes]) -> frozenset[bytes]:
         known: set[bytes] = set()
         for marks, chunk in in_chunks(digests):
-            query = f"SELECT digest FROM exposure WHERE digest IN ({marks})"  # noqa: S608
-            known.update(row[0] for row in self._connection.execute(query, chunk))
+            query = f"SELECT digest FROM {{exposure}} AS exposure WHERE digest IN ({marks})"  # noqa: S608
+            known.update(row[0] for row in self._connection.rows(query, chunk))
         return frozenset(known)
 
     def take(self, ids: Sequence[int]) -> None:
@@ -185,33 +183,22 @@ class SqliteTransaction(Transaction):
 
     def _set_meta(self, values: Mapping[str, int]) -> None:
         self._meta |= values
-        self._connection.executemany(
-            "UPDATE meta SET value = ? WHERE key = ?", [(value, key) for key, value in values.items()]
-        )
+        self._connection.put("meta", {"key": list(values)}, {"value": list(values.values())})
 
     def _add_refused(self, log: LogTable) -> None:
         """Count new reports that were not accepted: a logged verdict is final, neither withdrawal nor retention changes it."""
         rows = np.flatnonzero(log.verdict != Verdict.ACCEPTED)
         (device, verdict), (reports,) = add_up([log.device[rows], log.verdict[rows]], [np.ones_like(rows)])
-        self._connection.executemany(
-            "INSERT INTO refused VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
-            as_rows(device, verdict, reports),
-        )
+        self._connection.add("refused", {"device": device, "verdict": verdict}, {"reports": reports})
 
     def _add_filed(self, filed: FiledTable) -> None:
-        self._connection.executemany(
-            "INSERT INTO filed VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
-            as_rows(filed.bucket, filed.device, filed.reports),
-        )
+        self._connection.add("filed", {"bucket": filed.bucket, "device": filed.device}, {"reports": filed.reports})
 
     def _put_devices(self, devices: DeviceTable, lasting: npt.NDArray[np.bool_]) -> None:
         everything = np.ones(len(devices), np.bool_)
-        for table, names, rows in (("progress", _PROGRESS, everything), ("device", _LASTING, lasting)):
-            marks = ", ".join("?" * len(names))
-            self._connection.executemany(
-                f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})",  # noqa: S608
-                as_rows(*(getattr(devices, name)[rows] for name in names)),
-            )
+        for table, names, rows in (("progress", MOVING_COLUMNS, everything), ("device", _LASTING, lasting)):
+            values = {name: getattr(devices, name)[rows] for name in names}
+            self._connection.put(table, {"device": devices.device[rows]}, values)
 
     def _withdraw(self, devices: Sequence[int]) -> TallyTable:
         """Move what these devices had counted to the withdrawn columns."""

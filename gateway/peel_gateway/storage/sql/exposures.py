@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Listing exposures on SQLite."""
+"""Listing exposures."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 
 from peel_gateway.model.tables import Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sql.connection import Connection
 
 __all__ = ["read_exposures"]
 
 
 def read_exposures(
-    connection: sqlite3.Connection,
+    connection: Connection,
     which: ExposureFilter | None = None,
     *,
-    limit: int = -1,
+    limit: int | None = None,
     before: int | None = None,
     after: int | None = None,
     upto: int | None = None,
 ) -> list[Exposure]:
-    """List exposures, newest first, or oldest first with `after`; at most `limit`, -1 for all."""
+    """List exposures, newest first, or oldest first with `after`; at most `limit`."""
     conditions, values = _conditions(which or ExposureFilter())
     for condition, bound in (("id < ?", before), ("id > ?", after), ("id <= ?", upto)):
         if bound is not None:
@@ -30,13 +30,13 @@ def read_exposures(
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     order = "DESC" if after is None else "ASC"
     query = f"""SELECT id, verdict, device, number, profile, received, topic, raw, evidence
-                FROM exposure {where} ORDER BY id {order} LIMIT ?"""  # noqa: S608
+                FROM {{exposure}} AS exposure {where} ORDER BY id {order}{"" if limit is None else " LIMIT ?"}"""  # noqa: S608
     return [
         Exposure(
             id=row[0], verdict=Verdict(row[1]), device=row[2], number=row[3], profile=row[4],
             received=row[5] / 1000, topic=row[6], raw=row[7], evidence=json.loads(row[8]),
         )
-        for row in connection.execute(query, (*values, limit))
+        for row in connection.rows(query, values if limit is None else [*values, limit])
     ]  # fmt: skip
 
 

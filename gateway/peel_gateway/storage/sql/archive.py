@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""Reading: what people ask of an archive, or of one share."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
+
+import numpy as np
+
+from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.grouping import add_up
+from peel_gateway.model.tables import (
+    Counts,
+    DeviceTable,
+    DeviceTallyTable,
+    Exposure,
+    ExposureFilter,
+    GapTable,
+    Kept,
+    LogTable,
+    TallyTable,
+)
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import as_tables, join_tables
+from peel_gateway.storage.sql.audit import read_audit
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.exposures import read_exposures
+from peel_gateway.storage.sql.kept import read_kept
+from peel_gateway.storage.sql.log import read_columns, read_tables
+from peel_gateway.storage.sql.rows import read_counters, read_devices
+from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
+from peel_gateway.storage.store import Archive, Store
+
+__all__ = ["SqlArchive", "SqlStore"]
+
+_GENERATION = "SELECT CAST(SUM(value) AS BIGINT) FROM {meta} AS meta WHERE key = 'generation'"
+_REPORTS = f"""
+    SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM {{progress}} AS progress WHERE accepted != 0
+    UNION ALL SELECT device, verdict, reports FROM {{refused}} AS refused
+"""  # noqa: S608
+_EXPOSED = """
+    SELECT COUNT(*) FILTER (WHERE cause != 0), COUNT(*) FILTER (WHERE withdrawn != 0) FROM {device} AS device
+"""
+
+
+class SqlArchive(Archive):
+    """Reads through connections on all shares, or on one."""
+
+    @abc.abstractmethod
+    def _read(self) -> AbstractContextManager[Connection]:
+        """One consistent view for all queries within."""
+
+    @abc.abstractmethod
+    def _read_long(self) -> AbstractContextManager[Connection]:
+        """The same on a connection of its own: a question that takes long keeps no short one waiting."""
+
+    def generation(self) -> int:
+        with self._read() as connection:
+            return connection.value(_GENERATION)
+
+    def tallies(
+        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
+    ) -> TallyTable:
+        with self._read() as connection:
+            return read_tallies(connection, profile, self._span(since, until, bucket_seconds))
+
+    def device_tallies(
+        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
+    ) -> DeviceTallyTable:
+        span = self._span(since, until, bucket_seconds)
+        with self._read_long() as connection:
+            parts = [read_device_tallies(scope, profile, span) for scope in connection.scopes()]
+        return _joined(parts)
+
+    def _span(self, since: float | None, until: float | None, bucket_seconds: int | None) -> Span:
+        if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self.bucket_seconds):
+            raise ValueError(f"a time bucket must be a multiple of {self.bucket_seconds} s, not {bucket_seconds}")
+        return Span(since, until, bucket_seconds)
+
+    def withdrawn_devices(self, profile: int) -> int:
+        with self._read() as connection:
+            return connection.value(
+                f"""SELECT COUNT(*) FROM {{device}} AS device JOIN {{conduct}} AS conduct {connection.same_device}
+                    WHERE withdrawn != 0 AND profile = ?""",  # noqa: S608
+                (profile,),
+            )
+
+    def exposures(
+        self,
+        which: ExposureFilter | None = None,
+        *,
+        limit: int = 100,
+        before: int | None = None,
+        after: int | None = None,
+        upto: int | None = None,
+    ) -> list[Exposure]:
+        with self._read() as connection:
+            return read_exposures(connection, which, limit=limit, before=before, after=after, upto=upto)
+
+    def audit(
+        self, *, device: int | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[AuditEntry]:
+        with self._read() as connection:
+            return read_audit(connection, device=device, limit=limit, before=before)
+
+    def devices(self) -> DeviceTable:
+        with self._read() as connection:
+            return read_devices(connection)
+
+    def log(self, device: int | None = None) -> LogTable:
+        log, _ = self._events()
+        mine = np.flatnonzero(log.device == device) if device is not None else np.arange(len(log))
+        order = mine[np.lexsort((log.number[mine], log.device[mine]))]
+        return LogTable(*(getattr(log, each.name)[order] for each in fields(log)))
+
+    def gaps(self) -> GapTable:
+        _, gaps = self._events()
+        order = np.lexsort((gaps.number, gaps.device))
+        return GapTable(*(getattr(gaps, each.name)[order] for each in fields(gaps)))
+
+    def _events(self) -> tuple[LogTable, GapTable]:
+        with self._read_long() as connection:
+            return join_tables([read_tables(scope) for scope in connection.scopes()])
+
+    def device_reports(self) -> dict[int, dict[Verdict, int]]:
+        reports: dict[int, dict[Verdict, int]] = {}
+        with self._read() as connection:
+            for device, verdict, count in connection.rows(_REPORTS):
+                reports.setdefault(device, {})[Verdict(verdict)] = count
+        return reports
+
+    def counts(self) -> Counts:
+        with self._read() as connection:
+            kinds = read_counters(connection)
+            generation = connection.value(_GENERATION)
+            pardons = connection.value("SELECT COUNT(*) FROM {audit} AS audit")
+            ((exposed, withdrawn),) = connection.rows(_EXPOSED)
+        judged, replayed = kinds.get("verdict", {}), kinds.get("replayed", {})
+        return Counts(
+            verdicts={verdict: judged.get(verdict, 0) - replayed.get(verdict, 0) for verdict in Verdict},
+            replayed={Verdict(key): value for key, value in replayed.items()},
+            pardons=pardons,
+            withdrawn_past=kinds.get("withdrawn", {}).get(0, 0),
+            exposed_devices=exposed,
+            withdrawn_devices=withdrawn,
+            quarantined=sum(kinds.get("held", {}).values()),
+            quarantined_bytes=sum(kinds.get("held_bytes", {}).values()),
+            dropped={Verdict(key): value for key, value in kinds.get("dropped", {}).items()},
+            gaps=kinds.get("gap", {}).get(0, 0),
+            generation=generation,
+        )
+
+
+class SqlStore(SqlArchive, Store):
+    """One share, read like an archive."""
+
+    @contextmanager
+    def inspect(self) -> Iterator[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
+        with self._read_long() as connection:
+            yield read_kept(connection), (as_tables(columns, last) for last, columns in read_columns(connection))
+
+
+def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
+    """The sums of several shares: devices are of one each, but for the unknown one."""
+    if len(parts) == 1:
+        return parts[0]
+    names = ("bucket", "device", "index", "withdrawn", "plus", "minus")
+    column = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    keys, sums = add_up([column[name] for name in names[:4]], [column[name] for name in names[4:]])
+    return DeviceTallyTable(**dict(zip(names, [*keys, *sums], strict=True)))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""The audit trail, and what a pardon does to tallies, bets and device states."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.tables import PastTable
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.rows import add_counts, add_past, add_tallies, columns
+from peel_gateway.storage.sql.tallies import counted_reports
+
+__all__ = ["pardon", "read_audit"]
+
+_COLUMNS = tuple(each.name for each in fields(AuditEntry) if each.name != "id")
+
+
+def pardon(connection: Connection, device: int, *, restore: bool, reason: str, who: str, now: int) -> AuditEntry | None:
+    """Take back what exposed a device, and write it down; None where nothing has. Now in Unix milliseconds."""
+    state = connection.row(
+        f"""SELECT cause, withdrawn, arrival FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}
+            WHERE device = ?""",  # noqa: S608
+        (device,),
+    )
+    if state is None or not state[0]:
+        return None
+    cause, withdrawn, arrival = state
+    reports = _decide_past(connection, device, arrival, restore=restore) if withdrawn else 0
+    connection.update("device", _CLEAR, "device = ?", (arrival, device))
+    for table in ("conduct", "conduct_base"):
+        connection.delete(table, "device = ?", (device,))
+    exposure = connection.value("SELECT COALESCE(MAX(id), 0) FROM {exposure} AS exposure")
+    entry = AuditEntry(
+        device=device,
+        reason=reason,
+        who=who,
+        time=now / 1000,
+        arrival=arrival,
+        cause=cause,
+        restored=restore or not withdrawn,
+        reports=reports,
+        last_exposure=exposure,
+    )
+    stored = asdict(entry) | {"time": now, "restored": int(entry.restored)}
+    connection.insert("audit", _COLUMNS, [[stored[name] for name in _COLUMNS]])
+    return entry
+
+
+_CLEAR = "cause = 0, cause_time = 0, withdrawn = 0, first_number = 0, pardoned = ?"
+"""Without a first number its token bucket begins anew with the next report, as that of a new device."""
+
+
+def _decide_past(connection: Connection, device: int, arrival: int, *, restore: bool) -> int:
+    """Let what a withdrawn device had counted come back, or stay away for ever; return how many reports that is."""
+    past = counted_reports(connection, [device])
+    reports = int(past.withdrawn_plus.sum() + past.withdrawn_minus.sum())
+    if restore:
+        past.withdrawn_plus, past.withdrawn_minus = -past.withdrawn_plus, -past.withdrawn_minus
+        add_tallies(connection, past)
+        add_counts(connection, "withdrawn", {0: -reports})
+    else:
+        connection.update("device", "forfeited = ?", "device = ?", (arrival, device))
+        _forfeit_dropped(connection, device)
+    return reports
+
+
+def _forfeit_dropped(connection: Connection, device: int) -> None:
+    """What retention has dropped knows no events: all of it is forfeited now."""
+    query = (
+        "SELECT device, profile, verdict, idx, 1, plus, minus FROM {past} AS past WHERE device = ? AND forfeited = 0"
+    )
+    add_past(connection, PastTable(*columns(connection.rows(query, (device,)), 7)))
+    connection.delete("past", "device = ? AND forfeited = 0", (device,))
+
+
+def read_audit(
+    connection: Connection, *, device: int | None = None, limit: int | None = None, before: int | None = None
+) -> list[AuditEntry]:
+    """Read entries, newest first: all of them, or so many below an id."""
+    bounds = {"device = ?": device, "id < ?": before}
+    given = {condition: value for condition, value in bounds.items() if value is not None}
+    where = f"WHERE {' AND '.join(given)}" if given else ""
+    rows = connection.rows(
+        f"""SELECT id, {", ".join(_COLUMNS)} FROM {{audit}} AS audit {where}
+            ORDER BY id DESC{"" if limit is None else " LIMIT ?"}""",  # noqa: S608
+        [*given.values(), *([] if limit is None else [limit])],
+    )
+    entries = (dict(zip(("id", *_COLUMNS), row, strict=True)) for row in rows)
+    return [
+        AuditEntry(**entry | {"time": entry["time"] / 1000, "restored": bool(entry["restored"])}) for entry in entries
+    ]

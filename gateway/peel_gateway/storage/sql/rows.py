@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""Rows and columns: what all SQL of a store is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, PastTable, TallyTable
+from peel_gateway.storage.sql.connection import Connection, Row
+
+__all__ = [
+    "CHUNK",
+    "TALLY_SUMS",
+    "add_counts",
+    "add_past",
+    "add_tallies",
+    "as_conduct",
+    "columns",
+    "in_chunks",
+    "put_conduct",
+    "read_conduct",
+    "read_counters",
+    "read_devices",
+    "read_past",
+    "read_totals",
+]
+
+Ints = npt.NDArray[np.int64]
+Value = TypeVar("Value")
+
+_COUNTS = ("plus", "minus", "withdrawn_plus", "withdrawn_minus")
+TALLY_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in _COUNTS)
+"""What tallies are summed as."""
+
+CHUNK = 500
+"""Values per statement: below SQLite's own limit on every system."""
+
+
+def columns(rows: Sequence[Sequence[int]], count: int) -> list[Ints]:
+    """Turn rows of integers into `count` arrays."""
+    if not rows:
+        return [np.zeros(0, np.int64) for _ in range(count)]
+    return [np.ascontiguousarray(column) for column in np.array(rows, dtype=np.int64).T]
+
+
+def in_chunks(values: Sequence[Value]) -> Iterator[tuple[str, Sequence[Value]]]:
+    """Cut values into lists that one statement can take, each with its question marks."""
+    for start in range(0, len(values), CHUNK):
+        chunk = values[start : start + CHUNK]
+        yield ", ".join("?" * len(chunk)), chunk
+
+
+def read_devices(connection: Connection) -> DeviceTable:
+    """Read all device states."""
+    rows = connection.rows(
+        f"""SELECT {", ".join(DEVICE_COLUMNS)} FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}
+            ORDER BY device"""  # noqa: S608
+    )
+    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(DEVICE_COLUMNS)
+    dtypes = {"holes": object}
+    return DeviceTable(
+        **{
+            name: np.array(column, dtypes.get(name, np.int64))
+            for name, column in zip(DEVICE_COLUMNS, by_column, strict=True)
+        }
+    )
+
+
+def read_conduct(connection: Connection, table: str = "conduct") -> ConductTable:
+    """Read the states of all devices' bets: the checkpoints, or the bases."""
+    return as_conduct(
+        connection.rows(f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct ORDER BY device")  # noqa: S608
+    )
+
+
+def as_conduct(rows: Sequence[Row]) -> ConductTable:
+    """Rows of device, profile, arrival and state as a table."""
+    device, profile, arrival = columns([row[:3] for row in rows], 3)
+    return ConductTable(device, profile, arrival, [row[3] for row in rows])
+
+
+def put_conduct(connection: Connection, conduct: ConductTable, table: str = "conduct") -> None:
+    """Replace the states of some devices' bets."""
+    connection.put(
+        table,
+        {"device": conduct.device, "profile": conduct.profile},
+        {"arrival": conduct.arrival, "state": conduct.state},
+    )
+
+
+def read_past(connection: Connection) -> PastTable:
+    """Read the sums of what retention has dropped."""
+    query = "SELECT device, profile, verdict, idx, forfeited, plus, minus FROM {past} AS past"
+    return PastTable(*columns(connection.rows(query), 7))
+
+
+def add_past(connection: Connection, past: PastTable) -> None:
+    """Add to the sums of what retention has dropped."""
+    keys = {name: getattr(past, name) for name in ("device", "profile", "verdict", "forfeited")}
+    connection.add("past", keys | {"idx": past.index}, {"plus": past.plus, "minus": past.minus})
+
+
+def read_totals(connection: Connection) -> TallyTable:
+    """Read the tallies summed over all buckets (bucket is 0)."""
+    query = f"SELECT profile, 0, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, idx"  # noqa: S608
+    return TallyTable(*columns(connection.rows(query), 7))
+
+
+def add_tallies(connection: Connection, tallies: TallyTable) -> None:
+    """Add to the tallies."""
+    keys = {"profile": tallies.profile, "bucket": tallies.bucket, "idx": tallies.index}
+    connection.add("tally", keys, {name: getattr(tallies, name) for name in _COUNTS})
+
+
+def add_counts(connection: Connection, kind: str, counts: Mapping[int, int]) -> None:
+    """Add to the counters of a kind."""
+    added = {int(key): value for key, value in counts.items() if value}
+    connection.add("counter", {"kind": [kind] * len(added), "key": list(added)}, {"value": list(added.values())})
+
+
+def read_counters(connection: Connection) -> dict[str, dict[int, int]]:
+    """Read all counters, by kind and key."""
+    counters: dict[str, dict[int, int]] = {}
+    query = "SELECT kind, key, CAST(SUM(value) AS BIGINT) FROM {counter} AS counter GROUP BY kind, key"
+    for kind, key, value in connection.rows(query):
+        counters.setdefault(kind, {})[key] = value
+    return counters

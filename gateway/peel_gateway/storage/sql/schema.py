@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""The tables, once for all databases. In a database of several shares each row belongs to one, and the share stands first in every key."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+__all__ = ["META", "TABLES", "VERSION", "Words", "tables"]
+
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What databases have different words for."""
+
+    int: str
+    """64 bits."""
+    blob: str
+    share: str
+    """The share's column."""
+    by_share: str
+    """The share at the beginning of a key."""
+    clustered: str
+    """After a table whose rows are to stand in the order of their keys."""
+    identity: str
+    """A column that numbers rows as they come, for ever."""
+    identity_key: str
+    """The key of a table with such a column."""
+
+
+def tables(words: Words) -> str:
+    """Statements that make all tables."""
+    return _SCHEMA.format(**asdict(words))
+
+
+_SCHEMA = """
+-- The log: every report whose seal verified and whose number was fresh, and every number that never came, in the order in which they were
+-- judged ("arrival", from 1). Segments of events as `storage.records` packs them. Everything below is a function of it.
+CREATE TABLE log ({share}
+    last   {int} NOT NULL,    -- arrival of the segment's last event
+    events {int} NOT NULL,
+    sealed {int} NOT NULL,    -- 1: many batches, compressed; 0: one batch, as it came
+    data   {blob} NOT NULL,
+    PRIMARY KEY ({by_share}last)
+);
+
+-- What retention has dropped from the log, summed over time: accepted reports per attribute or category, all others under -1; apart, what a
+-- pardon has left withdrawn for ever.
+CREATE TABLE past ({share}
+    device    {int} NOT NULL,
+    profile   {int} NOT NULL,
+    verdict   {int} NOT NULL,
+    idx       {int} NOT NULL,
+    forfeited {int} NOT NULL,
+    plus      {int} NOT NULL,
+    minus     {int} NOT NULL,
+    PRIMARY KEY ({by_share}device, profile, verdict, idx, forfeited)
+){clustered};
+
+-- What is known of each device ever heard; `model.tables.DeviceTable` explains the columns.
+CREATE TABLE device ({share}
+    device         {int} NOT NULL,
+    first_number   {int} NOT NULL,
+    first_tick     {int} NOT NULL,
+    low_water      {int} NOT NULL,
+    holes          {blob} NOT NULL,
+    forgone        {int} NOT NULL,
+    sealed         {int} NOT NULL,
+    cause          {int} NOT NULL,
+    cause_time     {int} NOT NULL,
+    withdrawn      {int} NOT NULL,
+    first_received {int} NOT NULL,
+    quota          {int} NOT NULL,
+    period         {int} NOT NULL,
+    filed_down_to  {int} NOT NULL,
+    pardoned       {int} NOT NULL,
+    forfeited      {int} NOT NULL,
+    PRIMARY KEY ({by_share}device)
+);
+-- What nearly every report changes of it: apart, so that a batch writes little.
+CREATE TABLE progress ({share}
+    device        {int} NOT NULL,
+    last_number   {int} NOT NULL,
+    settled       {int} NOT NULL,
+    last_received {int} NOT NULL,
+    filed_bucket  {int} NOT NULL,
+    filed_reports {int} NOT NULL,
+    arrival       {int} NOT NULL,
+    accepted      {int} NOT NULL,
+    PRIMARY KEY ({by_share}device)
+);
+
+-- Logged reports that were not accepted, per device and verdict, over its whole life: a list of devices must not read the whole log.
+CREATE TABLE refused ({share}
+    device  {int} NOT NULL,
+    verdict {int} NOT NULL,
+    reports {int} NOT NULL,
+    PRIMARY KEY ({by_share}device, verdict)
+){clustered};
+
+-- The statistics layer bets in the order of events. A state per device and profile, as it was after one event; the rest is in the log.
+CREATE TABLE conduct ({share}
+    device  {int} NOT NULL,
+    profile {int} NOT NULL,
+    arrival {int} NOT NULL,
+    state   {blob} NOT NULL,
+    PRIMARY KEY ({by_share}device, profile)
+);
+-- The same where the log begins, for devices that retention has taken something from.
+CREATE TABLE conduct_base ({share}
+    device  {int} NOT NULL,
+    profile {int} NOT NULL,
+    arrival {int} NOT NULL,
+    state   {blob} NOT NULL,
+    PRIMARY KEY ({by_share}device, profile)
+);
+
+-- What estimates are made of.
+CREATE TABLE tally ({share}
+    profile         {int} NOT NULL,
+    bucket          {int} NOT NULL,
+    idx             {int} NOT NULL,
+    plus            {int} NOT NULL,
+    minus           {int} NOT NULL,
+    withdrawn_plus  {int} NOT NULL,
+    withdrawn_minus {int} NOT NULL,
+    PRIMARY KEY ({by_share}profile, bucket, idx)
+){clustered};
+
+-- Reports that count, per bucket and device, as far back as backlogs are filed: how much room is left. What a time brings stands together.
+-- What is in a device's newest bucket is in `progress`.
+CREATE TABLE filed ({share}
+    bucket  {int} NOT NULL,
+    device  {int} NOT NULL,
+    reports {int} NOT NULL,
+    PRIMARY KEY ({by_share}bucket, device)
+){clustered};
+
+-- Exposures and quarantine: bounded, oldest first out.
+CREATE TABLE exposure ({share}
+    id       {identity},
+    verdict  {int} NOT NULL,
+    blamed   {int} NOT NULL,
+    device   {int} NOT NULL,
+    number   {int} NOT NULL,
+    profile  {int} NOT NULL,
+    received {int} NOT NULL,
+    topic    TEXT NOT NULL,
+    raw      {blob} NOT NULL,
+    digest   {blob},
+    evidence TEXT NOT NULL,
+    UNIQUE ({by_share}digest){identity_key}
+);
+CREATE INDEX exposure_blamed ON exposure (blamed, id);
+CREATE INDEX exposure_device ON exposure (device, id);
+-- A device's own exposures: which was the first, and how many there are. Others can name it as often as they like.
+CREATE INDEX exposure_blame ON exposure (device, id) WHERE blamed = 1;
+
+-- What operators did, see `model.audit.AuditEntry`; never deleted from.
+CREATE TABLE audit ({share}
+    id            {identity},
+    device        {int} NOT NULL,
+    reason        TEXT NOT NULL,
+    who           TEXT NOT NULL,
+    time          {int} NOT NULL,
+    arrival       {int} NOT NULL,
+    cause         {int} NOT NULL,
+    restored      {int} NOT NULL,
+    reports       {int} NOT NULL,
+    last_exposure {int} NOT NULL{identity_key}
+);
+CREATE INDEX audit_device ON audit (device, id);
+
+-- Totals: reports by verdict, and those screened again by the verdict before; gaps; what left the estimates; pieces that left the
+-- quarantine by verdict, and what it holds by class.
+CREATE TABLE counter ({share}
+    kind  TEXT NOT NULL,
+    key   {int} NOT NULL,
+    value {int} NOT NULL,
+    PRIMARY KEY ({by_share}kind, key)
+){clustered};
+
+-- Single values: transactions so far; the log's last event, up to where it is sealed, and up to where all checkpoints know it; the newest
+-- bucket that retention has taken something from, and where `filed` begins; the size of time buckets; the gateway's own time.
+CREATE TABLE meta ({share}
+    key   TEXT NOT NULL,
+    value {int} NOT NULL,
+    PRIMARY KEY ({by_share}key)
+){clustered};
+"""
+
+TABLES = (
+    "log", "past", "device", "progress", "refused", "conduct", "conduct_base", "tally", "filed", "exposure", "audit", "counter", "meta",
+)  # fmt: skip
+
+META = (
+    "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "filed_from",
+    "tick", "wall", "seen", "boot", "steady", "behind", "stepped",
+)  # fmt: skip
+"""The keys of `meta` that begin as 0."""

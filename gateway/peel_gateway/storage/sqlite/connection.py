@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""A connection to an SQLite file: one share, all of every table."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.storage.sql.connection import Columns, Connection, Row, Values
+from peel_gateway.storage.sql.schema import TABLES
+
+__all__ = ["SqliteConnection"]
+
+_WHOLE = {table: table for table in TABLES}
+
+
+class SqliteConnection(Connection):
+    """See `Connection`; the store opens, begins and commits through `raw`."""
+
+    same_device = "USING (device)"
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self.raw = raw
+
+    def rows(self, query: str, values: Values = ()) -> list[Row]:
+        return self.raw.execute(_named(query), values).fetchall()
+
+    def stream(self, query: str, values: Values = ()) -> Iterator[Row]:
+        return self.raw.execute(_named(query), values)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        self.raw.executemany(_insert(table, columns), rows)
+
+    def put(self, table: str, keys: Columns, values: Columns) -> None:
+        self._upsert(table, keys, values, "{0} = excluded.{0}")
+
+    def add(self, table: str, keys: Columns, sums: Columns) -> None:
+        self._upsert(table, keys, sums, "{0} = {0} + excluded.{0}")
+
+    def _upsert(self, table: str, keys: Columns, values: Columns, change: str) -> None:
+        changes = ", ".join(change.format(name) for name in values)
+        self.raw.executemany(
+            f"{_insert(table, [*keys, *values])} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changes}",
+            _as_rows([*keys.values(), *values.values()]),
+        )
+
+    def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
+        self.raw.execute(f"UPDATE {table} SET {changes} WHERE {where}", values)  # noqa: S608
+
+    def delete(self, table: str, where: str, values: Sequence[Any]) -> None:
+        self.raw.execute(f"DELETE FROM {table} WHERE {where}", values)  # noqa: S608
+
+    def asked(self, device: npt.NDArray[np.int64], begin: npt.NDArray[np.int64]) -> tuple[str, Mapping[str, Any]]:
+        self.raw.execute("CREATE TEMP TABLE IF NOT EXISTS asked (device INTEGER PRIMARY KEY, begin INTEGER)")
+        self.raw.execute("DELETE FROM temp.asked")
+        self.raw.executemany("INSERT INTO temp.asked VALUES (?, ?)", _as_rows([device, begin]))
+        return "temp.asked", {}
+
+    def scopes(self) -> Sequence[Connection]:
+        return [self]
+
+
+@functools.cache
+def _named(query: str) -> str:
+    return query.format_map(_WHOLE)
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+
+
+def _as_rows(columns: Sequence[npt.NDArray[Any] | Sequence[Any]]) -> Iterable[Row]:
+    """Equally long columns as rows."""
+    lists = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns)
+    return zip(*lists, strict=True)
