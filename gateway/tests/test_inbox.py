@@ -18,10 +18,10 @@ FOR_EVER = 3600.0
 """Who waits for so long is ended by pytest's timeout."""
 
 
-def delivery(size: int = 10, identifier: int = 1) -> Delivery:
+def delivery(size: int = 10, identifier: int = 1, age: float = 0.0) -> Delivery:
     link: Any = None  # the inbox only hands it on
     mail = Mail.of([Message("t", bytes(size), 0.0)])
-    return Delivery(mail, link, np.array([identifier], np.uint16), time.monotonic())
+    return Delivery(mail, link, np.array([identifier], np.uint16), time.monotonic() - age)
 
 
 def identifiers(batch: list[Delivery]) -> list[int]:
@@ -34,6 +34,11 @@ def filled(count: int, **limits: int) -> Inbox:
         inbox.put(delivery(identifier=identifier))
     inbox.announce()
     return inbox
+
+
+def bring(inbox: Inbox) -> None:
+    inbox.put(delivery())
+    inbox.announce()
 
 
 def test_a_batch_has_a_most_and_keeps_the_order() -> None:
@@ -77,12 +82,7 @@ def test_room_comes_back_with_release_and_not_with_take(limits: dict[str, int]) 
 
 def test_it_lingers_for_company_and_not_longer() -> None:
     inbox = filled(1)
-
-    def bring_company() -> None:
-        inbox.put(delivery())
-        inbox.announce()
-
-    threading.Timer(0.05, bring_company).start()
+    threading.Timer(0.05, lambda: bring(inbox)).start()
     assert len(inbox.take(2, 10_000, linger=FOR_EVER, patience=0)) == 2
     inbox = filled(1)
     started = time.monotonic()
@@ -93,6 +93,28 @@ def test_it_lingers_for_company_and_not_longer() -> None:
 def test_it_does_not_linger_when_full() -> None:
     inbox = filled(5, limit_messages=5)
     assert len(inbox.take(100, 10_000, linger=FOR_EVER, patience=0)) == 5
+
+
+def test_it_does_not_linger_when_a_burst_is_over() -> None:
+    """A broker that sends 20 at a time sends no more before they are acknowledged, and does not say that it is 20."""
+    inbox = filled(20)
+    assert len(inbox.take(100, 10_000, linger=FOR_EVER, patience=0)) == 20
+
+
+def test_it_lingers_at_a_steady_pace() -> None:
+    """Silence is long or short by what there was before: a report a minute is no reason to store each on its own."""
+    inbox = filled(0)
+    for minutes in range(5, 0, -1):
+        inbox.put(delivery(age=60.0 * minutes))
+    threading.Timer(0.1, lambda: bring(inbox)).start()
+    assert len(inbox.take(6, 10_000, linger=FOR_EVER, patience=0)) == 6
+
+
+def test_what_has_waited_long_enough_waits_no_longer() -> None:
+    """While another batch was stored, say."""
+    inbox = filled(0)
+    inbox.put(delivery(age=FOR_EVER))
+    assert len(inbox.take(10, 10_000, linger=FOR_EVER, patience=0)) == 1
 
 
 def test_close_lets_the_taker_go_and_keeps_what_is_there() -> None:

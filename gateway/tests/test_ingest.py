@@ -33,8 +33,8 @@ class Receiver:
     def __init__(self) -> None:
         self.acknowledged: list[int] = []
 
-    def acknowledge(self, link: object, identifiers: Sequence[int]) -> None:
-        self.acknowledged += list(identifiers)
+    def acknowledge(self, batch: Sequence[Delivery]) -> None:
+        self.acknowledged += [identifier for delivery in batch for identifier in delivery.identifiers.tolist()]
 
 
 @pytest.mark.parametrize("error", [ValueError("cannot be understood"), StoreFailed("string or blob too big")])

@@ -17,6 +17,13 @@ from peel_gateway.mqtt.link import Link
 
 __all__ = ["Delivery", "Inbox"]
 
+_PACE_MESSAGES = 4
+"""Fewer have no pace."""
+_SILENT_GAPS = 8.0
+"""Silence that is so many times the usual gap between two messages is no chance: one in 3,000 where they come at random."""
+_SILENT_SECONDS = 0.01
+"""Less is no silence at any pace: machines and lines stutter."""
+
 
 class Delivery(NamedTuple):
     """Messages that came together, and what it takes to acknowledge them."""
@@ -72,20 +79,32 @@ class Inbox:
             self._news.notify()
 
     def take(self, most: int, most_bytes: int, *, linger: float, patience: float) -> list[Delivery]:
-        """Wait up to `patience` seconds for a first message, then up to `linger` for others.
+        """Wait up to `patience` seconds for a first message, then for others: until there are `most`, or it is time to go without.
 
         Returns at most `most` messages with `most_bytes` of topics and payloads; a single message may have more.
         """
         with self._news:
             if not self._waiting and not self._closed:
                 self._news.wait(patience)
-            deadline = time.monotonic() + linger
             while self._waiting and self._put_messages - self._taken_messages < most and not self._closed:
-                remaining = deadline - time.monotonic()
+                remaining = self._time_to_go(linger) - time.monotonic()
                 if remaining <= 0 or not self.room():  # a full inbox gets no others to wait for
                     break
                 self._news.wait(remaining)
         return self._pop(most, most_bytes)
+
+    def _time_to_go(self, linger: float) -> float:
+        """When the first message has waited for `linger` seconds, or when others that came at a pace have suddenly ceased to.
+
+        Either there are no more, or the broker holds them back until some of these are acknowledged. How many it sends before that is
+        its own affair, 20 or 32 with the usual ones: to linger then would make that many the rate.
+        """
+        first, last = self._waiting[0].arrived, self._waiting[-1].arrived
+        count = self._put_messages - self._taken_messages
+        if count < _PACE_MESSAGES:
+            return first + linger
+        gap = (last - first) / (count - 1)
+        return min(first + linger, last + max(_SILENT_SECONDS, _SILENT_GAPS * gap))
 
     def _pop(self, most: int, most_bytes: int) -> list[Delivery]:
         batch: list[Delivery] = []

@@ -176,8 +176,7 @@ class Ingest:
 
     def _acknowledge(self, batch: Sequence[Delivery]) -> None:
         self._inbox.release(batch)
-        for delivery in batch:
-            self._receiver.acknowledge(delivery.link, delivery.identifiers)
+        self._receiver.acknowledge(batch)
 
     def _note_failure(self, error: StoreError) -> None:
         self._metrics.store_failed(error)

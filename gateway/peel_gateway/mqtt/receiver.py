@@ -76,7 +76,7 @@ class Receiver:
         self._refusals = 0
         self._stopping = threading.Event()
         self._paused = False
-        self._acknowledged: deque[tuple[Link, npt.NDArray[np.uint16]]] = deque()
+        self._acknowledged: deque[Delivery] = deque()
         self._receipts: deque[tuple[str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
         self._states: dict[str, str] = {}
@@ -118,9 +118,9 @@ class Receiver:
         self._wake_receive.close()
         self._wake_send.close()
 
-    def acknowledge(self, link: Link, identifiers: npt.NDArray[np.uint16]) -> None:
-        """Have the network thread acknowledge messages of this link, if it still lives."""
-        self._acknowledged.append((link, identifiers))
+    def acknowledge(self, batch: Sequence[Delivery]) -> None:
+        """Have the network thread acknowledge messages, each on the link that brought it, if that still lives."""
+        self._acknowledged.extend(batch)
         self._wake()
 
     def post_receipts(self, receipts: Sequence[tuple[str, bytes]]) -> None:
@@ -244,9 +244,12 @@ class Receiver:
         self._inbox.put(Delivery(parcel.mail, link, parcel.identifiers, time.monotonic()))
 
     def _send_acknowledgements(self) -> None:
+        due: dict[Link, list[npt.NDArray[np.uint16]]] = {}
         while self._acknowledged:
-            link, identifiers = self._acknowledged.popleft()
-            link.acknowledge(identifiers)
+            delivery = self._acknowledged.popleft()
+            due.setdefault(delivery.link, []).append(delivery.identifiers)
+        for link, identifiers in due.items():
+            link.acknowledge(np.concatenate(identifiers))
 
     def _send_news(self, link: Link) -> None:
         while self._news and link.ready:
