@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""What every defence is given, and what it answers.
+
+A collector without PEEL holds reports of devices over rounds, and knows how honest ones are made. Beyond that a defence may be told what
+its paper assumes (`Knowledge`): never more than it says in `assumes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Bools", "Collected", "Floats", "Frequencies", "Ints", "Judgement", "Knowledge", "Numbers", "Rival"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """Reports of a frequency oracle, as the categories that each supports (Wang et al. 2017, pure protocols)."""
+
+    supports: Bools
+    """bool[devices, rounds, categories]: kRR supports one, OUE those whose bit is set, local hashing those with the reported hash."""
+    p: float
+    """Probability that a report supports its own category,"""
+    q: float
+    """and that it supports another one."""
+
+    @property
+    def rounds(self) -> int:
+        return int(self.supports.shape[1])
+
+    @property
+    def single(self) -> bool:
+        """Does each report support exactly one category, as those of kRR do?"""
+        return bool((self.supports.sum(axis=2) == 1).all())
+
+    @cached_property
+    def estimate(self) -> Floats:
+        """Unbiased frequencies of all reports, float64[categories]."""
+        return np.asarray((self.supports.mean(axis=(0, 1)) - self.q) / (self.p - self.q))
+
+    def of(self, devices: Bools) -> Frequencies:
+        """Those of some devices, bool[devices]."""
+        return Frequencies(self.supports[devices], self.p, self.q)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Reports of additive noise on a reading in [-1, 1]."""
+
+    values: Floats
+    """float64[devices, rounds]."""
+    scale: float
+    """Of the Laplace noise: 2 / epsilon."""
+
+    @property
+    def rounds(self) -> int:
+        return int(self.values.shape[1])
+
+    @cached_property
+    def estimate(self) -> Floats:
+        """The mean, float64[1]."""
+        return np.array([self.values.mean()])
+
+    def of(self, devices: Bools) -> Numbers:
+        """Those of some devices, bool[devices]."""
+        return Numbers(self.values[devices], self.scale)
+
+
+Collected = Frequencies | Numbers
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What a defence's paper takes for granted; what a collector in the field has is the empty one."""
+
+    targets: Ints | None = None
+    """The categories that the attack promotes."""
+    clean: Collected | None = None
+    """As many rounds of the same devices before the attack began."""
+    labels: Bools | None = None
+    """Of the first devices, whether each is poisoned: a training set."""
+    ratio: float | None = None
+    """Fake devices per honest one, as somebody supposes it."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a defence says; None where it says nothing about it."""
+
+    ratio: float | None = None
+    """Share of the devices that it takes for poisoned. Estimators of it are unbiased rather than sensible: it may leave [0, 1]."""
+    flags: Bools | None = None
+    """bool[devices]: those it takes for poisoned."""
+    estimate: Floats | None = None
+    """What it would publish."""
+
+
+class Rival(Protocol):
+    """A defence against poisoned reports."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source(self) -> str:
+        """Where it is described."""
+
+    @property
+    def assumes(self) -> str:
+        """What it has to be told, in words; empty if nothing."""
+
+    @property
+    def departs(self) -> str:
+        """Where this differs from what the paper describes."""
+
+    def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
+        """Judge; None where it does not apply to such reports, or lacks what it assumes."""
