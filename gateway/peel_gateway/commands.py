@@ -25,9 +25,10 @@ from peel_gateway.export_commands import export
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.service import open_engine, open_views, run_service
+from peel_gateway.service import open_views, run_service
 from peel_gateway.settings import load_settings
 from peel_gateway.settings_text import help_text, sample_toml
+from peel_gateway.workers.crew import open_engine
 
 __all__ = ["gateway"]
 

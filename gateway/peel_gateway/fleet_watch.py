@@ -35,17 +35,13 @@ class FleetWatch:
         self.trouble: str | None = None
         """Why the folder, as it is now, is not what the gateway works with."""
 
-    def look(
-        self, *, force: bool, load: Callable[[Snapshot], None], defer: Callable[[Callable[[], None]], None]
-    ) -> None:
+    def look(self, *, force: bool, load: Callable[[Snapshot], None]) -> None:
         """Read the folder if it has changed, if it could not be used last time, or if `force`.
 
         Parameters
         ----------
         load : callable
-            Makes the engine work with a snapshot, or raises and leaves it as it was.
-        defer : callable
-            Has that done on the engine's thread.
+            Makes the engines work with a snapshot, or raises and leaves them as they were.
         """
         try:
             fleet = Fleet(self._folder)
@@ -55,13 +51,6 @@ class FleetWatch:
             if fleet.name != self.name:
                 raise FleetError(f"the fleet is now called {fleet.name!r}; restart the gateway to follow")
             snapshot = take_snapshot(fleet)
-        except Exception as error:
-            self._refuse(error)
-            return
-        defer(lambda: self._adopt(snapshot, mark, load))
-
-    def _adopt(self, snapshot: Snapshot, mark: object, load: Callable[[Snapshot], None]) -> None:
-        try:
             load(snapshot)
         except Exception as error:
             self._refuse(error)

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from types import FrameType
 
-import numpy as np
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -29,9 +28,8 @@ from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.fleet_watch import FleetWatch
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
-from peel_gateway.mqtt.inbox import Inbox
-from peel_gateway.mqtt.ingest import FATAL, Ingest
-from peel_gateway.mqtt.receipts import Receipts
+from peel_gateway.model.share import Share
+from peel_gateway.mqtt.ingest import FATAL
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.publication import Publication
 from peel_gateway.settings import Settings
@@ -40,10 +38,12 @@ from peel_gateway.storage.store import Store, StoreError
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
 from peel_gateway.webhook import Webhook
+from peel_gateway.workers.crew import Crew
+from peel_gateway.workers.owner import Owner, WholeFleet
+from peel_gateway.workers.pipeline import Pipeline
 
-__all__ = ["DRAIN_SECONDS", "Service", "open_engine", "open_views", "run_service"]
+__all__ = ["Service", "open_views", "run_service"]
 
-DRAIN_SECONDS = 30.0
 _CHORE_SECONDS = 3600.0
 _TICK_SECONDS = 0.5
 _GROWTH_SECONDS = 30.0
@@ -52,20 +52,6 @@ _GROWTH_SECONDS = 30.0
 VERSION = version("peel-telemetry")
 
 _log = Log("service")
-
-
-def open_engine(settings: Settings, store: Store, snapshot: Snapshot) -> Engine:
-    """An engine on a store, loaded with a fleet; FleetError for a profile that cannot be decoded."""
-    engine = Engine(
-        store,
-        residual_limit=settings.screen_residual_limit,
-        alpha=settings.screen_alpha,
-        accept_unsealed=settings.screen_accept_unsealed,
-        withdraw_faulty=settings.screen_withdraw_faulty,
-        number_allowance=settings.screen_number_allowance,
-    )
-    _load(engine, snapshot)
-    return engine
 
 
 def open_views(
@@ -82,15 +68,6 @@ def open_views(
         claims=claims,
         silent_seconds=settings.health_silent_seconds,
     )
-
-
-def _load(engine: Engine, snapshot: Snapshot) -> None:
-    try:
-        engine.load(snapshot)
-    except np.linalg.LinAlgError as error:
-        raise FleetError(
-            f"a profile's projection cannot be inverted ({error}); make its seed with `peel profile`"
-        ) from None
 
 
 class Service:
@@ -122,51 +99,14 @@ class Service:
                 undo.callback(self._http.stop)
             self._store = open_store(settings)
             undo.callback(self._store.close)
-            self._engine = open_engine(settings, self._store, self._fleet.snapshot)
+            self._make_parts()
+            self._watch()
+            self._owner.start()
             undo.pop_all()
-        self._first_size = self._store.size_bytes()
-        self._claims = Claims(
-            self._fleet.name, lambda device: self._fleet.snapshot.devices.has(device), load_claims(settings.claims_path)
-        )
-        self._claims_file = ClaimsFile(settings.claims_path, self._claims)
-        self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)
-        self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
-        self._inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
-        self._webhook = Webhook(settings, self._fleet.name, self._metrics)
-        self._publication = Publication(settings, self._fleet.name, self._views, self._keep, VERSION)
-        self._receiver = Receiver(
-            settings,
-            self._fleet.name,
-            self._inbox,
-            self._metrics,
-            hear=self._hear,
-            topics=[fleet_topic(self._fleet.name, "+", "+", "status"), *self._publication.topics],
-            on_connect=self._publication.ask,
-        )
-        self._ingest = Ingest(
-            settings,
-            self._engine,
-            self._inbox,
-            self._receiver,
-            self._metrics,
-            alarm=Alarm(self._metrics, self._tell),
-            receipts=Receipts(
-                self._engine, self._fleet.name, self._receiver.post_receipts, pause=settings.mqtt_receipt_seconds
-            ),
-            on_end=self.ended.set,
-        )
-        self._watch()
-        self._ingest.start()
-        self._receiver.start()
         self._publication.start()
         self._webhook.start()
         if self._http is not None:
             self._http.start(self._build_app())
-        if settings.mqtt_share:
-            _log.warning(
-                "sharing: reports are counted once in each gateway's database, not once in all; replays may count again",
-                share=settings.mqtt_share,
-            )
         _log.info(
             "started",
             version=VERSION,
@@ -176,21 +116,51 @@ class Service:
             store=self._store.place,
         )
 
+    def _make_parts(self) -> None:
+        settings, name = self._settings, self._fleet.name
+        self._first_size = self._store.size_bytes()
+        self._claims = Claims(
+            name, lambda device: self._fleet.snapshot.devices.has(device), load_claims(settings.claims_path)
+        )
+        self._claims_file = ClaimsFile(settings.claims_path, self._claims)
+        self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)
+        self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
+        self._webhook = Webhook(settings, name, self._metrics)
+        self._alarm = Alarm(self._metrics, self._tell)
+        self._publication = Publication(settings, name, self._views, self._keep, VERSION)
+        self._crew = Crew(settings, self._fleet.snapshot, self._build_pipeline, on_failure=self.ended.set)
+        self._owner: Owner = WholeFleet(self._crew, self._store)
+
+    def _build_pipeline(
+        self, share: Share, engine: Engine, entitled: Callable[[], bool], on_end: Callable[[], None]
+    ) -> Pipeline:
+        return Pipeline(
+            self._settings,
+            self._fleet.name,
+            share,
+            engine,
+            self._metrics,
+            alarm=self._alarm,
+            hears=[fleet_topic(self._fleet.name, "+", "+", "status"), *self._publication.topics],
+            hear=self._hear,
+            on_connect=self._publication.ask,
+            on_end=on_end,
+            entitled=entitled,
+        )
+
     def stop(self) -> Exit:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
-        self._receiver.pause()
-        drained = self._ingest.stop(DRAIN_SECONDS)
         self._publication.stop()
+        self._owner.stop()
         self._webhook.stop()
-        self._receiver.stop()
         self._streams_end.set()
         if self._http is not None:
             self._http.stop()
         self._save_claims(self._claims_file.write)
-        if drained:
+        if self._crew.drained:
             self._store.close()
-        code = self._exit_code(drained=drained)
-        _log.info("stopped", code=int(code), unacknowledged=self._inbox.pending)
+        code = self._exit_code()
+        _log.info("stopped", code=int(code), unacknowledged=self._crew.abandoned)
         return code
 
     def tick(self, *, reload: bool = False) -> None:
@@ -199,47 +169,57 @@ class Service:
         every = self._settings.fleet_reload_seconds
         if reload or (every and now - self._looked >= every):
             self._looked = now
-            self._fleet.look(force=reload, load=lambda new: _load(self._engine, new), defer=self._ingest.defer)
+            self._fleet.look(force=reload, load=self._crew.load)
         if now >= self._chores_due:
             self._chores_due = now + _CHORE_SECONDS
-            self._ingest.defer(self._prune)
+            for pipeline in self._crew.pipelines:
+                pipeline.prune()
         self._save_claims(lambda: self._claims_file.tick(now))
 
     def health(self) -> list[str]:
         """What is wrong right now, for long enough to be told."""
         causes = []
         for name, trouble, patience in (
-            ("broker", self._receiver.trouble(), self._settings.health_broker_seconds),
-            ("store", self._ingest.trouble(), self._settings.health_store_seconds),
+            ("broker", self._broker_trouble(), self._settings.health_broker_seconds),
+            ("store", self._crew.store_trouble() or self._owner.trouble(), self._settings.health_store_seconds),
         ):
             if trouble is not None and trouble[0] >= patience:
                 causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
-        if self._engine.moment.behind:
+        if any(pipeline.engine.moment.behind for pipeline in self._crew.pipelines):
             causes.append(
                 "clock: behind the last batch before the machine was off; set it, floods are not judged meanwhile"
             )
-        if self._ingest.failure is not None:
-            causes.append(f"ingest: ended: {type(self._ingest.failure).__name__}")
+        if self._crew.failure is not None:
+            causes.append(f"ingest: ended: {type(self._crew.failure).__name__}")
         return causes
 
     def summary(self) -> Table:
         """The state of the whole gateway in one table."""
-        trouble = self._receiver.trouble()
+        trouble = self._broker_trouble()
         return {
             "fleet": self._fleet.name,
             "version": VERSION,
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             "totals": self._views.totals(),
             "broker": {
-                "connected": self._receiver.connected,
-                "mqtt": self._receiver.version,
+                "connected": trouble is None,
+                "mqtt": self._receivers[0].version if self._receivers else None,
                 "away_seconds": None if trouble is None else round(trouble[0], 1),
             },
             "reload": {"refused": self._fleet.trouble},
-            "inbox": {"pending": self._inbox.pending, "oldest_seconds": round(self._inbox.oldest_age(), 3)},
+            "inbox": {"pending": self._crew.pending, "oldest_seconds": round(self._crew.oldest_age(), 3)},
             "store": self._store_table(),
             "health": self.health(),
         }
+
+    @property
+    def _receivers(self) -> Sequence[Receiver]:
+        """All connections to the broker."""
+        return self._crew.receivers
+
+    def _broker_trouble(self) -> tuple[float, str] | None:
+        """How long one of them has been away, and why; None while all are there."""
+        return max((trouble for receiver in self._receivers if (trouble := receiver.trouble())), default=None)
 
     def _store_table(self) -> Table:
         heard = self._store.devices().first_received
@@ -258,7 +238,7 @@ class Service:
             self._metrics,
             summary=self.summary,
             health=self.health,
-            generation=lambda: self._ingest.generation,
+            generation=lambda: self._crew.generation,
             stopping=self._streams_end,
             token=self._settings.http_token,
             streams=self._settings.http_streams,
@@ -266,11 +246,13 @@ class Service:
         )
 
     def _tell(self, about: str, document: Mapping[str, object]) -> None:
-        self._receiver.tell(about, document)
+        for receiver in self._receivers[:1]:
+            receiver.tell(about, document)
         self._webhook.post(about, document)
 
     def _keep(self, topic: str, text: str) -> None:
-        self._receiver.keep(topic, text)
+        for receiver in self._receivers[:1]:
+            receiver.keep(topic, text)
 
     def _hear(self, topic: str, payload: bytes, retained: bool) -> None:
         if self._publication.hears(topic, payload) or topic.startswith(fleet_topic(self._fleet.name, "gateway/")):
@@ -288,10 +270,10 @@ class Service:
         self._metrics.watch_devices(self._views)
         self._metrics.watch_estimates(lambda: self._publication.estimates)
         for name, text, value in (
-            ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self._inbox.pending),
-            ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._inbox.oldest_age),
-            ("peel_broker_connected", "Whether reports can arrive.", lambda: self._receiver.connected),
-            ("peel_store_failing", "Whether commits fail.", lambda: self._ingest.trouble() is not None),
+            ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self._crew.pending),
+            ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._crew.oldest_age),
+            ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
+            ("peel_store_failing", "Whether commits fail.", lambda: self._crew.store_trouble() is not None),
             ("peel_devices", "Registered devices.", lambda: len(self._fleet.snapshot.devices)),
             ("peel_revoked_devices", "Revoked devices.", lambda: len(self._fleet.snapshot.revoked)),
             (
@@ -302,25 +284,13 @@ class Service:
         ):
             self._metrics.watch(name, text, value)
 
-    def _prune(self) -> None:
-        days = self._settings.store_retention_days
-        try:
-            dropped = self._engine.prune(days * 86400 if days else None)
-        except StoreError as error:
-            _log.warning("retention postponed", cause=error)
-            return
-        if dropped is None:
-            _log.warning("retention postponed", cause="the clock is behind, or went ahead less than a day ago")
-        elif dropped:
-            _log.info("retention", dropped_rows=dropped)
-
-    def _exit_code(self, *, drained: bool) -> Exit:
-        failure = self._ingest.failure
+    def _exit_code(self) -> Exit:
+        failure = self._crew.failure
         if isinstance(failure, FATAL):
             return Exit.STORE
         if failure is not None:
             return Exit.INTERNAL
-        if self._ingest.abandoned or not drained:
+        if self._crew.abandoned or not self._crew.drained:
             return Exit.UNSTORED
         return Exit.DONE
 

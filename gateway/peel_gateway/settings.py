@@ -153,10 +153,6 @@ def _checked_together(settings: Settings) -> Settings:
             f"mqtt.name: {settings.gateway_name!r}{whence} cannot be part of a topic; give a name of up to 64 letters, digits, "
             "'-', '_' and '.'"
         )
-    if "/" in settings.mqtt_share or "+" in settings.mqtt_share or "#" in settings.mqtt_share:
-        raise SettingsError("mqtt.share: a group name has no '/', '+' or '#'")
-    if settings.mqtt_share and not settings.mqtt_client_id:
-        raise SettingsError("mqtt.share: needs mqtt.client_id, another one for each gateway of the group")
     for field in ("mqtt_ca", "mqtt_certificate", "mqtt_key"):
         path = getattr(settings, field)
         if path is not None and not os.access(path, os.R_OK):

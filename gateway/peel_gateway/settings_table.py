@@ -53,13 +53,8 @@ class Settings:
     )
     mqtt_name: str = _setting(
         "",
-        "The gateway's name in its own topics, peel/v1/<fleet>/gateway/<name>/...; another one for each gateway of a fleet. "
+        "The gateway's name in its own topics, peel/v1/<fleet>/gateway/<name>/...; the same for all workers on one database. "
         "Empty means mqtt.client_id, or main where that is empty too.",
-    )
-    mqtt_share: str = _setting(
-        "",
-        "Group of a shared subscription ($share/<group>/...), for several gateways on a fleet; needs mqtt.client_id. "
-        "Each gateway counts a report once in its own database: a replay or redelivery to another one counts again.",
     )
     mqtt_user: str = _setting("", "User name for the broker; empty connects anonymously.")
     mqtt_password: Secret | None = _setting(None, "Password for the broker.")

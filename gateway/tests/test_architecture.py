@@ -24,6 +24,10 @@ MAY_IMPORT = {
     "fleet": {"model", "files", "printing", "exits"},
     "answers": {"model", "estimation", "planning", "storage", "fleet"},
     "mqtt": {"model", "_kernels", "engine", "storage", "settings", "logs", "metrics", "alarm", "files"},
+    "workers": {
+        *("model", "screening", "storage", "engine", "fleet", "mqtt"),
+        *("settings", "logs", "metrics", "alarm"),
+    },
     "web": {"answers", "storage", "settings", "logs", "metrics"},
 }
 """Per folder: the parts of the gateway that it may import; modules that stand alone are at the top and wire the rest."""

@@ -43,7 +43,7 @@ class Gateway:
         self.error: Exception | None = None
 
     def look(self, *, force: bool = False) -> None:
-        self.watch.look(force=force, load=self.load, defer=lambda chore: chore())
+        self.watch.look(force=force, load=self.load)
 
     def load(self, snapshot: Snapshot) -> None:
         if self.error is not None:

@@ -61,8 +61,6 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("[mqtt", "not TOML"),
         ('[mqtt]\nca = "ca.pem"', "mqtt.tls: is false"),
         ('[mqtt]\ntls = true\nkey = "k.pem"', "mqtt.key: needs mqtt.certificate too"),
-        ('[mqtt]\nclient_id = "x"\nshare = "a/b"', "mqtt.share: a group name has no"),
-        ('[mqtt]\nshare = "pool"', "mqtt.share: needs mqtt.client_id"),
         ('[mqtt]\nname = "a/b"', "mqtt.name: 'a/b' cannot be part of a topic"),
         ('[mqtt]\nname = "+"', "mqtt.name: '+' cannot be part of a topic"),
         ('[mqtt]\nname = "line\\nbreak"', "mqtt.name: 'line\\nbreak' cannot be part of a topic"),

@@ -136,6 +136,18 @@ class Keyring:
     def __repr__(self) -> str:
         return f"Keyring({len(self.profiles)} profiles, {len(self.device_ids)} devices, {len(self.keys)} bundles)"
 
+    def only(self, chosen: NDArray[np.bool_]) -> Keyring:
+        """The same of some devices alone, bool (D,)."""
+        rows = np.flatnonzero(chosen[self.owners])
+        return Keyring(
+            self.profiles,
+            self.device_ids[self.owners[rows]],
+            self.bundle_first[rows],
+            self.bundle_profile[rows],
+            self.keys.of(rows),
+            self.bundle_last[rows],
+        )
+
     def find(self, device_ids: ArrayLike, numbers: ArrayLike) -> NDArray[np.int32]:
         """The bundles whose keys N reports have, shape (N,): positions, -1 where the device is unknown or has none for the number."""
         devices = np.ascontiguousarray(device_ids, dtype=np.uint32)

@@ -80,7 +80,7 @@ class Engine:
     clock : callable
         The machine's clocks, for the token bucket.
 
-    Nothing but `load`, `process` and `prune` changes the engine, and they may be called from one thread at a time.
+    Nothing but `load`, `adopt`, `process` and `prune` changes the engine, and they may be called from one thread at a time.
     """
 
     def __init__(
@@ -113,7 +113,15 @@ class Engine:
 
         Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted, and changes nothing then.
         """
-        self._roster = Roster.of(registry, self._roster)
+        self.adopt(self.ready(registry))
+
+    def ready(self, registry: Registry) -> Roster:
+        """What `adopt` wants of a registry, which takes a while; on any thread. Raises as `load` does."""
+        return Roster.of(registry, self._roster)
+
+    def adopt(self, roster: Roster) -> None:
+        """Work with these devices from now on."""
+        self._roster = roster
         self._book = None
 
     def process(self, messages: Mail | Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:

@@ -23,12 +23,21 @@ from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.settings import Settings
-from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreMismatch, StoreTooNew
+from peel_gateway.storage.store import (
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreLost,
+    StoreMismatch,
+    StoreTooNew,
+)
 
 __all__ = ["FATAL", "Ingest"]
 
 FATAL = (StoreCorrupt, StoreTooNew, StoreMismatch)
 """Errors that no waiting mends."""
+_ENDING = (*FATAL, StoreLost)
 _FIRST_BACKOFF_SECONDS = 0.05
 _LONGEST_BACKOFF_SECONDS = 2.0
 _IDLE_SECONDS = 0.5
@@ -67,6 +76,7 @@ class Ingest:
         self._on_end = on_end
         self._chores: list[Chore] = []
         self._stopping = threading.Event()
+        self._abandoning = False
         self._thread = threading.Thread(target=self._run, name="ingest", daemon=True)
         self._failing_since: float | None = None
         self._cause = ""
@@ -84,6 +94,11 @@ class Ingest:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
+    def abandon(self, seconds: float) -> bool:
+        """End without storing what the inbox still holds; False when that took longer."""
+        self._abandoning = True
+        return self.stop(seconds)
+
     def defer(self, chore: Chore) -> None:
         """Have something done on this thread, soon and between two batches."""
         self._chores.append(chore)
@@ -98,6 +113,8 @@ class Ingest:
         try:
             while True:
                 batch = self._take()
+                if self._abandoning:
+                    return
                 while self._chores:
                     self._chores.pop(0)()
                 if batch and not self._store(batch):
@@ -106,6 +123,9 @@ class Ingest:
                 self._receipts.flush()
                 if not batch and self._stopping.is_set():
                     return
+        except StoreLost as error:
+            self.failure = error
+            _log.warning("the share is another worker's", cause=error)
         except FATAL as error:
             self.failure = error
             _log.error("the database cannot be used", cause=error)
@@ -129,7 +149,7 @@ class Ingest:
             started = time.monotonic()
             try:
                 self._commit(mail)
-            except FATAL:
+            except _ENDING:
                 raise
             except StoreError as error:
                 self._note_failure(error)
@@ -155,7 +175,7 @@ class Ingest:
         """
         try:
             report = self._engine.process(mail)
-        except (*FATAL, StoreFull, StoreLocked):
+        except (*_ENDING, StoreFull, StoreLocked):
             raise
         except Exception as error:
             self._engine.process([])  # fails if it is the store, and then all of it is tried again later

@@ -14,8 +14,7 @@ import json
 import select
 import ssl
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,11 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
+from peel_gateway.mqtt.session import Session
 from peel_gateway.mqtt.stream import Parcel, ReportStream, StreamError
 from peel_gateway.settings import Settings
 
-__all__ = ["Deliver", "Hear", "Link", "LinkError", "VersionError", "gateway_topic", "report_filter", "tls_context"]
+__all__ = ["Deliver", "Hear", "Link", "LinkError", "VersionError", "tls_context"]
 
 Deliver = Callable[["Link", Parcel], None]
 """Called with the link and the reports that came together."""
@@ -62,24 +62,6 @@ class VersionError(LinkError):
         self.certain = certain
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Names:
-    client_id: str
-    reports: str
-    status: str
-
-
-def gateway_topic(fleet: str, name: str, about: str) -> str:
-    """Where the gateway of this name tells others something (SPEC section 11)."""
-    return fleet_topic(fleet, "gateway", name, about)
-
-
-def report_filter(fleet: str, share: str) -> str:
-    """What the gateway subscribes to."""
-    topic = fleet_topic(fleet, "+", "+", "report")
-    return f"$share/{share}/{topic}" if share else topic
-
-
 class _Client(paho.Client):
     """paho with something between it and its socket. It cannot be given a socket; this method is the one place where it makes one."""
 
@@ -98,11 +80,11 @@ class Link:
         self,
         settings: Settings,
         fleet: str,
+        session: Session,
         *,
         version: MQTTProtocolVersion,
         deliver: Deliver,
         hear: Hear,
-        topics: Sequence[str],
         wake_fd: int,
     ) -> None:
         self._settings = settings
@@ -110,13 +92,8 @@ class Link:
         self._version = version
         self._deliver = deliver
         self._hear = hear
-        self._topics = topics
         self._wake_fd = wake_fd
-        self._names = _Names(
-            client_id=settings.mqtt_client_id or f"peel-gateway-{fleet}",
-            reports=report_filter(fleet, settings.mqtt_share),
-            status=gateway_topic(fleet, settings.gateway_name, "status"),
-        )
+        self._session = session
         self._received = 0
         self._dead = False
         self._answered = False
@@ -135,7 +112,9 @@ class Link:
     def open(self, *, room: Callable[[], int], cancelled: Callable[[], bool]) -> None:
         """Connect, subscribe and announce; returns when reports may arrive. Raises LinkError."""
         five = self._version == MQTTProtocolVersion.MQTTv5
-        options: dict[str, Any] = {"clean_start": False, "properties": self._connect_properties()} if five else {}
+        options: dict[str, Any] = (
+            {"clean_start": not self._session.lasting, "properties": self._connect_properties()} if five else {}
+        )
         try:
             self._client.connect(
                 self._settings.mqtt_host, self._settings.mqtt_port, self._settings.mqtt_keepalive_seconds, **options
@@ -208,8 +187,8 @@ class Link:
         client = _Client(
             self._filtered,
             CallbackAPIVersion.VERSION2,
-            client_id=self._names.client_id,
-            clean_session=None if five else False,
+            client_id=self._session.client_id,
+            clean_session=None if five else not self._session.lasting,
             protocol=self._version,
             reconnect_on_failure=False,
             manual_ack=True,
@@ -220,7 +199,8 @@ class Link:
             client.username_pw_set(settings.mqtt_user, password.reveal().decode() if password else None)
         if settings.mqtt_tls:
             client.tls_set_context(tls_context(settings))
-        client.will_set(self._names.status, _status("offline"), qos=1, retain=True)
+        if self._session.status is not None:
+            client.will_set(self._session.status, _status("offline"), qos=1, retain=True)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_disconnect = self._on_disconnect
@@ -242,7 +222,8 @@ class Link:
 
     def _connect_properties(self) -> Properties:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        properties.SessionExpiryInterval = min(int(self._settings.mqtt_session_days * 86400), 0xFFFFFFFE)
+        if self._session.lasting:
+            properties.SessionExpiryInterval = min(int(self._settings.mqtt_session_days * 86400), 0xFFFFFFFE)
         properties.ReceiveMaximum = self._settings.mqtt_window
         properties.MaximumPacketSize = self._settings.mqtt_packet_bytes
         return properties
@@ -308,7 +289,8 @@ class Link:
         self._client.publish(topic, payload, qos=0, retain=True)
 
     def _announce(self, state: str) -> None:
-        self.publish(self._names.status, _status(state), retain=True)
+        if self._session.status is not None:
+            self.publish(self._session.status, _status(state), retain=True)
 
     def _on_connect(
         self, client: paho.Client, _: object, flags: paho.ConnectFlags, reason: ReasonCode, __: Properties | None
@@ -321,20 +303,19 @@ class Link:
             return
         self.session_present = flags.session_present
         five = self._version == MQTTProtocolVersion.MQTTv5
-        # What is no report comes at QoS 0: it takes no place in the window of reports and needs no acknowledgement.
-        wanted = [(self._names.reports, 1), *((topic, 0) for topic in self._topics)]
+        wanted = [*((topic, 1) for topic in self._session.reports), *((topic, 0) for topic in self._session.hears)]
         client.subscribe([(topic, SubscribeOptions(qos=qos)) for topic, qos in wanted] if five else wanted)
 
     def _on_subscribe(
         self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
     ) -> None:
-        reports, *others = reasons
-        if reports.is_failure:
-            self._failure = LinkError(f"the broker refused the subscription {self._names.reports}: {reports}")
-            return
-        for topic, reason in zip(self._topics, others, strict=True):
-            if reason.is_failure:
-                _log.warning("the broker refused a subscription; going on without", topic=topic, cause=reason)
+        asked = (*self._session.reports, *self._session.hears)
+        refused = {topic: reason for topic, reason in zip(asked, reasons, strict=True) if reason.is_failure}
+        for topic, reason in refused.items():
+            if topic in self._session.reports:
+                self._failure = LinkError(f"the broker refused the subscription {topic}: {reason}")
+                return
+            _log.warning("the broker refused a subscription; going on without", topic=topic, cause=reason)
         self._announce("online")
         self.ready = True
 

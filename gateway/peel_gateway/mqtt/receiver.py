@@ -19,7 +19,8 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.inbox import Delivery, Inbox
-from peel_gateway.mqtt.link import Hear, Link, LinkError, VersionError, gateway_topic
+from peel_gateway.mqtt.link import Hear, Link, LinkError, VersionError
+from peel_gateway.mqtt.session import Session, gateway_topic
 from peel_gateway.mqtt.stream import Parcel
 from peel_gateway.settings import Settings
 
@@ -49,33 +50,37 @@ class Receiver:
 
     Parameters
     ----------
+    session: what the connection is for.
     hear: takes what is no report.
-    topics: filters of what is heard.
     on_connect: called on the network thread whenever the broker is there (again); must be quick.
+    entitled: whether the session is this process's to take; a connection that is there stays.
     """
 
     def __init__(
         self,
         settings: Settings,
         fleet: str,
+        session: Session,
         inbox: Inbox,
         metrics: Metrics,
         *,
         hear: Hear,
-        topics: Sequence[str],
         on_connect: Callable[[], None],
+        entitled: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
         self._fleet = fleet
         self._inbox = inbox
         self._metrics = metrics
         self._hear = hear
-        self._topics = topics
+        self._session = session
         self._on_connect = on_connect
+        self._entitled = entitled
         self._version = _VERSIONS.get(settings.mqtt_protocol, MQTTProtocolVersion.MQTTv5)
         self._refusals = 0
         self._stopping = threading.Event()
         self._paused = False
+        self._dropping = False
         self._acknowledged: deque[Delivery] = deque()
         self._receipts: deque[tuple[str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
@@ -118,6 +123,11 @@ class Receiver:
         self._wake_receive.close()
         self._wake_send.close()
 
+    def drop(self) -> None:
+        """End the connection and the thread without a word: somebody else has the session, or is to have it."""
+        self._dropping = True
+        self.stop()
+
     def acknowledge(self, batch: Sequence[Delivery]) -> None:
         """Have the network thread acknowledge messages, each on the link that brought it, if that still lives."""
         self._acknowledged.extend(batch)
@@ -143,7 +153,7 @@ class Receiver:
         backoff = _FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
             # A new link brings what the old one had not acknowledged once more: at most one full inbox is carried over.
-            if not self._inbox.room():
+            if not self._inbox.room() or not self._entitled():
                 self._stopping.wait(_FIRST_BACKOFF_SECONDS)
                 continue
             link = self._connect()
@@ -181,10 +191,10 @@ class Receiver:
         link = Link(
             self._settings,
             self._fleet,
+            self._session,
             version=self._version,
             deliver=self._deliver,
             hear=self._hear,
-            topics=self._topics,
             wake_fd=self._wake_receive.fileno(),
         )
         try:
@@ -222,8 +232,9 @@ class Receiver:
                 link.step(_IDLE_SECONDS, room=self._room)
                 self._swallow_wakes()
                 self._inbox.announce()
-            self._send_acknowledgements()
-            link.close()
+            if not self._dropping:
+                self._send_acknowledgements()
+                link.close()
         except LinkError as error:
             self._note_away(error)
         except Exception as error:

@@ -211,22 +211,6 @@ def test_gateways_of_one_fleet_have_topics_of_their_own(field: Field) -> None:
     assert two.stop() == 0
 
 
-def test_a_shared_subscription_splits_the_reports(field: Field) -> None:
-    pair = []
-    for name in ("one", "two"):
-        pair.append(field.new_gateway(name, mqtt_share="pool", mqtt_client_id=name).start())
-        assert "level=warning" in (line := _logged(pair[-1], 'event="sharing:')), line
-    field.publish(field.reports(400))
-    _eventually(lambda: sum(gateway.summary()["totals"]["accepted"] for gateway in pair) == 400)
-    assert all(gateway.summary()["totals"]["accepted"] > 0 for gateway in pair)
-
-
-def _logged(gateway: GatewayProcess, text: str) -> str:
-    """The line of the log that has this text."""
-    (line,) = [line for line in gateway.log_path.read_text().splitlines() if text in line]
-    return str(line)
-
-
 def test_a_small_window_holds_the_broker_back(field: Field) -> None:
     """While nothing can be stored the inbox fills up to the window, and then stays there."""
     window = 7

@@ -15,8 +15,8 @@ from click import Context, Group
 from field import Field
 
 from peel_gateway.exits import Exit
-from peel_gateway.service import DRAIN_SECONDS
 from peel_gateway.settings import settings_table
+from peel_gateway.workers.pipeline import DRAIN_SECONDS
 from peel_tools.boards.command import require
 from peel_tools.cli import main
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""A share: the lanes of a fleet that one pipeline receives, screens and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core.topics import LANES, fleet_topic
+
+__all__ = ["Share"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """The lanes that leave `number` when divided by `of`, a power of two up to the number of lanes.
+
+    >>> Share(3, 16).lanes
+    (3, 19, 35, 51)
+    """
+
+    number: int = 0
+    of: int = 1
+
+    def __post_init__(self) -> None:
+        if self.of < 1 or LANES % self.of:
+            raise ValueError(f"{self.of} shares: the {LANES} lanes can be dealt to 1, 2, 4 … {LANES} shares")
+        if not 0 <= self.number < self.of:
+            raise ValueError(f"share {self.number} of {self.of}: they are counted from 0")
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole fleet."""
+        return self.of == 1
+
+    @property
+    def first(self) -> bool:
+        """Whether its owner also does what is done once per fleet."""
+        return self.number == 0
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        return tuple(range(self.number, LANES, self.of))
+
+    def has(self, devices: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which of some device ids are in it, bool[D]."""
+        return np.asarray(devices % self.of == self.number)
+
+    def filters(self, fleet: str, about: str) -> Sequence[str]:
+        """What to subscribe to for all that is published about its devices on one last level.
+
+        >>> Share(63, 64).filters("plant-7", "report")
+        ['peel/v1/plant-7/3f/+/report']
+        """
+        lanes = ["+"] if self.whole else [f"{lane:02x}" for lane in self.lanes]
+        return [fleet_topic(fleet, lane, "+", about) for lane in lanes]
+
+    def session(self, name: str) -> str:
+        """The name of its session on the broker, given that of the whole fleet's: whoever connects under it ousts the owner before."""
+        return name if self.whole else f"{name}-{self.number}-of-{self.of}"

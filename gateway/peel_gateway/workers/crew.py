@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""The crew: the pipelines that run in this process, and what they are together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from peel_gateway.engine.engine import Engine
+from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.model.share import Share
+from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.settings import Settings
+from peel_gateway.storage.store import Store, StoreLost
+from peel_gateway.workers.pipeline import Pipeline, ready_roster
+
+__all__ = ["Build", "Crew", "open_engine"]
+
+Entitled = Callable[[], bool]
+Build = Callable[[Share, Engine, Entitled, Callable[[], None]], Pipeline]
+"""Makes a pipeline of a share and its engine, whether its session may be taken, and whom to tell of its end."""
+
+
+def open_engine(settings: Settings, store: Store, snapshot: Snapshot, share: Share = Share()) -> Engine:  # noqa: B008 - immutable
+    """An engine on the store of a share, loaded with its devices; FleetError for a profile that cannot be decoded."""
+    engine = Engine(
+        store,
+        residual_limit=settings.screen_residual_limit,
+        alpha=settings.screen_alpha,
+        accept_unsealed=settings.screen_accept_unsealed,
+        withdraw_faulty=settings.screen_withdraw_faulty,
+        number_allowance=settings.screen_number_allowance,
+    )
+    engine.adopt(ready_roster(engine, snapshot, share))
+    return engine
+
+
+class Crew:
+    """Opens and closes pipelines, one per share, and gives them the fleet.
+
+    Parameters
+    ----------
+    build : callable
+        Makes a pipeline.
+    on_failure : callable
+        Told when a pipeline has ended over something that no waiting mends.
+    on_lost : callable
+        Told when the store says that a share is another's by now; `abandon` has to follow.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        snapshot: Snapshot,
+        build: Build,
+        *,
+        on_failure: Callable[[], None],
+        on_lost: Callable[[Share], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._snapshot = snapshot
+        self._build = build
+        self._on_failure = on_failure
+        self._on_lost = on_lost
+        self._changing = threading.Lock()
+        self._pipelines: dict[Share, Pipeline] = {}  # replaced, never changed: whoever reads it waits for nobody
+        self.failure: BaseException | None = None
+        """Why a pipeline has ended, where no waiting mends it."""
+        self.drained = True
+        """Whether all that were closed have ended in time: their stores may be closed then."""
+        self.abandoned = 0
+        """Messages that they had received and could not store."""
+        self._batches_before = 0
+
+    @property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        """Those that run, by the number of their share."""
+        running = self._pipelines
+        return tuple(running[share] for share in sorted(running, key=lambda share: share.number))
+
+    @property
+    def receivers(self) -> tuple[Receiver, ...]:
+        return tuple(pipeline.receiver for pipeline in self.pipelines)
+
+    @property
+    def on_duty(self) -> bool:
+        """Whether what is done once per fleet is done here."""
+        return any(share.first for share in self._pipelines)
+
+    @property
+    def generation(self) -> int:
+        """Batches stored."""
+        return self._batches_before + sum(pipeline.ingest.generation for pipeline in self.pipelines)
+
+    @property
+    def pending(self) -> int:
+        """Messages received and not acknowledged."""
+        return sum(pipeline.inbox.pending for pipeline in self.pipelines)
+
+    def oldest_age(self) -> float:
+        """Seconds that the oldest of them has waited."""
+        return max((pipeline.inbox.oldest_age() for pipeline in self.pipelines), default=0.0)
+
+    def store_trouble(self) -> tuple[float, str] | None:
+        """How long the store has been failing, and why; None while it works."""
+        found = [trouble for pipeline in self.pipelines if (trouble := pipeline.ingest.trouble()) is not None]
+        return max(found, default=None)
+
+    def open(self, share: Share, store: Store, *, entitled: Entitled = lambda: True) -> None:
+        """Start a share's pipeline on its store, which stays open; FleetError where the fleet cannot be used."""
+        with self._changing:
+            engine = open_engine(self._settings, store, self._snapshot, share)
+            pipeline = self._build(share, engine, entitled, lambda: self._ended(share))
+            self._pipelines = {**self._pipelines, share: pipeline}
+        pipeline.start()
+
+    def close(self, share: Share) -> bool:
+        """Store and acknowledge what a pipeline has received, then end it; False when that took too long."""
+        pipeline = self._pipelines[share]
+        ended = pipeline.stop()
+        self.drained &= ended
+        self.abandoned += pipeline.ingest.abandoned
+        self._remove(pipeline)
+        return ended
+
+    def abandon(self, share: Share) -> bool:
+        """End the pipeline of a share that is another's; False when that took too long."""
+        pipeline = self._pipelines[share]
+        ended = pipeline.abandon()
+        self._remove(pipeline)
+        return ended
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Give all pipelines a new state of the fleet, or none of them: FleetError where it cannot be used."""
+        with self._changing:
+            pipelines = self.pipelines
+            rosters = [ready_roster(pipeline.engine, snapshot, pipeline.share) for pipeline in pipelines]
+            self._snapshot = snapshot
+            for pipeline, roster in zip(pipelines, rosters, strict=True):
+                pipeline.adopt(roster)
+
+    def _remove(self, pipeline: Pipeline) -> None:
+        with self._changing:
+            self._batches_before += pipeline.ingest.generation
+            self._pipelines = {share: other for share, other in self._pipelines.items() if other is not pipeline}
+
+    def _ended(self, share: Share) -> None:
+        failure = self._pipelines[share].ingest.failure
+        if isinstance(failure, StoreLost):
+            self._on_lost(share)
+        elif failure is not None:
+            self.failure = failure
+            self._on_failure()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""A pipeline: one share of a fleet on its way from the broker into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from peel_gateway.alarm import Alarm
+from peel_gateway.engine.engine import Engine
+from peel_gateway.fleet.registry import FleetError
+from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.logs import Log
+from peel_gateway.metrics import Metrics
+from peel_gateway.model.share import Share
+from peel_gateway.mqtt.inbox import Inbox
+from peel_gateway.mqtt.ingest import Ingest
+from peel_gateway.mqtt.link import Hear
+from peel_gateway.mqtt.receipts import Receipts
+from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.mqtt.session import report_session
+from peel_gateway.screening.roster import Roster
+from peel_gateway.settings import Settings
+from peel_gateway.storage.store import StoreError
+from peel_gateway.workers.registry import registry_of
+
+__all__ = ["DRAIN_SECONDS", "Pipeline", "ready_roster"]
+
+DRAIN_SECONDS = 30.0
+
+_log = Log("pipeline")
+
+
+def ready_roster(engine: Engine, snapshot: Snapshot, share: Share) -> Roster:
+    """What the engine of a share is to work with; FleetError for a profile that cannot be decoded."""
+    try:
+        return engine.ready(registry_of(snapshot, share))
+    except np.linalg.LinAlgError as error:
+        raise FleetError(
+            f"a profile's projection cannot be inverted ({error}); make its seed with `peel profile`"
+        ) from None
+
+
+class Pipeline:
+    """Receiver, inbox, engine, ingest thread and receipts of a share. `start`, then `stop` or `abandon`; the store stays open.
+
+    Parameters
+    ----------
+    engine : Engine
+        On the share's store, with its devices.
+    hears : sequence of str
+        Filters of what else comes over its connection, given to `hear`.
+    entitled : callable
+        Whether its session may be taken from whoever has it now.
+    on_end : callable
+        Told when the ingest thread has ended, for whatever reason; on that thread.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        fleet: str,
+        share: Share,
+        engine: Engine,
+        metrics: Metrics,
+        *,
+        alarm: Alarm,
+        hears: Sequence[str],
+        hear: Hear,
+        on_connect: Callable[[], None],
+        on_end: Callable[[], None],
+        entitled: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.share = share
+        self.engine = engine
+        self._settings = settings
+        self.inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
+        self.receiver = Receiver(
+            settings,
+            fleet,
+            report_session(settings, fleet, share, hears),
+            self.inbox,
+            metrics,
+            hear=hear,
+            on_connect=on_connect,
+            entitled=entitled,
+        )
+        self.ingest = Ingest(
+            settings,
+            engine,
+            self.inbox,
+            self.receiver,
+            metrics,
+            alarm=alarm,
+            receipts=Receipts(engine, fleet, self.receiver.post_receipts, pause=settings.mqtt_receipt_seconds),
+            on_end=on_end,
+        )
+
+    def start(self) -> None:
+        self.ingest.start()
+        self.receiver.start()
+
+    def stop(self) -> bool:
+        """Read no more, store and acknowledge what is here, disconnect; False when that took too long."""
+        self.receiver.pause()
+        drained = self.ingest.stop(DRAIN_SECONDS)
+        self.receiver.stop()
+        return drained
+
+    def abandon(self) -> bool:
+        """Let go of a share that is another's: nothing more is stored or acknowledged; False when that took too long."""
+        self.receiver.drop()
+        return self.ingest.abandon(DRAIN_SECONDS)
+
+    def adopt(self, roster: Roster) -> None:
+        """Have the engine work with these devices, soon and between two batches."""
+        self.ingest.defer(lambda: self.engine.adopt(roster))
+
+    def prune(self) -> None:
+        """Have what is too old removed, soon."""
+        self.ingest.defer(self._prune)
+
+    def _prune(self) -> None:
+        days = self._settings.store_retention_days
+        try:
+            dropped = self.engine.prune(days * 86400 if days else None)
+        except StoreError as error:
+            _log.warning("retention postponed", cause=error)
+            return
+        if dropped is None:
+            _log.warning("retention postponed", cause="the clock is behind, or went ahead less than a day ago")
+        elif dropped:
+            _log.info("retention", dropped_rows=dropped)
