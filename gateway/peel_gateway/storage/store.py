@@ -66,10 +66,6 @@ class StoreLocked(StoreError):  # noqa: N818 - the name says what is wrong with 
     """Another process holds the database for longer than the timeout. Retry."""
 
 
-class StoreLost(StoreError):  # noqa: N818 - the name says what is wrong with the store
-    """The share is another worker's by now: stop, and acknowledge nothing."""
-
-
 class StoreCorrupt(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The file is damaged, or is not a Peel database. It is left untouched."""
 
