@@ -9,24 +9,46 @@
 (4,)
 """
 
-from peel_tools.lab.mechanisms.base import Categorical, Mechanism, Natural, Numeric, Reports
-from peel_tools.lab.mechanisms.devices import Harmony, Krr, LocalHashing
+from peel_tools.lab.mechanisms.base import Categorical, Indicators, Mechanism, Natural, Numeric, Reports
+from peel_tools.lab.mechanisms.devices import Harmony, Krr, LocalHashing, RandomisedResponse
+from peel_tools.lab.mechanisms.duchi import Duchi
+from peel_tools.lab.mechanisms.hadamard import HadamardResponse
 from peel_tools.lab.mechanisms.laplace import Laplace
+from peel_tools.lab.mechanisms.one_sign import DuchiOneBit
+from peel_tools.lab.mechanisms.piecewise import Piecewise
 from peel_tools.lab.mechanisms.sampling import Sparse
+from peel_tools.lab.mechanisms.sphere import Sphere
+from peel_tools.lab.mechanisms.subset import SingleSubset, Subset
+from peel_tools.lab.mechanisms.unary import Oue, Rappor, Sue
 
 __all__ = [
     "MECHANISMS",
     "Categorical",
+    "Duchi",
+    "DuchiOneBit",
+    "HadamardResponse",
     "Harmony",
+    "Indicators",
     "Krr",
     "Laplace",
     "LocalHashing",
     "Mechanism",
     "Natural",
     "Numeric",
+    "Oue",
+    "Piecewise",
+    "RandomisedResponse",
+    "Rappor",
     "Reports",
+    "SingleSubset",
     "Sparse",
+    "Sphere",
+    "Subset",
+    "Sue",
 ]
 
-MECHANISMS: tuple[type[Mechanism], ...] = (Harmony, Laplace, Krr, LocalHashing)
-"""All of them: each is made with a budget and a size."""
+MECHANISMS: tuple[type[Mechanism], ...] = (
+    *(Harmony, DuchiOneBit, Piecewise, Duchi, Laplace, Sphere),
+    *(RandomisedResponse, Krr, LocalHashing, HadamardResponse, SingleSubset, Subset, Sue, Oue, Rappor),
+)
+"""All of them, means before shares and 1-sparse ones first: each is made with a budget and a size."""

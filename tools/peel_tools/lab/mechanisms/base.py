@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from peel_tools.lab.mechanisms import sampling
 from peel_tools.lab.mechanisms.sampling import Floats, Ints, Sparse
 
-__all__ = ["Categorical", "Mechanism", "Natural", "Numeric", "Reports"]
+__all__ = ["Categorical", "Indicators", "Mechanism", "Natural", "Numeric", "Reports"]
 
 Reports = NDArray[Any]
 """What devices send, one row each; what a row holds is the mechanism's own affair."""
@@ -37,7 +37,7 @@ class Mechanism(ABC):
     """The statistic of every report has one entry that is not zero."""
 
     epsilon: float
-    """What one report spends."""
+    """The budget: what one report spends, unless `report_epsilon` says otherwise."""
     size: int
     """How many things are estimated: attributes, or categories."""
 
@@ -51,6 +51,11 @@ class Mechanism(ABC):
     @abstractmethod
     def least_size(cls) -> int:
         """The fewest attributes or categories that make sense."""
+
+    @property
+    def report_epsilon(self) -> float:
+        """What one report spends."""
+        return self.epsilon
 
     @property
     def width(self) -> int:
@@ -94,9 +99,9 @@ class Mechanism(ABC):
         return self.gain**2 * (sparse_square - self.squared_norm(values)) / (len(values) * self.size)
 
     @property
-    @abstractmethod
     def gain(self) -> float:
-        """By what `decode` multiplies each entry of the mean; asked of dense mechanisms alone."""
+        """By what `decode` multiplies each entry of the mean; of no use where nothing is sampled."""
+        return 1.0
 
     @abstractmethod
     def squared_norm(self, values: NDArray[Any]) -> float:
@@ -157,6 +162,33 @@ class Categorical(Mechanism):
         return np.bincount(values, minlength=self.size) / len(values)
 
 
+class Indicators(Categorical):
+    """Statistics with an entry per category that differs between two values: one more often (`own`) for the true category."""
+
+    @property
+    @abstractmethod
+    def own(self) -> float:
+        """How often the true category's indicator is 1."""
+
+    @property
+    @abstractmethod
+    def other(self) -> float:
+        """How often that of any other category is."""
+
+    @property
+    def gain(self) -> float:
+        return 1 / (self.own - self.other)
+
+    def decode(self, mean: Floats) -> Floats:
+        return (mean - self.other) * self.gain
+
+    def variance(self, values: NDArray[Any]) -> float:
+        """Each indicator's own (Wang et al. 2017, equation 3), the mean over categories."""
+        own, other = self.own, self.other
+        total = own * (1 - own) + (self.size - 1) * other * (1 - other)
+        return self.gain**2 * total / (len(values) * self.size)
+
+
 class Natural(Mechanism):
     """Reports that are 1-sparse as they are, of constant magnitude: nothing is sampled, nothing is added."""
 
@@ -169,10 +201,6 @@ class Natural(Mechanism):
     @property
     def bound(self) -> float:
         return 1.0
-
-    @property
-    def gain(self) -> float:
-        raise NotImplementedError(f"{self.name} is 1-sparse: nothing is added that a gain would multiply")
 
     def squared_norm(self, values: NDArray[Any]) -> float:
         return self.bound**2

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,18 @@ from peel_core.hashing import hashed, supports
 from peel_core.perturbation import perturb_many
 from peel_core.primitives import EPSILON_ONE, READING_ONE, RULE_ONE
 from peel_core.primitives import rule as core_rule
-from peel_tools.lab.mechanisms.base import Categorical, Mechanism, Natural, Numeric, Reports
+from peel_tools.lab.mechanisms.base import Categorical, Indicators, Mechanism, Natural, Reports
+from peel_tools.lab.mechanisms.one_sign import OneSign
 from peel_tools.lab.mechanisms.sampling import Floats, Ints
 
-__all__ = ["Harmony", "Krr", "LocalHashing"]
+__all__ = ["Harmony", "Krr", "LocalHashing", "RandomisedResponse"]
 
 
 class _OnDevices(Mechanism):
     """Tosses the core's coins. Budgets are rounded down to 2^-20, readings to 2^-15, and the rule is rounded down, as on devices."""
+
+    core_name: ClassVar[str]
+    """What the core calls it."""
 
     @property
     def symbols(self) -> int:
@@ -45,7 +49,7 @@ class _OnDevices(Mechanism):
     def _toss(
         self, words: NDArray[np.uint32], readings: NDArray[Any], rng: np.random.Generator, domain: int = 0
     ) -> tuple[Ints, Ints]:
-        mechanism, rule = MECHANISMS[self.name].id, core_rule(self._epsilon_q20, self.faces)
+        mechanism, rule = MECHANISMS[self.core_name].id, core_rule(self._epsilon_q20, self.faces)
         return perturb_many(mechanism, rule, self.symbols, words, readings, entropy=rng.bytes(32), domain=domain)
 
 
@@ -54,10 +58,10 @@ def _words(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
     return rng.integers(2**32, size=count, dtype=np.uint32)
 
 
-class Harmony(_OnDevices, Natural, Numeric):
+class Harmony(_OnDevices, OneSign):
     """A sign for one attribute, P(+) = 1/2 (1 + x tanh(eps/2)) (Nguyen et al. 2016). A report is (attribute, sign), int64[N, 2]."""
 
-    name = "harmony"
+    name = core_name = "harmony"
 
     @property
     def faces(self) -> int:
@@ -67,32 +71,18 @@ class Harmony(_OnDevices, Natural, Numeric):
         readings = np.rint(np.clip(values, -1, 1) * READING_ONE).astype(np.int32)
         return np.stack(self._toss(_words(len(values), rng), readings, rng), axis=1)
 
-    def entries(self, reports: Reports) -> tuple[Ints, Floats]:
-        return reports[:, 0], reports[:, 1].astype(np.float64)
 
-    def decode(self, mean: Floats) -> Floats:
-        return mean * self.size / self.keep
-
-    def variance(self, values: NDArray[Any]) -> float:
-        """Each figure's report is 0, or size / keep either way with probability 1 / size."""
-        return float(self.size / self.keep**2 - np.mean(np.square(values))) / len(values)
-
-    def log_likelihood(self, reports: Reports, values: NDArray[Any]) -> Floats:
-        told = values[np.arange(len(values)), reports[:, 0]]
-        return np.asarray(np.log((1 + reports[:, 1] * told * self.keep) / (2 * self.size)))
-
-    def outputs(self) -> Reports:
-        return np.stack([np.tile(np.arange(self.size), 2), np.repeat([1, -1], self.size)], axis=1)
-
-
-class Krr(_OnDevices, Natural, Categorical):
+class Krr(_OnDevices, Natural, Indicators):
     """The true category with probability keep, otherwise any (Kairouz et al. 2016). A report is a category, int64[N]."""
 
-    name = "krr"
+    name = core_name = "krr"
+
+    @property
+    def own(self) -> float:
+        return self.keep + self.other
 
     @property
     def other(self) -> float:
-        """The probability of each category that is not the true one."""
         return (1 - self.keep) / self.size
 
     def perturb(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
@@ -101,20 +91,22 @@ class Krr(_OnDevices, Natural, Categorical):
     def entries(self, reports: Reports) -> tuple[Ints, Floats]:
         return reports, np.ones(len(reports))
 
-    def decode(self, mean: Floats) -> Floats:
-        return (mean - self.other) / self.keep
-
-    def variance(self, values: NDArray[Any]) -> float:
-        """Of each figure, a report that is 1 with probability p at its own category's rows and q elsewhere."""
-        q = self.other
-        p = q + self.keep
-        return (p * (1 - p) + (self.size - 1) * q * (1 - q)) / (self.keep**2 * len(values) * self.size)
-
     def log_likelihood(self, reports: Reports, values: NDArray[Any]) -> Floats:
         return np.asarray(np.log(self.other + self.keep * (reports == values)))
 
     def outputs(self) -> Reports:
         return np.arange(self.size)
+
+
+class RandomisedResponse(Krr):
+    """kRR over two categories: the truth, or any answer (Warner 1965)."""
+
+    name = "rr"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size != 2:
+            raise ValueError(f"rr: is for a size of 2 categories, not {self.size}")
 
 
 class LocalHashing(_OnDevices, Natural, Categorical):
@@ -123,7 +115,7 @@ class LocalHashing(_OnDevices, Natural, Categorical):
     The statistic has an entry per pair of hash and symbol, a cell; a frame carries the symbol, and the report's number the hash.
     """
 
-    name = "hashing"
+    name = core_name = "hashing"
 
     @property
     def symbols(self) -> int:

@@ -42,10 +42,6 @@ class Laplace(Numeric):
     def bound(self) -> float:
         return self.size * self.limit
 
-    @property
-    def gain(self) -> float:
-        return 1.0
-
     def perturb(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         return np.asarray(np.clip(values, -1, 1) + rng.laplace(scale=self.scale, size=values.shape))
 

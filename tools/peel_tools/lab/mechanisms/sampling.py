@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Ints", "Sparse", "constant", "drawn", "proportional"]
+__all__ = ["Floats", "Ints", "Sparse", "added", "constant", "drawn", "least_added", "most_added", "proportional"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -66,6 +66,27 @@ def drawn(t: Floats, p: Floats, rng: np.random.Generator) -> Sparse:
     index = _pick(chances, rng.random(len(t)))
     rows = np.arange(len(t))
     return Sparse(index, t[rows, index] / chances[rows, index])
+
+
+def added(t: Floats, p: Floats, weights: Floats | float = 1.0) -> Floats:
+    """What sampling with probabilities p adds to the squared error of each report, with a weight per figure, float64[N].
+
+    An entry that is zero needs no probability.
+    """
+    chances = np.broadcast_to(p, t.shape)
+    terms = np.square(weights * t)
+    return np.asarray(np.sum(terms * (1 / np.where(terms > 0, chances, 1.0) - 1), axis=1))
+
+
+def least_added(t: Floats, weights: Floats | float = 1.0) -> Floats:
+    """What the best probabilities, proportional to |w_j t_j|, add: float64[N]."""
+    terms = np.abs(weights * t)
+    return np.asarray(terms.sum(axis=1) ** 2 - np.square(terms).sum(axis=1))
+
+
+def most_added(t: Floats) -> Floats:
+    """The paper's upper bound of what the best probabilities add, with all weights 1: float64[N]."""
+    return np.asarray((t.shape[1] - 1) * np.square(t).sum(axis=1))
 
 
 def _pick(weights: Floats, points: Floats) -> Ints:
