@@ -28,9 +28,9 @@ class Frequencies:
     supports: Bools
     """bool[devices, rounds, categories]: kRR supports one, OUE those whose bit is set, local hashing those with the reported hash."""
     p: float
-    """Probability that a report supports its own category,"""
+    """Probability that a report supports its own category."""
     q: float
-    """and that it supports another one."""
+    """Probability that it supports another one."""
 
     @property
     def rounds(self) -> int:

@@ -50,7 +50,7 @@ class PoisonCatcher:
         rng = np.random.default_rng(1)
         features = group_features(collected, known.clean, rng)
         if not self.has_labels or known.labels is None:
-            flags = features.max(axis=1) > group_features(_other_half(known.clean), _half(known.clean), rng).max()
+            flags = features.max(axis=1) > _usual(known.clean, rng)
             return Judgement(float(flags.mean()), flags)
         taught = len(known.labels)
         flags = np.concatenate([known.labels, _classified(features, known.labels)[taught:]])
@@ -77,14 +77,10 @@ def _answers(collected: Collected) -> Floats:
     return collected.values[:, :, None]
 
 
-def _half(clean: Collected) -> Collected:
-    """The first half of the rounds,"""
-    return _rounds(clean, slice(0, clean.rounds // 2))
-
-
-def _other_half(clean: Collected) -> Collected:
-    """and the second."""
-    return _rounds(clean, slice(clean.rounds // 2, 2 * (clean.rounds // 2)))
+def _usual(clean: Collected, rng: np.random.Generator) -> float:
+    """The largest feature when the second half of a clean past is compared with the first."""
+    half = clean.rounds // 2
+    return float(group_features(_rounds(clean, slice(half, 2 * half)), _rounds(clean, slice(0, half)), rng).max())
 
 
 def _rounds(collected: Collected, which: slice) -> Collected:
