@@ -49,9 +49,9 @@ class LabData:
     values: Floats
     """float64[rows, k] in [-1, 1]."""
     low: Floats
-    """What -1 is in the column's unit, float64[k],"""
+    """What -1 is in the columns' units, float64[k]."""
     high: Floats
-    """and +1."""
+    """What +1 is."""
     subject: str
     """What the categories are of."""
     categories: tuple[str, ...]
@@ -179,7 +179,7 @@ def _repeated(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
 
 def _correlation(one: Column, other: Column) -> float:
     both = _complete_rows([one, other])
-    return abs(float(np.corrcoef(both.T)[0, 1])) if len(both) > 1 else 0.0
+    return abs(float(np.asarray(np.corrcoef(both.T))[0, 1])) if len(both) > 1 else 0.0
 
 
 def _complete_rows(columns: Sequence[Column]) -> Floats:

@@ -3,33 +3,27 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Keyring, Keys, Profile, derive_keys, encode_many, index_many, make_profile
+from peel_core import Profile, encode_many, index_many, make_profile
 from peel_core.primitives import READING_ONE, codeword
-from peel_gateway.engine.clock import Reading
-from peel_gateway.engine.engine import Engine
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.filing import UNFILED
-from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.piece import sealed_frame
+from peel_tools.world import World
 
 __all__ = ["Coalition", "burst_share_over_fair", "coalition", "late_delivery"]
 
 Ints = npt.NDArray[np.int64]
 
-START = 1_700_000_000.0
-DAY = 86_400
-QUOTA, PERIOD = 288, DAY
+QUOTA, PERIOD = 288, 86_400
 """A report every five minutes."""
 BUCKET = 3600
 K = 8
@@ -41,31 +35,8 @@ def _profile() -> Profile:
     return make_profile({**table, "width": 48, "attribute": attributes})
 
 
-@dataclass
-class World:
-    """A fleet that was enrolled two weeks ago, and the engine that hears it. It is its own registry."""
-
-    engine: Engine
-    store: SqliteStore
-    rng: np.random.Generator
-    profile: Profile
-    ids: npt.NDArray[np.uint32]
-    keys: Keys
-    now: float = START
-    revoked: frozenset[int] = frozenset()
-
-    def enrolled_at(self, devices: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Two weeks ago."""
-        return np.full(len(devices), START - 14 * DAY)
-
-    def issued_at(self, devices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Nobody knows of bundles."""
-        return np.zeros(len(devices), np.int64), np.zeros(len(devices))
-
-    @property
-    def keyring(self) -> Keyring:
-        """All devices have one profile."""
-        return Keyring([self.profile], self.ids, 1, np.zeros(len(self.ids)), self.keys)
+class _Site(World):
+    """Devices that know what they want to say."""
 
     def honest(self, device: int, numbers: Sequence[int], reading: float) -> list[bytes]:
         """What an honest coin makes of a reading, which may be a lie."""
@@ -97,24 +68,8 @@ class World:
         return [each.device for each in report.exposed_devices]
 
 
-@contextmanager
-def _world(devices: int, seed: int) -> Iterator[World]:
-    profile = _profile()
-    ids = np.arange(1, devices + 1, dtype=np.uint32)
-    keys = derive_keys(bytes(32), "promise", ids, 1)
-    with tempfile.TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder) / "promise.sqlite", bucket_seconds=BUCKET)
-
-        def clock() -> Reading:
-            return Reading(round(world.now * 1000), 1, round(world.now * 1000))
-
-        engine = Engine(store, clock=clock)
-        world = World(engine, store, np.random.default_rng(seed), profile, ids, keys)
-        engine.load(world)
-        try:
-            yield world
-        finally:
-            store.close()
+def _site(devices: int, seed: int) -> AbstractContextManager[_Site]:
+    return _Site.opened("promise", _profile(), devices, seed=seed, bucket_seconds=BUCKET, days=14)
 
 
 def burst_share_over_fair() -> float:
@@ -126,10 +81,10 @@ def burst_share_over_fair() -> float:
     )
     worst = 0.0
     for order in orders:
-        with _world(devices=2, seed=5) as world:
-            for batch in order(world.honest(2, range(1, 401), 1.0)):
-                world.send(batch)
-            log = world.store.log()
+        with _site(devices=2, seed=5) as site:
+            for batch in order(site.honest(2, range(1, 401), 1.0)):
+                site.send(batch)
+            log = site.store.log()
             counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
             held = Counter(log.bucket[counted].tolist())
             worst = max(worst, max(held.values()) / (QUOTA * BUCKET / PERIOD))
@@ -138,11 +93,11 @@ def burst_share_over_fair() -> float:
 
 def late_delivery() -> int | None:
     """Reports of a device until it is exposed that shows plus, and delivers each number only after it was settled as missing."""
-    with _world(devices=2, seed=6) as world:
-        world.send(world.honest(2, range(1, 1001, 40), 0.0))
+    with _site(devices=2, seed=6) as site:
+        site.send(site.honest(2, range(1, 1001, 40), 0.0))
         late = [number for number in range(2, 1000) if number % 40 != 1]
         for sent, number in enumerate(late, start=1):
-            if 2 in world.send(world.plus(2, [number])):
+            if 2 in site.send(site.plus(2, [number])):
                 return sent
     return None
 
@@ -164,13 +119,13 @@ def coalition(share: float, devices: int = 100, reports: int = 200) -> Coalition
     """
     insiders = set(range(1, round(share * devices) + 1))
     exposed: dict[int, int] = {}
-    with _world(devices, seed=7) as world:
+    with _site(devices, seed=7) as site:
         for number in range(1, reports + 1):
-            world.now += PERIOD / QUOTA
-            frames = [frame for device in insiders for frame in world.plus(device, [number])]
+            site.now += PERIOD / QUOTA
+            frames = [frame for device in insiders for frame in site.plus(device, [number])]
             for device in set(range(1, devices + 1)) - insiders:
-                frames += world.honest(device, [number], -1.0)
-            for device in world.send(frames):
+                frames += site.honest(device, [number], -1.0)
+            for device in site.send(frames):
                 exposed[device] = number
     return Coalition(
         slowest=max(exposed[each] for each in insiders) if insiders <= exposed.keys() else None,

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""Attacks against the gateway's own engine on a real database: what is exposed, by which layer, how soon, and what harm is left.
+
+Honest reports and poisoned ones are processed in turn, in batches of their own, so that every verdict is known to be about one or the
+other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_gateway.engine.engine import BatchReport
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.mail import Mail
+from peel_gateway.model.message import Message
+from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.verdict import Layer, Verdict
+from peel_gateway.screening.bets import Bets
+from peel_gateway.screening.conduct import replay
+from peel_tools.lab.attacks.coins import ALPHA
+from peel_tools.lab.attacks.record import LabAttack
+from peel_tools.lab.data import LabData
+from peel_tools.lab.fleet import LabFleet, Sent
+from peel_tools.world import World
+
+__all__ = ["FULL", "QUICK", "Scale", "Trial", "play"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+SHARE = 0.05
+"""Of devices that attack, or of reports that are attacked: as in the paper."""
+_BUCKET_SECONDS = 3600
+_SLACK = 1.1
+"""How much longer than its quota demands a run takes."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a run is."""
+
+    devices: int
+    reports: int
+    """Of each honest device."""
+    rounds: int
+    """Batches that they come in."""
+    seeds: int
+
+
+QUICK = Scale(devices=20, reports=90, rounds=3, seeds=1)
+FULL = Scale(devices=100, reports=100, rounds=10, seeds=3)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attack by 5% of a fleet, with one seed."""
+
+    attack: LabAttack
+    mechanism: str
+    seed: int
+    poisoned: int
+    """Pieces that attackers sent."""
+    verdicts: Counter[Verdict]
+    """What they were found to be when they came."""
+    counted: int
+    """How many of them count in the end."""
+    attackers: int
+    """Devices that attacked; 0 where nobody's device did."""
+    attackers_exposed: int
+    delays: tuple[int, ...]
+    """Pieces that exposed devices had sent by then, that one included."""
+    honest_reports: int
+    honest_refused: int
+    """Honest reports that were objected to, or withdrawn."""
+    honest_devices: int
+    honest_exposed: int
+    undefended: float
+    """How far the worst figure moves if every piece that opens counts for its nearest codeword; a figure's whole range is 1."""
+    before: float
+    """How far with what passed as a single report, before its device was withdrawn."""
+    after: float
+    """How far in the end."""
+    liar: float
+    """How far if the same devices, or reports, had told the worst lie about their readings."""
+
+    @property
+    def exposure(self) -> float:
+        """Share of poisoned pieces that do not count: refused, absorbed, or withdrawn with their device."""
+        return 1 - self.counted / self.poisoned if self.poisoned else 0.0
+
+    def by_layer(self) -> dict[str, float]:
+        """Share of poisoned pieces that each layer objected to when they came."""
+        found = Counter[Layer]()
+        for verdict, count in self.verdicts.items():
+            layer = Layer.FRESHNESS if verdict == Verdict.REDELIVERED else verdict.layer
+            if layer is not None:
+                found[layer] += count
+        return {layer.label: found[layer] / self.poisoned for layer in Layer if found[layer]}
+
+
+def play(data: LabData, profile: Profile, attack: LabAttack, scale: Scale, seed: int) -> Trial:
+    """Let 5% of a fleet, or of its reports, commit an attack."""
+    with World.opened("lab", profile, scale.devices, seed=seed, bucket_seconds=_BUCKET_SECONDS, days=1) as world:
+        return _Run(world, data, attack, scale, seed).trial()
+
+
+class _Run:
+    def __init__(self, world: World, data: LabData, attack: LabAttack, scale: Scale, seed: int) -> None:
+        self.world, self.attack, self.scale, self.seed = world, attack, scale, seed
+        self.fleet = LabFleet(data, world.profile, world.keyring, world.rng)
+        count = max(1, round(SHARE * scale.devices)) if attack.by_device else 0
+        self.attackers = np.arange(count)
+        self.honest = np.arange(count, scale.devices)
+        self.numbers = np.arange(1, scale.reports * (attack.effort if attack.by_device else 1) + 1)
+        self.verdicts, self.found = Counter[Verdict](), Counter[Verdict]()
+        self.exposed: dict[int, Verdict] = {}
+
+    def trial(self) -> Trial:
+        sent = self._send()
+        tallies = self.world.store.device_tallies(self.world.profile.id)
+        theirs, stays = np.isin(tallies.device, self._ids(self.attackers)), tallies.withdrawn == 0
+        reports = tallies.plus + tallies.minus
+        counted = int(reports[theirs & stays].sum())
+        baseline = ~theirs & stays
+        if self.attack.turn is not None:  # what counts of theirs is what they send to be left alone, and honest
+            counted, baseline = self.found[Verdict.ACCEPTED], stays
+        figures = _Figures(self.world.profile, tallies.index, tallies.plus, tallies.minus)
+        honest = figures.at(baseline)
+        undefended = figures.at(baseline, *self.fleet.decoded([each.frame for each in sent if each.bad]))
+        exposed = self._ids(self.attackers)[np.isin(self._ids(self.attackers), list(self.exposed))]
+        return Trial(
+            attack=self.attack,
+            mechanism=self.world.profile.mechanism,
+            seed=self.seed,
+            poisoned=self.found.total(),
+            verdicts=self.found,
+            counted=counted,
+            attackers=len(self.attackers),
+            attackers_exposed=len(exposed),
+            delays=tuple(self._delay(device, sent) for device in exposed.tolist()),
+            honest_reports=self.verdicts.total(),
+            honest_refused=self.verdicts.total() - int(reports[~theirs & stays].sum()),
+            honest_devices=len(self.honest),
+            honest_exposed=len(self.exposed) - len(exposed),
+            undefended=_distance(undefended, honest),
+            before=_distance(figures.at(np.ones_like(stays)), honest),
+            after=_distance(figures.at(stays), honest),
+            liar=_worst_lie(self.world.profile, honest, self._weight(len(sent))),
+        )
+
+    def _ids(self, devices: Ints) -> Ints:
+        return self.world.ids[devices].astype(np.int64)
+
+    def _weight(self, sent: int) -> float:
+        """Share of reports that the attackers' would have been."""
+        theirs = len(self.attackers) * len(self.numbers) if self.attack.by_device else sent
+        return theirs / (theirs + self.verdicts.total())
+
+    # ---- a run ----
+
+    def _send(self) -> list[Sent]:
+        """Send all of it, a round at a time; return what attackers sent."""
+        when = np.repeat(np.arange(1, self.scale.reports + 1), len(self.honest))
+        who = np.tile(self.honest, self.scale.reports)
+        frames = self.fleet.honest(who, when)
+        kept, sent = self._attacked(who, when, frames)
+        rounds = self.scale.rounds
+        turn = (when - 1) * rounds // self.scale.reports
+        turns = [(each.number - 1) * rounds // len(self.numbers) for each in sent]
+        interval = self.world.profile.period / self.world.profile.quota
+        for number in range(rounds):
+            self.world.now += _SLACK * interval * len(self.numbers) / rounds
+            self._note(self.verdicts, self._mail(frames[kept & (turn == number)]))
+            news = [each for each, its_turn in zip(sent, turns, strict=True) if its_turn == number]
+            for bad, verdicts in ((False, Counter[Verdict]()), (True, self.found)):
+                self._note(
+                    verdicts, Mail.of([Message("", each.frame, self.world.now) for each in news if each.bad is bad])
+                )
+        return sent
+
+    def _attacked(
+        self, who: Ints, when: Ints, frames: npt.NDArray[np.uint8]
+    ) -> tuple[npt.NDArray[np.bool_], list[Sent]]:
+        """Which honest reports get through untouched, and what attackers send."""
+        kept = np.ones(len(frames), np.bool_)
+        if self.attack.by_device:
+            return kept, self.fleet.poisoned(self.attack, self.attackers, self.numbers)
+        victims = np.flatnonzero(self.world.rng.random(len(frames)) < SHARE)
+        turned = self.fleet.turned(self.attack, who[victims], when[victims], frames[victims])
+        unharmed = {each.frame for each in turned if not each.bad}
+        kept[victims] = [frame.tobytes() in unharmed for frame in frames[victims]]
+        return kept, [each for each in turned if each.bad]
+
+    def _mail(self, frames: npt.NDArray[np.uint8]) -> Mail:
+        count = len(frames)
+        none = np.zeros(count, np.uint64)
+        ends = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(frames.shape[1])
+        return Mail(frames.tobytes(), ends, b"", none, np.full(count, round(self.world.now * 1000), np.int64))
+
+    def _note(self, into: Counter[Verdict], mail: Mail) -> None:
+        if not len(mail):
+            return
+        report: BatchReport = self.world.engine.process(mail)
+        into.update(report.counts)
+        self.exposed |= {each.device: each.cause for each in report.exposed_devices}
+
+    def _delay(self, device: int, sent: Sequence[Sent]) -> int:
+        """Which of its bad pieces exposed a device, counted from 1."""
+        mine = [each for each in sent if each.device == device and each.bad]
+        cause = self.exposed[device]
+        if cause is Verdict.STATISTICS:
+            return self._tipped(device)
+        (first,) = self.world.store.exposures(
+            ExposureFilter(verdicts=frozenset({cause}), device=device), after=0, limit=1
+        )
+        return 1 + [each.frame for each in mine].index(first.raw)
+
+    def _tipped(self, device: int) -> int:
+        """How many reports it took to expose a device by statistics: its batch is judged as a whole, so its log is played again."""
+        profile, log, gaps = self.world.profile, self.world.store.log(device), self.world.store.gaps()
+        bets = Bets(mechanism_of(profile).game(profile), ALPHA)
+        (at,) = replay(profile, bets, np.array([device]), bets.new_states(1), log, gaps)
+        judged = np.isin(log.verdict, (Verdict.ACCEPTED, Verdict.STATISTICS))
+        order = np.sort(np.concatenate([log.arrival[judged], gaps.arrival[gaps.device == device]]))
+        return int(np.count_nonzero(log.arrival <= order[at]))
+
+
+# ---- figures ----
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Estimates from some rows of tallies, each figure in [0, 1] of its range."""
+
+    profile: Profile
+    cell: Ints
+    plus: Ints
+    minus: Ints
+
+    def at(self, rows: npt.NDArray[np.bool_], cells: Ints | None = None, signs: Ints | None = None) -> Floats:
+        """Unclipped estimates, float64[figures], from these rows and, if any, further single reports."""
+        mechanism = mechanism_of(self.profile)
+        cell, plus, minus = self.cell[rows], self.plus[rows].astype(np.float64), self.minus[rows].astype(np.float64)
+        if cells is not None and signs is not None:
+            cell = np.concatenate([cell, cells])
+            plus, minus = np.concatenate([plus, signs > 0]), np.concatenate([minus, signs < 0])
+        speaking = mechanism.speaking(self.profile, cell, plus)
+        total = mechanism.speaking(self.profile, cell, plus + minus) if mechanism.separate else (plus + minus).sum()
+        least, most = mechanism.chances(self.profile)
+        return np.asarray((speaking / total - least) / (most - least))
+
+
+def _distance(figures: Floats, honest: Floats) -> float:
+    """Of the figure that moved most."""
+    return float(np.abs(figures - honest).max())
+
+
+def _worst_lie(profile: Profile, honest: Floats, weight: float) -> float:
+    """How far the worst lie of reports with this share of the weight moves a figure."""
+    far = np.maximum(1 - honest, honest) if mechanism_of(profile).separate else 1 - honest
+    return float(weight * far.max())

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""Dishonest coins: biased at any strength, with another budget, in directions of their own, asleep at first, or minding the bets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.verdict import Layer
+from peel_gateway.screening.bets import FRESH, Bets, Events
+from peel_tools.lab.attacks.readings import TARGET
+from peel_tools.lab.attacks.record import Course, LabAttack, Needs, Place, Say
+
+__all__ = ["ALPHA", "COIN_ATTACKS", "biased"]
+
+Ints = npt.NDArray[np.int64]
+
+ALPHA = 1e-6
+"""What the gateway takes by default, and an insider therefore counts on."""
+_BUDGETS = 2.0
+_MOST_BUDGET = 16.0
+_ASLEEP = 60
+"""Honest numbers of a sleeper."""
+_CEILING = 0.2
+"""How close to the limit an adaptive insider lets his wealth come: the gateway's view of the cohort is not quite his."""
+
+_HARMONY = ("harmony",)
+_KRR = ("krr",)
+
+
+def biased(strength: float) -> Say:
+    """Plus, or the target category, with this probability; the contrary, or any other, otherwise."""
+
+    def say(course: Course) -> Course:
+        often = course.chance(strength)
+        if course.profile.categorical:
+            k = course.profile.k
+            return course.saying(np.where(often, TARGET, (TARGET + course.rng.integers(1, k, often.shape)) % k), 1)
+        return course.saying(course.unit, np.where(often, 1, -1))
+
+    return say
+
+
+def _own_directions(course: Course) -> Course:
+    """Half of the attributes up, half down, each device its own half: over all of them the signs are even."""
+    return course.saying(course.unit, np.where((course.devices[:, None] + course.unit) % 2, 1, -1))
+
+
+def _half_of_the_categories(course: Course) -> Course:
+    return course.saying(course.rng.integers(0, course.profile.k // 2, course.unit.shape), 1)
+
+
+def _asleep_first(course: Course) -> Course:
+    awake = np.arange(course.unit.shape[1]) >= _ASLEEP
+    turned = biased(1.0)(course)
+    return course.saying(np.where(awake, turned.index, course.index), np.where(awake, turned.sign, course.sign))
+
+
+def _only_plus(course: Course) -> Course:
+    return replace(course, sent=course.sign > 0)
+
+
+def _doubled(course: Course) -> Course:
+    return course.tossed(np.full(len(course.devices), _BUDGETS * course.profile.epsilon))
+
+
+def _doubled_declared(course: Course) -> Course:
+    return _doubled(course).declaring(np.full(len(course.devices), _BUDGETS * course.profile.epsilon))
+
+
+def _without_noise(course: Course) -> Course:
+    return course.tossed(np.full(len(course.devices), _MOST_BUDGET))
+
+
+def _at_the_bound(course: Course) -> Course:
+    """As often as an honest coin may at most."""
+    return biased(course.profile.likeliest)(course)
+
+
+def _designed(course: Course) -> Course:
+    """Outputs drawn from a distribution of the attacker's own, the same for all his devices."""
+    k = course.profile.k
+    return course.saying(course.rng.choice(k, course.unit.shape, p=course.rng.dirichlet(np.full(k, 0.3))), 1)
+
+
+def _minding_the_bets(course: Course) -> Course:
+    """Plus, or the target, unless that would bring the wealth of the bets on oneself near the limit."""
+    profile = course.profile
+    bets = Bets(mechanism_of(profile).game(profile), ALPHA)
+    wanted, other = biased(1.0)(course), biased(0.0)(course)
+    took = np.array([_walk(bets, wanted, other, row) for row in range(len(course.devices))])
+    return course.saying(np.where(took, wanted.index, other.index), np.where(took, wanted.sign, other.sign))
+
+
+def _walk(bets: Bets, wanted: Course, other: Course, row: int) -> npt.NDArray[np.bool_]:
+    took, _ = bets.walk(bets.new_states(1), _events(wanted, row), _events(other, row), ceiling=_CEILING / ALPHA)
+    return took
+
+
+def _events(course: Course, row: int) -> Events:
+    unit, symbol = mechanism_of(course.profile).toss(course.profile, course.index[row], course.sign[row])
+    zero = np.zeros(len(unit), np.int64)
+    cohort = zero if course.profile.categorical else course.leaning[unit]
+    return Events(
+        row=zero, number=np.arange(1, len(unit) + 1), unit=unit, symbol=symbol, cohort=cohort, kind=zero + FRESH
+    )
+
+
+_TOO_OFTEN = (
+    "No honest coin shows a face more often than its budget allows; a bet on it grows until it exposes the device."
+)
+
+_coin = partial(LabAttack, place=Place.COIN, needs=Needs.KEYS)
+_statistical = partial(_coin, layer=Layer.STATISTICS)
+
+COIN_ATTACKS = (
+    _statistical(
+        name="biased_coin_always",
+        help="Always plus, or always one category.",
+        why=_TOO_OFTEN,
+        say=biased(1.0),
+        effort=2,
+    ),
+    _statistical(
+        name="biased_coin_95_percent",
+        help="Plus, or one category, 95% of the time.",
+        why=_TOO_OFTEN,
+        say=biased(0.95),
+        effort=4,
+    ),
+    _statistical(
+        name="biased_coin_88_percent",
+        help="Plus 88% of the time.",
+        why=_TOO_OFTEN,
+        say=biased(0.88),
+        effort=8,
+        mechanisms=_HARMONY,
+    ),
+    _statistical(
+        name="biased_coin_82_percent",
+        help="Plus 82% of the time; an honest coin shows it 73% of the time at most.",
+        why=_TOO_OFTEN,
+        say=biased(0.82),
+        effort=24,
+        mechanisms=_HARMONY,
+    ),
+    _statistical(
+        name="biased_coin_own_directions",
+        help="A direction of its own for each attribute, half of them up.",
+        why="The device's own past predicts its next sign more often than any honest one's.",
+        say=_own_directions,
+        effort=4,
+        mechanisms=_HARMONY,
+    ),
+    _statistical(
+        name="biased_coin_sleeper",
+        help=f"Honest for {_ASLEEP} numbers, then always plus, or one category.",
+        why="Bets begin afresh at every toss: what was lost to an honest past need not be won back.",
+        say=_asleep_first,
+        effort=4,
+    ),
+    _statistical(
+        name="minus_reports_kept_back",
+        help="Honest coins, but minus reports are never sent.",
+        why="What is sent is plus too often, whatever the coins were.",
+        say=_only_plus,
+        effort=5,
+        mechanisms=_HARMONY,
+    ),
+    _statistical(
+        name="half_of_the_categories",
+        help="Any category of the lower half, evenly: none of them too often.",
+        why="Sets of categories are bet on, too, up to half of them.",
+        say=_half_of_the_categories,
+        effort=3,
+        mechanisms=_KRR,
+    ),
+    _coin(
+        name="another_budget_declared",
+        help="Twice the epsilon, and honest about it in the frame.",
+        layer=Layer.RULE,
+        why="The frame carries the rule that its coin was tossed with.",
+        say=_doubled_declared,
+    ),
+    _coin(
+        name="another_budget_hidden",
+        help="Twice the epsilon behind the right rule.",
+        layer=None,
+        why="A surer coin is a lie about a reading further out, unless readings lie near an end of their range.",
+        say=_doubled,
+    ),
+    _coin(
+        name="direct_privacy_parameter_DPPA",
+        help="Epsilon 16 behind the right rule: hardly any noise (after PoisonCatcher).",
+        layer=None,
+        why="It says what it reads, only more surely. Where readings stay near an end of their range the coin is surer than an honest one, "
+        "and is exposed; elsewhere it is a lie about a reading further out.",
+        say=_without_noise,
+        effort=4,
+    ),
+    _statistical(
+        name="rule_and_output_poisoning_ROPA",
+        help="A randomiser that gives the attacker's answer 90% of the time (after PoisonCatcher).",
+        why=_TOO_OFTEN,
+        say=biased(0.9),
+        effort=8,
+    ),
+    _coin(
+        name="stealthy_maximal_gain_SMGPA",
+        help="The wanted answer just as often as an honest coin may give it (after PoisonCatcher).",
+        layer=None,
+        why="It is what an honest coin does with a reading at the end of its range: a lie.",
+        say=_at_the_bound,
+        effort=8,
+    ),
+    _statistical(
+        name="adaptive_distribution_APA",
+        help="Categories drawn from a distribution of the attacker's own.",
+        why="It exceeds what an honest device may say of some set of categories.",
+        say=_designed,
+        effort=10,
+        mechanisms=_KRR,
+    ),
+    _coin(
+        name="adaptive_insider",
+        help="The wanted answer whenever the bets on oneself leave room for it.",
+        needs=Needs.BETS,
+        layer=None,
+        why="It stays below the limit by design, and by that it is bounded: table (e).",
+        say=_minding_the_bets,
+        effort=10,
+    ),
+)

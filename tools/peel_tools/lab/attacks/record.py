@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""What an attack is to the lab: where it acts, what it takes, what exposes it or why nothing can."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_core.primitives import EPSILON_ONE, RULE_ONE
+from peel_gateway.model.verdict import Layer
+from peel_tools.simulation.tricks import Transform
+
+__all__ = ["Course", "LabAttack", "Lie", "Needs", "Place", "Say"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Place(enum.Enum):
+    """Where an attack acts, from the sensor to the fleet; each value says it in words."""
+
+    READING = "what the sensor is said to have read"
+    COIN = "the randomiser: what it answers, and with which budget"
+    ENCODER = "the way from the answer to the codeword"
+    FRAME = "number, name and seal of a report"
+    WIRE = "what is on its way to the gateway"
+    FLEET = "who takes part"
+
+
+class Needs(enum.Enum):
+    """What an attacker must know or hold; each value says it in words."""
+
+    LINE = "sees and alters what is on the line"
+    PROFILE = "knows the profile, and with it the projection, but no key"
+    SENSOR = "can warm the sensor with a hand: no key, no code"
+    KEYS = "runs the device: its code and its keys"
+    BETS = "runs the device, knows the gateway's code and the state of every bet on itself"
+
+
+@dataclass(frozen=True)
+class Course:
+    """All that A devices would have said honestly with M numbers each, in the order of their numbers."""
+
+    profile: Profile
+    rng: np.random.Generator
+    devices: Ints
+    """int64[A]."""
+    unit: Ints
+    """Attribute that each number assigns; 0 where there is none to assign. int64[A, M]."""
+    value: Floats
+    """The reading behind it, in [-1, 1], or the category. float64[A, M]."""
+    index: Ints
+    """Attribute or category that the honest report names, int64[A, M]."""
+    sign: Ints
+    """Its sign, int64[A, M]."""
+    leaning: Ints
+    """Sign of each attribute's true mean, which a bystander can guess: int64[k]."""
+    sent: Bools
+    """Reports that are sent at all, bool[A, M]."""
+    rule: Ints
+    """The rule that each frame carries, int64[A, M]."""
+
+    def saying(self, index: Ints | int, sign: Ints | int) -> Course:
+        """The same numbers with other answers."""
+        shape = self.unit.shape
+        return replace(
+            self,
+            index=np.broadcast_to(index, shape).astype(np.int64),
+            sign=np.broadcast_to(sign, shape).astype(np.int64),
+        )
+
+    def chance(self, probability: float) -> Bools:
+        """A coin for each report, bool[A, M]."""
+        return self.rng.random(self.unit.shape) < probability
+
+    def tossed(self, epsilon: Floats) -> Course:
+        """Answers that the mechanism gives with another budget for each device, float64[A]; the frames say nothing of it."""
+        told = self._rules(epsilon) / RULE_ONE
+        if self.profile.categorical:
+            other = self.rng.integers(0, self.profile.k, told.shape)
+            return self.saying(np.where(self.rng.random(told.shape) < told, self.value.astype(np.int64), other), 1)
+        plus = self.rng.random(told.shape) < (1 + self.value * told) / 2
+        return self.saying(self.unit, np.where(plus, 1, -1))
+
+    def declaring(self, epsilon: Floats) -> Course:
+        """The same answers in frames that carry the rule of these budgets, float64[A]."""
+        return replace(self, rule=self._rules(epsilon))
+
+    def _rules(self, epsilon: Floats) -> Ints:
+        """The rule of each report, int64[A, M]."""
+        rules = [self.profile.rule_at(round(each * EPSILON_ONE)) for each in epsilon.tolist()]
+        return np.broadcast_to(np.array(rules, np.int64)[:, None], self.unit.shape)
+
+
+Say = Callable[[Course], Course]
+"""What devices say instead of what they would have said honestly."""
+Lie = Callable[[Profile, npt.NDArray[np.int32], np.random.Generator], npt.NDArray[np.int32]]
+"""What sensors claim instead of their readings: as `encode_many` takes them, Q15 [N, k] or categories [N]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabAttack:
+    """An attack. It lies about readings, says something else, or turns frames into others: one of the three."""
+
+    name: str
+    help: str
+    place: Place
+    needs: Needs
+    layer: Layer | None
+    """The layer that exposes it; None where none can."""
+    why: str
+    """How it does that, or why none can."""
+    lie: Lie | None = None
+    say: Say | None = None
+    turn: Transform | None = None
+    mechanisms: tuple[str, ...] = ("harmony", "krr")
+    effort: int = 1
+    """Reports of such a device per report of an honest one: who has to convince the statistics talks more."""
+
+    @property
+    def by_device(self) -> bool:
+        """Whether devices commit it; reports of honest ones are the victims otherwise."""
+        return self.needs not in (Needs.LINE, Needs.PROFILE)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""Attacks after one attribute (MGA: the maximal gain attack of Cao, Jia and Gong 2021), and those who know what exposes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from peel_gateway.model.verdict import Layer
+from peel_tools.lab.attacks.record import Course, LabAttack, Needs, Place
+
+__all__ = ["TARGET_ATTACKS"]
+
+_ATTRIBUTE = 0
+
+
+def _whatever_is_assigned(course: Course) -> Course:
+    return course.saying(_ATTRIBUTE, 1)
+
+
+def _when_assigned(course: Course) -> Course:
+    """Honest about all other attributes."""
+    return course.saying(course.unit, np.where(course.unit == _ATTRIBUTE, 1, course.sign))
+
+
+def _waiting_for_it(course: Course) -> Course:
+    """Numbers that assign another attribute are thrown away."""
+    return replace(_when_assigned(course), sent=course.unit == _ATTRIBUTE)
+
+
+def _random_output(course: Course) -> Course:
+    """Any codeword, evenly: the random perturbed value of Cao, Jia and Gong."""
+    shape = course.unit.shape
+    sign = 1 if course.profile.categorical else np.where(course.chance(0.5), 1, -1)
+    return course.saying(course.rng.integers(0, course.profile.k, shape), sign)
+
+
+_coin = partial(LabAttack, place=Place.COIN, needs=Needs.KEYS)
+
+TARGET_ATTACKS = (
+    _coin(
+        name="always_target_MGA",
+        help="Plus for one attribute, whatever the number assigns.",
+        layer=Layer.SUPPORT,
+        why="The number assigns the attribute, by a key of the device that it cannot choose.",
+        say=_whatever_is_assigned,
+        mechanisms=("harmony",),
+    ),
+    _coin(
+        name="always_target_when_assigned",
+        help="MGA that waits for its turn: plus whenever the attribute is assigned, honest otherwise.",
+        layer=Layer.STATISTICS,
+        why="A purse for each attribute. It takes about a hundred reports of that attribute.",
+        say=_when_assigned,
+        mechanisms=("harmony",),
+        effort=30,
+    ),
+    _coin(
+        name="always_target_skipping_numbers",
+        help="MGA that throws away the numbers of all other attributes.",
+        layer=Layer.STATISTICS,
+        why="Every number assigns an attribute, sent or not: the gaps are about the others too often.",
+        say=_waiting_for_it,
+        mechanisms=("harmony",),
+        effort=8,
+    ),
+    _coin(
+        name="random_report_RPA",
+        help="Any attribute and sign, evenly.",
+        layer=Layer.SUPPORT,
+        why="The number assigns the attribute.",
+        say=_random_output,
+        mechanisms=("harmony",),
+    ),
+    _coin(
+        name="random_report_category",
+        help="Any category, evenly.",
+        layer=None,
+        why="It is what a device says that reads every category equally often: a lie.",
+        say=_random_output,
+        mechanisms=("krr",),
+    ),
+)

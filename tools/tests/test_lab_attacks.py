@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""The lab's attacks do what they say, and the engine makes of them what they say it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from peel_core import Profile
+from peel_core.primitives import RULE_ONE
+from peel_gateway.engine.engine import Engine
+from peel_gateway.model.verdict import Layer, Verdict
+from peel_tools.lab.arena import QUICK, Scale, play
+from peel_tools.lab.attacks import LAB_ATTACKS
+from peel_tools.lab.attacks.paper import keep_probability, preserved_budgets
+from peel_tools.lab.attacks.record import Course, Needs, Place
+from peel_tools.lab.data import load_data
+from peel_tools.lab.fleet import profiles_for
+
+DATA = load_data(None)
+PROFILES = profiles_for(DATA, 1.0)
+SMALL = Scale(devices=20, reports=40, rounds=2, seeds=1)
+
+
+def _course(profile: Profile, devices: int = 4, reports: int = 5000) -> Course:
+    shape = (devices, reports)
+    rng = np.random.default_rng(5)
+    unit = np.zeros(shape, np.int64) if profile.categorical else rng.integers(0, profile.k, shape)
+    blank = Course(
+        profile=profile,
+        rng=rng,
+        devices=np.arange(devices),
+        unit=unit,
+        value=np.full(shape, 1.0),
+        index=unit,
+        sign=np.ones(shape, np.int64),
+        leaning=np.ones(profile.k, np.int64),
+        sent=np.ones(shape, np.bool_),
+        rule=np.full(shape, profile.rule),
+    )
+    return blank.tossed(np.full(devices, profile.epsilon))
+
+
+def test_every_attack_is_one_thing_and_explains_itself() -> None:
+    for name, attack in LAB_ATTACKS.items():
+        assert sum(way is not None for way in (attack.lie, attack.say, attack.turn)) == 1, name
+        assert attack.help.endswith(".") and attack.why.endswith("."), name
+    assert {attack.place for attack in LAB_ATTACKS.values()} == set(Place)
+    assert {attack.needs for attack in LAB_ATTACKS.values()} == set(Needs)
+    assert {attack.layer for attack in LAB_ATTACKS.values()} == {None, *Layer} - {Layer.WITHDRAWAL}
+
+
+def test_an_honest_course_is_tossed_by_the_rule() -> None:
+    plus = (_course(PROFILES["harmony"]).sign > 0).mean()
+    assert plus == pytest.approx(np.e / (1 + np.e), abs=0.02)  # all readings are at the upper end
+    told = (_course(PROFILES["krr"]).index == 1).mean()
+    assert told == pytest.approx(PROFILES["krr"].likeliest, abs=0.02)
+
+
+@pytest.mark.parametrize("devices", [2, 5, 50])
+def test_rule_poisoning_preserves_the_sum_of_budgets(devices: int) -> None:
+    budgets = preserved_budgets(devices, 1.0, np.random.default_rng(devices))
+    assert budgets.sum() == pytest.approx(devices)
+    assert budgets.min() > 0 and budgets.std() > 0.05
+
+
+def test_output_poisoning_follows_its_kernel() -> None:
+    """Probability proportional to exp(-eps |v - z|_1 / f) over all outputs: 2k signed entries, or k categories."""
+    for mechanism, outputs in (("harmony", 2 * PROFILES["harmony"].k), ("krr", PROFILES["krr"].k)):
+        course = _course(PROFILES[mechanism])
+        name = "output_poisoning_any_attribute" if mechanism == "harmony" else "output_poisoning_category"
+        say = LAB_ATTACKS[name].say
+        assert say is not None
+        said = say(course)
+        weights = np.exp(-np.array([0.0] + [2.0] * (outputs - 1)) / 2.0)
+        kept = ((said.index == course.index) & (said.sign == course.sign)).mean()
+        assert kept == pytest.approx(weights[0] / weights.sum(), abs=0.02)
+        assert kept == pytest.approx(keep_probability(1.0, outputs - 1), abs=0.02)
+
+
+def test_a_hidden_budget_is_not_in_the_frame_and_a_declared_one_is() -> None:
+    course = _course(PROFILES["harmony"])
+    hidden, declared = (LAB_ATTACKS[f"another_budget_{how}"].say for how in ("hidden", "declared"))
+    assert hidden is not None and declared is not None
+    assert (hidden(course).rule == PROFILES["harmony"].rule).all()
+    assert declared(course).rule[0, 0] / RULE_ONE == pytest.approx(np.tanh(1.0), abs=1e-6)
+    assert (hidden(course).sign > 0).mean() == pytest.approx((1 + np.tanh(1.0)) / 2, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "name", ["always_target_MGA", "noise_on_y", "negation", "replay", "real_devices_cloned", "rule_poisoning_declared"]
+)
+def test_what_is_wrong_with_a_single_report_is_exposed_at_once(name: str) -> None:
+    attack = LAB_ATTACKS[name]
+    trial = play(DATA, PROFILES["harmony"], attack, SMALL, seed=3)
+    assert attack.layer is not None
+    assert trial.exposure == 1 and trial.by_layer()[attack.layer.label] > 0.7
+    assert trial.attackers_exposed == trial.attackers and trial.delays == (1,) * trial.attackers
+    assert trial.honest_refused == trial.honest_exposed == 0 and trial.honest_reports > 700
+    assert trial.after == 0
+
+
+def test_a_stuck_coin_is_exposed_by_statistics_and_its_harm_taken_back() -> None:
+    trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
+    assert trial.attackers_exposed == trial.attackers == 1 and trial.exposure == 1
+    assert 40 <= trial.delays[0] <= 90
+    assert trial.undefended > trial.liar and trial.after == 0
+
+
+@pytest.mark.parametrize("mechanism", ["harmony", "krr"])
+def test_a_lie_is_not_exposed_and_does_what_a_lie_does(mechanism: str) -> None:
+    attack = replace(LAB_ATTACKS["false_reading"], effort=20)
+    trial = play(DATA, PROFILES[mechanism], attack, SMALL, seed=1)
+    assert trial.exposure == 0 and trial.attackers_exposed == 0
+    assert trial.before == trial.after
+    assert 0.6 * trial.liar < trial.after < 1.25 * trial.liar  # kRR's lie is about another than the worst category
+    assert trial.verdicts == {Verdict.ACCEPTED: trial.poisoned}
+
+
+def test_output_poisoning_of_categories_is_not_exposed_and_does_less_than_a_lie() -> None:
+    attack = replace(LAB_ATTACKS["output_poisoning_category"], effort=20)
+    trial = play(DATA, PROFILES["krr"], attack, SMALL, seed=1)
+    assert trial.exposure == 0 and trial.after < trial.liar
+
+
+def test_an_adaptive_insider_stays_unexposed_and_bounded() -> None:
+    trial = play(DATA, PROFILES["harmony"], replace(LAB_ATTACKS["adaptive_insider"], effort=50), SMALL, seed=1)
+    assert trial.exposure == 0
+    assert trial.liar < trial.after < 1.6 * trial.liar
+
+
+def test_a_gateway_without_statistics_would_not_see_a_stuck_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the arena shows what the engine does, not what the attack says of itself."""
+    monkeypatch.setattr("peel_tools.world.Engine", partial(Engine, alpha=1e-200))
+    trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
+    assert trial.exposure == 0 and trial.after > trial.liar
