@@ -90,9 +90,9 @@ class Rappor(_Bits):
     name = "rappor"
 
     one: float = 0.75
-    """How often a permanent 1 is reported as 1 (q in the paper),"""
+    """How often a permanent 1 is reported as 1 (q in the paper)."""
     zero: float = 0.5
-    """and a permanent 0 (p)."""
+    """How often a permanent 0 is (p)."""
 
     @property
     def flip(self) -> float:
