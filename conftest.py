@@ -48,6 +48,7 @@ PLACES = {
     "hil_tests": "board",
     "hil_tests/unit": "quick",
     "tools/tests/browser": "browser",
+    "tools/tests/test_bench_engine.py": "slow",
     "tools/tests/test_bench_gateway.py": "slow",
     "tools/tests/test_boards_commands.py": "board",
     "tools/tests/test_boards_natmod.py": "board",

@@ -99,8 +99,6 @@ size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, 
 
 static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyring *keyring, const uint8_t *frame, size_t length,
                        piece *p) {
-  uint8_t packed[PEEL_MAX_TRIT_BYTES];
-  int8_t trits[PEEL_MAX_WIDTH];
   int32_t slot = find_device(keyring, p->header.device);
   int32_t bundle = slot < 0 ? -1 : find_bundle(keyring, slot, p->header.number);
   if (bundle < 0) {
@@ -118,13 +116,11 @@ static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyri
   }
   const peel_batch_profile *profile = &keyring->profiles[p->profile];
   const uint8_t *seal_key = keyring->seal_keys + 16 * (size_t)bundle;
+  uint8_t *packed = rows->packed + row * rows->stride;
   p->code = p->header.flags & PEEL_FLAG_UNSEALED ? peel_frame_open_unsealed(&rows->rule[row], packed, profile->width, frame, length)
                                                  : peel_frame_open(&rows->rule[row], packed, seal_key, profile->width, frame, length);
   if (p->code) return;
   if (profile->assignments > 1) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)bundle, frame, profile->assignments);
-  p->code = peel_projection_unpack(trits, profile->width, packed);
-  float *out = rows->trits + row * rows->stride;
-  for (uint32_t i = 0; i + 1 < profile->width; i++) out[i] = (float)trits[i];
 }
 
 void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count) {

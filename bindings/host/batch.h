@@ -43,7 +43,7 @@ typedef struct {
   int32_t *slot;
   uint32_t *rule;
   uint32_t *index; /* what the number assigns; 0 where it assigns nothing */
-  float *trits;    /* rows of stride floats, zero behind the profile's width - 1 */
+  uint8_t *packed; /* the trits as they came, five to a byte (SPEC section 8), in rows of stride bytes */
   size_t stride;
 } peel_batch_rows;
 
@@ -53,7 +53,7 @@ size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, 
 /* The bundles whose keys count reports have (SPEC section 3): positions in the keyring, -1 where there is none. */
 void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint32_t *devices, const uint64_t *numbers, size_t count);
 
-/* Parse and open every piece. rows has room for peel_batch_count of them, and its trits are zero. */
+/* Parse and open every piece. rows has room for peel_batch_count of them, and their packed trits are zero. */
 void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count);
 
 /* Encode count reports of one profile into frames laid end to end. encoder holds all but device and keys. Stops at the first

@@ -24,7 +24,7 @@ static int8_t code[PIECES];
 static uint8_t flags[PIECES];
 static uint32_t device[PIECES], rule[PIECES], assigned[PIECES];
 static uint64_t number[PIECES];
-static float trits[PIECES * (WIDTH - 1)];
+static uint8_t packed[PIECES * PEEL_TRIT_BYTES(WIDTH)];
 
 int main(void) {
   UNKNOWN(data);
@@ -52,7 +52,8 @@ int main(void) {
       .index_keys = index_keys,
       .accept_unsealed = Frama_C_interval(0, 1),
   };
-  peel_batch_rows rows = {message, offset, length, code, flags, device, number, profile, slot, rule, assigned, trits, WIDTH - 1};
+  peel_batch_rows rows = {
+      message, offset, length, code, flags, device, number, profile, slot, rule, assigned, packed, PEEL_TRIT_BYTES(WIDTH)};
   peel_batch_find(found, &keyring, devices, first_numbers, 2);
   peel_batch_count(&keyring, data, payload_ends, 3);
   peel_batch_open(&rows, &keyring, data, payload_ends, 3);

@@ -6,7 +6,7 @@
 
 #include "batch.h"
 
-#define STRIDE 59
+#define STRIDE PEEL_TRIT_BYTES(60)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -39,10 +39,7 @@ static void check_row(const peel_batch_rows *rows, size_t row) {
   require(rows->length[row] >= 0);
   if (rows->code[row] != 0) return;
   require(rows->profile[row] >= 0 && rows->slot[row] >= 0);
-  for (size_t i = 0; i < STRIDE; i++) {
-    float trit = rows->trits[row * STRIDE + i];
-    require(trit == -1.0f || trit == 0.0f || trit == 1.0f);
-  }
+  require(peel_projection_check(profiles[rows->profile[row]].width, rows->packed + row * STRIDE) == PEEL_OK);
 }
 
 /* Open length bytes as two payloads, cut there. Returns how many frames opened. */
@@ -64,7 +61,7 @@ static size_t open_payloads(const uint8_t *data, size_t length, size_t cut) {
                           filled(count, 4),
                           filled(count, 4),
                           filled(count, 4),
-                          filled(count * STRIDE, 4),
+                          filled(count * STRIDE, 1),
                           STRIDE};
   peel_batch_open(&rows, &keyring, exact, ends, 2);
   for (size_t row = 0; row < count; row++) {
@@ -73,8 +70,8 @@ static size_t open_payloads(const uint8_t *data, size_t length, size_t cut) {
     opened += rows.code[row] == 0;
   }
   require(total == length); /* every byte belongs to one piece */
-  void *all[] = {rows.message, rows.offset, rows.length, rows.code,  rows.flags, rows.device, rows.number,
-                 rows.profile, rows.slot,   rows.rule,   rows.index, rows.trits, exact};
+  void *all[] = {rows.message, rows.offset, rows.length, rows.code,  rows.flags,  rows.device, rows.number,
+                 rows.profile, rows.slot,   rows.rule,   rows.index, rows.packed, exact};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
   return opened;
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from peel_core.errors import PeelError, check
 from peel_core.keys import KEY_BYTES, MASTER_BYTES, Keys, check_fleet_name
 from peel_core.primitives import Drbg
 from peel_core.profile import Profile
+from peel_core.trits import packed_bytes, unpack_trits
 
 
 def _pointer(ctype: str, array: NDArray[Any]) -> Any:
@@ -184,7 +186,8 @@ class Opened:
     """What was found in payloads, one row per piece: a frame, or the rest of a payload that could not be split.
 
     ``code`` is 0 for a frame that opened, or a negative code of ``peel.h``. Fields behind a fault are 0, -1 for ``profile`` and ``slot``.
-    ``index`` is what the number assigns: the attribute for Harmony, the hash for local hashing, 0 for kRR.
+    ``index`` is what the number assigns: the attribute for Harmony, the hash for local hashing, 0 for kRR. ``packed`` are the trits as they
+    came, shape (rows, bytes of the widest), zero behind a profile's own; ``widths`` are those of the profiles.
     """
 
     message: NDArray[np.int32]
@@ -198,10 +201,20 @@ class Opened:
     slot: NDArray[np.int32]
     rule: NDArray[np.uint32]
     index: NDArray[np.uint32]
-    trits: NDArray[np.float32]
+    packed: NDArray[np.uint8]
+    widths: tuple[int, ...]
 
     def __len__(self) -> int:
         return len(self.code)
+
+    @functools.cached_property
+    def trits(self) -> NDArray[np.float32]:
+        """-1, 0 and +1, shape (rows, widest - 1), zero where there are none and behind a profile's own width: slice and multiply."""
+        trits = np.zeros((len(self), max(self.widths, default=2) - 1), np.float32)
+        for position, width in enumerate(self.widths):
+            rows = np.flatnonzero((self.code == 0) & (self.profile == position))
+            trits[rows, : width - 1] = unpack_trits(self.packed[rows], width)
+        return trits
 
 
 _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {
@@ -220,13 +233,7 @@ _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {
 
 
 def open_many(keyring: Keyring, payloads: Sequence[bytes], *, accept_unsealed: bool = False) -> Opened:
-    """Parse and open every frame of every payload.
-
-    Returns
-    -------
-    Opened
-        ``trits`` has shape (rows, widest - 1) with -1, 0, +1 as float32, zero behind a profile's own width: slice it and multiply.
-    """
+    """Parse and open every frame of every payload."""
     ends = np.cumsum([len(payload) for payload in payloads], dtype=np.uint64)
     return open_joined(keyring, b"".join(payloads), ends, accept_unsealed=accept_unsealed)
 
@@ -238,17 +245,18 @@ def open_joined(keyring: Keyring, data: bytes, ends: NDArray[np.uint64], *, acce
         raise ValueError("ends: must not fall, nor lie beyond the data")
     ring = keyring.struct(accept_unsealed)
     count = lib.peel_batch_count(ring, data, _pointer("uint64_t", ends), len(ends))
-    stride = max((profile.width for profile in keyring.profiles), default=2) - 1
+    widths = tuple(profile.width for profile in keyring.profiles)
+    stride = packed_bytes(max(widths, default=2))
     arrays: dict[str, Any] = {name: np.empty(count, dtype) for name, (_, dtype) in _COLUMNS.items()}
-    trits = np.zeros((count, stride), np.float32)
+    packed = np.zeros((count, stride), np.uint8)
     rows = ffi.new("peel_batch_rows *")
     alive = {name: _pointer(ctype, arrays[name]) for name, (ctype, _) in _COLUMNS.items()}
-    alive["trits"] = _pointer("float", trits)
+    alive["packed"] = _pointer("uint8_t", packed)
     for name, pointer in alive.items():
         setattr(rows, name, pointer)
     rows.stride = stride
     lib.peel_batch_open(rows, ring, data, _pointer("uint64_t", ends), len(ends))
-    return Opened(**arrays, trits=trits)
+    return Opened(**arrays, packed=packed, widths=widths)
 
 
 def encode_many(

@@ -203,15 +203,16 @@ def open_with(ring: Any, payload: bytes) -> Opened:
     ends = ffi.new("uint64_t[]", [len(payload)])
     count = lib.peel_batch_count(ring, payload, ends, 1)
     arrays: dict[str, Any] = {name: np.empty(count, dtype) for name, (_, dtype) in _COLUMNS.items()}
-    trits = np.zeros((count, 1023), np.float32)
+    packed = np.zeros((count, lib.PEEL_MAX_TRIT_BYTES), np.uint8)
     rows = ffi.new("peel_batch_rows *")
     keep = {name: ffi.from_buffer(f"{ctype}[]", arrays[name]) for name, (ctype, _) in _COLUMNS.items()}
-    keep["trits"] = ffi.from_buffer("float[]", trits)
+    keep["packed"] = ffi.from_buffer("uint8_t[]", packed)
     for name, pointer in keep.items():
         setattr(rows, name, pointer)
-    rows.stride = 1023
+    rows.stride = packed.shape[1]
     lib.peel_batch_open(rows, ring, payload, ends, 1)
-    return Opened(**arrays, trits=trits)
+    widths = tuple(ring.profiles[position].width for position in range(ring.profile_count))
+    return Opened(**arrays, packed=packed, widths=widths)
 
 
 @pytest.mark.parametrize("case", cases("payload"))

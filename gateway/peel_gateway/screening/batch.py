@@ -74,7 +74,7 @@ def listen(mail: Mail, opened: Opened, book: Book, moment: Moment) -> Batch:
     states = _begin(before | {"sealed": seals[heard]}, at[speaking], number[speaking], moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, roster, heard, moment)
-    decoded = layers.decode(opened, roster.keyring.profiles, roster.gammas)
+    decoded = layers.decode(opened, roster.codewords)
     return Batch(
         mail=mail,
         opened=opened,

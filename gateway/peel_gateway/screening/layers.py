@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from peel_core import CODE_NAMES, Opened, Profile
 from peel_core.frame import FLAG_UNSEALED
-from peel_core.projection import reconstruct
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.codewords import Codewords
 
 __all__ = ["OPEN", "Decoded", "authenticated", "decode", "judge_content", "judge_front", "object_to"]
 
@@ -77,16 +77,13 @@ class Decoded:
     residual: Floats
 
 
-def decode(opened: Opened, profiles: Sequence[Profile], gammas: Sequence[Floats]) -> Decoded:
-    """Reconstruct every report that opened: one matrix product per profile."""
+def decode(opened: Opened, codewords: Sequence[Codewords]) -> Decoded:
+    """Reconstruct every report that opened; `codewords` are those of each profile."""
     index = np.full(len(opened), -1, np.int64)
     sign = np.zeros(len(opened), np.int64)
     residual = np.full(len(opened), np.inf, np.float32)
-    for position, (profile, gamma) in enumerate(zip(profiles, gammas, strict=True)):
-        rows = np.flatnonzero((opened.code == 0) & (opened.profile == position))
-        if len(rows):
-            trits = opened.trits[rows, : profile.width - 1]
-            index[rows], sign[rows], residual[rows] = reconstruct(gamma, trits)
+    for position, each in enumerate(codewords):
+        each.decode(opened, position, index, sign, residual)
     return Decoded(index, sign, residual)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring
-from peel_core.projection import reconstruction
+from peel_gateway.screening.codewords import Codewords
 
 __all__ = ["Dated", "Registry", "Roster", "slots_of"]
 
@@ -59,8 +59,8 @@ class Roster:
     """A registry, made ready for arrays. `slot` is a device's position in the keyring."""
 
     keyring: Keyring
-    gammas: Sequence[npt.NDArray[np.float32]]
-    """Per profile: its reconstruction matrix."""
+    codewords: Sequence[Codewords]
+    """Per profile: what its reports are decoded with."""
     revoked: Ints
     enrolled: Ints
     """When each device was enrolled, Unix milliseconds, 0 where nobody knows, int64[D]."""
@@ -71,11 +71,11 @@ class Roster:
 
     @classmethod
     def of(cls, registry: Registry, former: Roster | None = None) -> Roster:
-        """Read a registry; matrices that the former roster has are taken from it.
+        """Read a registry; codewords that the former roster has are taken from it.
 
         Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted.
         """
-        known = former.matrices if former else {}
+        known = former.projections if former else {}
         keyring = registry.keyring
         seeds = [(profile.seed, profile.width) for profile in keyring.profiles]
         ids = keyring.device_ids.astype(np.int64)
@@ -83,7 +83,7 @@ class Roster:
         first, made = registry.issued_at(ids)
         return cls(
             keyring=keyring,
-            gammas=[known[seed] if seed in known else reconstruction(*seed) for seed in seeds],
+            codewords=[known[seed] if seed in known else Codewords(*seed) for seed in seeds],
             revoked=np.array(sorted(registry.revoked), np.int64),
             enrolled=enrolled,
             issued=np.where(first > 0, _milliseconds(made), enrolled),
@@ -91,10 +91,10 @@ class Roster:
         )
 
     @property
-    def matrices(self) -> dict[tuple[int, int], npt.NDArray[np.float32]]:
-        """Reconstruction matrices by seed and width."""
-        pairs = zip(self.keyring.profiles, self.gammas, strict=True)
-        return {(profile.seed, profile.width): gamma for profile, gamma in pairs}
+    def projections(self) -> dict[tuple[int, int], Codewords]:
+        """Codewords by seed and width."""
+        pairs = zip(self.keyring.profiles, self.codewords, strict=True)
+        return {(profile.seed, profile.width): each for profile, each in pairs}
 
     def ids(self, slots: Ints) -> Ints:
         """Device ids of some slots."""

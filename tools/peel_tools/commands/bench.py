@@ -63,6 +63,14 @@ def gateway(as_json: bool) -> None:
 
 
 @bench.command()
+@click.option("--rounds", default=5, show_default=True, help="Rounds of 34,000 reports; the median is printed.")
+@json_option
+def engine(rounds: int, as_json: bool) -> None:
+    """CPU time per report from message to commit, by stage, beside opening and storing alone. Takes minutes."""
+    _print(import_module("peel_tools.bench_engine").measure(rounds=rounds), as_json)
+
+
+@bench.command()
 @json_option
 def receipts(as_json: bool) -> None:
     """What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
