@@ -62,6 +62,11 @@ class Mechanism(ABC):
         """How many entries the statistic has."""
         return self.size
 
+    @property
+    def carried(self) -> int:
+        """How many entries a frame must tell apart: all, but for those that the report's number tells apart."""
+        return self.width
+
     @abstractmethod
     def perturb(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """One report per row: of ``float[N, size]`` in [-1, 1] if numeric, of ``int[N]`` below size if categorical."""

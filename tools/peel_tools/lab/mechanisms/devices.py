@@ -130,6 +130,10 @@ class LocalHashing(_OnDevices, Natural, Categorical):
     def width(self) -> int:
         return self.hashes * self.symbols
 
+    @property
+    def carried(self) -> int:
+        return self.symbols
+
     def perturb(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         words = _words(len(values), rng)
         symbol, _ = self._toss(words, values, rng, domain=self.size)
