@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -44,10 +44,10 @@ class Spread:
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Of one value for each seed."""
+    def of(cls, values: Sequence[float], least: float = -inf, most: float = inf) -> Spread:
+        """Of one value for each seed; the interval ends where no value can be."""
         mean, count = float(np.mean(values)), len(values)
         if count < 2:
             return cls(mean, mean, mean)
         half = _STUDENT[min(count - 1, len(_STUDENT)) - 1] * float(np.std(values, ddof=1)) / sqrt(count)
-        return cls(mean, mean - half, mean + half)
+        return cls(mean, max(mean - half, least), min(mean + half, most))

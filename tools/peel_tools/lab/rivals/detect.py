@@ -23,19 +23,15 @@ class Detect:
     source: str = "Cao, Jia, Gong: Data Poisoning Attacks to Local Differential Privacy Protocols, USENIX Security 2021, section 7"
     assumes: str = ""
     departs: str = (
-        "sets are grown greedily from the most abnormal pair instead of mined exhaustively, and the most abnormal one counts; its "
-        "threshold comes from a Chernoff bound and a union over all sets of a size"
+        "judges the first round, as users report once there; sets are grown greedily from the most abnormal pair instead of mined "
+        "exhaustively, and the most abnormal one counts; its threshold comes from a Chernoff bound and a union over all sets of a size"
     )
 
     def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
         """A report that supports one category has no sets: kRR and numbers are none of its business, as its paper says."""
         if not isinstance(collected, Frequencies) or collected.single:
             return None
-        # every report of a device, one after the other: a device is flagged by any of them
-        devices, rounds, categories = collected.supports.shape
-        flat = collected.supports.reshape(devices * rounds, categories)
-        abnormal = self._abnormal(flat, collected.p, collected.q)
-        flags = np.asarray(abnormal.reshape(devices, rounds).any(axis=1))
+        flags = self._abnormal(collected.supports[:, 0], collected.p, collected.q)
         kept = collected.of(~flags)
         return Judgement(float(flags.mean()), flags, kept.estimate if len(kept.supports) else None)
 

@@ -30,19 +30,16 @@ class Diffstats:
     )
     assumes: str = ""
     departs: str = (
-        "the set is grown greedily among the most supported categories, by the clearest excess in standard deviations instead of the "
-        "squared difference; for kRR its paper recognises that there is an attack, not by whom, "
-        "so that it does not apply here"
+        "judges the first round, as users report once there; the set is grown greedily among the most supported categories, by the "
+        "clearest excess in standard deviations instead of the squared difference; for kRR its paper recognises that there is an attack, "
+        "not by whom, so that it does not apply here"
     )
 
     def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
         """Reports that support one category each all have the same number of supports."""
         if not isinstance(collected, Frequencies) or collected.single:
             return None
-        devices, rounds, categories = collected.supports.shape
-        bits = collected.supports.reshape(devices * rounds, categories)
-        abnormal = self._abnormal(bits, collected.p, collected.q)
-        flags = np.asarray(abnormal.reshape(devices, rounds).any(axis=1))
+        flags = self._abnormal(collected.supports[:, 0], collected.p, collected.q)
         kept = collected.of(~flags)
         return Judgement(float(flags.mean()), flags, kept.estimate if len(kept.supports) else None)
 

@@ -22,16 +22,18 @@ _GROUP_SHARE = 0.2
 
 @dataclass(frozen=True)
 class PoisonCatcher:
-    """With labels: a linear classifier, at the threshold that is best by F2 on the labelled devices. Without: devices with a feature beyond
-    all that the clean past shows of any device."""
+    """With labels: a linear classifier, at the threshold that is best by F2 on the labelled devices. Without: devices with a feature far
+    beyond the others', measured by how they differ within the clean past."""
 
     has_labels: bool
+    strictness: float = 4.0
+    """Standard deviations that are far, without labels."""
     source: str = (
         "Shuai et al.: PoisonCatcher: Revealing and Identifying LDP Poisoning Attacks in IIoT, 2024 (arXiv 2412.15704)"
     )
     departs: str = (
-        "identification only, on every attribute (no prior detection of poisoned ones); a linear classifier in place of a random forest; "
-        "judged on devices that it was not trained on"
+        "identification only, on every attribute (no prior detection of poisoned ones); two features and a linear classifier in place of a "
+        "random forest; judged on devices that it was not trained on"
     )
 
     @property
@@ -48,45 +50,43 @@ class PoisonCatcher:
         if known.clean is None or known.clean.rounds < 2 or (self.has_labels and known.labels is None):
             return None
         rng = np.random.default_rng(1)
-        features = group_features(collected, known.clean, rng)
+        features = group_features(_answers(collected), _answers(known.clean), rng)
         if not self.has_labels or known.labels is None:
-            flags = features.max(axis=1) > _usual(known.clean, rng)
+            flags = self._outstanding(features, _answers(known.clean), rng)
             return Judgement(float(flags.mean()), flags)
         taught = len(known.labels)
         flags = np.concatenate([known.labels, _classified(features, known.labels)[taught:]])
         return Judgement(float(flags[taught:].mean()), flags)
 
+    def _outstanding(self, features: Floats, clean: Floats, rng: np.random.Generator) -> Bools:
+        """Beyond the median by more than so many of the deviations that the second half of a clean past has from the first."""
+        half = clean.shape[1] // 2
+        usual = group_features(clean[:, half : 2 * half], clean[:, :half], rng).std(axis=0)
+        return np.asarray((features - np.median(features, axis=0) > self.strictness * usual).any(axis=1))
 
-def group_features(now: Collected, clean: Collected, rng: np.random.Generator) -> Floats:
-    """Mean deviation of the random groups that a device was in, per round: float64[devices, rounds].
 
-    A group's deviation is the largest difference between what its reports say now and what they said in the clean past.
+def group_features(now: Floats, clean: Floats, rng: np.random.Generator) -> Floats:
+    """What the random groups that a device was in show on average, and over all rounds: float64[devices, 2].
+
+    Of a group: how far its mean answer is from that of the clean past (query bias), and the largest difference of a member (fluctuation).
+    Answers are float64[devices, rounds].
     """
-    difference = _answers(now)[:, : clean.rounds] - _answers(clean)[:, : now.rounds]
+    rounds = min(now.shape[1], clean.shape[1])
+    difference = now[:, :rounds] - clean[:, :rounds]
     devices = len(difference)
     groups = rng.permuted(np.tile(np.arange(devices) < _GROUP_SHARE * devices, (_GROUPS, 1)), axis=1)
-    within = groups / groups.sum(axis=1, keepdims=True)
-    deviation = np.abs(np.einsum("gd,drc->grc", within, difference, optimize=True)).max(axis=2)
-    return np.asarray(groups.T @ deviation / groups.sum(axis=0)[:, None])
+    bias = np.abs(groups @ difference / groups.sum(axis=1, keepdims=True))
+    fluctuation = np.array([np.abs(difference[group]).max(axis=0) for group in groups])
+    shown = np.stack([bias.mean(axis=1), fluctuation.mean(axis=1)], axis=1)
+    return np.asarray(groups.T @ shown / groups.sum(axis=0)[:, None])
 
 
 def _answers(collected: Collected) -> Floats:
-    """What each report says by itself: float64[devices, rounds, 1 or categories]."""
+    """What each report says as a number, as the published experiments take categories too: float64[devices, rounds]."""
     if isinstance(collected, Frequencies):
-        return np.asarray((collected.supports - collected.q) / (collected.p - collected.q))
-    return collected.values[:, :, None]
-
-
-def _usual(clean: Collected, rng: np.random.Generator) -> float:
-    """The largest feature when the second half of a clean past is compared with the first."""
-    half = clean.rounds // 2
-    return float(group_features(_rounds(clean, slice(half, 2 * half)), _rounds(clean, slice(0, half)), rng).max())
-
-
-def _rounds(collected: Collected, which: slice) -> Collected:
-    if isinstance(collected, Frequencies):
-        return Frequencies(collected.supports[:, which], collected.p, collected.q)
-    return type(collected)(collected.values[:, which], collected.scale)
+        places = np.arange(collected.supports.shape[2])
+        return np.asarray((collected.supports * places).sum(axis=2) / collected.supports.sum(axis=2).clip(1))
+    return collected.values
 
 
 def _classified(features: Floats, labels: Bools) -> Bools:

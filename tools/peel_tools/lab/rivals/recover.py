@@ -32,7 +32,7 @@ class LdpRecover:
 
     @property
     def assumes(self) -> str:
-        return f"a supposed share of fake devices{'; the targets' if self.knows_targets else ''}"
+        return f"the share of fake devices{'; the targets' if self.knows_targets else ''}"
 
     def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
         """Of frequencies only; it never says who."""
