@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from peel_core import open_joined
 from peel_core.receipts import write_receipts
@@ -20,8 +21,8 @@ from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import filing
-from peel_gateway.screening.batch import Batch, listen
-from peel_gateway.screening.book import Book, seen_in
+from peel_gateway.screening.batch import Batch, listen, speakers
+from peel_gateway.screening.book import ROOM, Book, States, seen_in, states_of
 from peel_gateway.screening.conduct import bases
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.plan import ExposedDevice, plan, questions
@@ -30,7 +31,9 @@ from peel_gateway.screening.roster import Registry, Roster, slots_of
 from peel_gateway.screening.statement import state
 from peel_gateway.storage.store import Store, Transaction
 
-__all__ = ["BatchReport", "Engine"]
+__all__ = ["BatchReport", "Engine", "look_up"]
+
+Ints = npt.NDArray[np.int64]
 
 _DAY = 86_400.0
 
@@ -77,6 +80,8 @@ class Engine:
         like the statistics do. If not, such a report is refused and the device only marked.
     number_allowance : int
         Numbers granted once per device beyond its quota; more where nobody knows when it was enrolled.
+    room : int
+        Bytes of memory for what devices have done; whoever has been silent longest is looked up in the store again when it speaks.
     clock : callable
         The machine's clocks, for the token bucket.
 
@@ -92,6 +97,7 @@ class Engine:
         accept_unsealed: bool = False,
         withdraw_faulty: bool = True,
         number_allowance: int = 64,
+        room: int = ROOM,
         clock: Callable[[], Reading] = read_clock,
     ) -> None:
         self.store = store
@@ -103,6 +109,7 @@ class Engine:
             bucket_seconds=store.bucket_seconds,
         )
         self._accept_unsealed = accept_unsealed
+        self._room = room
         self._clock = clock
         self.moment = Moment()
         self._roster: Roster | None = None
@@ -152,6 +159,7 @@ class Engine:
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
+            look_up(book, speakers(opened), transaction)
             batch = listen(mail, opened, book, moment)
             found = transaction.find(questions(batch, book, self._policy, moment))
             planned = plan(batch, book, found, self._policy, moment)
@@ -183,13 +191,20 @@ class Engine:
             return None
         keyring = self._book.roster.keyring
         heard = heard.only(slots_of(keyring, heard.device) >= 0)
-        states = self._book.gather(slots_of(keyring, heard.device))
+        states = self._states(self._book, heard.device)
         said = state(seen_in(states), heard.lowest)
         bundle = keyring.find(heard.device, states["last_number"])  # -1 where nothing is stored
         keys = keyring.keys.receipt[bundle]
         receipts = write_receipts(heard.device, keys, said.upto, said.runs, said.run_ends)
         rows = zip(heard.device.tolist(), receipts, bundle.tolist(), strict=True)
         return [(device, receipt) for device, receipt, place in rows if place >= 0]
+
+    def _states(self, book: Book, devices: Ints) -> States:
+        """What is stored of devices (ascending): as the book has it, or, where one of them was given up since, as the store has it."""
+        slots = slots_of(book.roster.keyring, devices)
+        if book.seats.absent(slots).any():
+            return states_of(devices, self.store.devices(devices))
+        return book.gather(slots)
 
     def prune(self, age_seconds: float | None) -> int | None:
         """Drop reports that are older, by whole days, and whatever else nobody will ask for; give the room back.
@@ -231,7 +246,10 @@ class Engine:
             aged = transaction.aged(before, now)
             if aged.arrival:
                 profiles = self._roster.keyring.profiles if self._roster else ()
-                begins = bases(transaction.bases(), aged, transaction.devices(), profiles, self._policy.alpha)
+                gone = np.unique(np.concatenate([aged.log.device, aged.gaps.device]))
+                begins = bases(
+                    transaction.bases(gone), aged, transaction.devices(gone), profiles, self._policy.alpha
+                )
                 transaction.prune(aged, begins)
         return aged
 
@@ -256,17 +274,28 @@ class Engine:
         if self._book is not None and self._book.generation == generation:
             return self._book
         arrival, checkpointed = transaction.arrival, transaction.checkpointed
+        tail = transaction.events(Book.tail_begins(arrival, checkpointed))
+        unstored = Book.unstored(tail, checkpointed)
         return Book.open(
             roster,
             alpha=self._policy.alpha,
+            room=self._room,
             generation=generation,
-            devices=transaction.devices(),
-            conduct=transaction.conduct(),
+            devices=transaction.devices(unstored),
+            conduct=transaction.conduct(unstored),
             checkpointed=checkpointed,
             arrival=arrival,
-            tail=transaction.events(Book.tail_begins(arrival, checkpointed)),
+            tail=tail,
             totals=transaction.totals(),
         )
+
+
+def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
+    """Let the book know what is stored of devices that it has not in memory."""
+    strangers = book.strangers(slots)
+    if len(strangers):
+        ids = book.roster.ids(strangers)
+        book.admit(strangers, transaction.devices(ids), transaction.conduct(ids))
 
 
 def _heard(batch: Batch) -> Heard:

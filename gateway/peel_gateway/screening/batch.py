@@ -22,7 +22,7 @@ from peel_gateway.screening.book import Book, States
 from peel_gateway.screening.layers import OPEN, Decoded
 from peel_gateway.screening.roster import Roster
 
-__all__ = ["Batch", "listen"]
+__all__ = ["Batch", "listen", "speakers"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -66,12 +66,15 @@ def listen(mail: Mail, opened: Opened, book: Book, moment: Moment) -> Batch:
     roster = book.roster
     number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
     verdicts = layers.judge_front(opened, np.isin(opened.device.astype(np.int64), roster.revoked))
-    verdicts, seals = _judge_seals(opened, slot, verdicts, book.states["sealed"])
+    present = speakers(opened)
+    place = np.searchsorted(present, slot)
+    verdicts, seals = _judge_seals(opened, place, verdicts, book.gather(present)["sealed"])
     speaking = verdicts == OPEN
     heard = np.unique(slot[speaking])
     at = np.where(speaking, np.searchsorted(heard, slot), 0)
     before = book.gather(heard)
-    states = _begin(before | {"sealed": seals[heard]}, at[speaking], number[speaking], moment)
+    seals = seals[np.searchsorted(present, heard)]
+    states = _begin(before | {"sealed": seals}, at[speaking], number[speaking], moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, roster, heard, moment)
     decoded = layers.decode(opened, roster.codewords)
@@ -91,6 +94,11 @@ def listen(mail: Mail, opened: Opened, book: Book, moment: Moment) -> Batch:
     )
 
 
+def speakers(opened: Opened) -> Ints:
+    """Slots of the devices whose reports opened, ascending: nobody without their keys can name them."""
+    return np.unique(opened.slot[opened.code == 0]).astype(np.int64)
+
+
 def _cells(opened: Opened, decoded: Decoded, roster: Roster) -> Ints:
     """The tally cell of each codeword."""
     cell = decoded.index.copy()
@@ -101,13 +109,13 @@ def _cells(opened: Opened, decoded: Decoded, roster: Roster) -> Ints:
     return cell
 
 
-def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, sealed_before: Ints) -> tuple[Ints, Ints]:
-    """Whoever has sealed once is not believed without a seal: a downgrade would be a forgery."""
+def _judge_seals(opened: Opened, place: Ints, verdicts: Ints, sealed_before: Ints) -> tuple[Ints, Ints]:
+    """Whoever has sealed once is not believed without a seal: a downgrade would be a forgery. Devices are given by their places."""
     verdicts, seals = verdicts.copy(), sealed_before.copy()
     sealed = layers.authenticated(opened, verdicts)
-    seals[slot[sealed]] = 1
+    seals[place[sealed]] = 1
     unsealed = np.flatnonzero((verdicts == OPEN) & ~sealed)
-    verdicts[unsealed[seals[slot[unsealed]] != 0]] = Verdict.UNSEALED
+    verdicts[unsealed[seals[place[unsealed]] != 0]] = Verdict.UNSEALED
     return verdicts, seals
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The book: device states, conduct and cohort in memory, one entry per registered device.
+"""The book: device states, conduct and cohort in memory, for the devices that speak.
 
-It is a cache of the store. A batch reads it, plans new states on copies, and the new states replace the old ones after the commit.
+It is a cache of the store. Before a batch whatever it lacks of the devices in it is looked up; the batch reads it, plans new states on
+copies, and the new states replace the old ones after the commit. Whoever has been silent longest is given up when there are too many.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Keyring, Profile
+from peel_core import Profile
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import STATE_COLUMNS, ConductTable, DeviceTable, GapTable, LogTable, TallyTable
-from peel_gateway.screening.conduct import TAIL, Conduct, checkpoints, held_against, joined, restore
+from peel_gateway.screening.conduct import TAIL, Conduct, checkpoints, held_against, joined, restore, select
 from peel_gateway.screening.recent import WINDOW, Recent
-from peel_gateway.screening.roster import Roster, slots_of
+from peel_gateway.screening.roster import Roster
+from peel_gateway.screening.seats import Seats
 from peel_gateway.screening.seen import NO_HOLES, Seen
 
-__all__ = ["Book", "Change", "Played", "States", "cohort_rows", "seen_in"]
+__all__ = ["ROOM", "Book", "Change", "Played", "States", "cohort_rows", "seen_in", "states_of"]
 
 Ints = npt.NDArray[np.int64]
 States = dict[str, npt.NDArray[Any]]
 """Device states by column of `STATE_COLUMNS`, one entry per device."""
+
+ROOM = 2**28
+"""Bytes of memory for what devices have done: 120,000 devices at 16 attributes, 20,000 at 252."""
+_STATE_BYTES = 8 * len(STATE_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,12 @@ class Book:
 
     roster: Roster
     generation: int
+    seats: Seats
+    """Where the states of slots are; those of all others are in the store."""
     states: States
-    """int64[D] per column."""
+    """int64[rows] per column."""
+    most: int
+    """So many states are kept."""
     conduct: list[Conduct]
     """Per profile."""
     totals: list[Ints]
@@ -88,6 +98,7 @@ class Book:
         roster: Roster,
         *,
         alpha: float,
+        room: int,
         generation: int,
         devices: DeviceTable,
         conduct: ConductTable,
@@ -96,14 +107,30 @@ class Book:
         tail: tuple[LogTable, GapTable],
         totals: TallyTable,
     ) -> Book:
-        """A book of what a store knows about the devices of a roster; `tail` is what was logged last, see `tail_begins`."""
-        restored = restore(roster, alpha, conduct, checkpointed, *held_against(devices, tail))
+        """A book of what a store knows.
+
+        Parameters
+        ----------
+        room : int
+            Bytes for the states of bets; an eighth more for those of devices.
+        tail
+            What was logged last, see `tail_begins`.
+        devices, conduct
+            What is stored of the devices in it, of those that `unstored` names at least.
+        """
+        news = select(tail, lambda each: each.arrival > checkpointed)
+        restored = restore(roster, alpha, room, conduct, checkpointed, *held_against(devices, news))
         recent = Recent(WINDOW)
         recent.note(tail[0].device, tail[0].number, tail[0].body)
+        slots = len(roster.keyring.device_ids)
+        most = max(1, room // 8 // _STATE_BYTES)
+        seats = Seats(slots, min(slots, most))
         return cls(
             roster=roster,
             generation=generation,
-            states=_states(roster.keyring, devices),
+            seats=seats,
+            states={name: _nothing(name, len(seats.slot)) for name in STATE_COLUMNS},
+            most=most,
             conduct=restored.conduct,
             totals=_totals(roster.keyring.profiles, totals),
             recent=recent,
@@ -118,10 +145,38 @@ class Book:
         """The event after which a book must know the log: checkpoints do not know what follows, and `Recent` is as long."""
         return max(0, min(checkpointed, arrival - WINDOW))
 
+    @staticmethod
+    def unstored(tail: tuple[LogTable, GapTable], checkpointed: int) -> Ints:
+        """Ids of devices whose checkpoints do not know all that they did."""
+        return np.unique(np.concatenate([each.device[each.arrival > checkpointed] for each in tail]))
+
+    def strangers(self, slots: Ints) -> Ints:
+        """Those of some slots of which something is not in memory."""
+        absent = self.seats.absent(slots)
+        for conduct in self.conduct:
+            absent |= conduct.lacks(slots)
+        return slots[absent]
+
+    def admit(self, slots: Ints, devices: DeviceTable, conduct: ConductTable) -> None:
+        """Take in what is stored of strangers (ascending); what is in memory of them stays as it is."""
+        self._admit_states(slots[self.seats.absent(slots)], devices)
+        for profile, each in zip(self.roster.keyring.profiles, self.conduct, strict=True):
+            lacking = slots[each.lacks(slots)]
+            each.admit_stored(lacking, self.roster.ids(lacking), profile, conduct)
+
+    def _admit_states(self, slots: Ints, stored: DeviceTable) -> None:
+        rows = self.seats.seat(slots)
+        added = len(self.seats.slot) - len(self.states["arrival"])
+        new = states_of(self.roster.ids(slots), stored)
+        for name, column in self.states.items():
+            self.states[name] = np.append(column, _nothing(name, added)) if added else column
+            self.states[name][rows] = new[name]
+
     def apply(self, change: Change, left: TallyTable, generation: int) -> None:
         """Make a committed batch's changes, and take off what left the estimates with it."""
+        rows = self.seats.rows(change.slots)
         for name, column in self.states.items():
-            column[change.slots] = change.states[name]
+            column[rows] = change.states[name]
         for conduct, played in zip(self.conduct, change.conduct, strict=True):
             conduct.states[played.rows] = played.states
             conduct.arrival[played.rows] = played.arrival
@@ -132,10 +187,20 @@ class Book:
             np.subtract.at(totals, left.index[mine], (left.withdrawn_plus - left.withdrawn_minus)[mine])
         self.recent.note(change.log.device, change.log.number, change.log.body)
         self.arrival, self.generation = change.arrival, generation
+        self.thin()
+
+    def thin(self) -> None:
+        """Give up whoever has been silent longest, where there are too many; not what is not stored yet."""
+        self.seats.thin(self.most, self.states["arrival"], np.ones(len(self.seats.slot), np.bool_))
+        for conduct in self.conduct:
+            conduct.thin()
 
     @property
     def overdue(self) -> bool:
-        """Whether a checkpoint is to be stored: many events have come since the last one, and it would know more of them."""
+        """Whether a checkpoint is to be stored: there is no more room for states that are not, or many events have come since the last
+        one, and it would know more of them."""
+        if any(conduct.crowded for conduct in self.conduct):
+            return True
         return self.arrival - self.checkpointed >= TAIL and self._known_to > self.checkpointed
 
     @property
@@ -147,21 +212,21 @@ class Book:
         """The states that are not stored yet, and the event up to which everything is stored with them."""
         tables = [self.aside]
         for profile, conduct in zip(self.roster.keyring.profiles, self.conduct, strict=True):
-            due = np.flatnonzero(conduct.arrival > np.maximum(conduct.checkpoint, 0))
-            ids = self.roster.ids(conduct.slots[due])
+            due = np.flatnonzero(conduct.unstored)
+            ids = self.roster.ids(conduct.seats.slot[due])
             tables.append(checkpoints(profile, ids, conduct.arrival[due], conduct.states[due]))
         return joined(tables), self._known_to
 
     def note_checkpoint(self) -> None:
         """The checkpoint was committed."""
         for conduct in self.conduct:
-            begun = conduct.arrival > 0
-            conduct.checkpoint[begun] = conduct.arrival[begun]
+            conduct.note_stored()
         self.aside, self.checkpointed = joined([]), self._known_to
 
     def gather(self, slots: Ints) -> States:
-        """Copies of the states of some slots."""
-        return {name: column[slots] for name, column in self.states.items()}
+        """Copies of the states of some slots, which must be in memory."""
+        rows = self.seats.rows(slots)
+        return {name: column[rows] for name, column in self.states.items()}
 
 
 def seen_in(states: States) -> Seen:
@@ -174,16 +239,19 @@ def cohort_rows(profile: Profile, table: TallyTable) -> npt.NDArray[np.bool_]:
     return np.asarray((table.profile == profile.id) & mechanism_of(profile).signed)
 
 
-def _states(keyring: Keyring, table: DeviceTable) -> States:
-    slots = slots_of(keyring, table.device)
-    known = slots >= 0
-    states = {}
-    for name in STATE_COLUMNS:
-        stored = getattr(table, name)
-        column = np.full(len(keyring.device_ids), NO_HOLES if stored.dtype == object else 0, stored.dtype)
-        column[slots[known]] = stored[known]
-        states[name] = column
+def states_of(devices: Ints, table: DeviceTable) -> States:
+    """The states of devices (sorted ids) in a table; those of devices that it does not have are empty."""
+    mine = np.flatnonzero(np.isin(table.device, devices))
+    rows = np.searchsorted(devices, table.device[mine])
+    states = {name: _nothing(name, len(devices)) for name in STATE_COLUMNS}
+    for name, column in states.items():
+        column[rows] = getattr(table, name)[mine]
     return states
+
+
+def _nothing(name: str, count: int) -> npt.NDArray[Any]:
+    """A column of the states of devices that were never heard."""
+    return np.full(count, NO_HOLES, np.object_) if name == "holes" else np.zeros(count, np.int64)
 
 
 def _totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:

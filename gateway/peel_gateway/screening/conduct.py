@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Conduct: what devices have done so far, as states of the bets on them; and how logged events are played on those states.
 
-Bets depend on the order of a device's events, and the log has it (`arrival`). So a state is a function of the log: it is kept in memory,
-checkpoints are stored when many events have come (`TAIL`), and what came after them is played again when the gateway starts.
+Bets depend on the order of a device's events, and the log has it (`arrival`). So a state is a function of the log: it is kept in memory
+while its device speaks, checkpoints are stored when many events have come (`TAIL`) or when memory is short, and what came after them is
+played again when the gateway starts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from peel_gateway.model.tables import Aged, ConductTable, DeviceTable, GapTable,
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
 from peel_gateway.screening.roster import Roster, slots_of
+from peel_gateway.screening.seats import Seats
 
 __all__ = [
     "TAIL",
@@ -51,23 +53,73 @@ _PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS))
 """Reports that were bet on: those that no other layer had objected to."""
 
 
-@dataclass
 class Conduct:
-    """The devices that ever had a bundle of one profile, one row each."""
+    """The bets on the devices that ever had a bundle of one profile; their states, as far as they are in memory.
 
-    bets: Bets
-    slots: Ints
-    """Their slots, ascending, int64[D]."""
-    states: Bytes
-    """uint8[D, state_bytes]."""
-    checkpoint: Ints
-    """The event after which each state was last stored, -1 where it never was, int64[D]."""
-    arrival: Ints
-    """The last event that each state knows, 0 where there was none, int64[D]."""
+    Parameters
+    ----------
+    members : bool, shape (D,)
+        Which slots are such devices.
+    room : int
+        How many bytes of states there may be; more only while they are not stored yet.
+    """
+
+    def __init__(self, bets: Bets, members: Bools, room: int) -> None:
+        self.bets = bets
+        self._members = members
+        self._most = max(1, room // bets.state_bytes)
+        rows = min(self._most, int(members.sum()))
+        self.seats = Seats(len(members), rows)
+        self.states = bets.new_states(rows)
+        """uint8[rows, state_bytes]."""
+        self.checkpoint: Ints = np.full(rows, -1, np.int64)
+        """The event after which each state was last stored, -1 where it never was."""
+        self.arrival: Ints = np.zeros(rows, np.int64)
+        """The last event that each state knows, 0 where there was none."""
 
     def rows(self, slots: Ints) -> Ints:
-        """Where the states of these slots are; they must be among the profile's."""
-        return np.searchsorted(self.slots, slots)
+        """Where the states of these slots are; they must be in memory."""
+        return self.seats.rows(slots)
+
+    def lacks(self, slots: Ints) -> Bools:
+        """Which of some slots are the profile's and not in memory."""
+        return np.asarray(self._members[slots] & self.seats.absent(slots))
+
+    def admit(self, slots: Ints, states: Bytes, checkpoint: Ints, arrival: Ints) -> None:
+        """Take in states of slots that were lacking."""
+        rows = self.seats.seat(slots)
+        added = len(self.seats.slot) - len(self.states)
+        if added:
+            self.states = np.concatenate([self.states, self.bets.new_states(added)])
+            self.checkpoint = np.append(self.checkpoint, np.full(added, -1))
+            self.arrival = np.append(self.arrival, np.zeros(added, np.int64))
+        self.states[rows], self.checkpoint[rows], self.arrival[rows] = states, checkpoint, arrival
+
+    def admit_stored(self, slots: Ints, devices: Ints, profile: Profile, stored: ConductTable) -> None:
+        """Take in slots that were lacking (sorted ids) as the store has them: everything that they did is in their checkpoints."""
+        arrival = np.full(len(devices), -1, np.int64)
+        mine = np.flatnonzero((stored.profile == profile.id) & np.isin(stored.device, devices))
+        arrival[np.searchsorted(devices, stored.device[mine])] = stored.arrival[mine]
+        self.admit(slots, starts(stored, profile, devices, self.bets), arrival, np.maximum(arrival, 0))
+
+    @property
+    def unstored(self) -> Bools:
+        """Which rows hold states that are not stored as they are now."""
+        return np.asarray((self.seats.slot >= 0) & (self.arrival > np.maximum(self.checkpoint, 0)))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there is no more room, since too many states are not stored yet."""
+        return self.seats.taken > self._most
+
+    def thin(self) -> None:
+        """Make room: give up states that are stored, of those who have been silent longest first."""
+        self.seats.thin(self._most, self.arrival, ~self.unstored)
+
+    def note_stored(self) -> None:
+        """All states are stored."""
+        begun = self.arrival > 0
+        self.checkpoint[begun] = self.arrival[begun]
 
 
 def make_bets(profile: Profile, alpha: float) -> Bets:
@@ -144,21 +196,28 @@ class Restored:
 
 
 def restore(
-    roster: Roster, alpha: float, stored: ConductTable, checkpointed: int, log: LogTable, gaps: GapTable
+    roster: Roster, alpha: float, room: int, stored: ConductTable, checkpointed: int, log: LogTable, gaps: GapTable
 ) -> Restored:
-    """The conduct of all devices of a roster, from checkpoints that know all events up to `checkpointed`, and what came after."""
+    """The conduct of the devices that have done something since all states were stored, at event `checkpointed`.
+
+    Parameters
+    ----------
+    room : int
+        Bytes for all states together, see `Conduct`.
+    stored : ConductTable
+        The checkpoints of those devices.
+    log, gaps
+        What came after that event.
+    """
     conduct, aside = [], []
     for position, profile in enumerate(roster.keyring.profiles):
-        bets = make_bets(profile, alpha)
+        bets, members = make_bets(profile, alpha), roster.members(position)
+        each = Conduct(bets, members, room // len(roster.keyring.profiles))
         played = _played_on(stored, profile, bets, log, gaps)
-        members = roster.members(position)
-        states, before = bets.new_states(len(members)), np.full((2, len(members)), [[-1], [0]], np.int64)
-        each = Conduct(bets, members, states, *before)
         slots = slots_of(roster.keyring, played.device)
-        mine = np.isin(slots, members)
-        rows = each.rows(slots[mine])
-        states[rows] = played.states[mine]
-        each.checkpoint[rows], each.arrival[rows] = played.checkpoint[mine], played.arrival[mine]
+        mine = slots >= 0
+        mine[mine] = members[slots[mine]]
+        each.admit(slots[mine], played.states[mine], played.checkpoint[mine], played.arrival[mine])
         conduct.append(each)
         other = ~mine & (played.arrival > played.checkpoint)
         aside.append(checkpoints(profile, played.device[other], played.arrival[other], played.states[other]))

@@ -44,7 +44,7 @@ def conduct_table(roster: Roster, conduct: Sequence[Conduct], played: Sequence[P
     """What is stored of the bets on devices with news."""
     tables = []
     for profile, of, each in zip(roster.keyring.profiles, conduct, played, strict=True):
-        slots = of.slots[each.rows[each.stored]]
+        slots = of.seats.slot[each.rows[each.stored]]
         tables.append(checkpoints(profile, roster.ids(slots), each.arrival[each.stored], each.states[each.stored]))
     return joined(tables)
 

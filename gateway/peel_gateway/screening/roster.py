@@ -100,10 +100,12 @@ class Roster:
         """Device ids of some slots."""
         return self.keyring.device_ids[slots].astype(np.int64)
 
-    def members(self, position: int) -> Ints:
-        """Slots of the devices that ever had a bundle of a profile, ascending."""
+    def members(self, position: int) -> npt.NDArray[np.bool_]:
+        """Which slots are devices that ever had a bundle of a profile, bool[D]."""
         keyring = self.keyring
-        return np.unique(keyring.owners[keyring.bundle_profile == position])
+        members = np.zeros(len(keyring.device_ids), np.bool_)
+        members[keyring.owners[keyring.bundle_profile == position]] = True
+        return members
 
     def profile_ids(self) -> Ints:
         """Ids of the profiles, in their order."""
@@ -123,8 +125,8 @@ def _milliseconds(seconds: Floats) -> Ints:
 
 def slots_of(keyring: Keyring, devices: Ints) -> Ints:
     """Slots of device ids in a keyring, -1 for those it does not have."""
-    ids = keyring.device_ids.astype(np.int64)
+    ids = keyring.device_ids
     if not len(ids):
         return np.full(len(devices), -1, np.int64)
-    slot = np.minimum(np.searchsorted(ids, devices), len(ids) - 1)
+    slot = np.minimum(np.searchsorted(ids, devices.astype(np.uint32)), len(ids) - 1)
     return np.asarray(np.where(ids[slot] == devices, slot, -1), dtype=np.int64)

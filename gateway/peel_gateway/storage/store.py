@@ -15,6 +15,9 @@ import abc
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
+import numpy as np
+import numpy.typing as npt
+
 from peel_gateway.exits import Exit
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.moment import Moment
@@ -50,6 +53,8 @@ __all__ = [
     "StoreTooNew",
     "Transaction",
 ]
+
+Ints = npt.NDArray[np.int64]
 
 
 class StoreError(Exception):
@@ -113,12 +118,12 @@ class Transaction(abc.ABC):
         """All checkpoints know the events up to this one, as far as they are about their device."""
 
     @abc.abstractmethod
-    def devices(self) -> DeviceTable:
-        """Return the states of all devices ever heard."""
+    def devices(self, only: Ints) -> DeviceTable:
+        """Return the states of some devices, as far as they were ever heard, by id."""
 
     @abc.abstractmethod
-    def conduct(self) -> ConductTable:
-        """Return the checkpoints of all devices' bets."""
+    def conduct(self, only: Ints) -> ConductTable:
+        """Return the checkpoints of the bets on some devices, by id."""
 
     @abc.abstractmethod
     def events(self, after: int) -> tuple[LogTable, GapTable]:
@@ -156,8 +161,8 @@ class Transaction(abc.ABC):
         """Find the events at the beginning of the log that are older than `before` (Unix seconds), some at a time."""
 
     @abc.abstractmethod
-    def bases(self) -> ConductTable:
-        """Return the states of bets where the log begins, for the devices that retention has taken something from."""
+    def bases(self, only: Ints) -> ConductTable:
+        """Return the states of bets where the log begins, for those of some devices that retention has taken something from."""
 
     @abc.abstractmethod
     def prune(self, aged: Aged, bases: ConductTable) -> None:
@@ -243,8 +248,8 @@ class Archive(abc.ABC):
         """Return the reports in the log of a device, or of all, by device and number. For small logs: it takes them all into memory."""
 
     @abc.abstractmethod
-    def devices(self) -> DeviceTable:
-        """Return the states of all devices ever heard."""
+    def devices(self, only: Ints | None = None) -> DeviceTable:
+        """Return the states of all devices ever heard, or of some of them, by id."""
 
     @abc.abstractmethod
     def counts(self) -> Counts:

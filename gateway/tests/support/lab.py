@@ -14,7 +14,7 @@ from peel_core import Keyring, Keys, Profile, derive_keys, encode_many, index_ma
 from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
 from peel_gateway.engine.clock import Reading
-from peel_gateway.engine.engine import Engine
+from peel_gateway.engine.engine import Engine, look_up
 from peel_gateway.estimation.estimate import Estimates, estimates
 from peel_gateway.model.message import Message
 from peel_gateway.screening.book import Book
@@ -129,6 +129,18 @@ class Lab(Dated):
         """What the engine remembers of the devices."""
         assert self.engine._book is not None, "no batch yet"
         return self.engine._book
+
+    def known(self) -> list[object]:
+        """All that the engine knows of each device, whether it has it in memory or must look it up."""
+        book, slots = self.book, np.arange(len(self.keyring.device_ids))
+        with self.store.begin() as transaction:
+            look_up(book, slots, transaction)
+        bets = []
+        for position, conduct in enumerate(book.conduct):
+            rows = conduct.rows(np.flatnonzero(book.roster.members(position)))
+            bets.append((conduct.states[rows].tobytes(), conduct.arrival[rows].tolist()))
+        states = {name: column.tolist() for name, column in book.gather(slots).items()}
+        return [states, bets, [total.tolist() for total in book.totals], book.arrival]
 
     def make_engine(self, **options: object) -> Engine:
         """An engine on the lab's store, as after a restart."""

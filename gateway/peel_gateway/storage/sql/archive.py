@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 
 import numpy as np
+import numpy.typing as npt
 
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.grouping import add_up
@@ -35,6 +36,8 @@ from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tal
 from peel_gateway.storage.store import Archive, Store
 
 __all__ = ["SqlArchive", "SqlStore"]
+
+Ints = npt.NDArray[np.int64]
 
 _GENERATION = "SELECT CAST(SUM(value) AS BIGINT) FROM {meta} AS meta WHERE key = 'generation'"
 _REPORTS = f"""
@@ -106,9 +109,9 @@ class SqlArchive(Archive):
         with self._read() as connection:
             return read_audit(connection, device=device, limit=limit, before=before)
 
-    def devices(self) -> DeviceTable:
+    def devices(self, only: Ints | None = None) -> DeviceTable:
         with self._read() as connection:
-            return read_devices(connection)
+            return read_devices(connection, only)
 
     def log(self, device: int | None = None) -> LogTable:
         log, _ = self._events()

@@ -54,12 +54,21 @@ def in_chunks(values: Sequence[Value]) -> Iterator[tuple[str, Sequence[Value]]]:
         yield ", ".join("?" * len(chunk)), chunk
 
 
-def read_devices(connection: Connection) -> DeviceTable:
-    """Read all device states."""
-    rows = connection.rows(
-        f"""SELECT {", ".join(DEVICE_COLUMNS)} FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}
-            ORDER BY device"""  # noqa: S608
-    )
+def _by_device(connection: Connection, query: str, only: Ints | None) -> list[Row]:
+    """What a query without a condition finds, of all devices or of some (ascending)."""
+    if only is None:
+        return connection.rows(f"{query} ORDER BY device")
+    found: list[Row] = []
+    for marks, chunk in in_chunks(only.tolist()):
+        found += connection.rows(f"{query} WHERE device IN ({marks}) ORDER BY device", chunk)
+    return found
+
+
+def read_devices(connection: Connection, only: Ints | None = None) -> DeviceTable:
+    """Read device states."""
+    query = f"""SELECT {", ".join(DEVICE_COLUMNS)}
+                FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}"""  # noqa: S608
+    rows = _by_device(connection, query, only)
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(DEVICE_COLUMNS)
     dtypes = {"holes": object}
     return DeviceTable(
@@ -70,11 +79,10 @@ def read_devices(connection: Connection) -> DeviceTable:
     )
 
 
-def read_conduct(connection: Connection, table: str = "conduct") -> ConductTable:
-    """Read the states of all devices' bets: the checkpoints, or the bases."""
-    return as_conduct(
-        connection.rows(f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct ORDER BY device")  # noqa: S608
-    )
+def read_conduct(connection: Connection, table: str = "conduct", only: Ints | None = None) -> ConductTable:
+    """Read the states of devices' bets: the checkpoints, or the bases."""
+    query = f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct"  # noqa: S608
+    return as_conduct(_by_device(connection, query, only))
 
 
 def as_conduct(rows: Sequence[Row]) -> ConductTable:

@@ -82,18 +82,18 @@ class SqlTransaction(Transaction):
     def checkpointed(self) -> int:
         return self._meta["checkpointed"]
 
-    def devices(self) -> DeviceTable:
-        return read_devices(self._connection)
+    def devices(self, only: Ints) -> DeviceTable:
+        return read_devices(self._connection, only)
 
-    def conduct(self) -> ConductTable:
-        return read_conduct(self._connection)
+    def conduct(self, only: Ints) -> ConductTable:
+        return read_conduct(self._connection, only=only)
 
     def checkpoint(self, conduct: ConductTable, upto: int) -> None:
         put_conduct(self._connection, conduct)
         self._set_meta({"checkpointed": upto})
 
-    def bases(self) -> ConductTable:
-        return read_conduct(self._connection, "conduct_base")
+    def bases(self, only: Ints) -> ConductTable:
+        return read_conduct(self._connection, "conduct_base", only)
 
     def events(self, after: int) -> tuple[LogTable, GapTable]:
         return read_tables(self._connection, after=after)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Seats: which devices have a row in memory. A fleet may have a million devices; those that are silent are in the store alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Seats"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Seats:
+    """Rows of tables, given to slots and taken back.
+
+    Parameters
+    ----------
+    slots : int
+        How many there are.
+    rows : int
+        How many rows there are at first; `seat` adds more when all are taken.
+    """
+
+    def __init__(self, slots: int, rows: int) -> None:
+        self._row = np.full(slots, -1, np.int32)
+        self.slot: Ints = np.full(rows, -1, np.int64)
+        """Who sits in each row, -1 for nobody."""
+        self.taken = 0
+
+    def absent(self, slots: Ints) -> Bools:
+        """Which of some slots have no row."""
+        return np.asarray(self._row[slots] < 0)
+
+    def rows(self, slots: Ints) -> Ints:
+        """The rows of slots, each of which must have one."""
+        rows = self._row[slots].astype(np.int64)
+        if rows.min(initial=0) < 0:
+            raise LookupError("a device that speaks is not in memory")
+        return rows
+
+    def seat(self, slots: Ints) -> Ints:
+        """Give rows to slots that have none; return them. What was in these rows before is not theirs."""
+        lacking = len(slots) - (len(self.slot) - self.taken)
+        if lacking > 0:
+            self.slot = np.append(self.slot, np.full(max(lacking, len(self.slot)), -1, np.int64))
+        rows = np.flatnonzero(self.slot < 0)[: len(slots)]
+        self.slot[rows], self._row[slots] = slots, rows
+        self.taken += len(slots)
+        return rows
+
+    def thin(self, most: int, age: Ints, may_leave: Bools) -> None:
+        """Where more than `most` rows are taken, take back as many as may leave, the lowest ages first, until half of `most` are."""
+        if self.taken <= most:
+            return
+        leaving = np.flatnonzero((self.slot >= 0) & may_leave)
+        leaving = leaving[np.argsort(age[leaving], kind="stable")[: self.taken - most // 2]]
+        self._row[self.slot[leaving]] = -1
+        self.slot[leaving] = -1
+        self.taken -= len(leaving)
