@@ -11,7 +11,6 @@ from peel_core import index_many
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.roster import Roster
 
 STATISTICS = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))
 

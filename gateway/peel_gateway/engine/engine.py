@@ -21,7 +21,7 @@ from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import filing
-from peel_gateway.screening.batch import Batch, listen, speakers
+from peel_gateway.screening.batch import Batch, front, listen, speakers
 from peel_gateway.screening.book import ROOM, Book, States, seen_in, states_of
 from peel_gateway.screening.conduct import bases
 from peel_gateway.screening.layers import OPEN
@@ -159,8 +159,9 @@ class Engine:
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
-            look_up(book, speakers(opened), transaction)
-            batch = listen(mail, opened, book, moment)
+            verdicts = front(opened, self._roster)
+            look_up(book, speakers(opened, verdicts), transaction)
+            batch = listen(mail, opened, verdicts, book, moment)
             found = transaction.find(questions(batch, book, self._policy, moment))
             planned = plan(batch, book, found, self._policy, moment)
             written = transaction.write(planned.effects)
@@ -247,9 +248,7 @@ class Engine:
             if aged.arrival:
                 profiles = self._roster.keyring.profiles if self._roster else ()
                 gone = np.unique(np.concatenate([aged.log.device, aged.gaps.device]))
-                begins = bases(
-                    transaction.bases(gone), aged, transaction.devices(gone), profiles, self._policy.alpha
-                )
+                begins = bases(transaction.bases(gone), aged, transaction.devices(gone), profiles, self._policy.alpha)
                 transaction.prune(aged, begins)
         return aged
 

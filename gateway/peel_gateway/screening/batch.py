@@ -22,7 +22,7 @@ from peel_gateway.screening.book import Book, States
 from peel_gateway.screening.layers import OPEN, Decoded
 from peel_gateway.screening.roster import Roster
 
-__all__ = ["Batch", "listen", "speakers"]
+__all__ = ["Batch", "front", "listen", "speakers"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -61,14 +61,23 @@ class Batch:
         return self.mail.payload(int(self.opened.message[row]))[start : start + length]
 
 
-def listen(mail: Mail, opened: Opened, book: Book, moment: Moment) -> Batch:
-    """Run the layers before freshness, and look up who speaks."""
+def front(opened: Opened, roster: Roster) -> Ints:
+    """The verdicts of the layers that need to know nothing but the roster, see `layers.judge_front`."""
+    return layers.judge_front(opened, np.isin(opened.device.astype(np.int64), roster.revoked))
+
+
+def speakers(opened: Opened, verdicts: Ints) -> Ints:
+    """Slots of the devices that speak, ascending: nobody without their keys can name them."""
+    return np.unique(opened.slot[verdicts == OPEN]).astype(np.int64)
+
+
+def listen(mail: Mail, opened: Opened, verdicts: Ints, book: Book, moment: Moment) -> Batch:
+    """Run the layers before freshness on the verdicts of `front`. The book knows all `speakers`."""
     roster = book.roster
     number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
-    verdicts = layers.judge_front(opened, np.isin(opened.device.astype(np.int64), roster.revoked))
-    present = speakers(opened)
+    present = speakers(opened, verdicts)
     place = np.searchsorted(present, slot)
-    verdicts, seals = _judge_seals(opened, place, verdicts, book.gather(present)["sealed"])
+    verdicts, seals = _judge_seals(opened, place, verdicts, book.column("sealed", present))
     speaking = verdicts == OPEN
     heard = np.unique(slot[speaking])
     at = np.where(speaking, np.searchsorted(heard, slot), 0)
@@ -92,11 +101,6 @@ def listen(mail: Mail, opened: Opened, book: Book, moment: Moment) -> Batch:
         before=before,
         states=states,
     )
-
-
-def speakers(opened: Opened) -> Ints:
-    """Slots of the devices whose reports opened, ascending: nobody without their keys can name them."""
-    return np.unique(opened.slot[opened.code == 0]).astype(np.int64)
 
 
 def _cells(opened: Opened, decoded: Decoded, roster: Roster) -> Ints:

@@ -228,6 +228,10 @@ class Book:
         rows = self.seats.rows(slots)
         return {name: column[rows] for name, column in self.states.items()}
 
+    def column(self, name: str, slots: Ints) -> npt.NDArray[Any]:
+        """One column of the same."""
+        return np.asarray(self.states[name][self.seats.rows(slots)])
+
 
 def seen_in(states: States) -> Seen:
     """Which numbers devices have used, as their states say."""

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The plan of a batch: every report's verdict, and all effects that are to be written. A pure function: nothing is read, nothing changed.
 
-The engine listens to a batch (`batch.listen`), asks the store what `questions` needs to know, and then plans ::
+The engine looks up who speaks, listens to a batch (`batch.listen`), asks the store what `questions` needs to know, and then plans ::
 
-    batch = listen(mail, opened, book, moment)
+    verdicts = front(opened, roster)
+    book.admit(strangers, transaction.devices(...), transaction.conduct(...))  # of the devices that speak and are not in memory
+    batch = listen(mail, opened, verdicts, book, moment)
     found = transaction.find(questions(batch, book, policy, moment))
     plan(batch, book, found, policy, moment)
 

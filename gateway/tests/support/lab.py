@@ -138,7 +138,7 @@ class Lab(Dated):
         bets = []
         for position, conduct in enumerate(book.conduct):
             rows = conduct.rows(np.flatnonzero(book.roster.members(position)))
-            bets.append((conduct.states[rows].tobytes(), conduct.arrival[rows].tolist()))
+            bets.append(conduct.states[rows].tobytes())
         states = {name: column.tolist() for name, column in book.gather(slots).items()}
         return [states, bets, [total.tolist() for total in book.totals], book.arrival]
 
