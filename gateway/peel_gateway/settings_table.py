@@ -71,8 +71,9 @@ class Settings:
         maximum=365,
     )
     mqtt_window: int = _setting(
-        4096,
-        "Messages in the gateway that are not acknowledged yet (MQTT 5 receive maximum); bounds the memory.",
+        16_384,
+        "Messages in the gateway that are not acknowledged yet (MQTT 5 receive maximum); bounds the memory. "
+        "Twice batch.messages, so that the broker sends while a batch is stored.",
         minimum=1,
         maximum=65535,
     )
@@ -95,7 +96,7 @@ class Settings:
         maximum=20,
     )
 
-    batch_messages: int = _setting(2048, "Most messages in one transaction.", minimum=1, maximum=65535)
+    batch_messages: int = _setting(8192, "Most messages in one transaction.", minimum=1, maximum=65535)
     batch_bytes: int = _setting(
         2_097_152,
         "Most bytes of payload in one transaction; bounds the memory where messages carry many frames.",
@@ -103,7 +104,11 @@ class Settings:
         maximum=268_435_456,
     )
     batch_seconds: float = _setting(
-        0.1, "How long a message may wait for others to share its transaction.", minimum=0, maximum=60
+        1.0,
+        "How long a message may wait for others to share its transaction: the longer, the less is written per report. "
+        "A burst waits no longer than it lasts.",
+        minimum=0,
+        maximum=60,
     )
 
     store_path: Path = _setting(Path("peel.sqlite"), "The SQLite file; made on first start.")

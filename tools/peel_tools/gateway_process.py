@@ -43,7 +43,8 @@ class GatewayProcess:
     folder : Path
         Where database and log go.
     settings : mapping
-        Further settings by field name, such as `{"batch_seconds": 0.02}`.
+        Further settings by field name, such as `{"batch_seconds": 0.02}`. Where they say nothing, this gateway is quicker than one that
+        spares its disk: people and tests wait for it.
     variables : mapping
         Further variables of its environment.
     """
@@ -65,6 +66,7 @@ class GatewayProcess:
             "mqtt_port": broker_port,
             "http_port": free_port(),
             "mqtt_backoff_seconds": 1.0,
+            "batch_seconds": 0.1,
             **(settings or {}),
         }
         self.store_path = Path(str(self._settings["store_path"]))

@@ -21,8 +21,8 @@ _PACE_MESSAGES = 4
 """Fewer have no pace."""
 _SILENT_GAPS = 8.0
 """Silence that is so many times the usual gap between two messages is no chance: one in 3,000 where they come at random."""
-_SILENT_SECONDS = 0.01
-"""Less is no silence at any pace: machines and lines stutter."""
+_SILENT_PART = 0.05
+"""Less than this part of the time to linger is no silence at any pace: machines and lines stutter."""
 
 
 class Delivery(NamedTuple):
@@ -104,7 +104,7 @@ class Inbox:
         if count < _PACE_MESSAGES:
             return first + linger
         gap = (last - first) / (count - 1)
-        return min(first + linger, last + max(_SILENT_SECONDS, _SILENT_GAPS * gap))
+        return min(first + linger, last + max(_SILENT_PART * linger, _SILENT_GAPS * gap))
 
     def _pop(self, most: int, most_bytes: int) -> list[Delivery]:
         batch: list[Delivery] = []

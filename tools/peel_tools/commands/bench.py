@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,17 @@ def receipts(as_json: bool) -> None:
 def ingest(messages: int, k: int, as_json: bool) -> None:
     """A whole gateway at a full queue of a real mosquitto, beside subscribers that only count (paho, gmqtt)."""
     _print(import_module("peel_tools.bench_ingest").measure(messages=messages, k=k), as_json)
+
+
+@bench.command()
+@click.option("--seconds", default=60.0, show_default=True, help="How long each of the three rates is held.")
+@json_option
+def disk(seconds: float, as_json: bool) -> None:
+    """Bytes written and stored per report at 1, 10 and 1000 reports/s, and how long a report waits for its commit. Takes minutes."""
+    benchmark = import_module("peel_tools.bench_disk")
+    with click.progressbar(length=round(len(benchmark.RATES) * seconds), label="measuring", file=sys.stderr) as bar:
+        figures = benchmark.measure(seconds=seconds, on_progress=lambda passed: bar.update(round(passed) - bar.pos))
+    _print(figures, as_json)
 
 
 @bench.command()

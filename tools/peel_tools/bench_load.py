@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""What the benchmarks of a whole gateway share: a fleet that reports honestly, and what a process has used so far."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from peel_core import encode_many
+from peel_core.topics import device_topic
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import take_snapshot
+from peel_tools.profile_text import Draft, number_table
+from peel_tools.simulation.profiles import fleet_of
+
+__all__ = ["DEVICES", "FLEET", "Load", "cpu_seconds", "rss_mb", "written_bytes"]
+
+DEVICES = 500
+FLEET = "bench"
+
+
+class Load:
+    """Devices that report in turn, with a profile of k numbers, as fast as they are asked."""
+
+    def __init__(self, folder: Path, k: int) -> None:
+        tables = "".join(number_table(f"a{place}", "0", "1") for place in range(k))
+        path = folder.with_name("bench.toml")
+        draft = Draft(name=FLEET, tables=tables, numeric=True, quota=1_000_000, period=1)
+        path.write_text(draft.text(), encoding="utf-8")
+        self.fleet: Fleet = fleet_of(folder, FLEET, [path], {FLEET: DEVICES})
+        self.snapshot = take_snapshot(self.fleet)
+        self._next_number = 1
+
+    def messages(self, count: int, frames: int = 1) -> list[tuple[str, bytes]]:
+        """Topics and payloads of fresh reports, so many frames in each message."""
+        (profile,) = self.snapshot.profiles
+        ring = self.snapshot.keyring
+        who = np.repeat(np.arange(count) % DEVICES, frames)
+        turn = np.repeat(np.arange(count) // DEVICES, frames) * frames + np.tile(np.arange(frames), count)
+        readings = np.zeros((len(who), profile.k), np.int32)
+        keys = ring.keys.of(ring.last_bundle[who])
+        numbers = self._next_number + turn
+        encoded = encode_many(profile, ring.device_ids[who], keys, numbers, readings, entropy=os.urandom(64))
+        self._next_number = int(numbers.max(initial=0)) + 1
+        topics = [device_topic(FLEET, device, "report") for device in ring.device_ids[:DEVICES].tolist()]
+        payloads = encoded.reshape(count, -1)
+        return [(topics[place % DEVICES], payload.tobytes()) for place, payload in enumerate(payloads)]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rss_mb(pid: int) -> float:
+    """The most memory that a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def written_bytes(pid: int) -> int:
+    """What a process has had written to disk, or will have; also of one that has ended and was not waited for."""
+    return int(Path(f"/proc/{pid}/io").read_text().partition("\nwrite_bytes:")[2].split()[0])
