@@ -19,6 +19,7 @@ from peel_tools.lab.attacks import LAB_ATTACKS
 from peel_tools.lab.attacks.paper import preserved_budgets
 from peel_tools.lab.data import LabData
 from peel_tools.lab.fleet import profiles_for
+from peel_tools.lab.limits import FALSE_POSITIVES, LIMITED, best_flags
 from peel_tools.lab.mechanisms import Laplace
 from peel_tools.lab.paper import PaperCode
 from peel_tools.lab.printed import PRINTED_RATIOS
@@ -31,7 +32,7 @@ from peel_tools.lab.spread import Spread
 __all__ = ["EPSILON", "RatioRow", "ratios"]
 
 EPSILON = 1.0
-_PAPER, _OURS = "PEEL, as its paper has it", "Peel, all layers"
+_LIMIT, _PAPER, _OURS = "best possible test", "PEEL, as its paper has it", "Peel, all layers"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ def _attacked(data: LabData, mechanism: str, attack: str, seeds: int, size: _Siz
             [_judged(rival, scene) for scene in scenes],
             _note(rival, mechanism, attack),
         )
+    if (mechanism, attack) in LIMITED:
+        yield _limit(mechanism, attack, scenes)
     if "PEEL" in printed:
         yield from _paper(data, mechanism, attack, scenes, printed["PEEL"].weather)
     yield from _ours(data, mechanism, attack, seeds, size.scale)
@@ -155,6 +158,15 @@ def _note(rival: Rival, mechanism: str, attack: str) -> str:
     if isinstance(rival, LdpGuard) and (mechanism, attack) == ("kRR", "output"):
         return "neither attack that it supposes is this one; its estimate is unbiased for those only"
     return "" if rival.departs in ("", "none known") else f"here: {rival.departs}"
+
+
+def _limit(mechanism: str, attack: str, scenes: Sequence[Scene]) -> RatioRow:
+    outcomes = []
+    for scene in scenes:
+        flags = best_flags(scene, mechanism, attack, EPSILON)
+        outcomes.append(_Outcome(float(flags.mean()), *_named(flags, scene.poisoned)))
+    note = f"no defence that sees reports alone names more at {FALSE_POSITIVES:.0%} of honest devices and {scenes[0].now.rounds} rounds"
+    return _row((mechanism, attack, "report", _LIMIT, "every reading, and the attack"), None, outcomes, note)
 
 
 # ---- the paper's PEEL ----

@@ -38,6 +38,8 @@ class Scene:
     """bool[devices]."""
     targets: Ints | None
     """Categories that are promoted."""
+    held: Floats
+    """What each device reads: a number in [-1, 1] or a category, float64[devices]."""
     truth: Floats
     """The mean, or the shares of categories, of what all devices hold."""
 
@@ -189,5 +191,6 @@ def make_scene(
         halves=poison(fleet, poisoned, 2, epsilon / 2),
         poisoned=poisoned,
         targets=fleet.targets if attack == "targets" else None,
+        held=fleet.readings if mechanism == "Laplace" else fleet.categories.astype(np.float64),
         truth=fleet.mean if mechanism == "Laplace" else fleet.shares,
     )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from peel_tools.lab.data import LabData, load_data
+from peel_tools.lab.limits import FALSE_POSITIVES, LIMITED, best_flags
 from peel_tools.lab.printed import PRINTED_RATIOS
 from peel_tools.lab.ratios import RatioRow, ratios
 from peel_tools.lab.rivals import RIVALS, Frequencies, Numbers
@@ -141,3 +142,33 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     assert np.mean([each.low <= 3 <= each.high for each in spreads]) == pytest.approx(0.95, abs=0.015)
     assert Spread.of([4.0]) == Spread(4, 4, 4)
     assert Spread.of([0.0, 1.0], 0, 1) == Spread(0.5, 0, 1)
+
+
+# ---- the most that can be found ----
+
+
+@pytest.mark.parametrize(("mechanism", "attack"), LIMITED)
+def test_no_defence_finds_more_than_the_best_test_at_its_rate(data: LabData, mechanism: str, attack: str) -> None:
+    """Any statistic of the reports and the readings is beaten: here how far reports are from the reading."""
+    scene = make_scene(data, mechanism, attack, 20_000, 10, 1.0, seed=4)
+    best = best_flags(scene, mechanism, attack, 1.0)
+    honest = ~scene.poisoned
+    assert best[honest].mean() == pytest.approx(FALSE_POSITIVES, abs=0.002)
+    held = scene.held[:, None]
+    said = scene.now.values if isinstance(scene.now, Numbers) else scene.now.supports.argmax(axis=2)
+    for distance in (np.abs(said - held).mean(axis=1), np.abs(said - held).max(axis=1), (said != held).mean(axis=1)):
+        drawn = distance + 1e-9 * np.random.default_rng(2).random(len(distance))
+        other = drawn > np.quantile(drawn[honest], 1 - FALSE_POSITIVES)
+        assert other[scene.poisoned].mean() <= best[scene.poisoned].mean() + 0.03
+
+
+def test_the_best_test_finds_all_of_a_gross_attack_with_many_rounds(data: LabData) -> None:
+    """It does not find little because it is bad: with two hundred rounds it finds nearly everybody."""
+    scene = make_scene(data, "Laplace", "output", 2000, 200, 1.0, seed=4)
+    assert best_flags(scene, "Laplace", "output", 1.0)[scene.poisoned].mean() > 0.98
+
+
+def test_with_ten_rounds_nobody_can_name_all_that_the_paper_says_are_named(rows: list[RatioRow]) -> None:
+    for mechanism, attack in LIMITED:
+        (row,) = some(rows, mechanism=mechanism, attack=attack, defence="best possible test")
+        assert row.recall is not None and row.recall.mean < 0.8

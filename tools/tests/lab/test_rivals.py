@@ -128,7 +128,7 @@ def test_recovery_told_the_truth_is_nearer_to_the_honest_frequencies() -> None:
     told, untold = error(LdpRecover(knows_targets=True)), error(LdpRecover(knows_targets=False))
     poisoned = float(((reports.estimate - truth) ** 2).mean())
     assert told < untold < poisoned
-    assert told < 0.2 * poisoned
+    assert told < 0.1 * poisoned, "the rest is what honest coins leave"
     assert error(Normalised()) < poisoned
 
 
@@ -161,20 +161,18 @@ def lies(devices: int, fakes: int, shift: float, rounds: int = 10) -> tuple[Numb
     return Numbers(clean, 2.0), Numbers(now, 2.0)
 
 
-def test_poisoncatcher_finds_what_moves_the_mean_and_nothing_that_does_not() -> None:
-    truth = np.arange(400) % 20 == 0
-    order = np.argsort(~truth, kind="stable")
-    for shift, least in ((100.0, 0.8), (0.0, None)):
-        clean, now = lies(400, int(truth.sum()), shift)
-        back = np.argsort(order)
-        known = Knowledge(clean=Numbers(clean.values[back], 2.0), labels=truth[:200])
-        judged = PoisonCatcher(has_labels=True).judge(Numbers(now.values[back], 2.0), known)
+@pytest.mark.parametrize(("shift", "found"), [(100.0, True), (0.0, False)])
+def test_poisoncatcher_finds_what_stands_out_and_nothing_that_does_not(shift: float, found: bool) -> None:
+    clean, now = lies(400, 20, shift)
+    order = np.random.default_rng(3).permutation(400)
+    truth = order < 20
+    known = Knowledge(clean=Numbers(clean.values[order], 2.0), labels=truth[:200])
+    for rival in (PoisonCatcher(has_labels=True), PoisonCatcher(has_labels=False)):
+        judged = rival.judge(Numbers(now.values[order], 2.0), known)
         assert judged is not None and judged.flags is not None
         recall, alarms = judged.flags[200:][truth[200:]].mean(), judged.flags[200:][~truth[200:]].mean()
-        if least is None:
-            assert recall < alarms + 0.4
-        else:
-            assert recall > least and alarms < 0.2
+        assert recall > 0.8 if found else recall < 0.2, rival.name
+        assert alarms < 0.1, rival.name
 
 
 def test_an_experts_thresholds_are_crossed_by_honest_noise_too() -> None:

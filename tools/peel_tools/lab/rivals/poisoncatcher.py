@@ -22,11 +22,11 @@ _GROUP_SHARE = 0.2
 
 @dataclass(frozen=True)
 class PoisonCatcher:
-    """With labels: a linear classifier, at the threshold that is best by F2 on the labelled devices. Without: devices with a feature far
-    beyond the others', measured by how they differ within the clean past."""
+    """With labels: a linear classifier with the fewest errors on the labelled devices. Without: devices with a feature far beyond the
+    others'."""
 
     has_labels: bool
-    strictness: float = 4.0
+    strictness: float = 3.0
     """Standard deviations that are far, without labels."""
     source: str = (
         "Shuai et al.: PoisonCatcher: Revealing and Identifying LDP Poisoning Attacks in IIoT, 2024 (arXiv 2412.15704)"
@@ -46,23 +46,22 @@ class PoisonCatcher:
         return f"as many clean rounds of the same devices{labels}"
 
     def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
-        """Without two clean rounds it does not apply. Labelled devices are flagged as labelled; the ratio is that of the others."""
-        if known.clean is None or known.clean.rounds < 2 or (self.has_labels and known.labels is None):
+        """Without a clean past it does not apply. Labelled devices are flagged as labelled; the ratio is that of the others."""
+        if known.clean is None or (self.has_labels and known.labels is None):
             return None
-        rng = np.random.default_rng(1)
-        features = group_features(_answers(collected), _answers(known.clean), rng)
+        features = group_features(_answers(collected), _answers(known.clean), np.random.default_rng(1))
         if not self.has_labels or known.labels is None:
-            flags = self._outstanding(features, _answers(known.clean), rng)
+            flags = self._outstanding(features)
             return Judgement(float(flags.mean()), flags)
         taught = len(known.labels)
         flags = np.concatenate([known.labels, _classified(features, known.labels)[taught:]])
         return Judgement(float(flags[taught:].mean()), flags)
 
-    def _outstanding(self, features: Floats, clean: Floats, rng: np.random.Generator) -> Bools:
-        """Beyond the median by more than so many of the deviations that the second half of a clean past has from the first."""
-        half = clean.shape[1] // 2
-        usual = group_features(clean[:, half : 2 * half], clean[:, :half], rng).std(axis=0)
-        return np.asarray((features - np.median(features, axis=0) > self.strictness * usual).any(axis=1))
+    def _outstanding(self, features: Floats) -> Bools:
+        """Beyond the median by more than so many standard deviations, as the median deviation gives them for a normal distribution."""
+        beyond = features - np.median(features, axis=0)
+        usual = 1.4826 * np.median(np.abs(beyond), axis=0)
+        return np.asarray((beyond > self.strictness * usual).any(axis=1))
 
 
 def group_features(now: Floats, clean: Floats, rng: np.random.Generator) -> Floats:
@@ -90,16 +89,17 @@ def _answers(collected: Collected) -> Floats:
 
 
 def _classified(features: Floats, labels: Bools) -> Bools:
-    """Fisher's discriminant, at the threshold with the best F2 on the labelled devices; bool[devices]."""
+    """Fisher's discriminant, at the threshold with the fewest errors on the labelled devices, which may be that nobody is flagged."""
     taught = features[: len(labels)]
     if labels.all() or not labels.any():
         return np.full(len(features), bool(labels.all()))
-    spread = np.cov(taught.T).reshape(features.shape[1], -1) + 1e-12 * np.eye(features.shape[1])
-    direction = np.linalg.solve(spread, taught[labels].mean(axis=0) - taught[~labels].mean(axis=0))
-    scores = features @ direction
-    thresholds = np.unique(scores[: len(labels)])
-    best = max(thresholds, key=lambda least: _f2(labels, scores[: len(labels)] >= least))
-    return np.asarray(scores >= best)
+    spread = np.cov(taught.T) + 1e-12 * np.eye(features.shape[1])
+    scores = features @ np.linalg.solve(spread, taught[labels].mean(axis=0) - taught[~labels].mean(axis=0))
+    order = np.argsort(-scores[: len(labels)])
+    errors = labels.sum() - np.cumsum(np.where(labels[order], 1, -1))  # of flagging the first one, the first two, ...
+    if errors.min() >= labels.sum():
+        return np.zeros(len(features), np.bool_)
+    return np.asarray(scores >= scores[order[errors.argmin()]])
 
 
 def _f2(truth: Bools, flags: Bools) -> float:

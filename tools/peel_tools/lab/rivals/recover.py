@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peel_tools.lab.rivals.base import Collected, Floats, Frequencies, Judgement, Knowledge
+from peel_tools.lab.rivals.base import Collected, Floats, Frequencies, Ints, Judgement, Knowledge
 
 __all__ = ["LdpRecover", "Normalised", "on_simplex"]
 
@@ -16,15 +16,18 @@ __all__ = ["LdpRecover", "Normalised", "on_simplex"]
 class LdpRecover:
     """Subtract what fake devices are supposed to have added, and project on what frequencies can be.
 
-    With eta fake devices per honest one, honest = (1 + eta) poisoned - eta fake. Fake reports that support one category each have estimates
-    that sum to (1 - k q) / (p - q). Without targets that sum is spread over the categories whose poisoned estimate is positive.
+    With eta fake devices per honest one, honest = (1 + eta) poisoned - eta fake. Without targets, fake reports are supposed to support one
+    category each, so that their estimates sum to (1 - k q) / (p - q), spread over the categories whose poisoned estimate is positive. With
+    targets, to be those of a maximal gain attack.
     """
 
     knows_targets: bool
     supposed: float = 0.2
     """Eta where nobody supposes another; the paper's choice."""
     source: str = "Sun et al.: LDPRecover: Recovering Frequencies from Poisoning Attacks against Local Differential Privacy, ICDE 2024"
-    departs: str = "none known"
+    departs: str = (
+        "with targets it is told what the attack adds on average, which is more than its paper takes for granted"
+    )
 
     @property
     def name(self) -> str:
@@ -39,12 +42,29 @@ class LdpRecover:
         if not isinstance(collected, Frequencies) or (self.knows_targets and known.targets is None):
             return None
         eta = self.supposed if known.ratio is None else known.ratio
-        poisoned, categories = collected.estimate, collected.supports.shape[2]
-        promoted = known.targets if self.knows_targets else np.flatnonzero(poisoned > 0)
-        fake = np.zeros(categories)
-        if promoted is not None and len(promoted):
-            fake[promoted] = (1 - categories * collected.q) / (collected.p - collected.q) / len(promoted)
+        poisoned = collected.estimate
+        targets = known.targets if self.knows_targets else None
+        fake = _spread_evenly(collected) if targets is None else _promoted(collected, targets)
         return Judgement(estimate=on_simplex((1 + eta) * poisoned - eta * fake))
+
+
+def _spread_evenly(collected: Frequencies) -> Floats:
+    """Estimates that fake reports alone would give, without any idea of their targets."""
+    categories = collected.supports.shape[2]
+    positive = np.flatnonzero(collected.estimate > 0)
+    fake = np.zeros(categories)
+    fake[positive] = (1 - categories * collected.q) / (collected.p - collected.q) / len(positive)
+    return fake
+
+
+def _promoted(collected: Frequencies, targets: Ints) -> Floats:
+    """Estimates that a maximal gain attack alone would give: one of the targets, or all of them and others up to the usual number."""
+    categories, p, q = collected.supports.shape[2], collected.p, collected.q
+    one = collected.single
+    rest = 0.0 if one else max(p + (categories - 1) * q - len(targets), 0.0) / (categories - len(targets))
+    supported = np.full(categories, rest)
+    supported[targets] = 1 / len(targets) if one else 1.0
+    return np.asarray((supported - q) / (p - q))
 
 
 @dataclass(frozen=True)
