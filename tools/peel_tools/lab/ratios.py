@@ -74,11 +74,14 @@ class _Outcome:
 class _Size:
     devices: int
     rounds: int
+    """As many days as the paper's weather data has, in a full run."""
+    more: int
+    """Seeds for defences without an engine, per seed for ours: they vary more and cost less."""
     scale: Scale
 
 
-_QUICK = _Size(devices=400, rounds=6, scale=QUICK)
-_FULL = _Size(devices=4000, rounds=10, scale=FULL)
+_QUICK = _Size(devices=400, rounds=6, more=1, scale=QUICK)
+_FULL = _Size(devices=2000, rounds=30, more=4, scale=FULL)
 
 
 def ratios(data: LabData, seeds: int, quick: bool) -> list[RatioRow]:
@@ -90,7 +93,8 @@ def ratios(data: LabData, seeds: int, quick: bool) -> list[RatioRow]:
 
 def _attacked(data: LabData, mechanism: str, attack: str, seeds: int, size: _Size) -> Iterator[RatioRow]:
     scenes = [
-        make_scene(data, mechanism, attack, size.devices, size.rounds, EPSILON, seed) for seed in range(1, seeds + 1)
+        make_scene(data, mechanism, attack, size.devices, size.rounds, EPSILON, seed)
+        for seed in range(1, size.more * seeds + 1)
     ]
     printed = PRINTED_RATIOS.get((mechanism, attack), {})
     for rival in RIVALS:

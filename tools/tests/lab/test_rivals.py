@@ -180,8 +180,7 @@ def test_an_experts_thresholds_are_crossed_by_honest_noise_too() -> None:
     assert Expert().judge(now, Knowledge()).flags[:100].all()  # type: ignore[union-attr, index]
     honest = Expert().judge(clean, Knowledge())
     assert honest is not None and honest.flags is not None
-    # two scales beyond the range at least, ten times: P is between 1 - (1 - e^-4)^10 and 1 - (1 - e^-3)^10
-    assert 0.1 < honest.flags.mean() < 0.45
+    assert 0.01 < honest.flags.mean() < np.exp(-3), "one in twenty, of those who read the end of the range"
 
 
 # ---- all ----

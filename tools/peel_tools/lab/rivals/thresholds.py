@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 
@@ -15,7 +15,8 @@ __all__ = ["Expert", "NoDefence"]
 
 @dataclass(frozen=True)
 class Expert:
-    """What somebody who knows the mechanism writes down before seeing data: three scales for noise, three standard deviations for counts.
+    """What somebody who knows the mechanism writes down before seeing data: one false alarm in twenty devices for noise, three standard
+    deviations for counts.
 
     The paper's expert is a panel of people and a language model, who saw aggregates; nobody can run that again.
     """
@@ -33,8 +34,9 @@ class Expert:
         return Judgement(float(flags.mean()), flags, kept.estimate if flags.sum() < len(flags) else None)
 
     def _numbers(self, collected: Numbers) -> Bools:
-        """A report further than three scales outside the range of readings."""
-        return np.asarray((np.abs(collected.values) > 1 + self.strictness * collected.scale).any(axis=1))
+        """A report so far outside the range of readings that honest noise takes one device in e^3 = 20 there, over all rounds."""
+        limit = 1 + (self.strictness + log(collected.rounds)) * collected.scale
+        return np.asarray((np.abs(collected.values) > limit).any(axis=1))
 
     def _frequencies(self, collected: Frequencies) -> Bools:
         """A category that one device supports more often than its own would be."""
