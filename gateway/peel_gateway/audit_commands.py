@@ -18,7 +18,7 @@ from peel_gateway.fleet.registry import device_label, parse_device
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.audit import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 
 __all__ = ["audit", "pardon"]
 
@@ -63,7 +63,7 @@ def pardon(
     _show_pardons([audit_table(entry) for entry in entries], as_json)
 
 
-def _known(store: Store, snapshot: Snapshot, name: str) -> int:
+def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
     """A device that has been heard."""
     device = parse_device(name)
     if device in store.devices().device:
@@ -73,7 +73,7 @@ def _known(store: Store, snapshot: Snapshot, name: str) -> int:
     raise PardonError(f"device {device_label(device)}: {what}")
 
 
-def _by_cause(store: Store, cause: str | None, since: str | None) -> list[int]:
+def _by_cause(store: Archive, cause: str | None, since: str | None) -> list[int]:
     """Devices that one verdict has exposed."""
     verdicts = parse_verdicts(cause or "", blamed=True)
     if len(verdicts) != 1:

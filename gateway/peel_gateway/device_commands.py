@@ -19,7 +19,7 @@ from peel_gateway.model.standing import Standing
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.service import open_views
 from peel_gateway.settings import Settings
-from peel_gateway.storage.choice import open_store
+from peel_gateway.storage.choice import open_archive
 
 __all__ = ["devices", "show_known_devices"]
 
@@ -72,7 +72,7 @@ def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Table], 
 
 def _known(settings: Settings, fleet: Fleet) -> dict[str, Table]:
     snapshot = take_snapshot(fleet)
-    store = open_store(settings)
+    store = open_archive(settings)
     try:
         views = open_views(settings, store, lambda: snapshot, load_claims(settings.claims_path).get)
         items = views.devices(DeviceFilter(limit=len(snapshot.devices) or 1))["items"]

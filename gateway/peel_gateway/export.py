@@ -24,7 +24,7 @@ from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import ExposureFilter, LogTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 
 __all__ = ["FORMATS", "TABLES", "ExportError", "Source", "Span", "export"]
 
@@ -52,17 +52,17 @@ class Span:
 class Source:
     """What is exported from."""
 
-    store: Store
+    store: Archive
     snapshot: Snapshot
     views: Views
 
 
 def _reports(source: Source, span: Span) -> Iterator[Part]:
-    """Every report in the log, in the order of arrival."""
+    """Every report in the log, in the order of arrival within each share."""
     table = source.store.devices()
     withdrawn = table.device[table.withdrawn != 0]
     profiles = {profile.id: profile for profile in source.snapshot.profiles}
-    with source.store.inspect() as (_, events):
+    with source.store.history() as events:
         for log, _gaps in events:
             rows = np.flatnonzero(_within(log.received / 1000, span))
             if len(rows):

@@ -14,7 +14,7 @@ from peel_gateway.answers.views import Views
 from peel_gateway.fleet.claims import Hearing
 from peel_gateway.logs import Log
 from peel_gateway.model.verdict import BLAMED, Verdict
-from peel_gateway.storage.store import Store, StoreError
+from peel_gateway.storage.store import Archive, StoreError
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
@@ -76,7 +76,7 @@ class Metrics:
         """Add a gauge that is read at each scrape."""
         Gauge(name, text, registry=self.registry).set_function(value)
 
-    def watch_store(self, store: Store) -> None:
+    def watch_store(self, store: Archive) -> None:
         """Add what the store counts."""
         self.registry.register(_StoreCollector(store))
 
@@ -136,7 +136,7 @@ class Metrics:
 
 
 class _StoreCollector(Collector):
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Archive) -> None:
         self._store = store
 
     def describe(self) -> Iterable[Metric]:

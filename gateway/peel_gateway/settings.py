@@ -20,6 +20,7 @@ from peel_gateway.settings_table import ENVIRONMENT_PREFIX, Setting, Settings, s
 __all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "SettingsError", "load_settings", "settings_table"]
 
 _PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*", re.ASCII)
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -162,9 +163,23 @@ def _checked_together(settings: Settings) -> Settings:
         raise SettingsError("publish.homeassistant: needs publish.seconds, since what it announces is published then")
     if not _PREFIX.fullmatch(settings.publish_prefix):
         raise SettingsError(f"publish.prefix: {settings.publish_prefix!r} is no topic; usually it is homeassistant")
+    _check_store(settings)
     if not settings.mqtt_host:
         raise SettingsError("mqtt.host: is empty; name the broker")
     return settings
+
+
+def _check_store(settings: Settings) -> None:
+    if settings.store_url is not None and not settings.store_url.reveal().startswith(
+        (b"postgresql://", b"postgres://")
+    ):
+        raise SettingsError("store.url: must begin with postgresql://; for an SQLite file set store.path")
+    if settings.store_shares & (settings.store_shares - 1):
+        raise SettingsError(f"store.shares: must be a power of two, not {settings.store_shares}")
+    if not _SCHEMA.fullmatch(settings.store_schema):
+        raise SettingsError(
+            f"store.schema: must be a name of lower-case letters, digits and '_', not {settings.store_schema!r}"
+        )
 
 
 def _check_webhook(url: str) -> None:

@@ -111,9 +111,23 @@ class Settings:
         maximum=60,
     )
 
-    store_path: Path = _setting(Path("peel.sqlite"), "The SQLite file; made on first start.")
+    store_path: Path = _setting(
+        Path("peel.sqlite"), "The SQLite file; made on first start. What else the gateway keeps stands beside it."
+    )
+    store_url: Secret | None = _setting(
+        None,
+        "A PostgreSQL database instead of the file, postgresql://user@host/database, for gateways on several machines. "
+        "Passwords are better kept in a password file (PGPASSFILE) or a service file.",
+    )
+    store_schema: str = _setting("peel", "The schema in that database; another one for each fleet.")
+    store_shares: int = _setting(
+        8,
+        "Into how many shares, for as many workers, a PostgreSQL database is divided: a power of two, fixed when it is made.",
+        minimum=1,
+        maximum=64,
+    )
     store_bucket_seconds: int = _setting(
-        300, "Finest time bucket of the estimates, fixed when the file is made.", minimum=1, maximum=86400
+        300, "Finest time bucket of the estimates, fixed when the store is made.", minimum=1, maximum=86400
     )
     store_lock_seconds: float = _setting(
         10.0,

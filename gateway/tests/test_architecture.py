@@ -73,12 +73,12 @@ def test_screening_and_estimation_do_no_io(folder: str) -> None:
             assert name.split(".")[0] not in DOES_IO, f"{path.relative_to(PACKAGE)} imports {name}"
 
 
-def test_only_the_store_behind_the_interface_knows_its_database() -> None:
-    engines = [PACKAGE / "storage" / "sqlite"]
+@pytest.mark.parametrize(("folder", "library"), [("sqlite", "sqlite3"), ("postgres", "psycopg")])
+def test_only_the_store_behind_the_interface_knows_its_database(folder: str, library: str) -> None:
     for path in sorted(PACKAGE.rglob("*.py")):
-        if any(engine in path.parents for engine in engines):
+        if PACKAGE / "storage" / folder in path.parents:
             continue
         for name in imports(path):
-            assert not name.startswith("sqlite3"), f"{path.relative_to(PACKAGE)} imports {name}"
+            assert name.split(".")[0] != library, f"{path.relative_to(PACKAGE)} imports {name}"
             chooses = path.relative_to(PACKAGE).as_posix() == "storage/choice.py"
-            assert chooses or not name.startswith("peel_gateway.storage.sqlite"), f"{path} imports {name}"
+            assert chooses or not name.startswith(f"peel_gateway.storage.{folder}"), f"{path} imports {name}"

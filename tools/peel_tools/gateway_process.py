@@ -18,8 +18,8 @@ from typing import Any, Literal, Self
 
 from peel_gateway.exits import Exit
 from peel_gateway.settings import ENVIRONMENT_PREFIX, load_settings
-from peel_gateway.storage.choice import open_store
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.choice import open_archive
+from peel_gateway.storage.store import Archive
 from peel_tools.broker import free_port
 
 __all__ = ["GatewayError", "GatewayProcess"]
@@ -158,9 +158,9 @@ class GatewayProcess:
         return self.get("/api/summary")
 
     @contextmanager
-    def store(self) -> Iterator[Store]:
+    def store(self) -> Iterator[Archive]:
         """Open its store to read, whether it runs or not."""
-        store = open_store(load_settings(None, self.environment()))
+        store = open_archive(load_settings(None, self.environment()))
         try:
             yield store
         finally:

@@ -16,7 +16,7 @@ from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.standing import Signs, Standing, patience
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 
 __all__ = ["DeviceFilter", "DeviceList", "Muster"]
 
@@ -79,7 +79,7 @@ class DeviceList:
 
     def __init__(
         self,
-        store: Store,
+        store: Archive,
         snapshot: Callable[[], Snapshot],
         claims: Callable[[int], Claim | None],
         *,

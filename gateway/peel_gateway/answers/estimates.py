@@ -16,7 +16,7 @@ from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.model.tables import DeviceTallyTable
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 
 __all__ = ["ENOUGH", "MOST_FIGURES", "EstimateQuestion", "estimate_tables", "figure_count"]
 
@@ -45,7 +45,7 @@ class EstimateQuestion:
         return (self.profile.id, self.since, self.until, self.bucket_seconds, self.devices, self.choice, self.groups)
 
 
-def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) -> list[Table]:
+def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float) -> list[Table]:
     """The answer: one table for the whole time, or one per bucket; the same for each group where groups are asked for."""
     profile = question.profile
     since, until, seconds = question.since, question.until, question.bucket_seconds
@@ -66,7 +66,7 @@ def estimate_tables(store: Store, question: EstimateQuestion, share_cap: float) 
 
 
 def _part_tables(
-    store: Store, question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, common: Table
+    store: Archive, question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, common: Table
 ) -> list[Table]:
     """The tables of some devices' tallies, with what they have in common."""
     now = time.time()
@@ -100,7 +100,7 @@ def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> 
         )
 
 
-def _rate(store: Store, question: EstimateQuestion, reports: int, now: float) -> float | None:
+def _rate(store: Archive, question: EstimateQuestion, reports: int, now: float) -> float | None:
     """Reports per second in the time asked for, as far as anything had been heard by then; None before the first one."""
     heard = store.devices().first_received
     if not heard.any():

@@ -16,7 +16,7 @@ from peel_gateway.fleet.registry import Device, device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import DeviceTable, Exposure, ExposureFilter
 from peel_gateway.model.verdict import LAYERS, Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 
 __all__ = ["Cases", "ExposedQuestion", "layer_tables"]
 
@@ -39,7 +39,7 @@ class Cases:
     residual_limit: what the structure layer lets pass.
     """
 
-    def __init__(self, store: Store, snapshot: Callable[[], Snapshot], *, residual_limit: float) -> None:
+    def __init__(self, store: Archive, snapshot: Callable[[], Snapshot], *, residual_limit: float) -> None:
         self._store = store
         self._snapshot = snapshot
         self._residual_limit = residual_limit

@@ -24,7 +24,7 @@ from peel_gateway.model.tables import Counts, Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook
 from peel_gateway.planning.solve import Given, PlanError, solve
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 
 __all__ = ["Views", "audit_table", "parse_moment"]
 
@@ -60,7 +60,7 @@ class Views:
 
     def __init__(
         self,
-        store: Store,
+        store: Archive,
         snapshot: Callable[[], Snapshot],
         *,
         share_cap: float = 1.0,

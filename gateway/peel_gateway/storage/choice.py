@@ -6,29 +6,88 @@ from __future__ import annotations
 import dataclasses
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from peel_gateway.settings import Settings
+from peel_gateway.storage.leases import Leases
 from peel_gateway.storage.sqlite.backup import copy_database, set_aside
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive, Store, StoreFailed
 
-__all__ = ["back_up_store", "open_store", "restore_store", "store_exists"]
+if TYPE_CHECKING:
+    from peel_gateway.storage.postgres.store import PostgresArchive
+
+__all__ = ["back_up_store", "open_archive", "open_leases", "open_store", "restore_store", "store_exists"]
 
 
-def open_store(settings: Settings) -> Store:
-    """Open the store that the settings name; it is made when it is not there."""
-    return SqliteStore(
-        settings.store_path,
-        bucket_seconds=settings.store_bucket_seconds,
-        quarantine_limit=settings.quarantine_pieces,
-        quarantine_bytes=settings.quarantine_bytes,
-        timeout=settings.store_lock_seconds,
-    )
+def open_archive(settings: Settings) -> Archive:
+    """Open all shares of what the settings name, to be read; it is made when it is not there."""
+    if settings.store_url is None:
+        return open_store(settings)
+    return _postgres(settings)
+
+
+def open_store(settings: Settings, share: int = 0, *, epoch: int | None = None) -> Store:
+    """Open one share to write it, under a lease's epoch where there are leases; it is made when it is not there."""
+    if settings.store_url is not None:
+        _need_psycopg()
+        from peel_gateway.storage.postgres.store import PostgresStore
+
+        return PostgresStore(**_where(settings), share=share, epoch=epoch)
+    if share:
+        raise ValueError(f"share {share}: a file is one share, 0")
+    return SqliteStore(settings.store_path, **_how(settings))
+
+
+def open_leases(settings: Settings) -> Leases | None:
+    """Who owns which share; None where whoever opens the file has all of it."""
+    if settings.store_url is None:
+        return None
+    archive = _postgres(settings)  # which makes the tables, or finds them wrong
+    from peel_gateway.storage.postgres.leases import PostgresLeases
+
+    return PostgresLeases(archive.address, timeout=settings.store_lock_seconds)
+
+
+def _postgres(settings: Settings) -> PostgresArchive:
+    _need_psycopg()
+    from peel_gateway.storage.postgres.store import PostgresArchive
+
+    return PostgresArchive(**_where(settings))
+
+
+def _where(settings: Settings) -> dict[str, Any]:
+    assert settings.store_url is not None, "no database is named"
+    return {
+        "url": settings.store_url.reveal().decode(),
+        "schema": settings.store_schema,
+        "shares": settings.store_shares,
+        **_how(settings),
+    }
+
+
+def _how(settings: Settings) -> dict[str, Any]:
+    return {
+        "bucket_seconds": settings.store_bucket_seconds,
+        "quarantine_limit": settings.quarantine_pieces,
+        "quarantine_bytes": settings.quarantine_bytes,
+        "timeout": settings.store_lock_seconds,
+    }
+
+
+def _need_psycopg() -> None:
+    """psycopg is an extra of the package: most gateways need no server."""
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise StoreFailed(
+            f"store.url: needs psycopg, which is not here ({error}): pip install 'peel-telemetry[postgres]'"
+        ) from None
 
 
 def store_exists(settings: Settings) -> bool:
-    """Whether a gateway has made that store."""
-    return settings.store_path.exists()
+    """Whether a gateway has made that store. What a server has is only known once it is asked."""
+    return settings.store_url is not None or settings.store_path.exists()
 
 
 def back_up_store(settings: Settings, path: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 
 import numpy as np
 import numpy.typing as npt
@@ -189,6 +189,12 @@ class Archive(abc.ABC):
     def store(self, share: int) -> Store:
         """One share, to be written too; whoever asked closes it."""
 
+    def stores(self) -> Iterator[Store]:
+        """Yield each share, open for as long as it is looked at."""
+        for share in range(self.shares):
+            with closing(self.store(share)) as store:
+                yield store
+
     @property
     @abc.abstractmethod
     def place(self) -> str:
@@ -246,6 +252,10 @@ class Archive(abc.ABC):
     @abc.abstractmethod
     def log(self, device: int | None = None) -> LogTable:
         """Return the reports in the log of a device, or of all, by device and number. For small logs: it takes them all into memory."""
+
+    @abc.abstractmethod
+    def history(self) -> AbstractContextManager[Iterator[tuple[LogTable, GapTable]]]:
+        """Show the events of the log in order, some at a time and share by share: all as of one moment."""
 
     @abc.abstractmethod
     def devices(self, only: Ints | None = None) -> DeviceTable:

@@ -15,8 +15,8 @@ from pathlib import Path
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.settings import Settings
-from peel_gateway.storage.choice import open_store, store_exists
-from peel_gateway.storage.store import Store, StoreError
+from peel_gateway.storage.choice import open_archive, store_exists
+from peel_gateway.storage.store import Archive, StoreError
 from peel_tools.broker import find_mosquitto
 from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
 
@@ -83,7 +83,7 @@ def look_at_database(settings: Settings) -> Iterator[Finding]:
         )
         return
     try:
-        store = open_store(settings)
+        store = open_archive(settings)
         try:
             store.check()
             yield Finding("database", GOOD, f"{store.place}: sound, {store.size_bytes() / 1e6:.1f} MB")
@@ -111,7 +111,7 @@ def _room(folder: Path) -> Finding:
     return Finding("disk", GOOD, said)
 
 
-def _clock(store: Store) -> Finding:
+def _clock(store: Archive) -> Finding:
     heard = store.devices().last_received
     ahead = (float(heard.max()) / 1000 if len(heard) else 0.0) - time.time()
     if ahead > _CLOCK_SECONDS:

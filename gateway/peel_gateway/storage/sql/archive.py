@@ -128,6 +128,11 @@ class SqlArchive(Archive):
         with self._read_long() as connection:
             return join_tables([read_tables(scope) for scope in connection.scopes()])
 
+    @contextmanager
+    def history(self) -> Iterator[Iterator[tuple[LogTable, GapTable]]]:
+        with self._read_long() as connection:
+            yield (as_tables(columns, last) for scope in connection.scopes() for last, columns in read_columns(scope))
+
     def device_reports(self) -> dict[int, dict[Verdict, int]]:
         reports: dict[int, dict[Verdict, int]] = {}
         with self._read() as connection:

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""A connection to PostgreSQL, about all shares or about one.
+
+Rows are written as arrays, one parameter per column and one statement per table, and not by COPY: a client that is stopped in the middle of
+a COPY holds its locks for as long as it likes, since the server cannot interrupt it, and rows to be merged would need a table in between.
+What is long, the log, is one row per batch anyway.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import psycopg
+
+from peel_gateway.storage.postgres.arrays import array_type
+from peel_gateway.storage.sql.connection import Columns, Connection, Row, Values
+from peel_gateway.storage.sql.schema import TABLES
+
+__all__ = ["PostgresConnection"]
+
+_STREAMED_ROWS = 16
+"""Rows that are fetched at a time: sealed segments are some hundred kilobytes each."""
+
+_names = itertools.count()
+
+
+class PostgresConnection(Connection):
+    """See `Connection`; `share` is None for all of them, which can only be read."""
+
+    same_device = "USING (share, device)"
+
+    def __init__(self, raw: psycopg.Connection, share: int | None, shares: int) -> None:
+        self.raw = raw
+        self._share = share
+        self._shares = shares
+
+    def rows(self, query: str, values: Values = ()) -> list[Row]:
+        with self.raw.cursor(binary=True) as cursor:
+            return cursor.execute(_text(query, self._share), values).fetchall()
+
+    def stream(self, query: str, values: Values = ()) -> Iterator[Row]:
+        with self.raw.cursor(f"peel_{next(_names)}", binary=True) as cursor:
+            cursor.itersize = _STREAMED_ROWS
+            yield from cursor.execute(_text(query, self._share), values)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        marks = ", ".join(["%s"] * len(columns))
+        query = f"INSERT INTO {table} (share, {', '.join(columns)}) VALUES ({self._own}, {marks})"  # noqa: S608
+        with self.raw.cursor() as cursor:
+            cursor.executemany(query.encode(), [[_storable(value) for value in row] for row in rows])
+
+    def put(self, table: str, keys: Columns, values: Columns) -> None:
+        self._upsert(table, keys, values, "{0} = excluded.{0}")
+
+    def add(self, table: str, keys: Columns, sums: Columns) -> None:
+        self._upsert(table, keys, sums, f"{{0}} = {table}.{{0}} + excluded.{{0}}")
+
+    def _upsert(self, table: str, keys: Columns, values: Columns, change: str) -> None:
+        columns = {**keys, **values}
+        if not all(map(len, columns.values())):
+            return
+        names, changes = ", ".join(columns), ", ".join(change.format(name) for name in values)
+        arrays = ", ".join(f"%s::{array_type(column)}" for column in columns.values())
+        query = f"""INSERT INTO {table} (share, {names}) SELECT {self._own}, * FROM unnest({arrays})
+                    ON CONFLICT (share, {", ".join(keys)}) DO UPDATE SET {changes}"""  # noqa: S608
+        self.raw.execute(query.encode(), [_column(column) for column in columns.values()])
+
+    def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
+        query = f"UPDATE {table} SET {changes} WHERE share = {self._own} AND ({where})"  # noqa: S608
+        self.raw.execute(_text(query, None), values)
+
+    def delete(self, table: str, where: str, values: Sequence[Any]) -> None:
+        query = f"DELETE FROM {table} WHERE share = {self._own} AND ({where})"  # noqa: S608
+        self.raw.execute(_text(query, None), values)
+
+    def asked(self, device: npt.NDArray[np.int64], begin: npt.NDArray[np.int64]) -> tuple[str, Mapping[str, Any]]:
+        given = {"asked_device": device, "asked_begin": begin}
+        return "(SELECT * FROM unnest(:asked_device, :asked_begin) AS given (device, begin))", given
+
+    def scopes(self) -> Sequence[Connection]:
+        if self._share is not None:
+            return [self]
+        return [PostgresConnection(self.raw, share, self._shares) for share in range(self._shares)]
+
+    @property
+    def _own(self) -> int:
+        if self._share is None:
+            raise ValueError("a connection about all shares only reads")
+        return self._share
+
+
+@functools.cache
+def _text(query: str, share: int | None) -> bytes:
+    """A query as psycopg takes it, on all shares or one; the planner sees through the parentheses."""
+    scope = "{0}" if share is None else f"(SELECT * FROM {{0}} WHERE share = {share})"  # noqa: S608
+    text = query.format_map({table: scope.format(table) for table in TABLES})
+    return re.sub(r":(\w+)", r"%(\1)s", text.replace("?", "%s")).encode()
+
+
+def _storable(value: Any) -> Any:
+    """PostgreSQL's text cannot hold NUL, a topic from a careless broker can."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
+
+
+def _column(column: npt.NDArray[Any] | Sequence[Any]) -> npt.NDArray[Any] | Sequence[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) and column.dtype == object else column

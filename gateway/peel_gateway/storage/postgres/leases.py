@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Leases: who owns which share, on the server's clock.
+
+A lease has an epoch, which grows with every owner. A transaction of a `PostgresStore` reads it under the share's writer lock and is refused
+where it is another one; whoever takes a share takes that lock too, so that nothing of the former owner commits afterwards. Sessions of
+former owners are ended: one that was stopped in the middle of a transaction would otherwise hold the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from peel_gateway.storage.leases import Lease, Leases
+from peel_gateway.storage.postgres.errors import translated
+from peel_gateway.storage.postgres.session import Address, Session
+
+__all__ = ["PostgresLeases", "lock_share", "session_name"]
+
+
+def session_name(share: int, epoch: int | None) -> str:
+    """What a share's writer calls itself on the server."""
+    return f"peel share {share} {'by hand' if epoch is None else f'epoch {epoch}'}"
+
+
+def lock_share(raw: psycopg.Connection, share: int) -> None:
+    """Wait for the share's writer lock: until the transaction ends nobody else writes."""
+    raw.execute("SELECT value FROM meta WHERE share = %s AND key = 'generation' FOR UPDATE", (share,))
+
+
+class PostgresLeases(Leases):
+    """The leases of a database. Every method is one transaction."""
+
+    def __init__(self, address: Address, *, timeout: float = 10.0) -> None:
+        self._place = address.place
+        self._lock = threading.Lock()
+        self._session = Session(address, "peel leases", lock_timeout=f"{round(timeout * 1000)}ms")
+
+    def all(self) -> list[Lease]:
+        with self._transaction() as raw:
+            return [Lease(*row) for row in raw.execute(f"{_SELECT} ORDER BY share").fetchall()]
+
+    def acquire(self, share: int, owner: str, seconds: float) -> Lease | None:
+        with self._transaction() as raw:
+            found = raw.execute(
+                """UPDATE lease SET owner = %s, epoch = epoch + 1, until = clock_timestamp() + make_interval(secs => %s)
+                   WHERE share = %s AND until < clock_timestamp() RETURNING epoch""",
+                (owner, seconds, share),
+            ).fetchone()
+            if found is None:
+                return None
+            (epoch,) = found
+            raw.execute(_END_FORMER, (f"peel share {share} epoch %", session_name(share, epoch)))
+            lock_share(raw, share)
+        return Lease(share, owner, epoch, seconds)
+
+    def renew(self, lease: Lease, seconds: float) -> bool:
+        with self._transaction() as raw:
+            done = raw.execute(
+                "UPDATE lease SET until = clock_timestamp() + make_interval(secs => %s) WHERE share = %s AND epoch = %s AND owner = %s",
+                (seconds, lease.share, lease.epoch, lease.owner),
+            )
+            return done.rowcount == 1
+
+    def release(self, lease: Lease) -> None:
+        with self._transaction() as raw:
+            raw.execute(
+                "UPDATE lease SET owner = '', until = '-infinity' WHERE share = %s AND epoch = %s AND owner = %s",
+                (lease.share, lease.epoch, lease.owner),
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            self._session.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection]:
+        with self._lock, translated(self._place):
+            raw = self._session.begin("BEGIN")
+            try:
+                yield raw
+                self._session.end("COMMIT")
+            except BaseException:
+                self._session.close()  # which rolls back
+                raise
+
+
+_SELECT = """
+    SELECT share, owner, epoch,
+           CASE WHEN until = '-infinity' THEN -1 ELSE EXTRACT(EPOCH FROM until - clock_timestamp())::float8 END
+    FROM lease
+"""
+_END_FORMER = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND application_name LIKE %s AND application_name != %s
+"""

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""Connections to a PostgreSQL server: where it is, and how they are made, and made again when one was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8BinaryDumper
+
+from peel_core import Secret
+from peel_gateway.storage.postgres.arrays import register_arrays
+from peel_gateway.storage.store import StoreFailed
+
+__all__ = ["Address", "Session"]
+
+_CONNECT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Address:
+    """A schema of a database on a server."""
+
+    url: Secret
+    """As libpq takes it: postgresql://user@host/database, a password in it or better in a password file."""
+    schema: str
+
+    def __post_init__(self) -> None:
+        try:
+            conninfo_to_dict(self._conninfo)
+        except psycopg.ProgrammingError:
+            raise StoreFailed("store.url: is no address such as postgresql://user@host/database") from None
+
+    @property
+    def _conninfo(self) -> str:
+        return self.url.reveal().decode()
+
+    @property
+    def place(self) -> str:
+        """For people: everything but secrets."""
+        known = conninfo_to_dict(self._conninfo)
+        who = f"{known['user']}@" if "user" in known else ""
+        port = f":{known['port']}" if "port" in known else ""
+        return f"postgresql://{who}{known.get('host', '')}{port}/{known.get('dbname', '')} ({self.schema})"
+
+    def connect(self, name: str, options: Mapping[str, str]) -> psycopg.Connection:
+        """A new connection, which says to the server who it is; every statement is on its own until one begins a transaction."""
+        raw = psycopg.connect(
+            self._conninfo,
+            autocommit=True,
+            application_name=name,
+            connect_timeout=_CONNECT_SECONDS,
+            client_encoding="utf8",
+        )
+        try:
+            raw.adapters.register_dumper(int, Int8BinaryDumper)  # integers are of one kind, however small
+            register_arrays(raw.adapters)
+            given = {"search_path": self.schema, **options}
+            raw.execute(
+                sql.SQL("SELECT {}").format(
+                    sql.SQL(", ").join(
+                        sql.SQL("set_config({}, {}, false)").format(key, value) for key, value in given.items()
+                    )
+                )
+            )
+            raw.execute(_DURABLE)
+        except BaseException:
+            raw.close()
+            raise
+        return raw
+
+
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+"""What is acknowledged is on disk, on standbys too where the server waits for them; what is stricter stays."""
+
+
+class Session:
+    """A connection that is made when it is needed, and anew when it was lost.
+
+    Parameters
+    ----------
+    options : mapping
+        The server's settings for it.
+    """
+
+    def __init__(self, address: Address, name: str, **options: str) -> None:
+        self._address = address
+        self._name = name
+        self._options = options
+        self._raw: psycopg.Connection | None = None
+
+    def begin(self, statement: str) -> psycopg.Connection:
+        """Begin a transaction. Where the connection has been lost since the last one, on a new one."""
+        if self._raw is not None:
+            try:
+                self._raw.execute(statement.encode())
+            except psycopg.OperationalError:
+                self.close()
+            else:
+                return self._raw
+        self._raw = self._address.connect(self._name, self._options)
+        self._raw.execute(statement.encode())
+        return self._raw
+
+    def end(self, statement: str) -> None:
+        """End a transaction, where it has not ended with its connection."""
+        if self._raw is None or self._raw.closed:
+            return
+        try:
+            self._raw.execute(statement.encode())
+        except psycopg.Error:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._raw is not None:
+            self._raw.close()
+            self._raw = None

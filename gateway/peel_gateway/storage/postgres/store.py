@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""The store on PostgreSQL: `PostgresArchive` reads all shares, `PostgresStore` is one of them and writes it.
+
+Whoever writes a share holds its writer lock from the beginning to the commit (`replay`, `pardon` and retention may be different processes);
+readers see one moment, and block nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from peel_core import Secret
+from peel_gateway.storage.postgres.connection import PostgresConnection
+from peel_gateway.storage.postgres.errors import translated
+from peel_gateway.storage.postgres.leases import lock_share, session_name
+from peel_gateway.storage.postgres.schema import DEFAULT_SHARES, Made, check, look, make
+from peel_gateway.storage.postgres.session import Address, Session
+from peel_gateway.storage.sql.archive import SqlArchive, SqlStore
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.log import verify
+from peel_gateway.storage.sql.quarantine import Limits
+from peel_gateway.storage.sql.schema import TABLES
+from peel_gateway.storage.sql.transaction import SqlTransaction
+from peel_gateway.storage.store import Store, StoreCorrupt, StoreLost, Transaction
+
+__all__ = ["PostgresArchive", "PostgresStore"]
+
+DEFAULT_BUCKET_SECONDS = 300
+_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_IDLE_SECONDS = 60
+"""After so long in the middle of a transaction the server ends the session of a writer that has an epoch, should nobody take its share."""
+
+
+class PostgresArchive(SqlArchive):
+    """All shares of the database that a URL names. The tables are made when they are not there.
+
+    Parameters
+    ----------
+    url : str
+        As libpq takes it.
+    schema : str
+        Where the tables are.
+    shares, bucket_seconds : int, optional
+        Fixed when the tables are made. None takes what there is.
+    quarantine_limit, quarantine_bytes : int
+        Most exposures held, and most bytes of their frames, for each of the two classes, in all shares together.
+    timeout : float
+        Seconds to wait for another writer before `StoreLocked`.
+    """
+
+    _share: int | None = None
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "peel",
+        shares: int | None = None,
+        bucket_seconds: int | None = None,
+        quarantine_limit: int = 100_000,
+        quarantine_bytes: int = 64 * 1024 * 1024,
+        timeout: float = 10.0,
+    ) -> None:
+        self.address = Address(Secret(url.encode()), schema)
+        self._quarantine = (quarantine_limit, quarantine_bytes)
+        self._timeout = timeout
+        self._read_lock = threading.Lock()
+        self._reader = Session(self.address, "peel reads")
+        with translated(self.place):
+            made = self._make(shares, bucket_seconds)
+        check(made, self.place, shares=shares, bucket_seconds=bucket_seconds)
+        self.shares, self.bucket_seconds = made.shares, made.bucket_seconds
+
+    def _make(self, shares: int | None, bucket_seconds: int | None) -> Made:
+        with self.address.connect("peel opens", {}) as raw:
+            return look(raw) or make(
+                raw,
+                self.address.schema,
+                shares=DEFAULT_SHARES if shares is None else shares,
+                bucket_seconds=DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds,
+            )
+
+    @property
+    def place(self) -> str:
+        return self.address.place
+
+    def store(self, share: int) -> Store:
+        limit, size = self._quarantine
+        return PostgresStore(
+            self.address.url.reveal().decode(),
+            share=share,
+            schema=self.address.schema,
+            quarantine_limit=limit,
+            quarantine_bytes=size,
+            timeout=self._timeout,
+        )
+
+    def size_bytes(self) -> int:
+        sizes = " + ".join(f"pg_total_relation_size('{table}')" for table in TABLES)
+        with self._read() as connection:
+            return connection.value(f"SELECT {sizes}")
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with self._read_lock, translated(self.place), self._view(self._reader) as raw:
+            yield raw
+
+    @contextmanager
+    def _read_long(self) -> Iterator[Connection]:
+        session = Session(self.address, "peel reads the log")
+        try:
+            with translated(self.place), self._view(session) as raw:
+                yield raw
+        finally:
+            session.close()
+
+    @contextmanager
+    def _view(self, session: Session) -> Iterator[Connection]:
+        raw = session.begin(_READING)
+        try:
+            yield PostgresConnection(raw, self._share, self.shares)
+        except psycopg.OperationalError:
+            session.close()
+            raise
+        finally:
+            session.end("ROLLBACK")
+
+    def check(self) -> None:
+        with self._read_long() as connection:
+            problems = [problem for scope in connection.scopes() for problem in verify(scope)]
+        if problems:
+            raise StoreCorrupt(f"{self.place}: damaged: {'; '.join(problems)}; restore a copy")
+
+    def close(self) -> None:
+        with self._read_lock:
+            self._reader.close()
+
+
+class PostgresStore(PostgresArchive, SqlStore):
+    """One share of it.
+
+    Parameters
+    ----------
+    share : int
+        Which one, from 0.
+    epoch : int, optional
+        Of the lease under which it is written: once there is another, `StoreLost`. None, for what people do by hand, takes turns with
+        whoever owns the share.
+    """
+
+    _share: int
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        share: int,
+        epoch: int | None = None,
+        schema: str = "peel",
+        shares: int | None = None,
+        bucket_seconds: int | None = None,
+        quarantine_limit: int = 100_000,
+        quarantine_bytes: int = 64 * 1024 * 1024,
+        timeout: float = 10.0,
+    ) -> None:
+        self._share = share
+        self._epoch = epoch
+        super().__init__(
+            url,
+            schema=schema,
+            shares=shares,
+            bucket_seconds=bucket_seconds,
+            quarantine_limit=quarantine_limit,
+            quarantine_bytes=quarantine_bytes,
+            timeout=timeout,
+        )
+        if not 0 <= share < self.shares:
+            raise ValueError(f"share {share}: there are {self.shares}, from 0")
+        self._limits = Limits(rows=quarantine_limit // self.shares, size=quarantine_bytes // self.shares)
+        self._write_lock = threading.Lock()
+        self._writer = Session(
+            self.address,
+            session_name(share, epoch),
+            lock_timeout=f"{round(timeout * 1000)}ms",
+            idle_in_transaction_session_timeout=f"{_IDLE_SECONDS if epoch is not None else 0}s",
+        )
+
+    @contextmanager
+    def begin(self) -> Iterator[Transaction]:
+        with self._write_lock, translated(self.place):
+            raw = self._writer.begin("BEGIN")
+            try:
+                lock_share(raw, self._share)
+                self._check_owner(raw)
+                connection = PostgresConnection(raw, self._share, self.shares)
+                yield SqlTransaction(connection, self.bucket_seconds, self._limits, lambda: False)  # autovacuum does it
+            except psycopg.OperationalError:
+                self._writer.close()
+                raise
+            except BaseException:
+                self._writer.end("ROLLBACK")
+                raise
+            self._writer.end("COMMIT")
+
+    def _check_owner(self, raw: psycopg.Connection) -> None:
+        """Under the writer lock, which a new owner has to take first."""
+        ((epoch, owner, version, shares, bucket),) = raw.execute(
+            "SELECT epoch, owner, version, shares, bucket_seconds FROM lease CROSS JOIN made WHERE share = %s",
+            (self._share,),
+        ).fetchall()
+        check(Made(version, shares, bucket), self.place, shares=self.shares, bucket_seconds=self.bucket_seconds)
+        if self._epoch is not None and epoch != self._epoch:
+            raise StoreLost(f"{self.place}: share {self._share} belongs to {owner or 'nobody'} now (epoch {epoch})")
+
+    def close(self) -> None:
+        with self._write_lock:
+            self._writer.close()
+        super().close()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""A PostgreSQL server of our own, in a folder and on a Unix socket in it: for tests and benchmarks, never for anybody's data.
+
+    with PostgresServer() as server:
+        PostgresArchive(server.url)
+
+`stop` ends it as an administrator would, `kill` as a power cut would; `start` brings it back with what it has stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from peel_tools.boards.errors import MissingToolError
+
+__all__ = ["PostgresServer"]
+
+_USER = "postgres"
+_PORT = 5432
+"""Part of the socket's name; nothing listens on TCP."""
+_SECONDS = "60"
+_OPTIONS = {
+    "listen_addresses": "''",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "wal_level": "replica",
+}
+
+
+class PostgresServer:
+    """One server process with a folder of its own, which is removed at `close`; MissingToolError where PostgreSQL is not installed.
+
+    Parameters
+    ----------
+    options: settings of the server, beside those that it is started with here.
+    """
+
+    def __init__(self, **options: str) -> None:
+        self._programs = _find_programs()
+        self.folder = Path(tempfile.mkdtemp(prefix="peel-pg-"))  # short: the path of a socket may have 107 bytes
+        self._data = self.folder / "data"
+        self._options = _OPTIONS | {"unix_socket_directories": f"'{self.folder}'"} | options
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, _USER)
+        self._run("initdb", "-D", self._data, "-A", "trust", "-U", _USER, "--no-sync")
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{_USER}@/{_USER}?host={self.folder}&port={_PORT}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server, while it runs."""
+        return int((self._data / "postmaster.pid").read_text().splitlines()[0])
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
+        options = " ".join(f"-c {name}={value}" for name, value in self._options.items())
+        command = ("start", "-D", self._data, "-l", self.folder / "log", "-o", f"-p {_PORT} {options}")
+        self._run("pg_ctl", "-w", "-t", _SECONDS, *command)
+
+    def stop(self) -> None:
+        """End it: what is open is rolled back and told so."""
+        self._run("pg_ctl", "-w", "-t", _SECONDS, "stop", "-D", self._data, "-m", "fast")
+
+    def kill(self) -> None:
+        """End it and its children at once, as a power cut would."""
+        server = self.pid
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+        for process in (server, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it and remove its folder."""
+        if (self._data / "postmaster.pid").exists():
+            self._run("pg_ctl", "-w", "-t", _SECONDS, "stop", "-D", self._data, "-m", "immediate", check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, program: str, *arguments: str | Path, check: bool = True) -> None:
+        """As the user that servers run as: they refuse to be root's."""
+        as_user = {"user": _USER, "group": pwd.getpwnam(_USER).pw_gid} if os.geteuid() == 0 else {}
+        done = subprocess.run(
+            [self._programs / program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self.folder,
+            check=False,
+            **as_user,  # type: ignore[call-overload]
+        )
+        if check and done.returncode:
+            log = self.folder / "log"
+            end = log.read_text(errors="replace")[-2000:] if log.exists() else ""
+            raise RuntimeError(f"{program} failed with {done.returncode}: {end}")
+
+
+def _find_programs() -> Path:
+    """The folder of initdb and its kin: on the path, or where Debian puts the newest."""
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).resolve().parent
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if not versions:
+        raise MissingToolError("not installed: initdb. On Debian: apt-get install postgresql")
+    return versions[-1].parent
