@@ -18,11 +18,13 @@ from peel_gateway.backup_commands import backup, restore
 from peel_gateway.command_tools import config_option, explained, find_settings, given_as_query, opened, yes_or_no
 from peel_gateway.device_commands import devices
 from peel_gateway.engine.recount import recount as recount_store
+from peel_gateway.engine.replay import ReplayReport
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.exits import Exit
 from peel_gateway.export_commands import export
 from peel_gateway.logs import configure_logs
+from peel_gateway.model.share import Share
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.service import open_views, run_service
@@ -191,9 +193,12 @@ def recount(config: Path | None, as_json: bool) -> None:
 @click.option("--device", help="Only this device, hexadecimal.")
 def replay(config: Path | None, as_json: bool, **given: object) -> None:
     """Screen quarantined pieces again, after what was wrong has been put right; each at most once."""
-    with opened(config) as (settings, store, snapshot):
+    with opened(config) as (settings, archive, snapshot):
         which: ExposureFilter = exposure_page(given_as_query(**given), blamed=False)["which"]
-        report = replay_store(store, open_engine(settings, store, snapshot), which)
+        report = ReplayReport(0, {})
+        for store in archive.stores():
+            engine = open_engine(settings, store, snapshot, Share(store.share, store.shares))
+            report += replay_store(store, engine, which)
     counts = {verdict.label: count for verdict, count in report.counts.items()}
     if as_json:
         print_json({"pieces": report.pieces, "accepted": report.accepted, "verdicts": counts})

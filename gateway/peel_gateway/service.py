@@ -34,7 +34,7 @@ from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.publication import Publication
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_store
-from peel_gateway.storage.store import Archive, Store, StoreError
+from peel_gateway.storage.store import Archive, StoreError
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
 from peel_gateway.webhook import Webhook

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from databases import change_log
 from lab import Lab, MakeLab, Makers
-from tampering import change_log, change_sql
 
 from peel_core import index_many
 from peel_gateway.engine.pardon import PardonError, exposed_devices, pardon
@@ -17,10 +17,10 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_gateway.storage.store import Store
 
 
-def forgive(lab: Lab, *devices: int, restore: bool = False, store: SqliteStore | None = None) -> list[AuditEntry]:
+def forgive(lab: Lab, *devices: int, restore: bool = False, store: Store | None = None) -> list[AuditEntry]:
     return pardon(store or lab.store, devices, restore=restore, reason="wrong firmware", who="ada", clock=lab.clock)
 
 
@@ -121,7 +121,7 @@ def test_bets_begin_anew(lab: Lab) -> None:
 def test_a_running_engine_notices(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 11)))
     fail(lab, 1, 11)
-    other = SqliteStore(lab.path)
+    other = lab.database.open()
     forgive(lab, 1, store=other)
     other.close()
     assert lab.send(lab.frames(1, range(12, 22))) == {"accepted": 10}
@@ -234,9 +234,9 @@ def test_recount_notices(lab: Lab, table: str, change: str | Callable[[Any], Any
     lab.send([*lab.frames(1, range(501, 511)), *lab.frames(2, range(501, 511))])
     assert agrees(lab)
     if isinstance(change, str):
-        change_sql(lab.path, change)
+        lab.database.execute(change)
     else:
-        change_log(lab.path, change)
+        change_log(lab.database, change)
     assert table in {difference.table for difference in recount(lab.store, lab).differences}
 
 
@@ -276,9 +276,7 @@ def test_a_pardon_gives_no_room_in_time_buckets(make_lab: MakeLab, profiles: Mak
 
 def test_what_exposes_a_device_again_is_kept_whatever_it_did_before(lab: Lab) -> None:
     """Faults by the hundred before a pardon leave no device without evidence against it after."""
-    lab.store.close()
-    lab.store = SqliteStore(lab.path, quarantine_limit=120)
-    lab.engine = lab.make_engine()
+    lab.reopen(quarantine_limit=120)
     rule = lab.profiles[0].rule
     lab.send([lab.sealed(1, number, rule=rule - 1) for number in range(1, 151)])
     forgive(lab, 1)

@@ -14,13 +14,11 @@ from peel_gateway.engine.replay import replay
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_gateway.storage.store import Archive
 
 
 def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Lab) -> None:
-    lab.store.close()
-    lab.store = SqliteStore(lab.path, quarantine_limit=50)
-    lab.engine = lab.make_engine()
+    lab.reopen(quarantine_limit=50)
     lab.send(lab.frames(1, [1], rule=5))
     for batch in range(4):
         lab.send([b"junk %d %d" % (batch, i) for i in range(40)])
@@ -35,9 +33,7 @@ def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Lab) -> None:
 
 def test_no_device_pushes_out_what_exposed_another(lab: Lab) -> None:
     """One fault, one conviction by statistics; then two devices misbehave as often as they can."""
-    lab.store.close()
-    lab.store = SqliteStore(lab.path, quarantine_limit=120)
-    lab.engine = lab.make_engine()
+    lab.reopen(quarantine_limit=120)
     lab.send(lab.frames(1, [1], rule=5))
     for number in range(1, 81, 10):
         lab.send([lab.sealed(2, n) for n in range(number, number + 10)])
@@ -57,9 +53,7 @@ def test_no_device_pushes_out_what_exposed_another(lab: Lab) -> None:
 
 
 def test_what_must_stay_may_exceed_the_quarantine(lab: Lab) -> None:
-    lab.store.close()
-    lab.store = SqliteStore(lab.path, quarantine_limit=2)
-    lab.engine = lab.make_engine()
+    lab.reopen(quarantine_limit=2)
     lab.send([frame for device in (1, 2, 3, 4) for frame in lab.frames(device, [1, 2], rule=5)])
     assert sorted((each.device, each.number) for each in lab.store.exposures()) == [(1, 1), (2, 1), (3, 1), (4, 1)]
     assert lab.store.counts().dropped == {Verdict.RULE: 4}
@@ -67,9 +61,7 @@ def test_what_must_stay_may_exceed_the_quarantine(lab: Lab) -> None:
 
 
 def test_the_quarantine_is_bounded_in_bytes(lab: Lab) -> None:
-    lab.store.close()
-    lab.store = SqliteStore(lab.path, quarantine_bytes=10_000)
-    lab.engine = lab.make_engine()
+    lab.reopen(quarantine_bytes=10_000)
     lab.send([bytes([i]) * 3000 for i in range(6)])
     assert lab.store.counts().quarantined_bytes <= 10_000
     assert lab.store.counts().quarantined == 3
@@ -79,7 +71,7 @@ def test_the_quarantine_is_bounded_in_bytes(lab: Lab) -> None:
     assert recount(lab.store, lab).agrees
 
 
-def reports_total(store: SqliteStore) -> dict[str, float]:
+def reports_total(store: Archive) -> dict[str, float]:
     """The counter that Prometheus reads, by verdict."""
     metrics = Metrics()
     metrics.watch_store(store)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from databases import change_log
 from lab import Lab
-from tampering import change_log, change_sql
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.storage.records import GAP
@@ -54,18 +54,18 @@ def swapped(events: Any) -> Any:
         ("tally", "UPDATE tally SET withdrawn_minus = withdrawn_minus + 1 WHERE idx = 0"),
         ("conduct", put(1, 30, "marks", lambda marks: marks ^ 2)),
         ("conduct", swapped),
-        ("conduct", "UPDATE conduct SET state = zeroblob(LENGTH(state)) WHERE device = 2"),
+        ("conduct", "UPDATE conduct SET state = (SELECT state FROM conduct WHERE device = 1) WHERE device = 2"),
         ("filed", "UPDATE filed SET reports = reports + 1 WHERE device = 1"),
         ("filed", "DELETE FROM filed WHERE device = 1"),
         ("filed", "UPDATE progress SET filed_reports = filed_reports + 1 WHERE device = 2"),
         ("tally", put(1, 5, "bucket", lambda bucket: bucket - 300)),
         ("gap", "UPDATE counter SET value = value + 1 WHERE kind = 'gap'"),
         ("device_report", "UPDATE progress SET accepted = accepted - 1 WHERE device = 2"),
-        ("device_report", "INSERT INTO refused VALUES (1, 13, 1)"),
+        ("device_report", "UPDATE refused SET reports = reports + 1"),
         ("device_report", put(2, 7, "verdict", lambda _: 15)),
         ("counter", "UPDATE counter SET value = value + 1 WHERE kind = 'verdict' AND key = 0"),
         ("seen", "UPDATE progress SET last_number = 7 WHERE device = 1"),
-        ("seen", "UPDATE device SET holes = x'' WHERE device = 1"),
+        ("seen", "UPDATE device SET holes = (SELECT holes FROM device WHERE device = 2) WHERE device = 1"),
         ("seen", "UPDATE device SET low_water = 12, forgone = 3 WHERE device = 1"),
         ("seen", put(2, 7, "number", lambda _: 8)),
         ("seen", put(2, 7, "number", lambda _: 107)),
@@ -81,20 +81,21 @@ def swapped(events: Any) -> Any:
 )
 def test_recount_notices_any_change(lab: Lab, table: str, change: str | Callable[[Any], Any]) -> None:
     lab.send(lab.frames(1, [*range(1, 10), *range(15, 60)]) + lab.frames(2, range(1, 101)) + [b"junk"])
+    lab.send(lab.frames(3, [1], rule=5))
     lab.now += 300
     lab.send(lab.frames(1, [14]))
     assert recount(lab.store, lab).agrees
     if isinstance(change, str):
-        change_sql(lab.path, change)
+        lab.database.execute(change)
     else:
-        change_log(lab.path, change)
+        change_log(lab.database, change)
     assert table in {difference.table for difference in recount(lab.store, lab).differences}
 
 
 def test_events_that_are_missing_are_noticed(lab: Lab) -> None:
     for start in range(1, 61, 20):
         lab.send(lab.frames(1, range(start, start + 20)))
-    change_sql(lab.path, "DELETE FROM log WHERE last = 40")
+    lab.database.execute("DELETE FROM log WHERE last = 40")
     with pytest.raises(StoreCorrupt, match="events 21 to 40 are missing"):
         recount(lab.store, lab)
 
@@ -116,5 +117,5 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Lab) ->
     for number in range(1, 81, 10):
         lab.send([lab.sealed(1, n) for n in range(number, number + 10)])
     assert recount(lab.store, lab).agrees
-    change_sql(lab.path, "UPDATE device SET withdrawn = 0, cause = 0")
+    lab.database.execute("UPDATE device SET withdrawn = 0, cause = 0")
     assert any(difference.table == "device" for difference in recount(lab.store, lab).differences)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 from lab import START, Lab, MakeLab, harmony_profile
 
@@ -153,9 +151,7 @@ def test_what_was_filed_long_ago_is_forgotten_and_gives_no_room_again(make_lab: 
     lab.send(lab.frames(1, [3]))
     lab.now += 2 * 86400
     assert lab.engine.prune(None) == 0
-    with sqlite3.connect(lab.path) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM filed").fetchone() == (0,)
-    connection.close()
+    assert lab.database.execute("SELECT COUNT(*) FROM filed") == [(0,)]
     lab.engine.process([Message("t", frame, received) for frame in lab.frames(1, range(4, 9))])
     assert lab.store.log().bucket.tolist()[3:] == [0] * 5
     assert recount(lab.store, lab).agrees

@@ -70,6 +70,11 @@ def contents(path: Path) -> tuple[int, list[str]]:
     return version, dump
 
 
+def writer_of(lab: Lab) -> sqlite3.Connection:
+    assert isinstance(lab.store, SqliteStore)
+    return lab.store._writer
+
+
 class WatchedStore(SqliteStore):
     """Tells of each statement before SQLite runs it."""
 
@@ -196,21 +201,21 @@ def test_another_bucket_than_the_files(tmp_path: Path) -> None:
 
 def test_a_full_disk_applies_nothing_and_the_batch_can_be_retried(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 11)))
-    (pages,) = lab.store._writer.execute("PRAGMA page_count").fetchone()
-    lab.store._writer.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = writer_of(lab).execute("PRAGMA page_count").fetchone()
+    writer_of(lab).execute(f"PRAGMA max_page_count = {pages}")
     messages = lab.messages(lab.frames(1, range(11, 3000)) + lab.frames(2, range(1, 1000)))
     for _ in range(3):
         with pytest.raises(StoreFull, match="disk is full"):
             lab.engine.process(messages)
         assert lab.store.counts().verdicts[Verdict.ACCEPTED] == 10
         assert recount(lab.store, lab).agrees
-    lab.store._writer.execute("PRAGMA max_page_count = 1000000")
+    writer_of(lab).execute("PRAGMA max_page_count = 1000000")
     assert lab.engine.process(messages).counts == {Verdict.ACCEPTED: len(messages)}
     assert recount(lab.store, lab).agrees
 
 
 def test_a_locked_database_applies_nothing_and_the_batch_can_be_retried(lab: Lab) -> None:
-    lab.store._writer.execute("PRAGMA busy_timeout = 50")
+    writer_of(lab).execute("PRAGMA busy_timeout = 50")
     intruder = sqlite3.connect(lab.path, isolation_level=None)
     intruder.execute("BEGIN IMMEDIATE")
     messages = lab.messages(lab.frames(1, range(1, 11)))
@@ -253,7 +258,7 @@ def test_readers_do_not_wait_for_a_writer(lab: Lab) -> None:
 
 def test_room_is_given_back_many_pages_at_a_time(lab: Lab) -> None:
     """A transaction for each page would keep the gateway from storing anything else for minutes."""
-    writer = lab.store._writer
+    writer = writer_of(lab)
     writer.execute("CREATE TABLE ballast AS SELECT zeroblob(1000000)")
     writer.execute("DROP TABLE ballast")
     assert writer.execute("PRAGMA freelist_count").fetchone() > (200,)

@@ -69,11 +69,10 @@ def test_device_tallies_are_the_tallies_of_each_device(make_lab: MakeLab, profil
 
 
 def test_a_long_question_keeps_no_short_one_waiting(lab: Lab) -> None:
-    """While somebody reads the device tallies, others read and write."""
+    """While somebody reads the log, others read and write, and he sees one moment."""
     lab.send(lab.frames(1, range(1, 101)))
-    with lab.store._read_long() as connection:
-        assert connection.value("SELECT SUM(events) FROM {log} AS log") == 100
+    with lab.store.inspect() as (kept, events):
         lab.send(lab.frames(2, range(1, 51)))
         assert int(lab.store.tallies(lab.profiles[0].id).plus.sum()) > 0
-        assert connection.value("SELECT SUM(events) FROM {log} AS log") == 100
+        assert kept.arrival == sum(len(log) + len(gaps) for log, gaps in events) == 100
     assert lab.store.device_tallies(lab.profiles[0].id).device.max() == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pardon: take back what exposed devices, all of them in one transaction with what is written down about it."""
+"""Pardon: take back what exposed devices, those of a share in one transaction with what is written down about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive, Store
 
 __all__ = ["PardonError", "exposed_devices", "pardon"]
 
@@ -27,7 +27,7 @@ def exposed_devices(devices: DeviceTable, cause: Verdict, *, since: float = 0.0)
 
 
 def pardon(
-    store: Store,
+    archive: Archive,
     devices: Sequence[int],
     *,
     restore: bool,
@@ -35,7 +35,7 @@ def pardon(
     who: str,
     clock: Callable[[], Reading] = read_clock,
 ) -> list[AuditEntry]:
-    """Pardon exposed devices; a running gateway follows with its next batch.
+    """Pardon exposed devices, those of a share in one transaction; a running gateway follows with its next batch.
 
     Parameters
     ----------
@@ -48,12 +48,32 @@ def pardon(
     PardonError
         One of them is not exposed: nothing was done.
     """
+    known = archive.devices()
+    exposed = set(known.device[known.cause != 0].tolist())
+    for device in devices:
+        if device not in exposed:
+            raise _nothing_to_pardon(device)
+    entries: list[AuditEntry] = []
+    for store in archive.stores():
+        mine = [device for device in devices if device % archive.shares == store.share]
+        if mine:
+            entries += _pardon_in(store, mine, restore=restore, reason=reason, who=who, clock=clock)
+    return entries
+
+
+def _pardon_in(
+    store: Store, devices: Sequence[int], *, restore: bool, reason: str, who: str, clock: Callable[[], Reading]
+) -> list[AuditEntry]:
+    entries = []
     with store.begin() as transaction:
         moment = advance(transaction.clock(), clock())
-        entries = []
         for device in devices:
             entry = transaction.pardon(device, restore=restore, reason=reason, who=who, moment=moment)
             if entry is None:
-                raise PardonError(f"device {device:08x}: is not exposed, so there is nothing to pardon")
+                raise _nothing_to_pardon(device)
             entries.append(entry)
     return entries
+
+
+def _nothing_to_pardon(device: int) -> PardonError:
+    return PardonError(f"device {device:08x}: is not exposed, so there is nothing to pardon")

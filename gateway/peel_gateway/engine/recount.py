@@ -7,7 +7,7 @@ The log is read once, some events at a time, so that its size does not matter to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from peel_gateway.model.grouping import add_up, up_to
 from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
 from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.screening.roster import Registry
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive, Store
 
 __all__ = ["RecountReport", "recount"]
 
@@ -42,8 +42,10 @@ class RecountReport:
         return not self.differences
 
 
-def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> RecountReport:
-    """Check the file, recount tallies, counters, device reports and numbers, and play all bets again, in the log's order.
+def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6) -> RecountReport:
+    """Check what is stored, recount tallies, counters, device reports and numbers, and play all bets again, in the log's order.
+
+    Every share by itself, and where there are several, differences say which one they are in.
 
     Parameters
     ----------
@@ -52,6 +54,17 @@ def recount(store: Store, registry: Registry, *, alpha: float = 1e-6) -> Recount
     alpha : float
         The engine's: who is past it must have been exposed.
     """
+    reports = devices = 0
+    found: list[Difference] = []
+    for store in archive.stores():
+        report = _recount_share(store, registry, alpha)
+        where = "" if archive.shares == 1 else f"share {store.share}: "
+        reports, devices = reports + report.reports, devices + report.devices
+        found += [replace(each, table=where + each.table) for each in report.differences]
+    return RecountReport(reports, devices, found)
+
+
+def _recount_share(store: Store, registry: Registry, alpha: float) -> RecountReport:
     store.check()
     with store.inspect() as (kept, events):
         sums, numbers, conduct = _Sums(kept), NumberCheck(kept, registry), ConductCheck(kept, registry, alpha)

@@ -27,6 +27,9 @@ class ReplayReport:
     counts: Mapping[Verdict, int]
     """Reports by their new verdict; the ones that are still refused are back in quarantine."""
 
+    def __add__(self, other: ReplayReport) -> ReplayReport:
+        return ReplayReport(self.pieces + other.pieces, Counter(self.counts) + Counter(other.counts))
+
     @property
     def accepted(self) -> int:
         """Reports that now count."""

@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import time
+import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from peel_gateway.settings import Settings
 from peel_gateway.storage.leases import Leases
 from peel_gateway.storage.sqlite.backup import copy_database, set_aside
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Archive, Store, StoreFailed
-
-if TYPE_CHECKING:
-    from peel_gateway.storage.postgres.store import PostgresArchive
 
 __all__ = ["back_up_store", "open_archive", "open_leases", "open_store", "restore_store", "store_exists"]
 
@@ -24,16 +23,15 @@ def open_archive(settings: Settings) -> Archive:
     """Open all shares of what the settings name, to be read; it is made when it is not there."""
     if settings.store_url is None:
         return open_store(settings)
-    return _postgres(settings)
+    archive: Archive = _postgres().PostgresArchive(**_where(settings))
+    return archive
 
 
 def open_store(settings: Settings, share: int = 0, *, epoch: int | None = None) -> Store:
     """Open one share to write it, under a lease's epoch where there are leases; it is made when it is not there."""
     if settings.store_url is not None:
-        _need_psycopg()
-        from peel_gateway.storage.postgres.store import PostgresStore
-
-        return PostgresStore(**_where(settings), share=share, epoch=epoch)
+        store: Store = _postgres().PostgresStore(**_where(settings), share=share, epoch=epoch)
+        return store
     if share:
         raise ValueError(f"share {share}: a file is one share, 0")
     return SqliteStore(settings.store_path, **_how(settings))
@@ -43,17 +41,19 @@ def open_leases(settings: Settings) -> Leases | None:
     """Who owns which share; None where whoever opens the file has all of it."""
     if settings.store_url is None:
         return None
-    archive = _postgres(settings)  # which makes the tables, or finds them wrong
-    from peel_gateway.storage.postgres.leases import PostgresLeases
+    archive = _postgres().PostgresArchive(**_where(settings))  # which makes the tables, or finds them wrong
+    leases: Leases = archive.leases()
+    return leases
 
-    return PostgresLeases(archive.address, timeout=settings.store_lock_seconds)
 
-
-def _postgres(settings: Settings) -> PostgresArchive:
-    _need_psycopg()
-    from peel_gateway.storage.postgres.store import PostgresArchive
-
-    return PostgresArchive(**_where(settings))
+def _postgres() -> types.ModuleType:
+    """The stores on PostgreSQL, which need an extra of the package: most gateways need no server."""
+    try:
+        return importlib.import_module("peel_gateway.storage.postgres.store")
+    except ImportError as error:
+        raise StoreFailed(
+            f"store.url: needs psycopg, which is not here ({error}): pip install 'peel-telemetry[postgres]'"
+        ) from None
 
 
 def _where(settings: Settings) -> dict[str, Any]:
@@ -73,16 +73,6 @@ def _how(settings: Settings) -> dict[str, Any]:
         "quarantine_bytes": settings.quarantine_bytes,
         "timeout": settings.store_lock_seconds,
     }
-
-
-def _need_psycopg() -> None:
-    """psycopg is an extra of the package: most gateways need no server."""
-    try:
-        import psycopg  # noqa: F401
-    except ImportError as error:
-        raise StoreFailed(
-            f"store.url: needs psycopg, which is not here ({error}): pip install 'peel-telemetry[postgres]'"
-        ) from None
 
 
 def store_exists(settings: Settings) -> bool:

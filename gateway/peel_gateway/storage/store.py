@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 
 import numpy as np
 import numpy.typing as npt
@@ -186,14 +186,8 @@ class Archive(abc.ABC):
     """How many shares there are: a power of two."""
 
     @abc.abstractmethod
-    def store(self, share: int) -> Store:
-        """One share, to be written too; whoever asked closes it."""
-
     def stores(self) -> Iterator[Store]:
-        """Yield each share, open for as long as it is looked at."""
-        for share in range(self.shares):
-            with closing(self.store(share)) as store:
-                yield store
+        """Yield each share, to be written too, open for as long as it is looked at; of a store, itself."""
 
     @property
     @abc.abstractmethod
@@ -280,6 +274,9 @@ class Archive(abc.ABC):
 
 class Store(Archive):
     """One share of an archive, with the right to write."""
+
+    share: int
+    """Which one, from 0."""
 
     @abc.abstractmethod
     def begin(self) -> AbstractContextManager[Transaction]:

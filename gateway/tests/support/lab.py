@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from databases import Database, SqliteFile
 
 from peel_core import Keyring, Keys, Profile, derive_keys, encode_many, index_many, make_profile
 from peel_core.primitives import ascon_seal, codeword
@@ -19,7 +20,6 @@ from peel_gateway.estimation.estimate import Estimates, estimates
 from peel_gateway.model.message import Message
 from peel_gateway.screening.book import Book
 from peel_gateway.screening.roster import Dated
-from peel_gateway.storage.sqlite.store import SqliteStore
 
 WIDTH = 48
 START = 1_700_000_000.0
@@ -87,8 +87,10 @@ def hashing_profile(domain: int = 1000, *, epsilon: float = 1.0) -> Profile:
 class Lab(Dated):
     """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says, and the wall clock is off by `skew`."""
 
-    def __init__(self, path: Path, profiles: Sequence[Profile], devices: int, chance: np.random.Generator) -> None:
-        self.path = path
+    def __init__(
+        self, database: Database, profiles: Sequence[Profile], devices: int, chance: np.random.Generator
+    ) -> None:
+        self.database = database
         self._chance = chance
         self.profiles = tuple(profiles)
         self.ids = np.arange(1, devices + 1, dtype=np.uint32)
@@ -100,7 +102,7 @@ class Lab(Dated):
         self.now = START
         self.skew = 0.0
         self.boot = 1
-        self.store = SqliteStore(path)
+        self.store = database.open()
         self.engine = self.make_engine()
 
     def keyring_of(self, devices: npt.ArrayLike) -> Keyring:
@@ -155,10 +157,16 @@ class Lab(Dated):
         self.boot += 1
         self.engine = self.make_engine(**options)
 
-    def reopen(self) -> None:
-        """Close the database and begin again from the file."""
+    @property
+    def path(self) -> Path:
+        """The file that the store is."""
+        assert isinstance(self.database, SqliteFile)
+        return self.database.path
+
+    def reopen(self, **options: object) -> None:
+        """Close the store and begin again from what it has stored."""
         self.store.close()
-        self.store = SqliteStore(self.path)
+        self.store = self.database.open(**options)
         self.engine = self.make_engine()
 
     def prune(self, before: float) -> int:

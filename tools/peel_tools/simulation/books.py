@@ -11,7 +11,7 @@ import numpy as np
 
 from peel_gateway.model.tables import DeviceTable, Exposure, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 from peel_tools.simulation.piece import digest_of
 
 __all__ = ["Books", "copy_books", "read_books"]
@@ -42,7 +42,7 @@ class Books:
     """Whether nothing was committed while they were read, so that all of it is of one moment."""
 
 
-def read_books(store: Store, profiles: Iterable[int]) -> Books:
+def read_books(store: Archive, profiles: Iterable[int]) -> Books:
     """Read a store that may be in use, with the tallies of these profiles and of those in its log."""
     for _ in range(_TRIES):
         books = _read(store, profiles)
@@ -51,7 +51,7 @@ def read_books(store: Store, profiles: Iterable[int]) -> Books:
     return books
 
 
-def _read(store: Store, profiles: Iterable[int]) -> Books:
+def _read(store: Archive, profiles: Iterable[int]) -> Books:
     before = store.counts().generation
     log = store.log()
     known = {*profiles, *np.unique(log.profile).tolist()}

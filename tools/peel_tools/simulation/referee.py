@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.books import Books, copy_books, read_books
 from peel_tools.simulation.piece import HONEST
@@ -115,7 +115,7 @@ class Findings:
         return asdict(self)
 
 
-def judge(truth: Path, store: Store) -> Findings:
+def judge(truth: Path, store: Archive) -> Findings:
     """Compare a truth file with a gateway's store; both may be in use."""
     connection = sqlite3.connect(f"{truth.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.model.verdict import BLAMED, Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 from peel_tools.simulation.books import copy_books, read_books
 from peel_tools.simulation.piece import HONEST
 from peel_tools.soak.model import REVOKED
@@ -64,7 +64,7 @@ class Outcome:
         return self.made > 0 and not (self.lost or self.double_counted or self.altered or self.honest_exposed)
 
 
-def decide(model: Path, store: Store, conflicts: int) -> Outcome:
+def decide(model: Path, store: Archive, conflicts: int) -> Outcome:
     """Compare a completed model, and the conflicts it has seen, with a gateway's store."""
     connection = sqlite3.connect(f"{model.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import psycopg
 
 from peel_core import Secret
 from peel_gateway.storage.postgres.connection import PostgresConnection
 from peel_gateway.storage.postgres.errors import translated
-from peel_gateway.storage.postgres.leases import lock_share, session_name
+from peel_gateway.storage.postgres.leases import PostgresLeases, lock_share, session_name
 from peel_gateway.storage.postgres.schema import DEFAULT_SHARES, Made, check, look, make
 from peel_gateway.storage.postgres.session import Address, Session
 from peel_gateway.storage.sql.archive import SqlArchive, SqlStore
@@ -52,7 +52,8 @@ class PostgresArchive(SqlArchive):
         Seconds to wait for another writer before `StoreLocked`.
     """
 
-    _share: int | None = None
+    _scope: int | None = None
+    """The share that is read; None for all of them."""
 
     def __init__(
         self,
@@ -88,16 +89,23 @@ class PostgresArchive(SqlArchive):
     def place(self) -> str:
         return self.address.place
 
-    def store(self, share: int) -> Store:
+    def stores(self) -> Iterator[Store]:
         limit, size = self._quarantine
-        return PostgresStore(
-            self.address.url.reveal().decode(),
-            share=share,
-            schema=self.address.schema,
-            quarantine_limit=limit,
-            quarantine_bytes=size,
-            timeout=self._timeout,
-        )
+        for share in range(self.shares):
+            store = PostgresStore(
+                self.address.url.reveal().decode(),
+                share=share,
+                schema=self.address.schema,
+                quarantine_limit=limit,
+                quarantine_bytes=size,
+                timeout=self._timeout,
+            )
+            with closing(store):
+                yield store
+
+    def leases(self) -> PostgresLeases:
+        """Who owns which share, on a connection of its own."""
+        return PostgresLeases(self.address, timeout=self._timeout)
 
     def size_bytes(self) -> int:
         sizes = " + ".join(f"pg_total_relation_size('{table}')" for table in TABLES)
@@ -122,7 +130,7 @@ class PostgresArchive(SqlArchive):
     def _view(self, session: Session) -> Iterator[Connection]:
         raw = session.begin(_READING)
         try:
-            yield PostgresConnection(raw, self._share, self.shares)
+            yield PostgresConnection(raw, self._scope, self.shares)
         except psycopg.OperationalError:
             session.close()
             raise
@@ -140,7 +148,7 @@ class PostgresArchive(SqlArchive):
             self._reader.close()
 
 
-class PostgresStore(PostgresArchive, SqlStore):
+class PostgresStore(SqlStore, PostgresArchive):
     """One share of it.
 
     Parameters
@@ -151,8 +159,6 @@ class PostgresStore(PostgresArchive, SqlStore):
         Of the lease under which it is written: once there is another, `StoreLost`. None, for what people do by hand, takes turns with
         whoever owns the share.
     """
-
-    _share: int
 
     def __init__(
         self,
@@ -167,7 +173,7 @@ class PostgresStore(PostgresArchive, SqlStore):
         quarantine_bytes: int = 64 * 1024 * 1024,
         timeout: float = 10.0,
     ) -> None:
-        self._share = share
+        self.share = self._scope = share
         self._epoch = epoch
         super().__init__(
             url,
@@ -194,9 +200,9 @@ class PostgresStore(PostgresArchive, SqlStore):
         with self._write_lock, translated(self.place):
             raw = self._writer.begin("BEGIN")
             try:
-                lock_share(raw, self._share)
+                lock_share(raw, self.share)
                 self._check_owner(raw)
-                connection = PostgresConnection(raw, self._share, self.shares)
+                connection = PostgresConnection(raw, self.share, self.shares)
                 yield SqlTransaction(connection, self.bucket_seconds, self._limits, lambda: False)  # autovacuum does it
             except psycopg.OperationalError:
                 self._writer.close()
@@ -210,11 +216,11 @@ class PostgresStore(PostgresArchive, SqlStore):
         """Under the writer lock, which a new owner has to take first."""
         ((epoch, owner, version, shares, bucket),) = raw.execute(
             "SELECT epoch, owner, version, shares, bucket_seconds FROM lease CROSS JOIN made WHERE share = %s",
-            (self._share,),
+            (self.share,),
         ).fetchall()
         check(Made(version, shares, bucket), self.place, shares=self.shares, bucket_seconds=self.bucket_seconds)
         if self._epoch is not None and epoch != self._epoch:
-            raise StoreLost(f"{self.place}: share {self._share} belongs to {owner or 'nobody'} now (epoch {epoch})")
+            raise StoreLost(f"{self.place}: share {self.share} belongs to {owner or 'nobody'} now (epoch {epoch})")
 
     def close(self) -> None:
         with self._write_lock:

@@ -165,6 +165,9 @@ class SqlArchive(Archive):
 class SqlStore(SqlArchive, Store):
     """One share, read like an archive."""
 
+    def stores(self) -> Iterator[Store]:
+        yield self
+
     @contextmanager
     def inspect(self) -> Iterator[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
         with self._read_long() as connection:

@@ -192,7 +192,8 @@ class SqlTransaction(Transaction):
         self._connection.add("refused", {"device": device, "verdict": verdict}, {"reports": reports})
 
     def _add_filed(self, filed: FiledTable) -> None:
-        self._connection.add("filed", {"bucket": filed.bucket, "device": filed.device}, {"reports": filed.reports})
+        (bucket, device), (reports,) = add_up([filed.bucket, filed.device], [filed.reports])
+        self._connection.add("filed", {"bucket": bucket, "device": device}, {"reports": reports})
 
     def _put_devices(self, devices: DeviceTable, lasting: npt.NDArray[np.bool_]) -> None:
         everything = np.ones(len(devices), np.bool_)

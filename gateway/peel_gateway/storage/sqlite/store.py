@@ -22,7 +22,7 @@ from peel_gateway.storage.sql.schema import META, VERSION, Words, tables
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.sqlite.connection import SqliteConnection
 from peel_gateway.storage.sqlite.errors import translated
-from peel_gateway.storage.store import Store, StoreCorrupt, StoreMismatch, StoreTooNew, Transaction
+from peel_gateway.storage.store import StoreCorrupt, StoreMismatch, StoreTooNew, Transaction
 
 __all__ = ["APPLICATION_ID", "DEFAULT_BUCKET_SECONDS", "SqliteStore"]
 
@@ -57,6 +57,7 @@ class SqliteStore(SqlStore):
     """
 
     shares = 1
+    share = 0
 
     def __init__(
         self,
@@ -86,13 +87,6 @@ class SqliteStore(SqlStore):
     @property
     def place(self) -> str:
         return str(self.path)
-
-    def store(self, share: int) -> Store:
-        if share:
-            raise ValueError(f"share {share}: a file is one share, 0")
-        return SqliteStore(
-            self.path, quarantine_limit=self._limits.rows, quarantine_bytes=self._limits.size, timeout=self._timeout
-        )
 
     def size_bytes(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""Leases on shares, and what they fence: whoever has lost a share writes nothing more, whatever he was doing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from databases import PostgresSchema
+from lab import Lab, harmony_profile
+
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.postgres.leases import PostgresLeases
+from peel_gateway.storage.store import StoreError, StoreLocked, StoreLost
+
+SHARES = 4
+
+
+@pytest.fixture
+def schema(new_schema: Callable[[], PostgresSchema]) -> PostgresSchema:
+    schema = new_schema()
+    schema.archive(shares=SHARES).close()
+    return schema
+
+
+@pytest.fixture
+def leases(schema: PostgresSchema) -> Iterator[PostgresLeases]:
+    archive = schema.archive()
+    found = PostgresLeases(archive.address, timeout=5)
+    yield found
+    found.close()
+    archive.close()
+
+
+class OwnedShare:
+    """What a lab takes for its database: a share under an epoch."""
+
+    def __init__(self, schema: PostgresSchema, share: int, epoch: int) -> None:
+        self._schema = schema
+        self._options = {"share": share, "shares": SHARES, "epoch": epoch}
+        self.execute = schema.execute
+
+    def open(self, **options: object) -> object:
+        return self._schema.open(**self._options | options)
+
+
+def owner(schema: PostgresSchema, epoch: int, rng: np.random.Generator) -> Lab:
+    """A gateway that owns share 1, under some epoch."""
+    return Lab(OwnedShare(schema, 1, epoch), (harmony_profile(),), 4, rng)  # type: ignore[arg-type]
+
+
+def test_a_share_has_one_owner_at_a_time(leases: PostgresLeases) -> None:
+    assert [(lease.share, lease.owner, lease.epoch) for lease in leases.all()] == [(n, "", 0) for n in range(SHARES)]
+    first = leases.acquire(1, "a", 60)
+    assert first is not None and first.epoch == 1
+    assert leases.acquire(1, "b", 60) is None
+    assert leases.renew(first, 30)
+    assert [lease.owner for lease in leases.all()] == ["", "a", "", ""]
+    assert 29 < leases.all()[1].seconds <= 30
+    leases.release(first)
+    second = leases.acquire(1, "b", 60)
+    assert second is not None and second.epoch == 2
+    assert not leases.renew(first, 60)
+    leases.release(first)  # changes nothing
+    assert leases.all()[1].owner == "b"
+
+
+def test_of_many_who_want_a_share_one_gets_it(schema: PostgresSchema, leases: PostgresLeases) -> None:
+    got = []
+    archive = schema.archive()
+
+    def want(name: str) -> None:
+        mine = PostgresLeases(archive.address)
+        got.append(mine.acquire(2, name, 60))
+        mine.close()
+
+    threads = [threading.Thread(target=want, args=(f"w{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    archive.close()
+    (lease,) = [each for each in got if each is not None]
+    assert leases.all()[2].owner == lease.owner and lease.epoch == 1
+
+
+def test_who_let_a_lease_run_out_writes_nothing_more(
+    schema: PostgresSchema, leases: PostgresLeases, rng: np.random.Generator
+) -> None:
+    lease = leases.acquire(1, "a", 0.2)
+    assert lease is not None
+    former = owner(schema, lease.epoch, rng)
+    assert former.send(former.frames(1, range(1, 11))) == {"accepted": 10}
+    time.sleep(0.3)
+    assert former.send(former.frames(1, range(11, 21))) == {"accepted": 10}, "nobody wanted it"
+    taken = leases.acquire(1, "b", 60)
+    assert taken is not None and taken.epoch == lease.epoch + 1
+    unacknowledged = former.frames(1, range(21, 31))
+    with pytest.raises(StoreLost, match="share 1 belongs to b now"):
+        former.send(unacknowledged)
+    heir = owner(schema, taken.epoch, rng)
+    assert heir.send(unacknowledged) == {"accepted": 10}
+    assert heir.store.counts().verdicts[Verdict.ACCEPTED] == 30
+    assert recount(heir.store, heir).agrees
+
+
+def test_an_owner_that_was_stopped_in_the_middle_of_a_transaction_does_not_hold_up_its_heir(
+    schema: PostgresSchema, leases: PostgresLeases, rng: np.random.Generator
+) -> None:
+    """What SIGSTOP does: the transaction is open, its locks are held, and whoever wakes up goes on where he was."""
+    lease = leases.acquire(1, "a", 0.1)
+    assert lease is not None
+    former = owner(schema, lease.epoch, rng)
+    former.send(former.frames(1, range(1, 11)))
+    with pytest.raises(StoreError, match="closed the connection"), former.store.begin() as transaction:
+        time.sleep(0.2)
+        started = time.monotonic()
+        taken = leases.acquire(1, "b", 60)
+        assert taken is not None and time.monotonic() - started < 3
+        heir = owner(schema, taken.epoch, rng)
+        assert heir.send(heir.frames(2, range(1, 11))) == {"accepted": 10}
+        transaction.set_clock(transaction.clock())
+    with pytest.raises(StoreLost):
+        former.send(former.frames(1, range(11, 21)))
+    assert heir.store.counts().verdicts[Verdict.ACCEPTED] == 20
+    assert recount(heir.store, heir).agrees
+
+
+def test_who_writes_by_hand_takes_turns_with_the_owner(
+    schema: PostgresSchema, leases: PostgresLeases, rng: np.random.Generator
+) -> None:
+    lease = leases.acquire(1, "a", 60)
+    assert lease is not None
+    lab = owner(schema, lease.epoch, rng)
+    lab.send(lab.frames(1, range(1, 11)))
+    by_hand = schema.open(share=1, shares=SHARES, timeout=0.1)
+    with lab.store.begin(), pytest.raises(StoreLocked, match="another process writes this share"), by_hand.begin():
+        raise AssertionError("two writers at once")
+    with by_hand.begin() as transaction:
+        transaction.take([])
+    other = schema.open(share=2, shares=SHARES, timeout=0.1)
+    with lab.store.begin(), other.begin():
+        pass  # shares do not wait for each other
+    by_hand.close()
+    other.close()
+    assert lab.send(lab.frames(1, range(11, 21))) == {"accepted": 10}
