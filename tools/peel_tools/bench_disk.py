@@ -28,7 +28,7 @@ from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 from peel_tools.bench_load import DEVICES, Load, written_bytes
 from peel_tools.broker import Broker
 from peel_tools.gateway_process import GatewayProcess
@@ -131,7 +131,7 @@ class _Line:
         self._client.loop_stop()
 
 
-def _pace(line: _Line, load: Load, store: Store, rate: float, seconds: float, on_progress: Progress) -> Floats:
+def _pace(line: _Line, load: Load, store: Archive, rate: float, seconds: float, on_progress: Progress) -> Floats:
     """Publish at random moments; return how long it took until each report was committed."""
     due = np.cumsum(np.random.default_rng().exponential(1 / rate, max(1, round(rate * seconds))))
     messages, before = load.messages(len(due)), _accepted(store)
@@ -149,7 +149,7 @@ def _pace(line: _Line, load: Load, store: Store, rate: float, seconds: float, on
     return committed - sent
 
 
-def _accepted(store: Store) -> int:
+def _accepted(store: Archive) -> int:
     return store.counts().verdicts[Verdict.ACCEPTED]
 
 
