@@ -139,6 +139,10 @@ def test_no_reports_no_figures(profiles: Makers) -> None:
             assert row.over_devices.within.value is row.plain.value is row.before.value is None
 
 
+def test_no_reports_no_buckets(profiles: Makers) -> None:
+    assert estimates(profiles[0](3), tallies([], [], [], []), 300) == []
+
+
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_no_value_outside_its_interval_and_no_empty_interval(profiles: Makers, kind: int, epsilon: float) -> None:

@@ -163,7 +163,8 @@ def estimates(
     if not bucket_seconds:
         starts, bucket = np.zeros(1, np.int64), np.zeros_like(bucket)
     order = np.argsort(bucket, kind="stable")
-    parts = np.split(order, np.searchsorted(bucket[order], np.arange(1, len(starts))))
+    ends = np.searchsorted(bucket[order], np.arange(len(starts)), side="right")
+    parts = np.split(order, ends)[: len(starts)]  # what is behind the last end is empty, as is all of it without reports
     return [
         Estimates(
             profile=profile.name,

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from guide import ROOT, type_in
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -22,10 +22,7 @@ def blocks(language: str, text: str) -> list[str]:
 
 
 def typed(commands: str, folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}
-    shell = ["bash", "-euxc", commands.replace(".venv/bin/peel", "peel")]
-    run = subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    run = type_in(commands, folder)
     assert run.returncode == 0, run.stderr
 
 

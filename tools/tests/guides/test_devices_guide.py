@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+import time
 from pathlib import Path
 
 import pytest
+from guide import ROOT, start, type_in
 
-ROOT = Path(__file__).resolve().parents[2]
+from peel_tools.broker import Broker
+
 GUIDE = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
 NEEDS_A_BOARD = (".venv/bin/peel firmware flash", ".venv/bin/peel fleet provision")
 
@@ -23,13 +23,6 @@ def blocks() -> list[str]:
     return ["\n".join(line[7:] for line in block.splitlines()) for block in found]
 
 
-def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}
-    command = ["bash", "-euc", "umask 022\n" + line.replace(".venv/bin/peel", "peel")]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
-
-
 @pytest.fixture
 def followed(tmp_path: Path) -> Path:
     """A folder in which every block was typed that needs neither a board nor root."""
@@ -38,7 +31,7 @@ def followed(tmp_path: Path) -> Path:
         if block.startswith("{"):
             (tmp_path / "fleet" / "template.json").write_text(block, encoding="utf-8")
         elif not block.startswith(("scripts/setup", *NEEDS_A_BOARD)):
-            done = typed(block, tmp_path)
+            done = type_in(block, tmp_path)
             assert done.returncode == 0, f"{block}\n{done.stderr}"
     return tmp_path
 
@@ -46,7 +39,7 @@ def followed(tmp_path: Path) -> Path:
 def test_the_guide_leads_to_a_bundle_and_to_the_board_that_is_not_there(followed: Path) -> None:
     assert (followed / "fleet" / "bundles" / "00000001.json").is_file()
     (provision,) = [block for block in blocks() if block.startswith(".venv/bin/peel fleet provision")]
-    done = typed(provision + " --port auto --dry-run", followed)
+    done = type_in(provision + " --port auto --dry-run", followed)
     assert done.returncode == 7
     assert "no board was found: plug it in, or name its port with --port" in done.stderr
 
@@ -63,6 +56,16 @@ def test_a_fresh_bundle_comes_from_the_command_that_the_guide_names(followed: Pa
     (again,) = re.findall(r"^ {4}(\S+peel fleet bundle .*)$", GUIDE, flags=re.M)
     bundle = followed / "fleet" / "bundles" / "00000001.json"
     before = bundle.read_text()
-    assert typed(again, followed).returncode == 0
+    assert type_in(again, followed).returncode == 0
     assert '"first_number": 1,' in before
     assert '"first_number": 1,' not in bundle.read_text()
+
+
+def test_the_device_runs_without_a_board(followed: Path) -> None:
+    (run,) = re.findall(r"^ {4}(\S+peel device run .*)$", GUIDE, flags=re.M)
+    with Broker() as broker:
+        process = start(run.replace("localhost:1883", f"127.0.0.1:{broker.port}"), followed)
+        time.sleep(5)
+        process.terminate()
+        process.wait(30)
+    assert "00000001 of fleet greenhouse is up on host" in (followed / "started.log").read_text()
