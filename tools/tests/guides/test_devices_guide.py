@@ -65,7 +65,10 @@ def test_the_device_runs_without_a_board(followed: Path) -> None:
     (run,) = re.findall(r"^ {4}(\S+peel device run .*)$", GUIDE, flags=re.M)
     with Broker() as broker:
         process = start(run.replace("localhost:1883", f"127.0.0.1:{broker.port}"), followed)
-        time.sleep(5)
+        deadline = time.monotonic() + 60
+        while "00000001 of fleet greenhouse is up on host" not in (said := (followed / "started.log").read_text()):
+            assert process.poll() is None, said
+            assert time.monotonic() < deadline, said
+            time.sleep(0.1)
         process.terminate()
         process.wait(30)
-    assert "00000001 of fleet greenhouse is up on host" in (followed / "started.log").read_text()

@@ -100,7 +100,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     """A broker, and nothing but a file of readings and a template."""
     rows = (f"{20 + place % 9},{50 + place % 31},{'sun' if place % 3 else 'rain'}" for place in range(200))
     (tmp_path / "weather.csv").write_text("\n".join(["temperature,humidity,sky", *rows]))
-    (tmp_path / "template.json").write_text('{"mqtt": {"host": "127.0.0.1"}}')
+    sensors = {"temperature": {"kind": "adc", "pin": 26}, "humidity": {"kind": "adc", "pin": 27}}
+    (tmp_path / "template.json").write_text(json.dumps({"mqtt": {"host": "127.0.0.1"}, "sensors": sensors}))
     (tmp_path / "backup").mkdir()
     with Broker(embedded=False) as broker:
         stage = Stage(tmp_path, broker)
@@ -136,7 +137,7 @@ def test_a_fleets_life(stage: Stage) -> None:
         for line in typed(document):
             make_ready(stage, line)
             stage.type(line + " --yes" if "--cause" in line else line)
-    assert "was flashed with a test profile" in stage.type("peel gateway audit")
+    assert "was flashed with a test profile" in stage.type("peel gateway audit --device 2a")
 
 
 def make_ready(stage: Stage, line: str) -> None:
