@@ -33,12 +33,12 @@ void peel_codewords_enter(const peel_codewords *codewords) {
   for (uint32_t place = 0; place < codewords->count; place++) codewords->slots[find(codewords, codeword_at(codewords, place))] = place + 1;
 }
 
-size_t peel_codewords_decode(int64_t *index, int64_t *sign, float *residual, const peel_codewords *codewords,
-                             const peel_codewords_reports *reports, int32_t profile) {
+size_t peel_codewords_decode(int64_t *index, int64_t *sign, float *residual, const peel_codewords *codewords, int32_t profile,
+                             const uint8_t *packed, size_t stride, const int32_t *profiles, const int8_t *codes, size_t count) {
   size_t others = 0;
-  for (size_t row = 0; row < reports->count; row++) {
-    if (reports->profile[row] != profile || reports->code[row] != 0) continue;
-    uint32_t found = codewords->slots[find(codewords, reports->packed + row * reports->stride)];
+  for (size_t row = 0; row < count; row++) {
+    if (profiles[row] != profile || codes[row] != 0) continue;
+    uint32_t found = codewords->slots[find(codewords, packed + row * stride)];
     if (!found) {
       others++;
       continue;

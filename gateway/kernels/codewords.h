@@ -20,22 +20,13 @@ typedef struct {
   size_t slot_count;
 } peel_codewords;
 
-/* Reports as they were opened, one row each: the packed trits, stride bytes apart, the position of the profile, and 0 as the code of those
- * that there is something to decode of. */
-typedef struct {
-  const uint8_t *packed;
-  size_t stride;
-  const int32_t *profile;
-  const int8_t *code;
-  size_t count;
-} peel_codewords_reports;
-
 /* Fill the slots, which are 0. */
 void peel_codewords_enter(const peel_codewords *codewords);
 
-/* Write what is said of the codewords that reports of a profile are, in their rows; other rows stay as they are. Returns how many reports
- * of the profile are no codeword. */
-size_t peel_codewords_decode(int64_t *index, int64_t *sign, float *residual, const peel_codewords *codewords,
-                             const peel_codewords_reports *reports, int32_t profile);
+/* Look count reports up, one row each: their packed trits, stride bytes apart, the positions of their profiles, and codes that are 0 where
+ * there is something to decode. What is said of codewords goes into the rows of a profile's reports; other rows stay as they are. Returns
+ * how many reports of the profile are no codeword. */
+size_t peel_codewords_decode(int64_t *index, int64_t *sign, float *residual, const peel_codewords *codewords, int32_t profile,
+                             const uint8_t *packed, size_t stride, const int32_t *profiles, const int8_t *codes, size_t count);
 
 #endif

@@ -42,7 +42,10 @@ def test_repeats_match_a_plain_loop(reports: list[tuple[int, int, int]], log: di
         else:
             expected.append(Repeat.SAME if seen[key[0], key[1]] == content else Repeat.OTHER)
     device, number, body = columns
-    assert repeats(device, number, body, logged, bodies).tolist() == expected
+    order = np.lexsort((number, device))
+    found = np.empty(len(reports), np.int64)
+    found[order] = repeats(device[order], number[order], body[order], logged[order], bodies[order])
+    assert found.tolist() == expected
 
 
 def test_numbers_grow_with_time_and_never_run_out_of_range() -> None:

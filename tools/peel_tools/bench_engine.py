@@ -114,7 +114,7 @@ class _Round:
         parts: tuple[tuple[Any, str, str], ...] = (
             (engine_module, "open_joined", "open"),
             (engine_module, "listen", "screen"),
-            (engine_module, "questions", "screen"),
+            (engine_module, "draft", "screen"),
             (engine_module, "plan", "screen"),
             (Book, "apply", "screen"),
             (layers, "decode", "reconstruct"),

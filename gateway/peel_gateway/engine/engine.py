@@ -21,11 +21,11 @@ from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import filing
-from peel_gateway.screening.batch import Batch, front, listen, speakers
+from peel_gateway.screening.batch import front, listen, speakers
 from peel_gateway.screening.book import ROOM, Book, States, seen_in, states_of
 from peel_gateway.screening.conduct import bases
-from peel_gateway.screening.layers import OPEN
-from peel_gateway.screening.plan import ExposedDevice, plan, questions
+from peel_gateway.screening.draft import draft
+from peel_gateway.screening.plan import ExposedDevice, plan
 from peel_gateway.screening.policy import Policy
 from peel_gateway.screening.roster import Registry, Roster, slots_of
 from peel_gateway.screening.statement import state
@@ -162,8 +162,8 @@ class Engine:
             verdicts = front(opened, self._roster)
             look_up(book, speakers(opened, verdicts), transaction)
             batch = listen(mail, opened, verdicts, book, moment)
-            found = transaction.find(questions(batch, book, self._policy, moment))
-            planned = plan(batch, book, found, self._policy, moment)
+            drafted = draft(batch, book, self._policy, moment)
+            planned = plan(drafted, transaction.find(drafted.questions))
             written = transaction.write(planned.effects)
             generation = transaction.generation
         self._note_time(before, moment)
@@ -180,7 +180,7 @@ class Engine:
             dropped=written.dropped,
             generation=generation,
             seconds=time.perf_counter() - started,
-            heard=_heard(batch),
+            heard=Heard(book.roster.ids(batch.heard), batch.lowest),
         )
 
     def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None:
@@ -295,8 +295,3 @@ def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
     if len(strangers):
         ids = book.roster.ids(strangers)
         book.admit(strangers, transaction.devices(ids), transaction.conduct(ids))
-
-
-def _heard(batch: Batch) -> Heard:
-    speaking = batch.verdicts == OPEN
-    return Heard.of(batch.opened.device[speaking].astype(np.int64), batch.number[speaking])

@@ -46,12 +46,16 @@ class Batch:
     """32 bits that tell a report from any other with its number; 0 for reports that say nothing about a device."""
     verdicts: Ints
     """After parse and seal; `OPEN` where nobody has objected."""
+    order: Ints
+    """The reports that are open, by device and number, equal ones as they came."""
     heard: Ints
     """Slots of the devices that speak, int64[T]."""
     at: Ints
     """Each report's position among the heard devices; 0 where it says nothing about a device."""
     before: States
     """Of the heard devices, as they were."""
+    lowest: Ints
+    """The lowest number of each of them in this batch."""
     states: States
     """The same with new devices begun, seals noted, and changed quotas followed."""
 
@@ -63,7 +67,7 @@ class Batch:
 
 def front(opened: Opened, roster: Roster) -> Ints:
     """The verdicts of the layers that need to know nothing but the roster, see `layers.judge_front`."""
-    return layers.judge_front(opened, np.isin(opened.device.astype(np.int64), roster.revoked))
+    return layers.judge_front(opened, roster.has_revoked(opened.device))
 
 
 def speakers(opened: Opened, verdicts: Ints) -> Ints:
@@ -75,15 +79,18 @@ def listen(mail: Mail, opened: Opened, verdicts: Ints, book: Book, moment: Momen
     """Run the layers before freshness on the verdicts of `front`. The book knows all `speakers`."""
     roster = book.roster
     number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
-    present = speakers(opened, verdicts)
-    place = np.searchsorted(present, slot)
-    verdicts, seals = _judge_seals(opened, place, verdicts, book.column("sealed", present))
+    verdicts = _judge_seals(opened, slot, verdicts, book)
     speaking = verdicts == OPEN
-    heard = np.unique(slot[speaking])
-    at = np.where(speaking, np.searchsorted(heard, slot), 0)
+    order = np.flatnonzero(speaking)
+    order = order[np.lexsort((number[order], slot[order]))]
+    first = np.diff(slot[order], prepend=-1) != 0
+    heard, lowest = slot[order[first]], number[order[first]]
+    at = np.zeros(len(opened), np.int64)
+    at[order] = np.cumsum(first) - 1
     before = book.gather(heard)
-    seals = seals[np.searchsorted(present, heard)]
-    states = _begin(before | {"sealed": seals}, at[speaking], number[speaking], moment)
+    sealed = before["sealed"].copy()
+    sealed[at[layers.authenticated(opened, verdicts)]] = 1
+    states = _begin(before | {"sealed": sealed}, lowest, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, roster, heard, moment)
     decoded = layers.decode(opened, roster.codewords)
@@ -96,9 +103,11 @@ def listen(mail: Mail, opened: Opened, verdicts: Ints, book: Book, moment: Momen
         number=number,
         body=_bodies(mail, opened, speaking),
         verdicts=verdicts,
+        order=order,
         heard=heard,
         at=at,
         before=before,
+        lowest=lowest,
         states=states,
     )
 
@@ -113,20 +122,20 @@ def _cells(opened: Opened, decoded: Decoded, roster: Roster) -> Ints:
     return cell
 
 
-def _judge_seals(opened: Opened, place: Ints, verdicts: Ints, sealed_before: Ints) -> tuple[Ints, Ints]:
-    """Whoever has sealed once is not believed without a seal: a downgrade would be a forgery. Devices are given by their places."""
-    verdicts, seals = verdicts.copy(), sealed_before.copy()
+def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, book: Book) -> Ints:
+    """Whoever has sealed once, before or in this batch, is not believed without a seal: a downgrade would be a forgery."""
     sealed = layers.authenticated(opened, verdicts)
-    seals[place[sealed]] = 1
     unsealed = np.flatnonzero((verdicts == OPEN) & ~sealed)
-    verdicts[unsealed[seals[place[unsealed]] != 0]] = Verdict.UNSEALED
-    return verdicts, seals
+    if not len(unsealed):
+        return verdicts
+    verdicts = verdicts.copy()
+    can_seal = (book.column("sealed", slot[unsealed]) != 0) | np.isin(slot[unsealed], slot[sealed])
+    verdicts[unsealed[can_seal]] = Verdict.UNSEALED
+    return verdicts
 
 
-def _begin(states: States, at: Ints, number: Ints, moment: Moment) -> States:
+def _begin(states: States, lowest: Ints, moment: Moment) -> States:
     """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
-    lowest = np.full(len(states["first_number"]), np.iinfo(np.int64).max)
-    np.minimum.at(lowest, at, number)
     new = states["first_number"] == 0
     first = np.maximum(lowest, states["settled"] + 1)
     return states | {

@@ -8,8 +8,6 @@ be told from its verdict.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +21,10 @@ __all__ = ["Codewords"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
+
+_BYTES, _INTS, _FLOATS, _PROFILES, _CODES = (
+    ffi.typeof(f"{kind}[]") for kind in ("uint8_t", "int64_t", "float", "int32_t", "int8_t")
+)
 
 
 class Codewords:
@@ -38,12 +40,17 @@ class Codewords:
         index, sign, residual = reconstruct(self.gamma, trits.astype(np.float32))
         packed = pack_trits(trits)
         slots = np.zeros(1 << (2 * len(packed) - 1).bit_length(), np.uint32)
-        self._table = ffi.new(
-            "peel_codewords *", {"bytes": packed.shape[1], "count": len(packed), "slot_count": len(slots)}
-        )
-        self._alive = _point(
-            self._table, packed=packed, index=index, sign=sign.astype(np.int64), residual=residual, slots=slots
-        )
+        self._table = ffi.new("peel_codewords *")
+        self._table.bytes, self._table.count, self._table.slot_count = packed.shape[1], len(packed), len(slots)
+        self._alive = {
+            "packed": ffi.from_buffer(_BYTES, packed),
+            "index": ffi.from_buffer(_INTS, index),
+            "sign": ffi.from_buffer(_INTS, sign.astype(np.int64)),
+            "residual": ffi.from_buffer(_FLOATS, residual),
+            "slots": ffi.from_buffer("uint32_t[]", slots),
+        }
+        for name, buffer in self._alive.items():
+            setattr(self._table, name, buffer)
         lib.peel_codewords_enter(self._table)
 
     def decode(self, opened: Opened, profile: int, index: Ints, sign: Ints, residual: Floats) -> None:
@@ -54,25 +61,19 @@ class Codewords:
         index, sign, residual : int64, int64 and float32, shape (N,)
             Changed in place; `index` is -1 where nothing has been decoded.
         """
-        reports = ffi.new("peel_codewords_reports *", {"stride": opened.packed.shape[1], "count": len(opened)})
-        alive = _point(reports, packed=opened.packed, profile=opened.profile, code=opened.code)
-        into = [_buffer(array) for array in (index, sign, residual)]
-        others = lib.peel_codewords_decode(*into, self._table, reports, profile)
-        del alive
+        others = lib.peel_codewords_decode(
+            ffi.from_buffer(_INTS, index),
+            ffi.from_buffer(_INTS, sign),
+            ffi.from_buffer(_FLOATS, residual),
+            self._table,
+            profile,
+            ffi.from_buffer(_BYTES, opened.packed),
+            opened.packed.shape[1],
+            ffi.from_buffer(_PROFILES, opened.profile),
+            ffi.from_buffer(_CODES, opened.code),
+            len(opened),
+        )
         if others:
             rows = np.flatnonzero((opened.profile == profile) & (opened.code == 0) & (index < 0))
             trits = unpack_trits(opened.packed[rows], self.width)
             index[rows], sign[rows], residual[rows] = reconstruct(self.gamma, trits)
-
-
-def _buffer(array: npt.NDArray[Any]) -> Any:
-    """An array as the kernel's pointer; it keeps the array alive."""
-    return ffi.from_buffer("float[]" if array.dtype == np.float32 else f"{array.dtype}_t[]", array)
-
-
-def _point(struct: Any, **arrays: npt.NDArray[Any]) -> list[Any]:
-    """Let the fields of a struct point to arrays; what comes back must live as long as they are used."""
-    buffers = {name: _buffer(array) for name, array in arrays.items()}
-    for name, buffer in buffers.items():
-        setattr(struct, name, buffer)
-    return list(buffers.values())

@@ -52,11 +52,13 @@ def conduct_table(roster: Roster, conduct: Sequence[Conduct], played: Sequence[P
 def in_order(
     log: LogTable, gaps: GapTable, heard: Ints, states: States, last: int
 ) -> tuple[LogTable, GapTable, States]:
-    """Give the events of a batch their places behind the last one, device by device: reports by their numbers, then gaps."""
+    """Give the events of a batch their places behind the last one, device by device: reports by their numbers, then gaps.
+
+    Reports are sorted so, and so are gaps.
+    """
     device = np.concatenate([log.device, gaps.device])
-    kind = np.repeat([0, 1], [len(log), len(gaps)])
     place = np.empty(len(device), np.int64)
-    place[np.lexsort((np.concatenate([log.number, gaps.number]), kind, device))] = last + 1 + np.arange(len(device))
+    place[np.argsort(device, kind="stable")] = last + 1 + np.arange(len(device))
     arrival = states["arrival"].copy()
     np.maximum.at(arrival, np.searchsorted(heard, device), place)
     return (

@@ -16,12 +16,13 @@ from peel_gateway.model.tables import Exposure
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.bets import Bets, in_words
+from peel_gateway.screening.layers import among
 
 __all__ = ["Case", "device_exposure", "report_exposures"]
 
 Ints = npt.NDArray[np.int64]
 
-_EXHIBITED = [int(verdict) for verdict in (NETWORK | BLAMED) - {Verdict.STATISTICS}]
+_EXHIBITED = among((NETWORK | BLAMED) - {Verdict.STATISTICS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Case:
 
 def report_exposures(case: Case) -> Iterator[tuple[int, Exposure]]:
     """Yield the rows that a layer objected to, with an exposure for each."""
-    for row in np.flatnonzero(np.isin(case.verdicts, _EXHIBITED)).tolist():
+    for row in np.flatnonzero(_EXHIBITED[case.verdicts]).tolist():
         yield row, _exposure(case, row)
 
 

@@ -24,9 +24,8 @@ from peel_gateway.model.pace import RATE_SLACK_TENTHS
 from peel_gateway.model.tables import FiledTable, Found
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, States
-from peel_gateway.screening.layers import OPEN
 
-__all__ = ["LOOKBACK", "UNFILED", "Filed", "asked", "file_reports", "kept_from", "room"]
+__all__ = ["LOOKBACK", "UNFILED", "Crowded", "Filed", "crowded", "file_reports", "kept_from", "room"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -39,6 +38,16 @@ _KEPT = LOOKBACK + 288
 """Buckets of which it is known how full they are, from now back. What was received before, and is replayed only now, finds no room."""
 _FURTHER = 256
 """Buckets that are searched below those that a device's last backlog has filled."""
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """Devices whose newest bucket may not hold what they send."""
+
+    devices: Ints
+    """Positions among the heard devices."""
+    begins: Ints
+    """The oldest bucket that must be looked at, of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,26 +76,26 @@ def receipts(batch: Batch, bucket_seconds: int) -> Ints:
     return np.asarray(batch.received // 1000 // bucket_seconds * bucket_seconds)
 
 
-def asked(batch: Batch, book: Book, bucket_seconds: int, now: int) -> tuple[Ints, Ints]:
-    """Heard devices whose newest bucket may not hold what they send, with the oldest bucket that must be looked at.
+def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
+    """Find the devices that may lack room; now in Unix milliseconds.
 
-    For all others what the states say is enough: they send within their quota, and in time. Now in Unix milliseconds.
+    For all others what the states say is enough: they send within their quota, and in time.
     """
-    rows = np.flatnonzero(batch.verdicts == OPEN)
-    at, receipt = batch.at[rows], receipts(batch, bucket_seconds)[rows]
+    at, receipt = batch.at[batch.order], receipts(batch, bucket_seconds)[batch.order]
     oldest, newest = np.full(len(batch.heard), np.iinfo(np.int64).max), np.zeros(len(batch.heard), np.int64)
     np.minimum.at(oldest, at, receipt)
     np.maximum.at(newest, at, receipt)
     coming = np.bincount(at, minlength=len(batch.heard))
     used = np.where(batch.states["filed_bucket"] == newest, batch.states["filed_reports"], 0)
-    full = used + coming > room(*book.roster.quotas(batch.heard), bucket_seconds)
+    rooms = room(*book.roster.quotas(batch.heard), bucket_seconds)
+    full = used + coming > rooms
     mine = np.flatnonzero(full | (oldest != newest) | (oldest < batch.states["filed_bucket"]))
-    rooms = room(*book.roster.quotas(batch.heard[mine]), bucket_seconds)
+    rooms = rooms[mine]
     filled = batch.states["filed_down_to"][mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest[mine]), oldest[mine])
     begins = np.maximum(oldest[mine] - LOOKBACK * bucket_seconds, _start(batch, book, mine, oldest, bucket_seconds))
     begins = np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * bucket_seconds)
-    return mine, np.maximum(begins, kept_from(now, bucket_seconds))
+    return Crowded(mine, np.maximum(begins, kept_from(now, bucket_seconds)))
 
 
 def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
@@ -98,32 +107,50 @@ def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds
 
 
 def file_reports(
-    batch: Batch, book: Book, found: Found, counted: Bools, states: States, bucket_seconds: int, now: int
+    batch: Batch, book: Book, found: Found, counted: Bools, states: States, crowded: Crowded, bucket_seconds: int
 ) -> Filed:
-    """File the reports that count; now in Unix milliseconds."""
+    """File the reports that count."""
     bucket = receipts(batch, bucket_seconds)
-    devices, begins = asked(batch, book, bucket_seconds, now)
-    rooms = room(*book.roster.quotas(batch.heard), bucket_seconds)
+    rooms = room(*book.roster.quotas(batch.heard[crowded.devices]), bucket_seconds)
     ids = book.roster.ids(batch.heard)
     down_to = states["filed_down_to"].copy()
-    order = np.argsort(np.where(counted, batch.at, len(ids)), kind="stable")
-    firsts = np.searchsorted(batch.at[order[: np.count_nonzero(counted)]], np.arange(len(ids) + 1))
-    for device, begin in zip(devices.tolist(), begins.tolist(), strict=True):
-        rows = order[firsts[device] : firsts[device + 1]]
+    order = batch.order[counted[batch.order]]
+    at = batch.at[order]
+    firsts, lasts = (np.searchsorted(at, crowded.devices, side) for side in ("left", "right"))
+    for place, (device, begin) in enumerate(zip(crowded.devices.tolist(), crowded.begins.tolist(), strict=True)):
+        rows = order[firsts[place] : lasts[place]]
         if not len(rows):
             continue
         of = slice(*np.searchsorted(found.filed.device, [ids[device], ids[device] + 1]))
-        shelf = _Shelf(begin, int(bucket[rows].max()), bucket_seconds, int(rooms[device]))
+        shelf = _Shelf(begin, int(bucket[rows].max()), bucket_seconds, int(rooms[place]))
         shelf.take(found.filed.bucket[of], found.filed.reports[of])
         shelf.take(states["filed_bucket"][[device]], states["filed_reports"][[device]])
         bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
         found_room = bucket[rows][bucket[rows] != UNFILED]
         if len(found_room):
             down_to[device] = found_room.min()
-    timed = counted & (bucket != UNFILED)
-    pairs, reports = np.unique(np.stack([batch.at[timed], bucket[timed]], axis=1), axis=0, return_counts=True)
-    noted = _note(states | {"filed_down_to": down_to}, pairs[:, 0], pairs[:, 1], reports.astype(np.int64))
-    return Filed(bucket=bucket, table=_older(states, noted, ids, pairs, reports), states=noted)
+    timed = order[bucket[order] != UNFILED]
+    held = _added(batch.at[timed], bucket[timed])
+    noted = _note(states | {"filed_down_to": down_to}, held)
+    return Filed(bucket=bucket, table=_older(states, noted, ids, held), states=noted)
+
+
+@dataclass(frozen=True)
+class _Added:
+    """How many reports come into buckets: rows by device and bucket, each once."""
+
+    device: Ints
+    bucket: Ints
+    reports: Ints
+
+
+def _added(device: Ints, bucket: Ints) -> _Added:
+    """Count reports that are sorted by device; mostly all of a device's are in one bucket, and then they are sorted by that too."""
+    if np.any((device[1:] == device[:-1]) & (bucket[1:] < bucket[:-1])):
+        order = np.lexsort((bucket, device))
+        device, bucket = device[order], bucket[order]
+    first = np.flatnonzero((np.diff(device, prepend=-1) != 0) | (np.diff(bucket, prepend=-1) != 0))
+    return _Added(device[first], bucket[first], np.diff(first, append=len(device)))
 
 
 class _Shelf:
@@ -154,21 +181,21 @@ class _Shelf:
         return result
 
 
-def _older(before: States, after: States, ids: Ints, pairs: Ints, reports: Ints) -> FiledTable:
+def _older(before: States, after: States, ids: Ints, held: _Added) -> FiledTable:
     """What is to be added to buckets that are not their device's newest: now filed there, or until now in its newest."""
-    older = pairs[:, 1] < after["filed_bucket"][pairs[:, 0]]
+    older = held.bucket < after["filed_bucket"][held.device]
     moved = np.flatnonzero((after["filed_bucket"] > before["filed_bucket"]) & (before["filed_reports"] > 0))
     return FiledTable(
-        device=ids[np.concatenate([pairs[older, 0], moved])],
-        bucket=np.concatenate([pairs[older, 1], before["filed_bucket"][moved]]),
-        reports=np.concatenate([reports[older], before["filed_reports"][moved]]),
+        device=ids[np.concatenate([held.device[older], moved])],
+        bucket=np.concatenate([held.bucket[older], before["filed_bucket"][moved]]),
+        reports=np.concatenate([held.reports[older], before["filed_reports"][moved]]),
     )
 
 
-def _note(states: States, device: Ints, bucket: Ints, reports: Ints) -> States:
-    """Remember the newest bucket of each device and what it holds; rows are sorted by device and bucket, each once."""
-    last = np.append(device[1:] != device[:-1], True)[: len(device)]
-    who, when, added = device[last], bucket[last], reports[last]
+def _note(states: States, held: _Added) -> States:
+    """Remember the newest bucket of each device and what it holds."""
+    last = np.diff(held.device, append=-1) != 0
+    who, when, added = held.device[last], held.bucket[last], held.reports[last]
     filed_bucket, filed_reports = states["filed_bucket"].copy(), states["filed_reports"].copy()
     newer, same = when > filed_bucket[who], when == filed_bucket[who]
     filed_reports[who[same]] += added[same]

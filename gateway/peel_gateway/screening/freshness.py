@@ -71,7 +71,7 @@ def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: 
     Parameters
     ----------
     device, number, body : int64, shape (N,)
-        In order of arrival.
+        Sorted by device and number; equal ones in order of arrival.
     logged, logged_body : shape (N,)
         Whether the log has this device and number, and the body it has.
 
@@ -80,14 +80,12 @@ def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: 
     int64, shape (N,)
         `Repeat` codes: exactly one report of those that share a new number is FRESH, the first.
     """
-    if not len(device):
-        return np.zeros(0, np.int64)
-    order = np.lexsort((np.arange(len(device)), number, device))
-    starts = np.ones(len(order), np.bool_)
-    starts[1:] = (device[order][1:] != device[order][:-1]) | (number[order][1:] != number[order][:-1])
-    leader = np.empty(len(order), np.int64)
-    leader[order] = order[starts][np.cumsum(starts) - 1]
+    starts = np.ones(len(device), np.bool_)
+    starts[1:] = (device[1:] != device[:-1]) | (number[1:] != number[:-1])
+    if starts.all() and not logged.any():
+        return np.full(len(device), int(Repeat.FRESH))
+    leader = np.flatnonzero(starts)[np.cumsum(starts) - 1]
     reference = np.where(logged, logged_body, body[leader])
-    result = np.where(body == reference, Repeat.SAME, Repeat.OTHER)
-    result[(leader == np.arange(len(device))) & ~logged] = Repeat.FRESH
-    return np.asarray(result, dtype=np.int64)
+    result = np.where(body == reference, int(Repeat.SAME), int(Repeat.OTHER))
+    result[starts & ~logged] = Repeat.FRESH
+    return result

@@ -6,7 +6,7 @@ All arrays have one entry per report. A verdict of `OPEN` means that no layer ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.codewords import Codewords
 
-__all__ = ["OPEN", "Decoded", "authenticated", "decode", "judge_content", "judge_front", "object_to"]
+__all__ = ["OPEN", "Decoded", "among", "authenticated", "decode", "judge_content", "judge_front", "object_to"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -28,8 +28,16 @@ OPEN = -1
 
 _CODES = {name: code for code, name in CODE_NAMES.items()}
 _E_DEVICE, _E_PROFILE, _E_UNSEALED, _E_SEAL = (_CODES[name] for name in ("device", "profile", "unsealed", "seal"))
-_BEYOND_PARSING = (0, _E_DEVICE, _E_PROFILE, _E_UNSEALED, _E_SEAL, _CODES["trits"])
-"""Codes of the core that mean more than `malformed`."""
+_MALFORMED = np.ones(1 - min(CODE_NAMES), np.bool_)
+_MALFORMED[[0, *(-code for code in (_E_DEVICE, _E_PROFILE, _E_UNSEALED, _E_SEAL, _CODES["trits"]))]] = False
+"""Codes of the core, negated, that mean no more than `malformed`."""
+
+
+def among(verdicts: Iterable[Verdict]) -> Bools:
+    """A table that tells which verdicts of an array are among these: `table[array]`. `OPEN`, its last entry, is not."""
+    table = np.zeros(len(Verdict) + 1, np.bool_)
+    table[list(verdicts)] = True
+    return table
 
 
 def object_to(verdicts: Ints, reports: Bools, verdict: Verdict) -> None:
@@ -53,8 +61,9 @@ def judge_front(opened: Opened, revoked: Bools) -> Ints:
     """
     code = opened.code
     verdicts = np.full(len(opened), OPEN, np.int64)
-    later = np.isin(code, _BEYOND_PARSING)
-    object_to(verdicts, ~later | ((code == _E_DEVICE) & (opened.device == 0)), Verdict.MALFORMED)
+    if not code.any() and not revoked.any():
+        return verdicts
+    object_to(verdicts, _MALFORMED[-code] | ((code == _E_DEVICE) & (opened.device == 0)), Verdict.MALFORMED)
     object_to(verdicts, (code == _E_DEVICE) & ~revoked, Verdict.DEVICE)
     object_to(verdicts, code == _E_PROFILE, Verdict.PROFILE)
     object_to(verdicts, revoked, Verdict.REVOKED)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The plan of a batch: every report's verdict, and all effects that are to be written. A pure function: nothing is read, nothing changed.
 
-The engine looks up who speaks, listens to a batch (`batch.listen`), asks the store what `questions` needs to know, and then plans ::
+The engine looks up who speaks, listens to a batch (`batch.listen`), drafts it (`draft.draft`), asks the store what must be known, and
+then plans ::
 
     verdicts = front(opened, roster)
     book.admit(strangers, transaction.devices(...), transaction.conduct(...))  # of the devices that speak and are not in memory
     batch = listen(mail, opened, verdicts, book, moment)
-    found = transaction.find(questions(batch, book, policy, moment))
-    plan(batch, book, found, policy, moment)
+    drafted = draft(batch, book, policy, moment)
+    plan(drafted, transaction.find(drafted.questions))
 
 The layers are stages in order; each takes the verdicts so far and returns a small result of its own.
 """
@@ -30,22 +31,23 @@ from peel_gateway.model.tables import (
     Exposure,
     Found,
     LogTable,
-    Questions,
-    digest_of,
 )
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
-from peel_gateway.screening import effects, filing, freshness, gaps, layers, statistics
+from peel_gateway.screening import effects, filing, gaps, layers, statistics
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, Change, Played, States, seen_in
+from peel_gateway.screening.draft import Draft
 from peel_gateway.screening.exposures import Case, report_exposures
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.policy import Policy
-from peel_gateway.screening.seen import enter, unseen
+from peel_gateway.screening.seen import enter
 
-__all__ = ["ExposedDevice", "Plan", "plan", "questions"]
+__all__ = ["ExposedDevice", "Plan", "plan"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+_BLAMED, _LOGGED = layers.among(BLAMED), layers.among(LOGGED)
 
 
 @dataclass(frozen=True)
@@ -67,102 +69,6 @@ class Plan:
     effects: Effects
     change: Change
     exposed_devices: list[ExposedDevice]
-
-
-# ---- what must be known of the store ----
-
-
-def questions(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Questions:
-    """What the plan of this batch needs to know: little for honest reports, whose bytes are new and whose buckets have room."""
-    crowded, filed_from = filing.asked(batch, book, policy.bucket_seconds, moment.seen)
-    return Questions(
-        digests=_maybe_held(batch, book, policy, moment),
-        filed_device=book.roster.ids(batch.heard[crowded]),
-        filed_from=filed_from,
-    )
-
-
-def _maybe_held(batch: Batch, book: Book, policy: Policy, moment: Moment) -> list[bytes]:
-    """Digests of pieces that may be held already, under the verdicts that they may get before their content is judged."""
-    refused = np.flatnonzero(np.isin(batch.verdicts, _HELD))
-    digests = [digest_of(Verdict(int(batch.verdicts[row])), batch.raw(row)) for row in refused.tolist()]
-    numbers = _judge_numbers(batch, book)
-    ahead, _ = _ahead(batch, numbers, book, policy, moment)
-    for verdict, rows in (
-        (Verdict.STALE, np.flatnonzero(numbers == Verdict.STALE)),
-        (Verdict.REUSED, np.flatnonzero(numbers == Verdict.REUSED)),
-        (Verdict.FLOOD, np.flatnonzero(ahead)),
-    ):
-        digests += [digest_of(verdict, batch.raw(row)) for row in rows.tolist()]
-    return digests
-
-
-_HELD = [int(verdict) for verdict in Verdict if verdict.layer is not None and verdict not in LOGGED]
-"""Verdicts whose pieces are known by their bytes alone."""
-
-
-# ---- freshness ----
-
-
-@dataclass(frozen=True)
-class _Fresh:
-    verdicts: Ints
-    allowed: Ints
-    """Largest number that the device may have reached, 0 where that was not judged."""
-    reached: Ints
-
-
-def _judge_freshness(batch: Batch, book: Book, policy: Policy, moment: Moment) -> _Fresh:
-    verdicts = _judge_numbers(batch, book)
-    ahead, allowed = _ahead(batch, verdicts, book, policy, moment)
-    reached = np.zeros(len(verdicts), np.int64)
-    rows = np.flatnonzero((batch.verdicts == OPEN) & (verdicts != Verdict.STALE))
-    reached[rows] = np.maximum(batch.number[rows], batch.states["last_number"][batch.at[rows]])
-    layers.object_to(verdicts, ahead, Verdict.FLOOD)
-    return _Fresh(verdicts, allowed, reached)
-
-
-def _judge_numbers(batch: Batch, book: Book) -> Ints:
-    """Refuse numbers that were used or given up: the same report again, another one, or nobody can tell any more."""
-    verdicts = batch.verdicts.copy()
-    rows = np.flatnonzero(verdicts == OPEN)
-    at, number, body = batch.at[rows], batch.number[rows], batch.body[rows]
-    device = book.roster.ids(batch.heard[at])
-    used = ~unseen(seen_in(batch.states), at, number)
-    logged, logged_body = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.int64)
-    logged[used], logged_body[used] = book.recent.find(device[used], number[used])
-    repeat = freshness.repeats(device, number, body, logged, logged_body)
-    verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
-    verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
-    verdicts[rows[used & ~logged]] = Verdict.STALE
-    return verdicts
-
-
-def _ahead(batch: Batch, verdicts: Ints, book: Book, policy: Policy, moment: Moment) -> tuple[Bools, Ints]:
-    """Devices that have come too far, with this number or while nobody knew how far they might (clock behind), and how far they may."""
-    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
-    if moment.behind or not len(batch.heard):
-        return np.zeros(len(judged), np.bool_), np.zeros(len(judged), np.int64)
-    allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
-    reached = np.maximum(batch.number, batch.states["last_number"][batch.at])
-    return judged & (reached > allowed), allowed
-
-
-def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Ints:
-    """The larger of two bounds: since first contact, and since the device's bundle was made, at the bundle's first number.
-
-    A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch. Where
-    nobody knows when that was, or the clocks say that it is yet to come, a device is granted more once.
-    """
-    states, roster = batch.states, book.roster
-    quota, period = states["quota"], states["period"]
-    issued, first = roster.issued[batch.heard], roster.issued_number[batch.heard]
-    doubtful = (issued == 0) | (issued > moment.wall)
-    allowance = policy.number_allowance + np.where(doubtful, freshness.UNKNOWN_ALLOWANCE, 0)
-    contact = moment.tick - states["first_tick"]
-    since_contact = freshness.last_allowed(states["first_number"], contact, quota, period, allowance)
-    since_issue = freshness.last_allowed(first, moment.wall - issued, quota, period, allowance)
-    return np.maximum(since_contact, np.where(issued > 0, since_issue, 0))
 
 
 # ---- who is to blame ----
@@ -197,7 +103,7 @@ def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool,
 def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: Moment) -> tuple[Ints, _Standing]:
     """Expose the devices of faulty reports; what else a withdrawn device sends does not count."""
     verdicts = verdicts.copy()
-    faulty = np.flatnonzero(np.isin(verdicts, [int(verdict) for verdict in BLAMED]))
+    faulty = np.flatnonzero(_BLAMED[verdicts])
     devices, first = np.unique(batch.at[faulty], return_index=True)
     causes = verdicts[faulty[first]]
     standing = _expose(_Standing(batch.states), devices, causes, withdraw=policy.withdraw_faulty, moment=moment)
@@ -225,7 +131,7 @@ def _assigning(keyring: Keyring, slots: Ints) -> Bools:
 
 def _settle(batch: Batch, book: Book, verdicts: Ints, states: States) -> _Numbers:
     """Use the numbers that enter the log, settle those that are no longer expected, and find what the missing ones assign."""
-    entering = np.isin(verdicts, [OPEN, *(int(verdict) for verdict in LOGGED)])
+    entering = _LOGGED[verdicts] | (verdicts == OPEN)
     at, number, settled = batch.at[entering], batch.number[entering], states["settled"]
     states = states | vars(enter(seen_in(states), at, number)) | _heard(states, at, batch.received[entering])
     upto = np.where(states["withdrawn"] == 0, gaps.settle_to(settled, states["last_number"]), settled)
@@ -250,12 +156,12 @@ def _heard(states: States, at: Ints, received: Ints) -> States:
 # ---- all effects ----
 
 
-def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment) -> Plan:
+def plan(drafted: Draft, found: Found) -> Plan:
     """Screen a batch against the book and what was found in the store."""
+    batch, book, policy, moment = drafted.batch, drafted.book, drafted.policy, drafted.moment
     roster = book.roster
     profiles = roster.keyring.profiles
-    fresh = _judge_freshness(batch, book, policy, moment)
-    verdicts = layers.judge_content(fresh.verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
+    verdicts = layers.judge_content(drafted.verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
     numbers = _settle(batch, book, verdicts, standing.states)
     judged = statistics.judge(batch, book, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
@@ -266,10 +172,12 @@ def plan(batch: Batch, book: Book, found: Found, policy: Policy, moment: Moment)
         withdraw=True,
         moment=moment,
     )
-    case = Case(batch=batch, verdicts=judged.verdicts, allowed=fresh.allowed, reached=fresh.reached, profiles=profiles)
+    case = Case(
+        batch=batch, verdicts=judged.verdicts, allowed=drafted.allowed, reached=drafted.reached, profiles=profiles
+    )
     verdicts, exposures = _exhibit(case, found)
     counted = verdicts == Verdict.ACCEPTED
-    filed = filing.file_reports(batch, book, found, counted, standing.states, policy.bucket_seconds, moment.seen)
+    filed = filing.file_reports(batch, book, found, counted, standing.states, drafted.crowded, policy.bucket_seconds)
     tallies = effects.tallies(
         profiles,
         batch.opened.profile[counted].astype(np.int64),
@@ -346,7 +254,7 @@ def _changed_devices(batch: Batch, book: Book, states: States) -> tuple[DeviceTa
 
 
 def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints, bucket: Ints) -> LogTable:
-    rows = np.flatnonzero(np.isin(verdicts, [int(verdict) for verdict in LOGGED]))
+    rows = batch.order[_LOGGED[verdicts[batch.order]]]
     sign = batch.decoded.sign[rows]
     return LogTable(
         device=batch.opened.device[rows].astype(np.int64),

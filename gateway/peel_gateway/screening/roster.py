@@ -96,6 +96,12 @@ class Roster:
         pairs = zip(self.keyring.profiles, self.codewords, strict=True)
         return {(profile.seed, profile.width): each for profile, each in pairs}
 
+    def has_revoked(self, devices: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Which of these device ids, known or not, the operator has revoked."""
+        if not len(self.revoked):
+            return np.zeros(len(devices), np.bool_)
+        return np.isin(devices, self.revoked)
+
     def ids(self, slots: Ints) -> Ints:
         """Device ids of some slots."""
         return self.keyring.device_ids[slots].astype(np.int64)

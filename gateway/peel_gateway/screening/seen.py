@@ -10,7 +10,7 @@ No number can ever count twice: whatever is not above `last_number` and not in a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -76,10 +76,13 @@ def enter(seen: Seen, at: Ints, number: Ints, most_holes: int = MOST_HOLES) -> S
     np.minimum.at(lowest, at, number)
     np.maximum.at(highest, at, number)
     going_on = (lowest == seen.last_number + 1) & (highest == seen.last_number + count)
+    others = np.flatnonzero((count > 0) & ~going_on).tolist()
+    if not others:
+        return replace(seen, last_number=highest)
     low_water, holes, forgone = seen.low_water.copy(), seen.holes.copy(), seen.forgone.copy()
     order = np.lexsort((number, at))
     ends = np.cumsum(count)
-    for device in np.flatnonzero((count > 0) & ~going_on).tolist():
+    for device in others:
         numbers = number[order[ends[device] - count[device] : ends[device]]]
         pieces = _holes_after(holes_of(holes[device]), int(seen.last_number[device]), numbers)
         holes[device], given_up = pack_holes(pieces[-most_holes:]), pieces[:-most_holes]

@@ -89,7 +89,7 @@ def judge(
         mine = (verdicts == OPEN) & (batch.opened.profile == position)
         if mechanism_of(profile).signed:
             cohort[mine] = np.sign(book.totals[position])[batch.decoded.index[mine]]
-        devices, new, crossed = _play(batch, book, np.flatnonzero(mine), cohort, late, gaps, position)
+        devices, new, crossed = _play(batch, book, batch.order[mine[batch.order]], cohort, late, gaps, position)
         tipped = crossed & (states["withdrawn"][devices] == 0)
         bets = book.conduct[position].bets
         ids = book.roster.ids(batch.heard[devices[tipped]])
@@ -97,7 +97,8 @@ def judge(
             device_exposure(profile, int(device), bets, state, moment.seen)
             for device, state in zip(ids, new[tipped], strict=True)
         ]
-        layers.object_to(verdicts, np.isin(batch.at, devices[tipped]) & mine, Verdict.STATISTICS)
+        if tipped.any():
+            layers.object_to(verdicts, np.isin(batch.at, devices[tipped]) & mine, Verdict.STATISTICS)
         convicted.append(devices[tipped])
         played.append((devices, new))
     verdicts[verdicts == OPEN] = Verdict.ACCEPTED
@@ -109,28 +110,28 @@ def _play(
 ) -> tuple[Ints, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """The heard devices of a profile with news, the new states of the bets on them, and whose wealth has reached the limit.
 
-    Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log.
+    Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log. Both come by device and number.
     """
     conduct = book.conduct[position]
     of = np.flatnonzero(gaps.position == position)
     gap_at = np.searchsorted(batch.heard, gaps.slot[of])
-    devices = np.unique(np.concatenate([batch.at[rows], gap_at]))
+    news = np.zeros(len(batch.heard), np.bool_)
+    news[batch.at[rows]] = news[gap_at] = True
+    devices, place = np.flatnonzero(news), np.cumsum(news) - 1
     states = conduct.states[conduct.rows(batch.heard[devices])]
-    row, gap_row = np.searchsorted(devices, batch.at[rows]), np.searchsorted(devices, gap_at)
-    number, gap_number = batch.number[rows], gaps.table.number[of]
-    kind = np.repeat([0, 1], [len(rows), len(of)])
+    row, gap_row = place[batch.at[rows]], place[gap_at]
     events = events_of(
         book.roster.keyring.profiles[position],
         row=row,
-        number=number,
+        number=batch.number[rows],
         index=batch.cell[rows],
         sign=batch.decoded.sign[rows],
         cohort=cohort[rows],
         late=late[rows],
         gap_row=gap_row,
-        gap_number=gap_number,
+        gap_number=gaps.table.number[of],
         gap_index=gaps.table.index[of],
-        order=np.lexsort((np.concatenate([number, gap_number]), kind, np.concatenate([row, gap_row]))),
+        order=np.argsort(np.concatenate([row, gap_row]), kind="stable"),
     )
     crossed = conduct.bets.update(states, events)
     return devices, states, crossed >= 0

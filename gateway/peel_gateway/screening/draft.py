@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""The draft of a batch: what can be said before the store is asked, up to freshness; and what it must be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.moment import Moment
+from peel_gateway.model.tables import Questions, digest_of
+from peel_gateway.model.verdict import LOGGED, Verdict
+from peel_gateway.screening import filing, freshness, layers
+from peel_gateway.screening.batch import Batch
+from peel_gateway.screening.book import Book, seen_in
+from peel_gateway.screening.layers import OPEN
+from peel_gateway.screening.policy import Policy
+from peel_gateway.screening.seen import unseen
+
+__all__ = ["Draft", "draft"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A batch as it is before anything has been looked up."""
+
+    batch: Batch
+    book: Book
+    policy: Policy
+    moment: Moment
+    verdicts: Ints
+    """After freshness; `OPEN` where nobody has objected."""
+    allowed: Ints
+    """Largest number that the device may have reached, 0 where that was not judged."""
+    reached: Ints
+    crowded: filing.Crowded
+    questions: Questions
+    """Few for honest reports, whose bytes are new and whose buckets have room."""
+
+
+def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
+    """Judge the freshness of a batch, and find out what must be known of the store to plan it."""
+    verdicts = _judge_numbers(batch, book)
+    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
+    allowed, reached = np.zeros((2, len(verdicts)), np.int64)
+    if len(batch.heard):
+        reached = np.where(judged, np.maximum(batch.number, batch.states["last_number"][batch.at]), 0)
+    if len(batch.heard) and not moment.behind:  # else nobody knows how far devices may have come
+        allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
+        layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
+    crowded = filing.crowded(batch, book, policy.bucket_seconds, moment.seen)
+    return Draft(
+        batch=batch,
+        book=book,
+        policy=policy,
+        moment=moment,
+        verdicts=verdicts,
+        allowed=allowed,
+        reached=reached,
+        crowded=crowded,
+        questions=Questions(
+            digests=_maybe_held(batch, verdicts),
+            filed_device=book.roster.ids(batch.heard[crowded.devices]),
+            filed_from=crowded.begins,
+        ),
+    )
+
+
+def _judge_numbers(batch: Batch, book: Book) -> Ints:
+    """Refuse numbers that were used or given up: the same report again, another one, or nobody can tell any more."""
+    verdicts, rows = batch.verdicts.copy(), batch.order
+    at, number = batch.at[rows], batch.number[rows]
+    used = ~unseen(seen_in(batch.states), at, number)
+    logged, logged_body = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.int64)
+    if used.any():
+        device = book.roster.ids(batch.heard[at[used]])
+        logged[used], logged_body[used] = book.recent.find(device, number[used])
+    repeat = freshness.repeats(at, number, batch.body[rows], logged, logged_body)
+    verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
+    verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
+    verdicts[rows[used & ~logged]] = Verdict.STALE
+    return verdicts
+
+
+def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Ints:
+    """The larger of two bounds: since first contact, and since the device's bundle was made, at the bundle's first number.
+
+    A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch. Where
+    nobody knows when that was, or the clocks say that it is yet to come, a device is granted more once.
+    """
+    states, roster = batch.states, book.roster
+    quota, period = states["quota"], states["period"]
+    issued, first = roster.issued[batch.heard], roster.issued_number[batch.heard]
+    doubtful = (issued == 0) | (issued > moment.wall)
+    allowance = policy.number_allowance + np.where(doubtful, freshness.UNKNOWN_ALLOWANCE, 0)
+    contact = moment.tick - states["first_tick"]
+    since_contact = freshness.last_allowed(states["first_number"], contact, quota, period, allowance)
+    since_issue = freshness.last_allowed(first, moment.wall - issued, quota, period, allowance)
+    return np.maximum(since_contact, np.where(issued > 0, since_issue, 0))
+
+
+def _maybe_held(batch: Batch, verdicts: Ints) -> list[bytes]:
+    """Digests of pieces that may be held already: those that are known by their bytes alone."""
+    return [digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in np.flatnonzero(_HELD[verdicts]).tolist()]
+
+
+_HELD = layers.among(verdict for verdict in Verdict if verdict.layer is not None and verdict not in LOGGED)
