@@ -41,7 +41,7 @@ class RatioRow:
 
     mechanism: str
     attack: str
-    """The paper's rule or output poisoning, or targets: the maximal gain attack."""
+    """The paper's rule or output poisoning, targets (the maximal gain attack), or none: then 0 is the truth, not 5%."""
     acts: str
     """Where, for those who look at more than reports."""
     defence: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -158,6 +159,12 @@ _HONEST: Mapping[str, Callable[[_Fleet, int, float], Collected]] = {
     "kRR": _Fleet.krr,
     "OUE": _Fleet.oue,
 }
+
+
+def _left_alone(mechanism: str, fleet: _Fleet, poisoned: Bools, rounds: int, epsilon: float) -> Collected:
+    return _HONEST[mechanism](fleet, rounds, epsilon)
+
+
 _POISON: Mapping[tuple[str, str], Poison] = {
     ("Laplace", "rule"): _laplace_rule,
     ("Laplace", "output"): _laplace_output,
@@ -165,15 +172,17 @@ _POISON: Mapping[tuple[str, str], Poison] = {
     ("kRR", "output"): _krr_output,
     ("kRR", "targets"): _krr_targets,
     ("OUE", "targets"): _oue_targets,
+    **{(name, "none"): partial(_left_alone, name) for name in _HONEST},
 }
 SCENES: tuple[tuple[str, str], ...] = tuple(_POISON)
-"""(mechanism, attack): the paper's four, and the maximal gain attack (Cao, Jia, Gong 2021) that most defences were made for."""
+"""(mechanism, attack): the paper's four; the maximal gain attack (Cao, Jia, Gong 2021), for which most defences were made; and none, to see
+what is found where there is nothing."""
 
 
 def make_scene(
     data: LabData, mechanism: str, attack: str, devices: int, rounds: int, epsilon: float, seed: int
 ) -> Scene:
-    """Let a random 5% of so many devices, which hold random rows of the data, commit an attack in every round."""
+    """Let a random 5% of so many devices, which hold random rows of the data, commit an attack in every round; nobody, if it is none."""
     rng = np.random.default_rng(seed)
     size = len(data.categories)
     fleet = _Fleet(
@@ -183,7 +192,7 @@ def make_scene(
         targets=np.argsort(data.shares)[: min(_TARGETS, size - 1)],
         rng=rng,
     )
-    poisoned = rng.permutation(devices) < round(SHARE * devices)
+    poisoned = rng.permutation(devices) < (0 if attack == "none" else round(SHARE * devices))
     poison = _POISON[mechanism, attack]
     return Scene(
         now=poison(fleet, poisoned, rounds, epsilon),

@@ -44,7 +44,7 @@ def test_every_defence_is_tried_on_every_attack(rows: list[RatioRow]) -> None:
     for mechanism, attack in SCENES:
         named = {row.defence for row in some(rows, mechanism=mechanism, attack=attack)}
         assert named >= {rival.name for rival in RIVALS}
-        assert named >= {PAPER, OURS} or attack == "targets"
+        assert named >= {PAPER, OURS} or attack in ("targets", "none")
 
 
 def test_every_printed_figure_stands_beside_ours(rows: list[RatioRow]) -> None:
@@ -107,13 +107,20 @@ def test_defences_that_do_not_apply_have_no_figure(rows: list[RatioRow]) -> None
     assert all(row.recall is None for row in some(rows, defence="LDPGuard")), "it says how many, never who"
 
 
+def test_where_nobody_is_poisoned_there_is_nobody_to_find(rows: list[RatioRow]) -> None:
+    for row in some(rows, attack="none"):
+        assert row.recall is None
+        if row.defence in ("DETECT", "Diffstats"):
+            assert row.ratio is None or row.ratio.mean == 0
+
+
 # ---- what it is made of ----
 
 
 @pytest.mark.parametrize(("mechanism", "attack"), SCENES)
 def test_a_scene_poisons_five_percent_and_leaves_the_past_clean(data: LabData, mechanism: str, attack: str) -> None:
     scene = make_scene(data, mechanism, attack, 4000, 6, 1.0, seed=3)
-    assert scene.poisoned.sum() == SHARE * 4000
+    assert scene.poisoned.sum() == (0 if attack == "none" else SHARE * 4000)
     assert np.abs(scene.clean.estimate - scene.truth).max() < 0.08, "unbiased"
     honest = scene.now.of(~scene.poisoned)
     assert np.abs(honest.estimate - scene.truth).max() < 0.08
