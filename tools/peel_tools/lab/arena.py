@@ -29,7 +29,7 @@ from peel_tools.lab.data import LabData
 from peel_tools.lab.fleet import LabFleet, Sent
 from peel_tools.world import World
 
-__all__ = ["FULL", "QUICK", "Scale", "Trial", "play"]
+__all__ = ["FULL", "QUICK", "SHARE", "Scale", "Trial", "play"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -54,7 +54,7 @@ class Scale:
 
 
 QUICK = Scale(devices=20, reports=90, rounds=3, seeds=1)
-FULL = Scale(devices=100, reports=100, rounds=10, seeds=3)
+FULL = Scale(devices=100, reports=100, rounds=10, seeds=5)
 
 
 @dataclass(frozen=True)
