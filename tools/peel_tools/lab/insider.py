@@ -2,9 +2,9 @@
 """Table (e): the harm of an insider who knows everything, over the number of his reports, and the most that he can possibly do.
 
 **The bound.** Whoever wants plus of every attribute is bet on with a fixed face, so the bound is simple and holds for every strategy.
-One fraction c of one bet, begun with a stake s, alone holds ``s (1 + c (1 - b)/b)^m (1 - c)^(n - m)`` after m plus reports of n. A device that
-is not exposed has less than 1/alpha, so m is bounded, by the least bound over all fractions. His harm per report is (2 m/n - 1)/(2 b - 1)
-times a liar's. A sleeper who turns after H reports meets what is put in at toss H + 1.
+One fraction c of one bet, begun with a stake s, alone holds ``s (1 + c (1 - b)/b)^m (1 - c)^(n - m)`` after m plus reports of n. A
+device that is not exposed has less than 1/alpha, so m is bounded, by the least bound over all fractions. His harm per report is
+(2 m/n - 1)/(2 b - 1) times a liar's. A sleeper who turns after H reports meets what is put in at toss H + 1.
 """
 
 from __future__ import annotations

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""``peel lab``: the attack lab."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from peel_gateway.printing import explaining, json_option, print_json, print_table
+from peel_tools.dataset import DatasetError
+
+
+@click.group()
+def lab() -> None:
+    """Judge the promise on your own data: every attack we know, other defences, the PEEL paper's tables."""
+
+
+@lab.command()
+@click.option(
+    "--data", "path", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A CSV file, as it is or packed by gzip; columns are chosen and scaled for you. Built-in traces without it.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False),
+    help="A folder for a page to open in a browser (lab.html), its plots (SVG) and all figures (lab.json).",
+)  # fmt: skip
+@click.option(
+    "--quick", is_flag=True, help="A small fleet and one seed: a minute or less, wide margins, no emulated boards."
+)
+@json_option
+def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> None:
+    """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about a quarter of an hour.
+
+    \b
+    (a) share of poisoned devices that each defence estimates, beside the paper's figures
+    (b) attack by attack: what exposes it, how soon, what harm is left
+    (c) what defences cost a device
+    (d) error with and without PEEL, mechanism by mechanism
+    (e) the most that an insider does who knows everything
+    """
+    from peel_tools.lab.data import load_data  # here, because numpy takes longer to load than --help takes
+    from peel_tools.lab.tables import make_tables, steps
+
+    with explaining(DatasetError):
+        data = load_data(path)
+    with click.progressbar(length=steps(quick), label="attack lab", file=sys.stderr, item_show_func=str) as bar:
+
+        def progress(what: str) -> None:
+            bar.update(1, what.replace("_", " "))
+
+        figures = make_tables(data, quick=quick, progress=progress)
+    figures["run"]["command"] = _command(path, quick)
+    if out is not None:
+        from peel_tools.lab.page import write_page
+
+        click.echo(f"open {write_page(figures, out)} in a browser", err=True)
+    if as_json:
+        print_json(figures)
+    else:
+        _print(figures)
+
+
+def _command(path: Path | None, quick: bool) -> str:
+    """What to type for the same figures."""
+    words = ["peel", "lab", "tables", *(["--data", path.name] if path else []), *(["--quick"] if quick else [])]
+    return shlex.join([*words, "--json"])
+
+
+def _print(figures: dict[str, Any]) -> None:
+    from peel_tools.lab.words import sections
+
+    for section in sections(figures):
+        click.echo(f"\n{section.title}\n{section.text}\n")
+        print_table(section.header, section.rows)

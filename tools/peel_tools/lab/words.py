@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: MIT
+"""The lab's figures as tables with a title and a few sentences: for the terminal, the page and the docs alike.
+
+What is not exposed comes before what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peel_gateway.model.verdict import LAYERS
+
+__all__ = ["Section", "sections", "summary"]
+
+Figures = Mapping[str, Any]
+Row = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table and what to know about it."""
+
+    key: str
+    title: str
+    text: str
+    header: Row
+    rows: Sequence[Row]
+    plot: str | None = None
+    """The plot that belongs to it, by name."""
+
+
+def summary(figures: Figures) -> str:
+    """The run in three sentences."""
+    run, data = figures["run"], figures["data"]
+    refused, honest = figures["honest_reports_refused"], figures["honest_reports"]
+    return (
+        f"{_share(run['share'])} of {run['devices']} devices attack, or of their reports are attacked, at epsilon {run['epsilon']:g}; "
+        f"{len(run['seeds'])} seed{'s' if len(run['seeds']) > 1 else ''}; data: {data['source']}, {data['rows']:,} rows, "
+        f"{len(data['columns'])} attributes and {data['categories']} categories. "
+        f"Of {honest:,} honest reports {refused or 'none'} {'were' if refused > 1 else 'was'} refused or withdrawn"
+        f" (with 95% confidence fewer than {figures['false_positive_limit']:.1g} of all). "
+        f"An insider who knows everything comes to {figures['adaptive_shift_over_bound']:.2f} of what he can do at most."
+    )
+
+
+def sections(figures: Figures) -> list[Section]:
+    """All tables in the order in which they should be read."""
+    makers: Sequence[Callable[[Figures], Section]] = (
+        _not_exposed, _exposed, _by_layer, _scores, _insider, _ratios, _residual, _wire, _accuracy, _overheads, _dropped,
+    )  # fmt: skip
+    return [make(figures) for make in makers]
+
+
+# ---- (b) attacks ----
+
+
+def _not_exposed(figures: Figures) -> Section:
+    rows = [
+        (_name(row), row["mechanism"], row["place"], _rate(row["exposure"]), _times(row["after_over_liar"]), row["why"])
+        for row in figures["attacks"]
+        if row["layer"] is None
+    ]
+    return Section(
+        "not_exposed",
+        "What is not exposed",
+        "These attacks get through, all or most of the time. What they shift is held against the worst lie that the same devices could "
+        "have told about their readings: 1 is as much, and by chance a little more.",
+        ("attack", "mechanism", "acts on", "exposed", "shift over a liar's", "why nothing can"),
+        rows,
+        plot="shifts",
+    )
+
+
+def _exposed(figures: Figures) -> Section:
+    rows = [
+        (
+            _name(row), row["mechanism"], row["place"], row["layer"], _rate(row["exposure"]), _devices(row), _delay(row),
+            _times(row["undefended_over_liar"]), _times(row["after_over_liar"]),
+        )
+        for row in figures["attacks"]
+        if row["layer"] is not None
+    ]  # fmt: skip
+    return Section(
+        "exposed",
+        "(b) What is exposed",
+        "Share of poisoned reports that do not count in the end: refused, absorbed as repetitions, or withdrawn with their device. The "
+        "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over a liar's: if whatever opens "
+        "counted, and as published.",
+        (
+            "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "published",
+        ),
+        rows,
+        plot="exposure",
+    )  # fmt: skip
+
+
+def _by_layer(figures: Figures) -> Section:
+    labels = [layer.label for layer in LAYERS]
+    rows = [
+        (_name(row), row["mechanism"], *(_share(row["layers"][label]) if label in row["layers"] else "" for label in labels))
+        for row in figures["attacks"]
+    ]  # fmt: skip
+    return Section(
+        "layers",
+        "(b) Attack by layer",
+        "The layer that objected to poisoned reports when they came. Statistics judge a device's batch as a whole; what comes after it was "
+        "exposed is withdrawn.",
+        ("attack", "mechanism", *labels),
+        rows,
+    )
+
+
+def _scores(figures: Figures) -> Section:
+    rows = [
+        (name, *(_interval(scores[key]) for key in ("precision", "recall", "f1", "fpr")))
+        for name, scores in figures["scores"].items()
+    ]
+    return Section(
+        "scores",
+        "(b) Precision and recall, unweighted over attacks",
+        f"With intervals over seeds. Exposable are attacks that a layer is there for. Of {figures['honest_reports']:,} honest reports "
+        f"{figures['honest_reports_refused']:,} were refused or withdrawn, of {figures['honest_devices']:,} honest devices "
+        f"{figures['honest_devices_exposed']:,} exposed.",
+        ("of what", "precision", "recall", "F1", "false positives"),
+        rows,
+    )
+
+
+# ---- (e) insider ----
+
+
+def _insider(figures: Figures) -> Section:
+    rows = [
+        (
+            row["mechanism"], str(row["k"]), f"{row['n']:,}", _plain(row["cap"]), _plain(row["plus"]), _plain(row["bound"]),
+            _plain(row["newcomer"]), _plain(row["sleeper"]), _plain(row["sleeper_bound"]),
+        )
+        for row in figures["insider"]
+    ]  # fmt: skip
+    return Section(
+        "insider",
+        "(e) What an insider can do who knows everything",
+        "Harm per report over a liar's, on average over n reports without ever being exposed. The bound holds for every strategy that wants "
+        "plus of all attributes; beside it the most that we know to do, for that goal and for any. A sleeper was honest for 100,000 "
+        "reports first.",
+        (
+            "mechanism",
+            "k",
+            "n",
+            "cap",
+            "for plus",
+            "bound for plus",
+            "any goal",
+            "sleeper",
+            "bound of a sleeper for plus",
+        ),
+        rows,
+        plot="insider",
+    )
+
+
+# ---- (a) ratios ----
+
+
+def _ratios(figures: Figures) -> Section:
+    rows = [
+        (
+            row["mechanism"], row["attack"], row["defence"], row["acts"], _plain(row["printed"]), _interval(row["ratio"]),
+            _interval(row["recall"]), _interval(row["false_positives"]),
+        )
+        for row in figures["ratio_estimates"]
+    ]  # fmt: skip
+    return Section(
+        "ratios",
+        "(a) Estimated share of poisoned devices, in percent; 5 in truth",
+        "What the paper prints for the weather data, and what comes out here. A share says how many, not who: recall and false positives "
+        "are those of devices. A dash: the defence does not apply, or does not say.",
+        ("mechanism", "attack", "defence", "acts on", "printed", "here", "recall", "false positives"),
+        rows,
+        plot="ratios",
+    )
+
+
+# ---- the paper's encoder ----
+
+
+def _residual(figures: Figures) -> Section:
+    rows = [
+        (row["attack"], row["place"], row["knows"], str(row["k"]), _share(row["exposed"]), _share(row["exposed_exact"]), _share(row["unseen"]))
+        for row in figures["paper"]["exposures"]
+    ]  # fmt: skip
+    return Section(
+        "residual",
+        "What the paper's residual exposes",
+        "The paper's encoder as it is written: Gaussian projection, normalisation within a vector, coordinates of ceil(log2(k-1)) bits, and a "
+        "threshold that no honest report exceeds. Rule poisoning (another budget) leaves no trace, because normalisation takes the scale; "
+        "another report, a negated one or a replay is a codeword like any other.",
+        ("attack", "acts on", "knows", "k", "exposed", "exposed if nothing is rounded", "believed although changed"),
+        rows,
+    )
+
+
+def _wire(figures: Figures) -> Section:
+    rows = [
+        (
+            str(row["k"]), str(row["bits"]), _plain(row["residual"]), _plain(row["least_residual"]), _share(row["wrong"]),
+            f"{row['exact_residual']:.0e}",
+        )
+        for row in figures["paper"]["wire"]
+    ]  # fmt: skip
+    return Section(
+        "wire",
+        "Whether the paper's wire is lossless",
+        "Worst residual of honest reports relative to their norm, which should be 0: rounding to ceil(log2(k-1)) bits is amplified by the "
+        "condition of the projection. Peel's sparse ternary projection goes over the wire exactly, in 408 bits at k = 252.",
+        (
+            "k",
+            "bits",
+            "median projection",
+            "best projection",
+            "honest reports decoded wrongly",
+            "if nothing is rounded",
+        ),
+        rows,
+    )
+
+
+# ---- (d), (c) ----
+
+
+def _accuracy(figures: Figures) -> Section:
+    rows = [
+        (
+            row["mechanism"], "1-sparse" if row["natural"] else "dense", str(row["size"]), _small(row["plain"]["mean"]),
+            _small(row["plain_theory"]), _small(row["free"]["mean"]), _small(row["free_theory"]), _small(row["peel"]["mean"]),
+            _small(row["peel_theory"]),
+        )
+        for row in figures["accuracy"]
+    ]  # fmt: skip
+    return Section(
+        "accuracy",
+        "(d) Squared error with and without PEEL",
+        "Mean squared error over figures, measured and by theory: of the mechanism alone; of the paper's 1-sparse reports, which would have "
+        "to carry a magnitude; and of reports of constant magnitude through the encoder, which frames carry.",
+        ("mechanism", "reports", "figures", "plain", "theory", "1-sparse", "theory", "through the encoder", "theory"),
+        rows,
+        plot="accuracy",
+    )
+
+
+def _overheads(figures: Figures) -> Section:
+    rows = [
+        (
+            row["scheme"], f"{row['bits']:,}", row["bits_printed"] or "-", _plain(row["ms"], 5), row["ms_printed"] or "-",
+            f"{row['cycles']:,}" if row["cycles"] else "-", row["note"],
+        )
+        for row in figures["overheads"]
+    ]  # fmt: skip
+    return Section(
+        "overheads",
+        "(c) What defences cost a device per report",
+        f"Bits by their message formats ({figures['overheads'][0]['sizes']}), milliseconds with real primitives on this machine, cycles on an "
+        "emulated Pico; beside them what the paper prints.",
+        ("scheme", "bits", "printed", "ms here", "ms printed", "cycles", "note"),
+        rows,
+        plot="overheads",
+    )
+
+
+def _dropped(figures: Figures) -> Section:
+    data = figures["data"]
+    used = [(name, "used") for name in data["columns"]] + [(data["categories_of"], "used for frequencies")]
+    return Section(
+        "data",
+        "The data",
+        f"{data['source']}: {data['rows']:,} rows; {data['rows_dropped']:,} were left out for an empty cell. Numeric columns are scaled to "
+        "[-1, 1] by their least and greatest value.",
+        ("column", "what became of it"),
+        [*used, *((name, f"left out: {why}") for name, why in data["dropped"].items())],
+    )
+
+
+# ---- cells ----
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(row["attack"]).replace("_", " ")
+
+
+def _plain(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _small(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _share(value: float) -> str:
+    percent = 100 * value
+    return f"{percent:.0f}%" if percent in (0, 100) or 1 <= percent <= 99 else f"{percent:.2f}%"
+
+
+def _rate(spread: Mapping[str, float] | None) -> str:
+    if spread is None:
+        return "-"
+    low, high = max(0.0, spread["low"]), min(1.0, spread["high"])
+    return _share(spread["mean"]) if low == high else f"{_share(spread['mean'])} ({_share(low)} to {_share(high)})"
+
+
+def _times(spread: Mapping[str, float]) -> str:
+    if spread["low"] == spread["high"]:
+        return f"{spread['mean']:.2f}"
+    return f"{spread['mean']:.2f} ± {(spread['high'] - spread['low']) / 2:.2f}"
+
+
+def _interval(spread: Mapping[str, float] | None) -> str:
+    return "-" if spread is None else _times(spread)
+
+
+def _devices(row: Mapping[str, Any]) -> str:
+    return f"{row['attackers_exposed']} of {row['attackers']}" if row["attackers"] else "-"
+
+
+def _delay(row: Mapping[str, Any]) -> str:
+    return "-" if row["delay"] is None else f"{row['delay']:.0f}, {row['slowest']}"
