@@ -39,6 +39,10 @@ _COMMANDS = {
         "Break everything on purpose, by a schedule that its seed repeats.",
     ),
     "firmware": ("peel_tools.commands.firmware:firmware", "Build and flash firmware and native modules."),
+    "lab": (
+        "peel_tools.commands.lab:lab",
+        "Judge the promise on your own data: attacks, other defences, the paper's tables.",
+    ),
     "bench": ("peel_tools.commands.bench:bench", "Measure sizes and speed."),
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import isnan, nan, sqrt
 from statistics import fmean, median
 
 from peel_gateway.model.verdict import LAYERS
@@ -89,8 +89,8 @@ class AttackTable:
 
     @property
     def false_positive_limit(self) -> float:
-        """What the true rate is below with 95% confidence if none was seen: the rule of three."""
-        return max(3, self.honest_refused + 2 * self.honest_refused**0.5 + 3) / self.honest_reports
+        """What the true rate is below with 95% confidence: the rule of three, or what a normal law adds where some were seen."""
+        return (3 + self.honest_refused + 2 * sqrt(self.honest_refused)) / self.honest_reports
 
 
 def planned(quick: bool) -> list[tuple[LabAttack, str]]:

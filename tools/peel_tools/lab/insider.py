@@ -58,7 +58,7 @@ def bound(arena: HarmonyArena, n: int, honest: int = 0) -> float:
     room = log(1 / ALPHA) - log(stake) + n * _FLOAT
     odds = (1 - faces.most) / faces.most
     most = min((room - n * log(1 - c)) / (log(1 + c * odds) - log(1 - c)) for c in FRACTIONS)
-    return (2 * min(most / n, 1) - 1) / arena.bias
+    return (2 * min(most / n, 1) - 1) / float(arena.bias)
 
 
 def _put_in(toss: int) -> float:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,9 @@ nav a { display: block; padding: .1rem 0 }
 .wide:focus-visible { outline: 2px solid var(--accent) }
 table { border-collapse: collapse; font-size: .85rem }
 td, th { padding: .25rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
-th { color: var(--quiet); font-weight: 600 }
+th { color: var(--quiet); font-weight: 600; white-space: normal }
 tr:nth-child(even) td { background: var(--stripe) }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 svg { max-width: 100%; height: auto; margin: .5rem 0 1rem }
 footer { color: var(--quiet); margin-top: 3rem }
 code { font-size: .9em }
@@ -73,8 +73,9 @@ def page(figures: Mapping[str, Any]) -> str:
 
 def _section(part: Section, figures: Mapping[str, Any]) -> str:
     plot = draw(part.plot, figures) if part.plot else ""
-    head = "".join(f"<th scope=col>{escape(name)}</th>" for name in part.header)
-    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in part.rows)
+    right = [all(_is_number(cell) for cell in column) for column in zip(*part.rows, strict=True)]
+    head = _cells("th", part.header, right)
+    rows = "".join(f"<tr>{_cells('td', row, right)}</tr>" for row in part.rows)
     return (
         f'<section id="{part.key}"><h2>{escape(part.title)}</h2><p>{escape(part.text)}</p>{plot}'
         f'<div class=wide tabindex=0 role=region aria-label="{escape(part.title)}"><table><thead><tr>{head}</tr></thead>'
@@ -82,6 +83,10 @@ def _section(part: Section, figures: Mapping[str, Any]) -> str:
     )
 
 
-def _cell(text: str) -> str:
-    number = bool(text) and (text == "-" or (text[0].isdigit() and " of " not in text and len(text) < 24))
-    return f"<td class=number>{escape(text)}</td>" if number else f"<td>{escape(text)}</td>"
+def _cells(tag: str, cells: Sequence[str], right: Sequence[bool]) -> str:
+    kinds = (" class=number" if is_number else "" for is_number in right)
+    return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
+
+
+def _is_number(cell: str) -> bool:
+    return cell in ("", "-") or (cell[0].isdigit() and len(cell) < 28)

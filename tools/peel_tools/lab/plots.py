@@ -15,7 +15,7 @@ Figures = Mapping[str, Any]
 
 _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #333 }
-.quiet { fill: #777 } .axis { stroke: #bbb; stroke-width: 1 } .mark { stroke: #888; stroke-width: 1.5; stroke-dasharray: 4 3 }
+.quiet { fill: #777 } .axis { stroke: #bbb; fill: none } .mark { stroke: #888; stroke-width: 1.5; stroke-dasharray: 4 3 }
 .a { fill: #2a7f9e; stroke: #2a7f9e } .b { fill: #c2571a; stroke: #c2571a } .c { fill: #8a8a8a; stroke: #8a8a8a }
 @media (prefers-color-scheme: dark) {
   text { fill: #ddd } .quiet { fill: #999 } .axis { stroke: #555 } .mark { stroke: #999 }
@@ -59,17 +59,16 @@ class _Bar:
 def _bars(title: str, bars: Sequence[_Bar], *, most: float, mark: float | None = None) -> str:
     """Horizontal bars up to `most`, with a dashed line at `mark`."""
     height = _ROW * (len(bars) + 1) + 12
-    parts = []
+    upright = "M{:.1f} 6V" + str(height - 10)
+    parts = [f'<path class="axis" d="{upright.format(_LABEL)}"/>']
+    if mark is not None:
+        parts.append(f'<path class="mark" d="{upright.format(_LABEL + _WIDE * mark / most)}"/>')
     for place, bar in enumerate(bars):
         y = _ROW * (place + 1)
         length = _WIDE * max(0.0, min(bar.value / most, 1.0))
         parts.append(_text(_LABEL - 8, y + 4, bar.label, anchor="end"))
         parts.append(f'<rect class="bar {bar.kind}" x="{_LABEL}" y="{y - 7}" width="{length:.1f}" height="13" rx="2"/>')
         parts.append(_text(_LABEL + length + 6, y + 4, bar.figure, quiet=True))
-    parts.append(f'<path class="axis" d="M{_LABEL} 6V{height - 10}"/>')
-    if mark is not None:
-        x = _LABEL + _WIDE * mark / most
-        parts.append(f'<path class="mark" d="M{x:.1f} 6V{height - 10}"/>')
     return _document(_LABEL + _WIDE + _TAIL, height, title, parts)
 
 
@@ -77,13 +76,14 @@ def _named(row: Mapping[str, Any]) -> str:
     return f"{row['attack'].replace('_', ' ')} ({row['mechanism']})"
 
 
-def _exposure(figures: Figures) -> str:
+def _delays(figures: Figures) -> str:
+    """Logarithmic: from one report on."""
     bars = [
-        _Bar(_named(row), row["exposure"]["mean"], f"{100 * row['exposure']['mean']:.0f}%")
+        _Bar(_named(row), log10(row["delay"]) + 0.05, f"{row['delay']:.0f}")
         for row in figures["attacks"]
-        if row["layer"] and row["exposure"]
+        if row["layer"] and row["delay"] is not None
     ]
-    return _bars("Share of poisoned reports that do not count in the end", bars, most=1.0)
+    return _bars("Poisoned reports of a device until it is exposed, the median; logarithmic", bars, most=4.0)
 
 
 def _shifts(figures: Figures) -> str:
@@ -200,7 +200,7 @@ def _insider(figures: Figures) -> str:
 
 PLOTS: Mapping[str, Callable[[Figures], str]] = {
     "shifts": _shifts,
-    "exposure": _exposure,
+    "delays": _delays,
     "insider": _insider,
     "ratios": _ratio_bars,
     "accuracy": _accuracy_bars,

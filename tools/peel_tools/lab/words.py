@@ -86,13 +86,13 @@ def _exposed(figures: Figures) -> Section:
         "exposed",
         "(b) What is exposed",
         "Share of poisoned reports that do not count in the end: refused, absorbed as repetitions, or withdrawn with their device. The "
-        "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over a liar's: if whatever opens "
-        "counted, and as published.",
+        "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over a liar's: if whatever "
+        "opens counted, and as published.",
         (
             "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "published",
         ),
         rows,
-        plot="exposure",
+        plot="delays",
     )  # fmt: skip
 
 
@@ -142,8 +142,8 @@ def _insider(figures: Figures) -> Section:
     return Section(
         "insider",
         "(e) What an insider can do who knows everything",
-        "Harm per report over a liar's, on average over n reports without ever being exposed. The bound holds for every strategy that wants "
-        "plus of all attributes; beside it the most that we know to do, for that goal and for any. A sleeper was honest for 100,000 "
+        "Harm per report over a liar's, on average over n reports without ever being exposed. The bound holds for every strategy that "
+        "wants plus of all attributes; beside it the most that we know to do, for that goal and for any. A sleeper was honest for 100,000 "
         "reports first.",
         (
             "mechanism",
@@ -188,7 +188,10 @@ def _ratios(figures: Figures) -> Section:
 
 def _residual(figures: Figures) -> Section:
     rows = [
-        (row["attack"], row["place"], row["knows"], str(row["k"]), _share(row["exposed"]), _share(row["exposed_exact"]), _share(row["unseen"]))
+        (
+            row["attack"], row["place"], row["knows"], str(row["k"]), _share(row["exposed"]), _share(row["exposed_exact"]),
+            _share(row["unseen"]),
+        )
         for row in figures["paper"]["exposures"]
     ]  # fmt: skip
     return Section(
