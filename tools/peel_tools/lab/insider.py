@@ -58,13 +58,13 @@ def bound(arena: HarmonyArena, n: int, honest: int = 0) -> float:
     room = log(1 / ALPHA) - log(stake) + n * _FLOAT
     odds = (1 - faces.most) / faces.most
     most = min((room - n * log(1 - c)) / (log(1 + c * odds) - log(1 - c)) for c in FRACTIONS)
-    return (2 * min(most / n, 1) - 1) / float(arena.bias)
+    return (2 * min(most / n, 1.0) - 1) / arena.bias
 
 
 def _put_in(toss: int) -> float:
     """What the kernel puts in at a toss, of a capital of 1."""
     b = toss.bit_length() - 1
-    return 1 / (2**b * (b + 1) * (b + 2))
+    return 1 / ((1 << b) * (b + 1) * (b + 2))
 
 
 def insider_table(epsilon: float, k: int, categories: int, *, quick: bool) -> list[InsiderRow]:

@@ -197,9 +197,9 @@ def _residual(figures: Figures) -> Section:
     return Section(
         "residual",
         "What the paper's residual exposes",
-        "The paper's encoder as it is written: Gaussian projection, normalisation within a vector, coordinates of ceil(log2(k-1)) bits, and a "
-        "threshold that no honest report exceeds. Rule poisoning (another budget) leaves no trace, because normalisation takes the scale; "
-        "another report, a negated one or a replay is a codeword like any other.",
+        "The paper's encoder as it is written: Gaussian projection, normalisation within a vector, ceil(log2(k-1)) bits a coordinate, and "
+        "a threshold that no honest report exceeds. Rule poisoning (another budget) leaves no trace, because normalisation takes the "
+        "scale; another report, a negated one or a replay is a codeword like any other.",
         ("attack", "acts on", "knows", "k", "exposed", "exposed if nothing is rounded", "believed although changed"),
         rows,
     )
@@ -245,8 +245,8 @@ def _accuracy(figures: Figures) -> Section:
     return Section(
         "accuracy",
         "(d) Squared error with and without PEEL",
-        "Mean squared error over figures, measured and by theory: of the mechanism alone; of the paper's 1-sparse reports, which would have "
-        "to carry a magnitude; and of reports of constant magnitude through the encoder, which frames carry.",
+        "Mean squared error over figures, measured and by theory: of the mechanism alone; of the paper's 1-sparse reports, which would "
+        "have to carry a magnitude; and of reports of constant magnitude through the encoder, which frames carry.",
         ("mechanism", "reports", "figures", "plain", "theory", "1-sparse", "theory", "through the encoder", "theory"),
         rows,
         plot="accuracy",
@@ -264,8 +264,8 @@ def _overheads(figures: Figures) -> Section:
     return Section(
         "overheads",
         "(c) What defences cost a device per report",
-        f"Bits by their message formats ({figures['overheads'][0]['sizes']}), milliseconds with real primitives on this machine, cycles on an "
-        "emulated Pico; beside them what the paper prints.",
+        f"Bits by their message formats ({figures['overheads'][0]['sizes']}), milliseconds with real primitives on this machine, cycles on "
+        "an emulated Pico; beside them what the paper prints.",
         ("scheme", "bits", "printed", "ms here", "ms printed", "cycles", "note"),
         rows,
         plot="overheads",
@@ -278,8 +278,8 @@ def _dropped(figures: Figures) -> Section:
     return Section(
         "data",
         "The data",
-        f"{data['source']}: {data['rows']:,} rows; {data['rows_dropped']:,} were left out for an empty cell. Numeric columns are scaled to "
-        "[-1, 1] by their least and greatest value.",
+        f"{data['source']}: {data['rows']:,} rows; {data['rows_dropped']:,} were left out for an empty cell. Numeric columns are scaled "
+        "to [-1, 1] by their least and greatest value.",
         ("column", "what became of it"),
         [*used, *((name, f"left out: {why}") for name, why in data["dropped"].items())],
     )

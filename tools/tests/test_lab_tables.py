@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""What `peel lab tables` prints: the figures that others read, the page, and the bound that an insider is held against."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from peel_tools.cli import main
+from peel_tools.lab.attacks import LAB_ATTACKS
+from peel_tools.lab.insider import FRACTIONS, bound
+from peel_tools.lab.page import page
+from peel_tools.lab.words import sections, summary
+from peel_tools.promise.arena import HarmonyArena
+from peel_tools.promise.insider import HONEST_LIFE, ratios
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def figures(folder: Path) -> dict[str, Any]:
+    """Of a quick run, as a program reads them: standard JSON, on the last line."""
+    done = CliRunner().invoke(
+        main, ["lab", "tables", "--quick", "--json", "--out", str(folder)], catch_exceptions=False
+    )
+    assert done.exit_code == 0
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1], parse_constant=_refuse)
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def test_all_that_has_a_layer_is_exposed_and_nothing_honest_is(figures: dict[str, Any]) -> None:
+    assert figures["false_positive_rate"] == 0 and figures["honest_reports"] > 90_000
+    assert figures["honest_devices_exposed"] == 0
+    expected = {name: float(attack.layer is not None) for name, attack in LAB_ATTACKS.items() if name != "random_loss"}
+    assert figures["exposure"] == expected
+
+
+def test_every_attack_is_exposed_by_the_layer_it_names(figures: dict[str, Any]) -> None:
+    for row in figures["attacks"]:
+        if row["layer"]:
+            later = ("withdrawal",) if row["layer"] != "statistics" else tuple(row["layers"])
+            assert row["layers"][row["layer"]] > 0.2, row
+            assert max(row["layers"], key=row["layers"].get) in (row["layer"], *later), row
+
+
+def test_what_is_published_is_off_by_no_more_than_a_lie(figures: dict[str, Any]) -> None:
+    """But for chance: a quick run's attackers send few reports."""
+    for row in figures["attacks"]:
+        assert row["after_over_liar"]["mean"] < 1.8, row
+
+
+def test_an_insider_comes_close_to_his_bound_and_never_beyond(figures: dict[str, Any]) -> None:
+    assert 0.9 < figures["adaptive_shift_over_bound"] <= 1
+    assert figures["adaptive_shift_over_liar"]["harmony"]["10000"] < 1.2
+
+
+def test_the_bound_holds_for_a_sleeper_too() -> None:
+    arena = HarmonyArena(1.0, 8)
+    rng = np.random.default_rng(4)
+    lengths = (300, 1000, 10_000)
+    measured = ratios(arena, arena.goals(rng)[:1], lengths, rng)
+    for n in lengths:
+        assert measured[f"ratio_{n}"] <= bound(arena, n)
+        assert measured[f"sleeper_ratio_{n}"] <= bound(arena, n, HONEST_LIFE + 64)
+
+
+def test_the_bound_is_that_of_the_kernel() -> None:
+    text = (ROOT / "gateway" / "kernels" / "purse.h").read_text(encoding="utf-8")
+    listed = re.search(r"fractions\[PEEL_BETS_FRACTIONS\] = \{([^}]*)\}", text)
+    assert listed and tuple(float(each) for each in listed[1].split(",")) == FRACTIONS
+
+
+def test_the_tables_say_what_is_not_exposed_before_what_is(figures: dict[str, Any]) -> None:
+    parts = sections(figures)
+    assert [part.key for part in parts[:2]] == ["not_exposed", "exposed"]
+    for part in parts:
+        assert part.rows and all(len(row) == len(part.header) for row in part.rows), part.key
+    assert "none was refused" in summary(figures)
+
+
+def test_the_page_needs_nothing_but_itself(figures: dict[str, Any], folder: Path) -> None:
+    text = (folder / "lab.html").read_text(encoding="utf-8")
+    assert text == page(json.loads((folder / "lab.json").read_text(encoding="utf-8")))
+    assert not re.search(r'(src|href)=(?!"#)|url\(|@import|<script', text)
+    assert text.count("<svg") == len(list(folder.glob("*.svg"))) == 6
+
+
+def test_a_file_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("sky\n" + "sun\nrain\n" * 20)
+    done = CliRunner().invoke(main, ["lab", "tables", "--quick", "--data", str(path)])
+    assert done.exit_code == 2 and "no numeric column can be used" in done.output
