@@ -23,7 +23,7 @@ from peel_gateway.model.message import LONGEST_TOPIC
 __all__ = ["Parcel", "ReportStream", "StreamError"]
 
 READ_BYTES = 262_144
-"""What is asked of the socket at once."""
+"""What is read before it is split."""
 _GOODBYE_SECONDS = 1.0
 _PUBACK = np.array([0x40, 0x02, 0, 0], np.uint8)
 _FAULTS = {
@@ -79,7 +79,7 @@ class ReportStream:
     # ---- for the owner ----
 
     def receive(self, most: int) -> Parcel | None:
-        """At most so many reports: of what was read before and was too much then, or of one read.
+        """At most so many reports: of what was read before and was too much then, or of what is there to be read.
 
         None where there are none. Raises StreamError, and OSError like a socket.
         """
@@ -88,12 +88,17 @@ class ReportStream:
         return self._split(most)
 
     def _read(self) -> None:
-        try:
-            data = self._sock.recv(READ_BYTES)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return
-        self._closed = not data
-        self._incoming += data
+        """Read what is there: once, or under TLS record by record, since brokers make one of each packet."""
+        end = len(self._incoming) + READ_BYTES
+        while len(self._incoming) < end and not self._closed:
+            try:
+                data = self._sock.recv(end - len(self._incoming))
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            self._closed = not data
+            self._incoming += data
+            if not isinstance(self._sock, ssl.SSLSocket):
+                return
 
     @property
     def has_rest(self) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_tools.broker import Broker
+from peel_tools.network.relay import Line, LineCutError, Relay, receive, send
 from peel_tools.soak.weather import Weather
 
 
@@ -40,6 +42,20 @@ def test_tls(make_field: MakeField, tmp_path: Path) -> None:
     publish_through(field, field.broker, field.reports(300), ca=tls.ca)
     field.wait_accepted(gateway, 300)
     assert gateway.stop() == 0
+
+
+def test_a_queue_through_a_small_window_under_tls(make_field: MakeField, tmp_path: Path) -> None:
+    """More than the gateway reads at once waits in the broker: nothing is left behind where polling does not see it."""
+    tls = make_certificates(tmp_path)
+    field = make_field(tls=tls)
+    gateway = field.new_gateway(mqtt_tls="true", mqtt_ca=tls.ca, mqtt_window=50, batch_messages=20).start()
+    assert gateway.stop() == 0
+    messages = field.reports(1000)
+    publish_through(field, field.broker, messages, ca=tls.ca)
+    gateway.start()
+    field.wait_accepted(gateway, 1000)
+    assert gateway.stop() == 0
+    field.audit(gateway, messages)
 
 
 def test_tls_refuses_a_broker_of_another_ca(make_field: MakeField, tmp_path: Path) -> None:
@@ -152,6 +168,55 @@ def test_mqtt_311_with_a_small_window_reads_no_more_than_fits(field: Field) -> N
     field.wait_accepted(gateway, len(sent))
     assert gateway.stop() == 0
     field.audit(gateway, sent)
+
+
+class _Interrupted(Line):
+    """A line into which somebody else can speak."""
+
+    def carry_to_far(self) -> None:
+        while data := receive(self.near):
+            send(self.far, data)
+
+    def carry_to_near(self) -> None:
+        while data := receive(self.far):
+            send(self.near, data)
+
+
+class _Interrupter(Relay[_Interrupted]):
+    def line(self, near: socket.socket, far: socket.socket) -> _Interrupted:
+        return _Interrupted(near, far)
+
+    def say(self, data: bytes) -> None:
+        """To whoever is connected, in the broker's name."""
+        for line in self._lines:
+            with contextlib.suppress(LineCutError):
+                send(line.near, data)
+
+
+NO_MQTT = {
+    "a length of five bytes": b"\x32\xff\xff\xff\xff\x01",
+    "a packet of 256 MB": b"\x32\xff\xff\xff\x7f",
+    "a topic beyond its packet": b"\x32\x04\xff\xffab",
+    "a packet of no known type": b"\x00\x00",
+    "a packet that only we may send": b"\x10\x02ab",
+    "an authentication that nobody asked for": b"\xf0\x02\x18\x00",
+}
+
+
+def test_a_broker_that_talks_nonsense_is_left_and_tried_again(field: Field) -> None:
+    """Whatever it is, the link ends, the next one takes up where it was, and nothing is lost or counted twice."""
+    with _Interrupter(field.endpoint) as broker:
+        gateway = field.new_gateway(mqtt_port=broker.endpoint[1]).start()
+        sent = []
+        for place, nonsense in enumerate(NO_MQTT.values(), start=1):
+            sent += field.reports(50)
+            field.publish(sent[-50:])
+            field.wait_accepted(gateway, len(sent))  # not within a packet
+            broker.say(nonsense)
+            gateway.wait_for(lambda place=place: gateway.log_path.read_text().count("event=connected") > place)
+        assert gateway.stop() == 0
+        assert "Traceback" not in gateway.log_path.read_text()
+        field.audit(gateway, sent)
 
 
 def test_mqtt_5_only_does_not_fall_back(field: Field) -> None:
