@@ -11,11 +11,16 @@ from browser_support import OpenPage
 from playwright.sync_api import expect
 
 AXE = Axe()
-LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((1280, "light"), (375, "dark"))
+LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = (
+    (1280, "light"),
+    (1280, "dark"),
+    (375, "dark"),
+    (375, "light"),
+)
 
 
 def test_everybody_can_read_it(demonstration: str, open_page: OpenPage) -> None:
-    """Nothing to object to by axe, and nothing to scroll sideways for, on a desk by day and on a phone by night."""
+    """Nothing to object to by axe, and nothing to scroll sideways for, on a desk and on a phone, by day and by night."""
     page = open_page(demonstration)
     expect(page.locator("#exposed-list .case").first).to_be_visible()
     expect(page.locator("#devices-table tbody tr").first).to_be_visible()
