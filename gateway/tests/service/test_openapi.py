@@ -10,14 +10,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from field import Field, MakeField
 from jsonschema import Draft202012Validator
 
+from peel_core import derive_keys, encode_many
 from peel_tools.gateway_process import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105
 STREAM = "/api/events"
+HEAD = 'name = "{name}"\nepsilon = 1.0\nseed = 1\nquota = 1000000\nperiod = 1\n'
+CATEGORIES = {
+    "sky": 'mechanism = "krr"\nwidth = 48\n[[attribute]]\nname = "sky"\ncategories = ["sun", "rain", "fog", "snow"]\n',
+    "place": 'mechanism = "hashing"\n[[attribute]]\nname = "place"\ndomain = 300\n',
+}
+"""Profiles of the mechanisms that are about categories."""
 NOT_DESCRIBED = {"/metrics", "/healthz", "/login", "/logout"}
 
 
@@ -28,7 +36,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     field.fleet.assign(range(1, 15), "north")
     field.fleet.assign(range(15, 21), "south")
     field.fleet.revoke([18], reason="stolen", who="ada")
+    spoken = [report for name in CATEGORIES for report in categorical_reports(field, name)]
     gateway = field.new_gateway().start()
+    field.publish(spoken)
     forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
     status = (field.topic(1).replace("/report", "/status"), json.dumps({"state": "online", "left": 7}).encode())
     field.publish([*field.reports(100, devices=range(1, 18)), *forged, status])
@@ -40,10 +50,21 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     return gateway.start()
 
 
+def categorical_reports(field: Field, name: str) -> list[tuple[str, bytes]]:
+    """Fifty reports of a device with a profile of its own, which always sees the first category."""
+    (field.fleet.folder / "profiles" / f"{name}.toml").write_text(HEAD.format(name=name) + CATEGORIES[name])
+    (device,) = field.fleet.enrol(name)
+    ids = np.full(50, device.id, np.uint32)
+    keys = derive_keys(field.fleet.master().reveal(), field.fleet.name, ids, 1)
+    profile = field.fleet.profiles()[name]
+    frames = encode_many(profile, ids, keys, np.arange(1, 51), np.zeros(50, np.int32), entropy=bytes(range(64)))
+    return [(field.topic(device.id), frame.tobytes()) for frame in frames]
+
+
 def _settled(gateway: GatewayProcess) -> bool:
     totals = gateway.summary()["totals"]
     said = gateway.get("/api/devices/1")["claims"]
-    return bool(totals["accepted"] == 100 and totals["verdicts"]["rule"] == 2 and said)
+    return bool(totals["accepted"] == 200 and totals["verdicts"]["rule"] == 2 and said)
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +150,10 @@ def _references(node: Any) -> Iterator[str]:
         "/api/profiles",
         "/api/plan?profile=climate",
         "/api/plan?profile=climate&accuracy=0.03",
+        "/api/estimates?profile=sky",
+        "/api/estimates?profile=place",
+        "/api/plan?profile=sky",
+        "/api/plan?profile=place",
     ],
 )
 def test_answers_are_as_described(gateway: GatewayProcess, document: Any, question: str) -> None:
