@@ -372,7 +372,7 @@ def test_with_a_lifetime_a_clock_that_was_ahead_needs_an_operators_word(limited:
 def test_a_lifetime_runs_out(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(PROFILE.replace("climate", "short").replace("86400", "86400\nlifetime = 30"))
     fleet.adopt_profile(tmp_path / "c.toml")
-    devices = fleet.add("short") + fleet.add("climate")
+    devices = [*fleet.add("short"), *fleet.add("climate")]
     assert fleet.left(devices) == [30, None]
     first = [first_number(write_bundles(fleet, devices[:1], {})[0]) for _ in range(3)]
     assert first == sorted(first)

@@ -49,7 +49,7 @@ def test_a_roll_is_the_devices_it_was_made_of(seed: int) -> None:
     for _ in range(10):
         news = some_devices(rng, (1 + rng.choice(1000, 7, replace=False)).tolist())
         known |= {device.id: device for device in news}
-        roll = roll.updated(news)
+        roll = roll.updated(Roll.of(news))
         expected = [known[device] for device in sorted(known)]
         assert list(roll) == expected
         assert roll[-3:] == expected[-3:]
@@ -66,4 +66,12 @@ def test_an_empty_roll_knows_nobody() -> None:
     roll = Roll.of([])
     assert (list(roll), roll.has(1), roll.rows([1]).tolist()) == ([], False, [-1])
     (device,) = some_devices(np.random.default_rng(1), [7])
-    assert list(roll.updated([device]).updated([replace(device, note="moved")])) == [replace(device, note="moved")]
+    assert list(roll.updated(Roll.of([device])).updated(Roll.of([replace(device, note="moved")]))) == [
+        replace(device, note="moved")
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_devices_that_are_alike_are_made_at_once(seed: int) -> None:
+    (device,) = some_devices(np.random.default_rng(seed), [5])
+    assert list(Roll.alike([5, 7, 9], device)) == [replace(device, id=each) for each in (5, 7, 9)]

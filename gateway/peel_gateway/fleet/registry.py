@@ -24,6 +24,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from peel_core import Profile, Secret, check_fleet_name
 from peel_gateway.files import write_atomically
 from peel_gateway.fleet.audit import REVOKE, UNREVOKE, FleetAction
@@ -140,43 +143,42 @@ class Fleet:
 
     def add(
         self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "", group: str = ""
-    ) -> list[Device]:
+    ) -> Sequence[Device]:
         """Register devices: those with the given ids, or `count` with the next free ones."""
         with self._changing() as register:
-            added = self._new(register, profile, count=count, ids=ids, note=note, group=group)
+            taken = self._free_ids(register, profile, ids, count)
+            added = Roll.alike(taken, self._new(int(taken[0]), profile, note, group))
             register.devices = register.devices.updated(added)
         return added
 
-    def _new(
-        self, register: Register, profile: str, *, count: int, ids: Sequence[int] = (), note: str = "", group: str = ""
-    ) -> list[Device]:
-        """Devices that may be registered."""
+    def enrol(self, profile: str, *, count: int = 1) -> Sequence[Device]:
+        """Register devices and issue their first bundles: from then on the gateway has keys for them."""
+        with self._changing() as register:
+            taken = self._free_ids(register, profile, (), count)
+            first = issued(self._new(int(taken[0]), profile), self.profiles(), self._clock(), register.clock)
+            enrolled = Roll.alike(taken, first)
+            register.devices = register.devices.updated(enrolled)
+        return enrolled
+
+    def _free_ids(self, register: Register, profile: str, ids: Sequence[int], count: int) -> npt.NDArray[np.int64]:
+        """The ids of devices that are to have a profile, ascending."""
         known = self.usable_profiles(register.devices)
         if profile not in known:
             names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
             raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
-        if not ids:
-            first = int(register.devices.ids.max(initial=0)) + 1
-            ids = range(first, first + count)
-        clash = sorted(id_ for id_ in ids if register.devices.has(id_))
-        if clash or len(set(ids)) != len(ids):
-            raise FleetError(
-                f"device {device_label(clash[0]) if clash else ''}: registered already; ids are never reused"
-            )
-        if max(ids) > _LAST_ID:
+        first = int(register.devices.ids.max(initial=0)) + 1
+        free = np.unique(np.array(ids, np.int64)) if len(ids) else np.arange(first, first + count)
+        clash = free[register.devices.rows(free) >= 0]
+        if len(clash) or len(free) < len(ids):
+            label = device_label(int(clash[0])) if len(clash) else ""
+            raise FleetError(f"device {label}: registered already; ids are never reused")
+        if free[-1] > _LAST_ID:
             raise FleetError("no ids are left above the largest one in use; name free ones with --id")
-        created = self._clock().isoformat(timespec="seconds")
-        note, group = _note(note), _group(group)
-        return [Device(id=id_, profile=profile, note=note, group=group, created=created) for id_ in ids]
+        return free
 
-    def enrol(self, profile: str, *, count: int = 1) -> list[Device]:
-        """Register devices and issue their first bundles: from then on the gateway has keys for them."""
-        with self._changing() as register:
-            added = self._new(register, profile, count=count)
-            profiles, now = self.profiles(), self._clock()
-            enrolled = [issued(device, profiles, now, register.clock) for device in added]
-            register.devices = register.devices.updated(enrolled)
-        return enrolled
+    def _new(self, device: int, profile: str, note: str = "", group: str = "") -> Device:
+        created = self._clock().isoformat(timespec="seconds")
+        return Device(id=device, profile=profile, note=_note(note), group=_group(group), created=created)
 
     def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
         """Note that bundles are about to be written, and which numbers they have: above all that the former ones allowed.
@@ -314,7 +316,7 @@ def _changed(register: Register, ids: Sequence[int], change: Callable[[Device], 
     if missing:
         raise FleetError(f"device {device_label(missing[0])}: not registered; see `peel fleet list`")
     changed = [change(register.devices[row]) for row in rows.tolist()]
-    register.devices = register.devices.updated(changed)
+    register.devices = register.devices.updated(Roll.of(changed))
     return changed
 
 

@@ -76,6 +76,22 @@ class Roll(Sequence[Device]):
         return columns.roll()
 
     @classmethod
+    def alike(cls, ids: npt.ArrayLike, device: Device) -> Roll:
+        """A roll of devices (ascending ids) that are like one but for their ids: a million are made in no time."""
+        who = np.asarray(ids, np.uint32)
+        one = cls.of([device])
+        return cls(
+            ids=who,
+            about=np.zeros(len(who), np.int32),
+            ends=len(one.first) * np.arange(1, len(who) + 1, dtype=np.int64),
+            first=np.tile(one.first, len(who)),
+            last=np.tile(one.last, len(who)),
+            terms=np.tile(one.terms, len(who)),
+            abouts=one.abouts,
+            all_terms=one.all_terms,
+        )
+
+    @classmethod
     def parse(cls, rows: Iterable[Mapping[str, Any]]) -> Roll:
         """A roll of devices as `lines` spells them; ValueError, KeyError or TypeError where one is none."""
         columns = _Columns()
@@ -170,9 +186,8 @@ class Roll(Sequence[Device]):
         terms, all_terms = _compact(self.terms[bundles], self.all_terms)
         return Roll(self.ids[rows], about, ends, self.first[bundles], self.last[bundles], terms, abouts, all_terms)
 
-    def updated(self, devices: Iterable[Device]) -> Roll:
+    def updated(self, new: Roll) -> Roll:
         """The roll with some devices added, or in the place of those with the same ids."""
-        new = Roll.of(devices)
         kept = self.take(np.flatnonzero(~np.isin(self.ids, new.ids)))
         both = Roll(
             ids=np.concatenate([kept.ids, new.ids]),
