@@ -35,7 +35,7 @@ from peel_gateway.screening import layers, statistics
 from peel_gateway.screening.book import Book
 from peel_gateway.storage.records import FIELDS, Records, records_of
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_tools.bench_workload import BATCH, Workload
+from peel_tools.bench_workload import BATCH, Workload, small_registry
 
 __all__ = ["SIZES", "Size", "measure"]
 
@@ -76,7 +76,7 @@ def measure(sizes: Sequence[Size] = SIZES, rounds: int = ROUNDS) -> dict[str, An
 
 
 def _measure(size: Size, rounds: int) -> dict[str, Any]:
-    workload = Workload(size.k, size.devices)
+    workload = Workload(small_registry(size.k, size.devices))
     with tempfile.TemporaryDirectory() as folder:
         bench = _Bench(workload, Path(folder))
         for _ in range(1 + workload.first_contacts):

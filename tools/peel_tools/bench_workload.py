@@ -14,9 +14,9 @@ import numpy.typing as npt
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
 from peel_core.projection import search_seed
 from peel_gateway.model.mail import Mail
-from peel_gateway.screening.roster import Dated
+from peel_gateway.screening.roster import Dated, Registry
 
-__all__ = ["BATCH", "Workload", "bench_profile"]
+__all__ = ["BATCH", "Workload", "bench_profile", "small_registry"]
 
 BATCH = 2000
 """Reports that the engine takes at once: about what a full queue brings."""
@@ -40,14 +40,33 @@ class _Registry(Dated):
     issued: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
-class Workload:
-    """Batches of single frames, one report of each device after the other."""
+def small_registry(k: int, devices: int) -> Registry:
+    """So many devices of one profile."""
+    ids = np.arange(1, devices + 1, dtype=np.uint32)
+    keys = derive_keys(bytes(32), "bench", ids, 1)
+    return _Registry(Keyring([bench_profile(k)], ids, 1, np.zeros(devices), keys))
 
-    def __init__(self, k: int, devices: int) -> None:
-        self.profile = bench_profile(k)
-        self._ids = np.arange(1, devices + 1, dtype=np.uint32)
-        self._keys = derive_keys(bytes(32), "bench", self._ids, 1)
-        self.registry = _Registry(Keyring([self.profile], self._ids, 1, np.zeros(devices), self._keys))
+
+class Workload:
+    """Batches of single frames, one report of each device after the other.
+
+    Parameters
+    ----------
+    registry : Registry
+        Devices of one profile, with one bundle each.
+    speaking : int, optional
+        How many of them speak, spread over all.
+    """
+
+    def __init__(self, registry: Registry, speaking: int | None = None) -> None:
+        self.registry = registry
+        keyring = registry.keyring
+        (self.profile,) = keyring.profiles
+        devices = len(keyring.device_ids)
+        count = devices if speaking is None else speaking
+        chosen = np.arange(count) * devices // count
+        self._ids = keyring.device_ids[chosen]
+        self._keys = keyring.keys.of(keyring.last_bundle[chosen])
         self._sent = 0
 
     @property

@@ -99,6 +99,16 @@ def disk(seconds: float, as_json: bool) -> None:
 
 
 @bench.command()
+@json_option
+def growth(as_json: bool) -> None:
+    """Throughput and memory against attributes, devices, log and exposures; a gateway with a million devices. Takes minutes."""
+    benchmark = import_module("peel_tools.bench_growth")
+    with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
+        figures = benchmark.measure(on_progress=lambda _: bar.update(1))
+    _print(figures, as_json)
+
+
+@bench.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
 @click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
 @click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")
