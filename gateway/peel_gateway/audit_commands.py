@@ -68,7 +68,7 @@ def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
     device = parse_device(name)
     if device in store.devices().device:
         return device
-    registered = any(each.id == device for each in snapshot.devices)
+    registered = snapshot.devices.has(device)
     what = "was never heard, so there is nothing to pardon" if registered else "is not registered in this fleet"
     raise PardonError(f"device {device_label(device)}: {what}")
 

@@ -87,6 +87,7 @@ class Service:
         self._chores_due = time.monotonic()
         self._looked = time.monotonic()
         self._http: HttpServer | None = None
+        self._first: str | None = None
 
     def start(self) -> None:
         """Open everything, then connect. Raises FleetError, StoreError or HttpError, and has then closed everything."""
@@ -222,14 +223,20 @@ class Service:
         return max((trouble for receiver in self._receivers if (trouble := receiver.trouble())), default=None)
 
     def _store_table(self) -> Table:
-        heard = self._store.devices().first_received
         size, uptime = self._store.size_bytes(), time.monotonic() - self._started
         return {
             "bytes": size,
             "bytes_per_day": round((size - self._first_size) / uptime * 86400) if uptime >= _GROWTH_SECONDS else None,
             "bucket_seconds": self._store.bucket_seconds,
-            "first_received": moment(int(heard[heard > 0].min()) / 1000) if heard.any() else None,
+            "first_received": self._first_received(),
         }
+
+    def _first_received(self) -> str | None:
+        """When the first report came: looked up until there is one, since then it stays."""
+        if self._first is None:
+            heard = self._store.devices().first_received
+            self._first = moment(int(heard[heard > 0].min()) / 1000) if heard.any() else None
+        return self._first
 
     def _build_app(self) -> ASGIApp:
         return build_app(

@@ -7,6 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.answers.table import Table, moment
@@ -19,6 +23,10 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
 
 __all__ = ["DeviceFilter", "DeviceList", "Muster"]
+
+Ints = npt.NDArray[np.int64]
+
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,25 +100,21 @@ class DeviceList:
 
     def page(self, which: DeviceFilter) -> Table:
         """A page of devices by id; `next` continues it."""
-        reports = self._store.device_reports()
-        rows: list[Table] = []
-        for known in self._known():
-            device = known.device
-            if device.id <= which.after or which.profile not in (None, device.profile):
-                continue
-            if which.group not in (None, device.group) or which.state not in (None, known.standing):
-                continue
-            counts = {verdict.label: count for verdict, count in reports.get(device.id, {}).items()}
-            rows.append(_row(known) | {"reports": counts})
-            if len(rows) == which.limit:
-                break
+        roll = self._snapshot().devices
+        chosen = roll.each(
+            lambda about: which.profile in (None, about.profile) and which.group in (None, about.group), np.bool_
+        )
+        found = self._known(np.flatnonzero(chosen & (roll.ids > which.after)))
+        page = list(islice((known for known in found if which.state in (None, known.standing)), which.limit))
+        reports = self._store.device_reports(np.array([known.device.id for known in page], np.int64))
+        rows = [_row(known) | {"reports": _labelled(reports.get(known.device.id, {}))} for known in page]
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
 
     def muster(self) -> Muster:
         """All devices counted."""
         states: Counter[Standing] = Counter()
         claimed: Counter[str] = Counter()
-        for known in self._known():
+        for known in self._known(np.arange(len(self._snapshot().devices))):
             states[known.standing] += 1
             if known.claim is not None:
                 claimed.update({name: getattr(known.claim, name) or 0 for name in _SUMMED})
@@ -120,16 +124,18 @@ class DeviceList:
             claimed={name: claimed[name] for name in (*_SUMMED, "refused")},
         )
 
-    def _known(self) -> Iterator[_Known]:
+    def _known(self, rows: Ints) -> Iterator[_Known]:
+        """What is known of some devices of the roll; looked up some at a time, since there may be a million of them."""
         snapshot = self._snapshot()
         profiles = {profile.name: profile for profile in snapshot.profiles}
-        pasts = _pasts(self._store.devices())
         now = time.time()
-        for device in snapshot.devices:
-            past = pasts.get(device.id, _NO_PAST)
-            claim = self._claims(device.id)
-            signs = self._signs(device, profiles[device.profile], past, claim)
-            yield _Known(device, past, claim, signs, signs.standing(now))
+        for begin in range(0, len(rows), _AT_ONCE):
+            devices = [snapshot.devices[row] for row in rows[begin : begin + _AT_ONCE].tolist()]
+            pasts = _pasts(self._store.devices(np.array([device.id for device in devices], np.int64)))
+            for device in devices:
+                past, claim = pasts.get(device.id, _NO_PAST), self._claims(device.id)
+                signs = self._signs(device, profiles[device.profile], past, claim)
+                yield _Known(device, past, claim, signs, signs.standing(now))
 
     def _signs(self, device: Device, profile: Profile, past: _Past, claim: Claim | None) -> Signs:
         heard = [at for at in (past.last_received, claim.heard if claim else None) if at is not None]
@@ -143,6 +149,10 @@ class DeviceList:
             heard=max(heard, default=None),
             patience=patience(profile.quota, profile.period, interval_ms, self._silent_seconds),
         )
+
+
+def _labelled(reports: Mapping[Verdict, int]) -> dict[str, int]:
+    return {verdict.label: count for verdict, count in reports.items()}
 
 
 def _row(known: _Known) -> Table:

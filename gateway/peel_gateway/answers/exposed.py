@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy.typing as npt
 from peel_gateway.answers.report import dissection, picture
 from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.answers.words import sentence
-from peel_gateway.fleet.registry import Device, device_label
+from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.roll import Roll
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import DeviceTable, Exposure, ExposureFilter
 from peel_gateway.model.verdict import LAYERS, Verdict
@@ -46,18 +47,17 @@ class Cases:
 
     def devices(self, question: ExposedQuestion) -> Table:
         """The exposed devices, newest first, and how many there are in all."""
-        table = self._store.devices()
-        devices = self._snapshot().devices
-        profiles = {device.id: device.profile for device in devices}
-        reports = self._store.device_reports()
-        rows = _exposed_rows(table, question, devices)
+        table, roll = self._store.exposed(), self._snapshot().devices
+        rows = _exposed_rows(table, question, roll)
+        shown = rows[: question.limit]
+        reports = self._store.device_reports(np.sort(table.device[shown]))
         items = []
-        for row in rows[: question.limit].tolist():
+        for row, place in zip(shown.tolist(), roll.rows(table.device[shown]).tolist(), strict=True):
             device, cause = int(table.device[row]), Verdict(int(table.cause[row]))
             items.append(
                 {
                     "device": device_label(device),
-                    "profile": profiles.get(device),
+                    "profile": roll[place].profile,
                     "verdict": cause.label,
                     "layer": cause.layer.label if cause.layer else None,
                     "exposed_at": moment(int(table.cause_time[row]) / 1000),
@@ -117,14 +117,13 @@ class Cases:
         return sentence(row, profile, self._residual_limit)
 
 
-def _exposed_rows(table: DeviceTable, question: ExposedQuestion, devices: Sequence[Device]) -> npt.NDArray[np.intp]:
+def _exposed_rows(table: DeviceTable, question: ExposedQuestion, roll: Roll) -> npt.NDArray[np.intp]:
     since = 0 if question.since is None else question.since * 1000
-    asked = [
-        device.id
-        for device in devices
-        if question.profile in (None, device.profile) and question.group in (None, device.group)
-    ]
-    rows = np.flatnonzero((table.cause != 0) & (table.cause_time >= since) & np.isin(table.device, asked))
+    asked = roll.each(
+        lambda about: question.profile in (None, about.profile) and question.group in (None, about.group), np.bool_
+    )
+    place = roll.rows(table.device)
+    rows = np.flatnonzero((table.cause_time >= since) & (place >= 0) & np.append(asked, False)[place])
     return rows[np.argsort(-table.cause_time[rows], kind="stable")]
 
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from peel_gateway.answers.table import Table
-from peel_gateway.fleet.registry import Device
+from peel_gateway.fleet.roll import Roll
 from peel_gateway.model.tables import DeviceTallyTable
 
 __all__ = ["FEW", "WHOLE_FLEET", "Group", "groups_of"]
@@ -45,11 +44,11 @@ class Group:
         return DeviceTallyTable(**{name: column[rows] for name, column in vars(tallies).items()})
 
 
-def groups_of(devices: Sequence[Device]) -> list[Group]:
+def groups_of(devices: Roll) -> list[Group]:
     """All groups, by name; devices that are in none are left out."""
-    names = sorted({device.group for device in devices if device.group})
-    members: dict[str, list[int]] = {name: [] for name in names}
-    for device in devices:
-        if device.group:
-            members[device.group].append(device.id)
-    return [Group(name, frozenset(ids)) for name, ids in members.items()]
+    names = sorted({about.group for about in devices.abouts if about.group})
+    return [_group(devices, name) for name in names]
+
+
+def _group(devices: Roll, name: str) -> Group:
+    return Group(name, frozenset(devices.ids[devices.each(lambda about: about.group == name, np.bool_)].tolist()))

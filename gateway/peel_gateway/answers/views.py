@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
+
+import numpy as np
 
 from peel_core import Profile
 from peel_gateway.answers.devices import DeviceFilter, DeviceList, Muster
@@ -71,6 +74,7 @@ class Views:
         self._snapshot = snapshot
         self._share_cap = share_cap
         self._devices = DeviceList(store, snapshot, claims, silent_seconds=silent_seconds)
+        self._musters: Memory[Muster] = Memory(time.monotonic_ns, size=lambda _: 1, room=1)  # it changes as time passes
         self._memory: Memory[list[Table]] = Memory(store.generation, size=figure_count, room=_MOST_FIGURES_KEPT)
 
     def estimates(
@@ -147,24 +151,29 @@ class Views:
 
     def muster(self) -> Muster:
         """All devices counted, by state and by what they say of themselves."""
-        return self._devices.muster()
+        return self._musters.recall(None, self._devices.muster)
 
     def profiles(self) -> list[Table]:
         """The profiles, with their privacy parameters spelled out."""
-        snapshot = self._snapshot()
-        names = [device.profile for device in snapshot.devices]
         return [
             profile.table()
-            | {"epsilon": profile.epsilon, "frame_bytes": profile.frame_bytes, "devices": names.count(profile.name)}
-            for profile in snapshot.profiles
+            | {
+                "epsilon": profile.epsilon,
+                "frame_bytes": profile.frame_bytes,
+                "devices": self._devices_of(profile.name),
+            }
+            for profile in self._snapshot().profiles
         ]
+
+    def _devices_of(self, profile: str) -> int:
+        """How many devices have a profile."""
+        return int(self._snapshot().devices.each(lambda about: about.profile == profile, np.bool_).sum())
 
     def plan(self, profile: str, given: Given) -> Table:
         """What a fleet of this profile would know and give away: this one's devices, unless others are given or an accuracy finds them."""
         (planned,) = self._profiles(profile)
         if given.devices is None and given.accuracy is None:
-            own = sum(device.profile == profile for device in self._snapshot().devices)
-            given = replace(given, devices=own or None)
+            given = replace(given, devices=self._devices_of(profile) or None)
         try:
             return {"profile": profile} | outlook(solve(given.of_profile(planned)), given.accuracy)
         except PlanError as error:

@@ -260,8 +260,12 @@ class Archive(abc.ABC):
         """Return the totals."""
 
     @abc.abstractmethod
-    def device_reports(self) -> dict[int, dict[Verdict, int]]:
-        """Return the number of logged reports per device and verdict, pruned ones included, without reading the log."""
+    def exposed(self) -> DeviceTable:
+        """Return the states of the devices that are exposed, by id."""
+
+    @abc.abstractmethod
+    def device_reports(self, only: Ints | None = None) -> dict[int, dict[Verdict, int]]:
+        """Return the number of logged reports per verdict, of all devices or of some, pruned ones included, without reading the log."""
 
     @abc.abstractmethod
     def check(self) -> None:

@@ -31,7 +31,7 @@ from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.exposures import read_exposures
 from peel_gateway.storage.sql.kept import read_kept
 from peel_gateway.storage.sql.log import read_columns, read_tables
-from peel_gateway.storage.sql.rows import read_counters, read_devices
+from peel_gateway.storage.sql.rows import read_counters, read_devices, read_reports
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.store import Archive, Store
 
@@ -40,10 +40,6 @@ __all__ = ["SqlArchive", "SqlStore"]
 Ints = npt.NDArray[np.int64]
 
 _GENERATION = "SELECT CAST(SUM(value) AS BIGINT) FROM {meta} AS meta WHERE key = 'generation'"
-_REPORTS = f"""
-    SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM {{progress}} AS progress WHERE accepted != 0
-    UNION ALL SELECT device, verdict, reports FROM {{refused}} AS refused
-"""  # noqa: S608
 _EXPOSED = """
     SELECT COUNT(*) FILTER (WHERE cause != 0), COUNT(*) FILTER (WHERE withdrawn != 0) FROM {device} AS device
 """
@@ -133,10 +129,14 @@ class SqlArchive(Archive):
         with self._read_long() as connection:
             yield (as_tables(columns, last) for scope in connection.scopes() for last, columns in read_columns(scope))
 
-    def device_reports(self) -> dict[int, dict[Verdict, int]]:
+    def exposed(self) -> DeviceTable:
+        with self._read() as connection:
+            return read_devices(connection, where="cause != 0")
+
+    def device_reports(self, only: Ints | None = None) -> dict[int, dict[Verdict, int]]:
         reports: dict[int, dict[Verdict, int]] = {}
         with self._read() as connection:
-            for device, verdict, count in connection.rows(_REPORTS):
+            for device, verdict, count in read_reports(connection, only):
                 reports.setdefault(device, {})[Verdict(verdict)] = count
         return reports
 

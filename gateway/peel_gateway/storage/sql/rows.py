@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, PastTable, TallyTable
+from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql.connection import Connection, Row
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "read_counters",
     "read_devices",
     "read_past",
+    "read_reports",
     "read_totals",
 ]
 
@@ -54,21 +56,28 @@ def in_chunks(values: Sequence[Value]) -> Iterator[tuple[str, Sequence[Value]]]:
         yield ", ".join("?" * len(chunk)), chunk
 
 
-def _by_device(connection: Connection, query: str, only: Ints | None) -> list[Row]:
+def _by_device(connection: Connection, query: str, only: Ints | None, where: str = "") -> list[Row]:
     """What a query without a condition finds, of all devices or of some (ascending)."""
     if only is None:
-        return connection.rows(f"{query} ORDER BY device")
+        return connection.rows(f"{query} {where and 'WHERE'} {where} ORDER BY device")
     found: list[Row] = []
     for marks, chunk in in_chunks(only.tolist()):
-        found += connection.rows(f"{query} WHERE device IN ({marks}) ORDER BY device", chunk)
+        found += connection.rows(f"{query} WHERE device IN ({marks}) {where and 'AND'} {where} ORDER BY device", chunk)
     return found
 
 
-def read_devices(connection: Connection, only: Ints | None = None) -> DeviceTable:
+def read_reports(connection: Connection, only: Ints | None = None) -> list[Row]:
+    """Read devices, verdicts and how many logged reports they have."""
+    accepted = f"SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM {{progress}} AS progress"  # noqa: S608
+    refused = "SELECT device, verdict, reports FROM {refused} AS refused"
+    return [*_by_device(connection, accepted, only, "accepted != 0"), *_by_device(connection, refused, only)]
+
+
+def read_devices(connection: Connection, only: Ints | None = None, where: str = "") -> DeviceTable:
     """Read device states."""
     query = f"""SELECT {", ".join(DEVICE_COLUMNS)}
                 FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}"""  # noqa: S608
-    rows = _by_device(connection, query, only)
+    rows = _by_device(connection, query, only, where)
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(DEVICE_COLUMNS)
     dtypes = {"holes": object}
     return DeviceTable(
