@@ -87,6 +87,7 @@ class Broker:
     persistent: keep sessions and queued messages over `stop` and `start` (mosquitto only).
     tls: serve TLS instead of plain TCP.
     users: names and passwords; anonymous clients are refused when given.
+    inflight: messages that a client of MQTT 3.1.1 gets before it acknowledges some, 0 for any number (mosquitto only).
     embedded: None takes mosquitto where it is installed, True insists on amqtt, False on mosquitto.
     """
 
@@ -98,11 +99,13 @@ class Broker:
         persistent: bool = False,
         tls: BrokerTls | None = None,
         users: dict[str, str] | None = None,
+        inflight: int = 0,
         embedded: bool | None = None,
     ) -> None:
         self._persistent = persistent
         self._tls = tls
         self._users = users or {}
+        self._inflight = inflight
         self._mosquitto = None if embedded else find_mosquitto()
         if self._mosquitto is None:
             self._check_embedded(insisted_on_mosquitto=embedded is False)
@@ -224,7 +227,7 @@ class Broker:
             "log_dest stderr",
             # Peel never drops a report: neither may the broker's queue for a gateway that is away.
             "max_queued_messages 0",
-            "max_inflight_messages 0",
+            f"max_inflight_messages {self._inflight}",
             f"persistence {str(self._persistent).lower()}",
             f"persistence_location {self.folder}/",
             "autosave_interval 1",

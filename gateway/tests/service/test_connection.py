@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,17 @@ def test_a_broker_that_talks_nonsense_is_left_and_tried_again(field: Field) -> N
         assert gateway.stop() == 0
         assert "Traceback" not in gateway.log_path.read_text()
         field.audit(gateway, sent)
+
+
+def test_a_broker_that_sends_a_few_at_a_time_is_not_kept_waiting(make_field: MakeField) -> None:
+    """mosquitto sends 20 at first, unless told otherwise: to linger with them is to wait for nothing."""
+    field = make_field(inflight=20)
+    gateway = field.new_gateway(mqtt_protocol="3.1.1", batch_seconds=40).start()
+    started = time.monotonic()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 200)
+    assert time.monotonic() - started < 40
+    assert gateway.stop() == 0
 
 
 def test_mqtt_5_only_does_not_fall_back(field: Field) -> None:
