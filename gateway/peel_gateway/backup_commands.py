@@ -14,7 +14,7 @@ from peel_gateway.printing import json_option, print_json
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.storage.choice import back_up_store, restore_store, store_exists
 
-__all__ = ["backup", "restore"]
+__all__ = ["backup", "refuse_running", "restore"]
 
 _file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
@@ -51,7 +51,7 @@ def restore(file: Path, config: Path | None, as_json: bool) -> None:
     """
     with explained():
         settings = find_settings(config)
-        _refuse_running(settings)
+        refuse_running(settings)
         aside = restore_store(settings, file)
     if as_json:
         print_json({"database": str(settings.store_path), "former": str(aside) if aside else None})
@@ -59,7 +59,8 @@ def restore(file: Path, config: Path | None, as_json: bool) -> None:
         click.echo(f"{settings.store_path}: restored{f'; the former one is {aside}' if aside else ''}")
 
 
-def _refuse_running(settings: Settings) -> None:
+def refuse_running(settings: Settings) -> None:
+    """Raise where a gateway answers at the address that the settings give it."""
     if not settings.http_port:
         return
     url = f"http://{settings.http_host}:{settings.http_port}/healthz"

@@ -24,6 +24,7 @@ from peel_gateway.estimation.estimate import Choice
 from peel_gateway.exits import Exit
 from peel_gateway.export_commands import export
 from peel_gateway.logs import configure_logs
+from peel_gateway.migrate_commands import migrate, schema
 from peel_gateway.model.share import Share
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
@@ -40,7 +41,7 @@ def gateway() -> None:
     """Run the gateway; ask it for estimates and exposures."""
 
 
-for command in (audit, backup, devices, export, pardon, restore):
+for command in (audit, backup, devices, export, migrate, pardon, restore, schema):
     gateway.add_command(command)
 
 

@@ -76,3 +76,9 @@ def test_a_long_question_keeps_no_short_one_waiting(lab: Lab) -> None:
         assert int(lab.store.tallies(lab.profiles[0].id).plus.sum()) > 0
         assert kept.arrival == sum(len(log) + len(gaps) for log, gaps in events) == 100
     assert lab.store.device_tallies(lab.profiles[0].id).device.max() == 2
+
+
+def test_before_the_first_report_there_is_nothing(lab: Lab) -> None:
+    profile = lab.profiles[0].id
+    assert len(lab.store.device_tallies(profile)) == len(lab.store.device_tallies(profile, bucket_seconds=300)) == 0
+    assert len(lab.store.tallies(profile)) == len(lab.store.log()) == len(lab.store.devices()) == 0

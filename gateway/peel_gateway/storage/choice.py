@@ -10,13 +10,21 @@ import types
 from pathlib import Path
 from typing import Any
 
-from peel_gateway.settings import Settings
+from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.storage.leases import Leases
 from peel_gateway.storage.sqlite.backup import copy_database, set_aside
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Archive, Store, StoreFailed
 
-__all__ = ["back_up_store", "open_archive", "open_leases", "open_store", "restore_store", "store_exists"]
+__all__ = [
+    "back_up_store",
+    "distribution",
+    "open_archive",
+    "open_leases",
+    "open_store",
+    "restore_store",
+    "store_exists",
+]
 
 
 def open_archive(settings: Settings) -> Archive:
@@ -46,10 +54,18 @@ def open_leases(settings: Settings) -> Leases | None:
     return leases
 
 
-def _postgres() -> types.ModuleType:
-    """The stores on PostgreSQL, which need an extra of the package: most gateways need no server."""
+def distribution(settings: Settings) -> str:
+    """The statements that distribute the tables over the servers of a cluster."""
+    if settings.store_url is None:
+        raise SettingsError("store.url: names no PostgreSQL database, and a file cannot be distributed")
+    statements: str = _postgres("schema").distribution(settings.store_schema)
+    return statements
+
+
+def _postgres(module: str = "store") -> types.ModuleType:
+    """A module of the store on PostgreSQL, which needs an extra of the package: most gateways need no server."""
     try:
-        return importlib.import_module("peel_gateway.storage.postgres.store")
+        return importlib.import_module(f"peel_gateway.storage.postgres.{module}")
     except ImportError as error:
         raise StoreFailed(
             f"store.url: needs psycopg, which is not here ({error}): pip install 'peel-telemetry[postgres]'"
@@ -82,12 +98,14 @@ def store_exists(settings: Settings) -> bool:
 
 def back_up_store(settings: Settings, path: Path) -> None:
     """Write a copy of the store as it is now, and check it; a gateway may run meanwhile."""
+    _refuse_server(settings, "pg_dump --schema")
     copy_database(settings.store_path, path)
     _check(settings, path)
 
 
 def restore_store(settings: Settings, path: Path) -> Path | None:
     """Make a copy the store, once it is found to be sound; return where the former one is now. No gateway may run."""
+    _refuse_server(settings, "pg_restore")
     target = settings.store_path
     incoming = target.with_name(f".{target.name}.restored")
     copy_database(path, incoming)
@@ -101,6 +119,14 @@ def restore_store(settings: Settings, path: Path) -> Path | None:
     set_aside(target, aside)
     incoming.replace(target)
     return aside if there else None
+
+
+def _refuse_server(settings: Settings, program: str) -> None:
+    """A server has its own ways, which are better: at one moment for all shares, and continuously."""
+    if settings.store_url is not None:
+        raise SettingsError(
+            f"store.url: copies of a PostgreSQL database are PostgreSQL's own business: `{program}`, docs/operating.md"
+        )
 
 
 def _check(settings: Settings, path: Path) -> None:

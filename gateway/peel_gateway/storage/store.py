@@ -199,6 +199,10 @@ class Archive(abc.ABC):
         """Return how much room it takes where it is."""
 
     @abc.abstractmethod
+    def fill(self, source: Archive) -> None:
+        """Take everything from another archive, which nobody may write meanwhile. `StoreMismatch` where this one is not new."""
+
+    @abc.abstractmethod
     def generation(self) -> int:
         """Return the number of committed transactions: what was read before the last one may have changed."""
 

@@ -83,6 +83,9 @@ class PostgresConnection(Connection):
         given = {"asked_device": device, "asked_begin": begin}
         return "(SELECT * FROM unnest(:asked_device, :asked_begin) AS given (device, begin))", given
 
+    def continue_after(self, table: str, newest: int) -> None:
+        self.raw.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s, %s)", (table, max(1, newest), newest > 0))
+
     def scopes(self) -> Sequence[Connection]:
         if self._share is not None:
             return [self]

@@ -127,6 +127,13 @@ class PostgresArchive(SqlArchive):
             session.close()
 
     @contextmanager
+    def _write_all(self) -> Iterator[Connection]:
+        with translated(self.place), self.address.connect("peel fills", {}) as raw, raw.transaction():
+            for share in range(self.shares):
+                lock_share(raw, share)
+            yield PostgresConnection(raw, None, self.shares)
+
+    @contextmanager
     def _view(self, session: Session) -> Iterator[Connection]:
         raw = session.begin(_READING)
         try:

@@ -31,9 +31,10 @@ from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.exposures import read_exposures
 from peel_gateway.storage.sql.kept import read_kept
 from peel_gateway.storage.sql.log import read_columns, read_tables
+from peel_gateway.storage.sql.migration import copy_archive
 from peel_gateway.storage.sql.rows import read_counters, read_devices, read_reports
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
-from peel_gateway.storage.store import Archive, Store
+from peel_gateway.storage.store import Archive, Store, StoreMismatch
 
 __all__ = ["SqlArchive", "SqlStore"]
 
@@ -55,6 +56,18 @@ class SqlArchive(Archive):
     @abc.abstractmethod
     def _read_long(self) -> AbstractContextManager[Connection]:
         """The same on a connection of its own: a question that takes long keeps no short one waiting."""
+
+    @abc.abstractmethod
+    def _write_all(self) -> AbstractContextManager[Connection]:
+        """One transaction on all shares, to be filled at once."""
+
+    def fill(self, source: Archive) -> None:
+        if not isinstance(source, SqlArchive):
+            raise TypeError(f"cannot read {source.place}")
+        with source._read_long() as old, self._write_all() as new:
+            if new.value(_GENERATION):
+                raise StoreMismatch(f"{self.place}: has reports already; name one that is not there yet")
+            copy_archive(old, new)
 
     def generation(self) -> int:
         with self._read() as connection:

@@ -70,5 +70,9 @@ class Connection(abc.ABC):
         """A table of two columns, `device` and `begin`, to join with, and the values that it stands for; one at a time."""
 
     @abc.abstractmethod
+    def continue_after(self, table: str, newest: int) -> None:
+        """Let the next row of a table that numbers its rows have a larger number than this."""
+
+    @abc.abstractmethod
     def scopes(self) -> Sequence[Connection]:
         """The same connection on each share by itself: logs and what retention keeps are about one."""

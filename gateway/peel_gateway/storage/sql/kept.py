@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
-from peel_gateway.model.tables import ExposureFilter, FiledTable, Kept, TallyTable
+from peel_gateway.model.tables import ExposureFilter, FiledTable, Kept
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql.audit import read_audit
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.exposures import read_exposures
-from peel_gateway.storage.sql.rows import columns, read_conduct, read_counters, read_devices, read_past
+from peel_gateway.storage.sql.rows import (
+    columns,
+    read_conduct,
+    read_counters,
+    read_devices,
+    read_past,
+    read_tallies_kept,
+)
 
 __all__ = ["read_kept"]
 
@@ -26,7 +33,7 @@ def read_kept(connection: Connection) -> Kept:
         conduct=read_conduct(connection),
         bases=read_conduct(connection, "conduct_base"),
         past=read_past(connection),
-        tallies=TallyTable(*columns(connection.rows(_TALLIES), 7)),
+        tallies=read_tallies_kept(connection),
         filed=FiledTable(*columns(connection.rows("SELECT device, bucket, reports FROM {filed} AS filed"), 3)),
         refused={(device, verdict): reports for device, verdict, reports in refused},
         counters=read_counters(connection),
@@ -38,6 +45,3 @@ def read_kept(connection: Connection) -> Kept:
         pruned_bucket=meta["pruned_bucket"],
         filed_from=meta["filed_from"],
     )
-
-
-_TALLIES = "SELECT profile, bucket, idx, plus, minus, withdrawn_plus, withdrawn_minus FROM {tally} AS tally"

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from peel_gateway.model.tables import GapTable, LogTable
 from peel_gateway.storage.records import (
@@ -23,7 +24,9 @@ from peel_gateway.storage.records import (
 )
 from peel_gateway.storage.sql.connection import Connection
 
-__all__ = ["append", "cut", "read_columns", "read_tables", "verify"]
+__all__ = ["LogWriter", "append", "cut", "read_columns", "read_tables", "verify"]
+
+Ints = npt.NDArray[np.int64]
 
 _SEALED_EVENTS = 32_768
 """Segments of single batches are sealed together when they have so many events: some 20 ms."""
@@ -44,6 +47,31 @@ def append(connection: Connection, log: LogTable, gaps: GapTable, *, last: int, 
     connection.delete("log", "last > ?", (sealed,))
     connection.insert("log", _ROW, [(last, len(records), 1, seal(records))])
     return last
+
+
+class LogWriter:
+    """Writes a log anew, in sealed segments, after some event."""
+
+    def __init__(self, connection: Connection, last: int) -> None:
+        self._connection = connection
+        self._last = last
+        self._waiting: list[Records] = []
+
+    def write(self, columns: Columns) -> Ints:
+        """Append events; return their arrivals."""
+        records = _records(columns)
+        self._waiting.append(records)
+        self._last += len(records)
+        if sum(map(len, self._waiting)) >= _SEALED_EVENTS:
+            self.flush()
+        return self._last - len(records) + 1 + np.arange(len(records))
+
+    def flush(self) -> None:
+        """Write what is left."""
+        if self._waiting:
+            records = np.concatenate(self._waiting)
+            self._connection.insert("log", _ROW, [(self._last, len(records), 1, seal(records))])
+            self._waiting = []
 
 
 def cut(connection: Connection, upto: int) -> None:

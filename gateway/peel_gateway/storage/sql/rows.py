@@ -28,6 +28,7 @@ __all__ = [
     "read_devices",
     "read_past",
     "read_reports",
+    "read_tallies_kept",
     "read_totals",
 ]
 
@@ -124,6 +125,12 @@ def add_past(connection: Connection, past: PastTable) -> None:
 def read_totals(connection: Connection) -> TallyTable:
     """Read the tallies summed over all buckets (bucket is 0)."""
     query = f"SELECT profile, 0, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, idx"  # noqa: S608
+    return TallyTable(*columns(connection.rows(query), 7))
+
+
+def read_tallies_kept(connection: Connection) -> TallyTable:
+    """Read all tallies, those of several shares added up."""
+    query = f"SELECT profile, bucket, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, bucket, idx"  # noqa: S608
     return TallyTable(*columns(connection.rows(query), 7))
 
 

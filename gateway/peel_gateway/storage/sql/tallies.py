@@ -18,7 +18,7 @@ from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import read_columns
 from peel_gateway.storage.sql.rows import TALLY_SUMS, columns, read_past
 
-__all__ = ["Span", "counted_reports", "read_device_tallies", "read_forfeits", "read_tallies"]
+__all__ = ["Span", "counted_reports", "read_device_tallies", "read_forfeits", "read_tallies", "recount_tallies"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -91,6 +91,28 @@ def counted_reports(connection: Connection, devices: Sequence[int]) -> TallyTabl
     return TallyTable(profile, bucket, index, 0 * plus, 0 * minus, plus, minus)
 
 
+def recount_tallies(connection: Connection) -> TallyTable:
+    """What a share's log amounts to, and what retention has left of it, which is under no time."""
+    sums, forfeits, withdrawn = _Sums(4), read_forfeits(connection), _read_withdrawn(connection)
+    for piece in _accepted(connection):
+        gone = np.isin(piece["device"], withdrawn) | up_to(*forfeits, piece["device"], piece["arrival"])
+        sums.add([piece["profile"], piece["bucket"], piece["index"], gone], signs(piece["marks"]))
+    past = read_past(connection)
+    mine = past.verdict == _COUNTED
+    gone = (np.isin(past.device, withdrawn) | (past.forfeited != 0))[mine]
+    keys = [past.profile[mine], 0 * past.profile[mine], past.index[mine], gone]
+    sums.add_sums(keys, [past.plus[mine], past.minus[mine]])
+    profile, bucket, index, state, plus, minus = sums.total()
+    keys, values = add_up([profile, bucket, index], [plus, minus, plus * state, minus * state])
+    return TallyTable(*keys, *values)
+
+
+def _read_withdrawn(connection: Connection) -> Ints:
+    """Devices whose reports do not count."""
+    (withdrawn,) = columns(connection.rows("SELECT device FROM {device} AS device WHERE withdrawn != 0"), 1)
+    return withdrawn
+
+
 def read_forfeits(connection: Connection) -> tuple[Ints, Ints]:
     """Devices, and the events up to which pardons have left their reports withdrawn for ever."""
     query = "SELECT device, forfeited FROM {device} AS device WHERE forfeited != 0 ORDER BY device"
@@ -100,8 +122,7 @@ def read_forfeits(connection: Connection) -> tuple[Ints, Ints]:
 
 def read_device_tallies(connection: Connection, profile: int, span: Span) -> DeviceTallyTable:
     """Sum the accepted reports of each device; what retention has dropped is of nobody known, but in the sum over the whole time."""
-    (withdrawn,) = columns(connection.rows("SELECT device FROM {device} AS device WHERE withdrawn != 0"), 1)
-    sums, forfeits = _Sums(4), read_forfeits(connection)
+    sums, forfeits, withdrawn = _Sums(4), read_forfeits(connection), _read_withdrawn(connection)
     for piece in _accepted(connection):
         start = span.starts(piece["bucket"].astype(np.int64))
         mine = (piece["profile"] == profile) & (start >= 0)
@@ -156,7 +177,7 @@ class _Sums:
 
     def __init__(self, keys: int) -> None:
         self._keys = keys
-        self._parts: list[list[Ints]] = []
+        self._parts: list[list[Ints]] = [[np.zeros(0, np.int64) for _ in range(keys + 2)]]
 
     def add(self, keys: Sequence[npt.NDArray[Any]], sign: Ints) -> None:
         """Add single reports."""

@@ -61,6 +61,10 @@ class SqliteConnection(Connection):
         self.raw.executemany("INSERT INTO temp.asked VALUES (?, ?)", _as_rows([device, begin]))
         return "temp.asked", {}
 
+    def continue_after(self, table: str, newest: int) -> None:
+        self.raw.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        self.raw.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, newest))
+
     def scopes(self) -> Sequence[Connection]:
         return [self]
 

@@ -171,6 +171,11 @@ class SqliteStore(SqlStore):
         with self._write_lock, translated(self.path), self._write(self._writer):
             yield SqlTransaction(SqliteConnection(self._writer), self.bucket_seconds, self._limits, self._give_back)
 
+    @contextmanager
+    def _write_all(self) -> Iterator[Connection]:
+        with self._write_lock, translated(self.path), self._write(self._writer):
+            yield SqliteConnection(self._writer)
+
     def _give_back(self) -> bool:
         (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
         for _ in range(min(free, _PAGES)):

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: MIT
+"""From one archive into another, with any number of shares on either side.
+
+Whatever is about a device goes to the share that has the device now. The log is written anew, in the order of time, so that events have
+other arrivals, and all that names an event by its arrival follows. Sums of a share are taken from its log and from what retention has left
+of it; what nobody can attribute to a device any more (reports that were dropped from the log, by time; pieces that left the quarantine)
+goes to the first share. Sums over all shares are what they were before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_gateway.model.grouping import add_up
+from peel_gateway.model.moment import Moment
+from peel_gateway.model.tables import MOVING_COLUMNS, STATE_COLUMNS, TallyTable
+from peel_gateway.model.verdict import LOGGED, Verdict
+from peel_gateway.storage.records import GAP, Columns
+from peel_gateway.storage.sql.connection import Connection, Row
+from peel_gateway.storage.sql.log import LogWriter, read_columns
+from peel_gateway.storage.sql.rows import add_counts, add_tallies, read_counters, read_tallies_kept
+from peel_gateway.storage.sql.schema import META
+from peel_gateway.storage.sql.tallies import recount_tallies
+
+__all__ = ["copy_archive"]
+
+Ints = npt.NDArray[np.int64]
+
+_LASTING = tuple(name for name in STATE_COLUMNS if name not in MOVING_COLUMNS)
+_OF_DEVICES: dict[str, tuple[str, ...]] = {
+    "device": ("device", *_LASTING),
+    "progress": ("device", *MOVING_COLUMNS),
+    "refused": ("device", "verdict", "reports"),
+    "conduct": ("device", "profile", "arrival", "state"),
+    "conduct_base": ("device", "profile", "arrival", "state"),
+    "past": ("device", "profile", "verdict", "idx", "forfeited", "plus", "minus"),
+    "filed": ("device", "bucket", "reports"),
+    "audit": (
+        "device", "id", "reason", "who", "time", "arrival", "cause", "restored", "reports", "last_exposure",
+    ),
+}  # fmt: skip
+"""Tables whose rows are about one device each: their columns, the device first."""
+_ARRIVALS = {
+    "device": ("pardoned", "forfeited"),
+    "progress": ("arrival",),
+    "conduct": ("arrival",),
+    "conduct_base": ("arrival",),
+    "audit": ("arrival",),
+}
+"""Columns that name an event of the device."""
+_EXPOSURE = (
+    "device", "id", "verdict", "blamed", "number", "profile", "received", "topic", "raw", "digest", "evidence",
+)  # fmt: skip
+_AT_ONCE = 10_000
+"""Rows that are written at a time."""
+
+
+def copy_archive(source: Connection, target: Connection) -> None:
+    """Fill an archive that has nothing in it yet; `source` shows one moment, `target` is in a transaction."""
+    old, new = source.scopes(), target.scopes()
+    metas: list[dict[str, int]] = [dict(scope.rows("SELECT key, value FROM {meta} AS meta")) for scope in old]
+    clocks = [Moment(**{each.name: meta[each.name] for each in fields(Moment)}) for meta in metas]
+    now = max(clocks, key=lambda clock: clock.wall)
+    moved = _copy_log(old, new, [meta["checkpointed"] for meta in metas])
+    arrivals = moved.arrivals()
+    for share, scope in enumerate(old):
+        shift = (now.tick - now.wall) - (clocks[share].tick - clocks[share].wall)
+        for table in _OF_DEVICES:
+            _copy_devices(scope, new, table, arrivals[share], shift)
+    dropped = _copy_exposures(old, new)
+    _write_sums(source, new, dropped, moved.gaps)
+    for share, scope in enumerate(new):
+        meta = dict.fromkeys(META, 0) | asdict(now)
+        meta |= {key: max(each[key] for each in metas) for key in ("pruned_bucket", "filed_from")}
+        last = moved.last[share]
+        meta |= {"arrival": last, "sealed": last, "checkpointed": moved.known[share]}
+        meta["generation"] = 0 if share else sum(each["generation"] for each in metas)
+        scope.put("meta", {"key": list(meta)}, {"value": list(meta.values())})
+    ids = {table: _newest(source, table) for table in ("exposure", "audit")}
+    ids["exposure"] = max(ids["exposure"], source.value(_LAST_PARDONED))
+    for table, newest in ids.items():
+        target.continue_after(table, newest)
+
+
+_LAST_PARDONED = "SELECT COALESCE(MAX(last_exposure), 0) FROM {audit} AS audit"
+"""Exposures since a pardon have larger ids than those before, also where these are gone."""
+
+
+def _newest(source: Connection, table: str) -> int:
+    return source.value(f"SELECT COALESCE(MAX(id), 0) FROM {{{table}}} AS numbered")  # noqa: S608
+
+
+class _Moved:
+    """What became of events: where those are that somebody names, and where each new log ends."""
+
+    def __init__(self, old: Sequence[Connection], shares: int) -> None:
+        self._named = [_named_arrivals(scope) for scope in old]
+        self._became = [named.copy() for named in self._named]  # what retention has dropped keeps its arrival
+        first = max((_first(scope) for scope in old), default=1)
+        self.last = [first - 1] * shares
+        """Per new share: its last event. Logs begin after everything that was dropped."""
+        self.known = [first - 1] * shares
+        """Per new share: checkpoints know the events up to this one."""
+        self._all_known = [True] * shares
+        self.gaps = [0] * shares
+        """Per new share."""
+
+    def note(self, share: int, arrival: Ints, new_share: int, became: Ints, checkpointed: int) -> None:
+        """Events of an old share are these of a new one now."""
+        named = self._named[share]
+        place = np.searchsorted(named, arrival)
+        found = np.flatnonzero(named[np.minimum(place, len(named) - 1)] == arrival) if len(named) else place[:0]
+        self._became[share][place[found]] = became[found]
+        if not len(became):
+            return
+        unknown = np.flatnonzero(arrival > checkpointed)
+        if self._all_known[new_share]:
+            self.known[new_share] = int(became[unknown[0]]) - 1 if len(unknown) else int(became[-1])
+        self._all_known[new_share] &= not len(unknown)
+        self.last[new_share] = int(became[-1])
+
+    def arrivals(self) -> list[Mapping[int, int]]:
+        """Per old share: new arrivals by old ones."""
+        pairs = zip(self._named, self._became, strict=True)
+        return [dict(zip(named.tolist(), became.tolist(), strict=True)) for named, became in pairs]
+
+
+def _named_arrivals(scope: Connection) -> Ints:
+    """Arrivals that a share's tables name, ascending."""
+    found: set[int] = set()
+    for table, names in _ARRIVALS.items():
+        for row in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS named"):  # noqa: S608
+            found.update(row)
+    return np.array(sorted(found), np.int64)
+
+
+def _first(scope: Connection) -> int:
+    """The arrival of the first event that a log still has, or would have."""
+    row = scope.row("SELECT last - events + 1 FROM {log} AS log ORDER BY last LIMIT 1")
+    if row is not None:
+        return int(row[0])
+    return scope.value("SELECT value + 1 FROM {meta} AS meta WHERE key = 'arrival'")
+
+
+def _copy_log(old: Sequence[Connection], new: Sequence[Connection], checkpointed: Sequence[int]) -> _Moved:
+    moved = _Moved(old, len(new))
+    writers = [LogWriter(scope, last) for scope, last in zip(new, moved.last, strict=True)]
+    pieces = (_pieces(share, scope) for share, scope in enumerate(old))
+    for _, share, last, piece in heapq.merge(*pieces, key=lambda piece: piece[:2]):
+        arrival = last - len(piece["device"]) + 1 + np.arange(len(piece["device"]))
+        target = piece["device"].astype(np.int64) % len(new)
+        for new_share in np.unique(target).tolist():
+            mine = np.flatnonzero(target == new_share)
+            became = writers[new_share].write({name: column[mine] for name, column in piece.items()})
+            moved.note(share, arrival[mine], new_share, became, checkpointed[share])
+            moved.gaps[new_share] += int(np.count_nonzero(piece["verdict"][mine] == GAP))
+    for writer in writers:
+        writer.flush()
+    return moved
+
+
+def _pieces(share: int, scope: Connection) -> Iterator[tuple[int, int, int, Columns]]:
+    """The log of a share piece by piece, each with its time, which never runs back: a key to merge logs by."""
+    latest = 0
+    for last, piece in read_columns(scope):
+        yield latest, share, last, piece
+        latest = max(latest, int(piece["received"].max()))
+
+
+class _Spread:
+    """Rows for a table of all shares, the device first, written many at a time."""
+
+    def __init__(self, new: Sequence[Connection], table: str, names: Sequence[str]) -> None:
+        self._new, self._table, self._names = new, table, names
+        self._rows: list[list[Row]] = [[] for _ in new]
+
+    def add(self, row: Row) -> None:
+        """To the share that has the device."""
+        share = row[0] % len(self._new)
+        self._rows[share].append(row)
+        if len(self._rows[share]) >= _AT_ONCE:
+            self._write(share)
+
+    def flush(self) -> None:
+        """Write what is left."""
+        for share in range(len(self._new)):
+            self._write(share)
+
+    def _write(self, share: int) -> None:
+        self._new[share].insert(self._table, self._names, self._rows[share])
+        self._rows[share] = []
+
+
+def _copy_devices(
+    scope: Connection, new: Sequence[Connection], table: str, arrivals: Mapping[int, int], shift: int
+) -> None:
+    names = _OF_DEVICES[table]
+    moving = [names.index(name) for name in _ARRIVALS.get(table, ())]
+    spread = _Spread(new, table, names)
+    for found in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS copied"):  # noqa: S608
+        row = list(found)
+        for place in moving:
+            row[place] = arrivals[row[place]]
+        if table == "device":
+            row[names.index("first_tick")] += shift
+        spread.add(tuple(row))
+    spread.flush()
+
+
+def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Counter[int]:
+    """Copy exposures; return how many of each verdict were held by several shares and are held once now."""
+    digest, verdict = _EXPOSURE.index("digest"), _EXPOSURE.index("verdict")
+    known: set[tuple[int, bytes]] = set()
+    dropped: Counter[int] = Counter()
+    spread = _Spread(new, "exposure", _EXPOSURE)
+    for scope in old:
+        for row in scope.stream(f"SELECT {', '.join(_EXPOSURE)} FROM {{exposure}} AS exposure ORDER BY id"):  # noqa: S608
+            key = (row[0] % len(new), row[digest])
+            if row[digest] is not None and key in known:
+                dropped[row[verdict]] += 1
+                continue
+            known.add(key)
+            spread.add(row)
+    spread.flush()
+    return dropped
+
+
+def _write_sums(source: Connection, new: Sequence[Connection], dropped: Counter[int], gaps: Sequence[int]) -> None:
+    """Tallies and counters of all shares; what no device accounts for is the first share's."""
+    counters = {kind: Counter(values) for kind, values in read_counters(source).items()}
+    before = counters.get("past_gap", Counter())[0]
+    tallies = [recount_tallies(scope) for scope in new]
+    verdicts = [_verdicts(scope) for scope in new]
+    rest = _sum([read_tallies_kept(source)], tallies[1:])
+    judged = counters.get("verdict", Counter())
+    for mine in verdicts[1:]:
+        judged.subtract(mine)
+    for share, scope in enumerate(new):
+        add_tallies(scope, tallies[share] if share else rest)
+        add_counts(scope, "verdict", verdicts[share] if share else judged)
+        gone = tallies[share].withdrawn_plus + tallies[share].withdrawn_minus
+        add_counts(scope, "withdrawn", {0: int(gone.sum())})
+        add_counts(scope, "gap", {0: gaps[share] + (0 if share else before)})
+        rows = scope.rows(_HELD)
+        add_counts(scope, "held", {blamed: count for blamed, count, _ in rows})
+        add_counts(scope, "held_bytes", {blamed: size for blamed, _, size in rows})
+    add_counts(new[0], "past_gap", {0: before})
+    add_counts(new[0], "dropped", counters.get("dropped", Counter()) + dropped)
+    add_counts(new[0], "replayed", counters.get("replayed", Counter()))
+
+
+_HELD = "SELECT blamed, COUNT(*), CAST(SUM(LENGTH(raw)) AS BIGINT) FROM {exposure} AS exposure GROUP BY blamed"
+_REFUSED = "SELECT verdict, CAST(SUM(reports) AS BIGINT) FROM {refused} AS refused GROUP BY verdict"
+_ACCEPTED = "SELECT CAST(COALESCE(SUM(accepted), 0) AS BIGINT) FROM {progress} AS progress"
+
+
+def _verdicts(scope: Connection) -> Counter[int]:
+    """Reports by verdict: of logged ones as devices have them, of others what the quarantine holds."""
+    found: Counter[int] = Counter(dict(scope.rows(_REFUSED)))
+    found[int(Verdict.ACCEPTED)] = scope.value(_ACCEPTED)
+    held = scope.rows("SELECT verdict, COUNT(*) FROM {exposure} AS exposure GROUP BY verdict")
+    found.update({verdict: count for verdict, count in held if verdict not in LOGGED})
+    return found
+
+
+def _sum(plus: Sequence[TallyTable], minus: Sequence[TallyTable]) -> TallyTable:
+    """Tallies added up, and others taken off."""
+    names = [each.name for each in fields(TallyTable)]
+    signs = np.concatenate([np.full(len(table), sign) for sign, tables in ((1, plus), (-1, minus)) for table in tables])
+    columns = [np.concatenate([getattr(table, name) for table in (*plus, *minus)]) for name in names]
+    keys, sums = add_up(columns[:3], [column * signs for column in columns[3:]])
+    some = np.flatnonzero(np.any(sums, axis=0))
+    return TallyTable(*(column[some] for column in (*keys, *sums)))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""From a file into shares of a database, into other shares, and back: everything that anybody can ask stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from databases import PostgresSchema, SqliteFile
+from lab import Lab, MakeLab, harmony_profile, krr_profile
+
+from peel_gateway.engine.engine import Engine
+from peel_gateway.engine.pardon import pardon
+from peel_gateway.engine.recount import recount
+from peel_gateway.model.share import Share
+from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.storage.store import Archive, StoreMismatch
+from peel_gateway.workers.registry import registry_of
+
+DEVICES = 9
+BUCKET = 300
+ARRIVALS = {"arrival", "pardoned", "forfeited"}
+
+
+@pytest.fixture
+def lived(make_lab: MakeLab) -> Lab:
+    """A gateway to which everything has happened: loss, faults, forgery, convictions, pardons of both kinds, retention."""
+    lab = make_lab(harmony_profile(), krr_profile(), devices=DEVICES)
+    for day in range(3):
+        first = 1000 * day
+        for device in range(1, DEVICES + 1):
+            lab.send(lab.frames(device, [first + n for n in range(1, 101) if n % 7 or device % 2]))
+            lab.now += 60
+        lab.send([b"junk %d" % day, *lab.frames(2, [first + 200], rule=5), lab.frames(6, [first + 300])[0][:-1] + b"?"])
+        if day == 0:
+            convict(lab, 3, first + 400)
+            convict(lab, 4, first + 400)
+            convict(lab, 7, first + 400)
+            restored(lab, 3, restore=True)
+            restored(lab, 4, restore=False)
+        if day == 1:
+            lab.prune(lab.now - 86_000)
+            restored(lab, 7, restore=True)
+            restored(lab, 2, restore=False)
+        lab.now += 86_400
+    assert recount(lab.store, lab).agrees
+    assert len(lab.store.log()) and lab.store.counts().gaps and lab.store.counts().pardons == 4
+    return lab
+
+
+def convict(lab: Lab, device: int, first: int) -> None:
+    """Plus on every attribute until it shows."""
+    for start in range(first, first + 200, 10):
+        lab.send([lab.sealed(device, n) for n in range(start, start + 10)])
+    states = lab.store.devices()
+    assert states.withdrawn[states.device == device].tolist() == [1]
+
+
+def restored(lab: Lab, device: int, *, restore: bool) -> None:
+    pardon(lab.store, [device], restore=restore, reason="a test", who="me", clock=lab.clock)
+
+
+def table(found: Any, *without: str) -> dict[str, list[Any]]:
+    return {each.name: getattr(found, each.name).tolist() for each in fields(found) if each.name not in without}
+
+
+def answers(archive: Archive, lab: Lab) -> dict[str, Any]:
+    """What people can ask, but for arrivals, which are a share's own."""
+    profiles = [profile.id for profile in lab.profiles]
+    return {
+        "counts": archive.counts(),
+        "devices": table(archive.devices(), *ARRIVALS),
+        "log": table(archive.log(), "arrival"),
+        "gaps": table(archive.gaps(), "arrival"),
+        "device_reports": archive.device_reports(),
+        "exposures": archive.exposures(limit=10_000),
+        "blamed": archive.exposures(ExposureFilter(blamed=True), limit=3),
+        "audit": [(each.id, each.device, each.reports, each.restored) for each in archive.audit()],
+        "withdrawn": [archive.withdrawn_devices(profile) for profile in profiles],
+        "tallies": [nonzero(archive.tallies(profile)) for profile in profiles],
+        "by_bucket": [nonzero(archive.tallies(profile, bucket_seconds=BUCKET)) for profile in profiles],
+        "device_tallies": [table(archive.device_tallies(profile)) for profile in profiles],
+        "device_buckets": [table(archive.device_tallies(profile, bucket_seconds=BUCKET)) for profile in profiles],
+    }
+
+
+def nonzero(tallies: Any) -> dict[str, list[Any]]:
+    some = np.any([tallies.plus, tallies.minus, tallies.withdrawn_plus, tallies.withdrawn_minus], axis=0)
+    return {each.name: getattr(tallies, each.name)[some].tolist() for each in fields(tallies)}
+
+
+@pytest.fixture
+def new_archive(new_schema: Callable[[], PostgresSchema], tmp_path: Path) -> Iterator[Callable[[int], Archive]]:
+    """Return a maker of empty archives: a file for one share, a schema for several."""
+    made: list[Archive] = []
+
+    def make(shares: int) -> Archive:
+        if shares == 1:
+            made.append(SqliteFile(tmp_path / f"new{len(made)}.sqlite").open())
+        else:
+            made.append(new_schema().archive(shares=shares))
+        return made[-1]
+
+    yield make
+    for archive in made:
+        archive.close()
+
+
+@pytest.mark.parametrize("ways", [(4, 1), (2, 8, 1), (1, 64)])
+def test_everything_is_what_it_was(lived: Lab, new_archive: Callable[[int], Archive], ways: tuple[int, ...]) -> None:
+    before = answers(lived.store, lived)
+    source: Archive = lived.store
+    for shares in ways:
+        target = new_archive(shares)
+        target.fill(source)
+        assert recount(target, lived).differences == []
+        assert answers(target, lived) == before
+        source = target
+
+
+def test_it_goes_on_where_it_was(lived: Lab, new_archive: Callable[[int], Archive]) -> None:
+    """Redeliveries are known, flaws are found, buckets of tokens and of time go on; and back in the file, once more."""
+    old = lived.frames(1, range(2101, 2111))
+    assert lived.send(old) == {"accepted": 10}
+    target = new_archive(4)
+    target.fill(lived.store)
+    lived.now += 60
+    assert send(target, lived, 1, old) == {"redelivered": 10}
+    assert send(target, lived, 5, lived.frames(5, range(2101, 2121))) == {"accepted": 20}
+    assert send(target, lived, 6, lived.frames(6, [2200], rule=5)) == {"rule": 1}
+    flood = send(target, lived, 5, lived.frames(5, [2**40]))
+    assert flood == {"flood": 1}
+    assert recount(target, lived).agrees
+    back = new_archive(1)
+    back.fill(target)
+    assert answers(back, lived) == answers(target, lived)
+    (lived.store,) = back.stores()
+    lived.engine = lived.make_engine()
+    assert lived.send([*old, *lived.frames(8, range(2101, 2111))]) == {"redelivered": 10, "accepted": 10}
+    assert recount(lived.store, lived).agrees
+
+
+def send(archive: Archive, lab: Lab, device: int, frames: list[bytes]) -> dict[str, int]:
+    """Give frames to whoever has the device."""
+    share = Share(device % archive.shares, archive.shares)
+    for store in archive.stores():
+        if store.share == share.number:
+            engine = Engine(store, clock=lab.clock)
+            engine.load(registry_of(lab, share))
+            report = engine.process(lab.messages(frames))
+            return {verdict.label: count for verdict, count in report.counts.items()}
+    raise AssertionError("nobody has it")
+
+
+def test_what_is_not_empty_is_left_alone(lived: Lab, lab: Lab) -> None:
+    lab.send(lab.frames(1, [1, 2]))
+    with pytest.raises(StoreMismatch, match="has reports already"):
+        lab.store.fill(lived.store)
+    assert len(lab.store.log()) == 2
+
+
+def test_shares_do_not_see_each_other(lived: Lab, new_archive: Callable[[int], Archive]) -> None:
+    """What one share is asked is about its own devices; the archive is all of them."""
+    target = new_archive(4)
+    target.fill(lived.store)
+    heard: list[int] = []
+    for store in target.stores():
+        with closing(store):
+            mine = store.devices().device.tolist()
+            assert all(device % 4 == store.share for device in mine)
+            assert set(store.log().device.tolist()) <= set(mine)
+            assert {each.device % 4 for each in store.exposures(limit=1000)} <= {store.share}
+            heard += mine
+    assert sorted(heard) == target.devices().device.tolist() == list(range(1, DEVICES + 1))
