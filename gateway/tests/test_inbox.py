@@ -95,6 +95,11 @@ def test_it_does_not_linger_when_full() -> None:
     assert len(inbox.take(100, 10_000, linger=FOR_EVER, patience=0)) == 5
 
 
+def test_it_does_not_linger_with_a_batch_that_is_full_by_its_bytes() -> None:
+    inbox = filled(3)
+    assert len(inbox.take(100, 30, linger=FOR_EVER, patience=0)) == 2
+
+
 def test_it_does_not_linger_when_a_burst_is_over() -> None:
     """A broker that sends 20 at a time sends no more before they are acknowledged, and does not say that it is 20."""
     inbox = filled(0)

@@ -79,6 +79,7 @@ def measure(*, messages: int = 70_000, k: int = 16) -> dict[str, Any]:
         "ratio_vs_bare_paho": round(single.messages_per_s / beside["paho"]["messages_per_s"], 2),
         "ratio_vs_bare_gmqtt": round(single.messages_per_s / beside["gmqtt"]["messages_per_s"], 2),
         "batched_reports_per_s": round(BATCHED * batched.messages_per_s),
+        "batched_cpu_us_per_report": round(batched.cpu_us_per_message / BATCHED, 2),
         "rss_mb": round(max(single.rss_mb, batched.rss_mb), 1),
     }
 

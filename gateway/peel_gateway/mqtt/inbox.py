@@ -50,10 +50,10 @@ class Inbox:
         self._limit_messages = limit_messages
         self._limit_bytes = limit_bytes
         self._waiting: deque[Delivery] = deque()
-        self._taken_messages = 0
         self._news = threading.Condition()
         self._closed = False
         self._put_messages = self._put_bytes = 0
+        self._taken_messages = self._taken_bytes = 0
         self._released_messages = self._released_bytes = 0
 
     @property
@@ -86,12 +86,17 @@ class Inbox:
         with self._news:
             if not self._waiting and not self._closed:
                 self._news.wait(patience)
-            while self._waiting and self._put_messages - self._taken_messages < most and not self._closed:
+            while self._waiting and not self._enough(most, most_bytes):
                 remaining = self._time_to_go(linger) - time.monotonic()
-                if remaining <= 0 or not self.room():  # a full inbox gets no others to wait for
+                if remaining <= 0:
                     break
                 self._news.wait(remaining)
         return self._pop(most, most_bytes)
+
+    def _enough(self, most: int, most_bytes: int) -> bool:
+        """Whether what waits is a full batch, or all that there will be: a full inbox gets no more."""
+        messages, size = self._put_messages - self._taken_messages, self._put_bytes - self._taken_bytes
+        return self._closed or messages >= most or size >= most_bytes or not self.room()
 
     def _time_to_go(self, linger: float) -> float:
         """When the first message has waited for `linger` seconds, or when others that came at a pace have suddenly ceased to.
@@ -118,6 +123,7 @@ class Inbox:
             batch.append(first.part(0, fits))
             most, most_bytes = most - fits, most_bytes - batch[-1].mail.size
         self._taken_messages += sum(len(delivery.mail) for delivery in batch)
+        self._taken_bytes += sum(delivery.mail.size for delivery in batch)
         return batch
 
     def release(self, batch: Sequence[Delivery]) -> None:

@@ -83,9 +83,10 @@ class ReportStream:
 
         None where there are none. Raises StreamError, and OSError like a socket.
         """
+        before = len(self._incoming)
         if not self._full:
             self._read()
-        return self._split(most)
+        return self._split(most) if self._full or len(self._incoming) > before else None
 
     def _read(self) -> None:
         """Read what is there: once, or under TLS record by record, since brokers make one of each packet."""
