@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -37,11 +38,24 @@ class Alarm:
     ----------
     tell : callable
         Publishes a document for others, under a name.
+    worker : str
+        Who tells, where there are several: each tells of the devices that it has exposed, and hears of the others' with `overhear`.
+    on_duty : callable
+        Whether many at once are to be told of here; that is done once per fleet.
     """
 
-    def __init__(self, metrics: Metrics, tell: Callable[[str, Mapping[str, object]], None]) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        tell: Callable[[str, Mapping[str, object]], None],
+        *,
+        worker: str = "",
+        on_duty: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._metrics = metrics
         self._tell = tell
+        self._worker = worker
+        self._on_duty = on_duty
         self._lately: deque[float] = deque()
         self._rung: float | None = None
 
@@ -67,9 +81,19 @@ class Alarm:
                     "evidence": each.words,
                     "withdrawn": each.withdrawn,
                     "advice": advice,
+                    **({"worker": self._worker} if self._worker else {}),
                 },
             )
         self._ring(len(devices))
+
+    def overhear(self, payload: bytes) -> None:
+        """Count what another worker has told of a device."""
+        try:
+            teller = json.loads(payload)["worker"]
+        except (ValueError, KeyError, TypeError):
+            return
+        if teller != self._worker:
+            self._ring(1)
 
     def _ring(self, count: int) -> None:
         """Raise the alarm when there have been many lately, once per while."""
@@ -78,6 +102,8 @@ class Alarm:
         while self._lately and now - self._lately[0] > SOON_SECONDS:
             self._lately.popleft()
         if not count or len(self._lately) < MANY or (self._rung is not None and now - self._rung < SOON_SECONDS):
+            return
+        if not self._on_duty():
             return
         self._rung = now
         _log.error("many devices exposed", devices=len(self._lately), seconds=int(SOON_SECONDS), advice=_MANY_ADVICE)

@@ -29,8 +29,9 @@ from peel_gateway.model.share import Share
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.service import open_views, run_service
-from peel_gateway.settings import load_settings
+from peel_gateway.settings import load_settings, with_store
 from peel_gateway.settings_text import help_text, sample_toml
+from peel_gateway.worker_commands import workers
 from peel_gateway.workers.crew import open_engine
 
 __all__ = ["gateway"]
@@ -41,16 +42,20 @@ def gateway() -> None:
     """Run the gateway; ask it for estimates and exposures."""
 
 
-for command in (audit, backup, devices, export, migrate, pardon, restore, schema):
+for command in (audit, backup, devices, export, migrate, pardon, restore, schema, workers):
     gateway.add_command(command)
 
 
 @gateway.command(epilog="\b\nSettings, with their defaults:\n" + help_text())
 @config_option
-def run(config: Path | None) -> None:
-    """Run the service until SIGTERM or Ctrl-C; SIGHUP reloads devices and profiles."""
+@click.option("--store", help="store.url, or store.path, whatever the settings say; passwords do not belong here.")
+def run(config: Path | None, store: str | None) -> None:
+    """Run the service until SIGTERM or Ctrl-C; SIGHUP reloads devices and profiles.
+
+    On a PostgreSQL database it runs as one of several workers, as many as there are.
+    """
     with explained():
-        settings = find_settings(config)
+        settings = with_store(find_settings(config), store)
     configure_logs(settings.log_level, settings.log_format)
     sys.exit(run_service(settings))
 

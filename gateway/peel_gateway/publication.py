@@ -36,12 +36,24 @@ class Publication:
     ----------
     keep : callable
         Publishes a retained text.
+    on_duty : callable
+        Whether to publish at all: of several workers one does.
     """
 
-    def __init__(self, settings: Settings, fleet: str, views: Views, keep: Keep, version: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        fleet: str,
+        views: Views,
+        keep: Keep,
+        version: str,
+        *,
+        on_duty: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._seconds = settings.publish_seconds
         self._views = views
         self._keep = keep
+        self._on_duty = on_duty
         self._base = fleet_topic(fleet, "gateway", settings.gateway_name)
         self._announcer = Announcer(settings, fleet, self._base, version) if settings.publish_homeassistant else None
         self._announced: dict[str, str] = {}
@@ -87,7 +99,10 @@ class Publication:
             if self._stopping.is_set():
                 return
             try:
-                self._publish()
+                if self._on_duty():
+                    self._publish()
+                else:
+                    self.estimates = ()
             except StoreError as error:
                 _log.warning("estimates are not published: the store cannot be read", cause=error)
             except Exception:

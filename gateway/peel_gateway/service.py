@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,16 +31,20 @@ from peel_gateway.fleet_watch import FleetWatch
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
+from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import FATAL
 from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.mqtt.session import gateway_topic, listening_session
 from peel_gateway.publication import Publication
 from peel_gateway.settings import Settings
-from peel_gateway.storage.choice import open_store
+from peel_gateway.storage.choice import open_archive, open_leases, open_store
+from peel_gateway.storage.leases import Leases
 from peel_gateway.storage.store import Archive, StoreError
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
 from peel_gateway.webhook import Webhook
 from peel_gateway.workers.crew import Crew
+from peel_gateway.workers.leaseholder import Leaseholder
 from peel_gateway.workers.owner import Owner, WholeFleet
 from peel_gateway.workers.pipeline import Pipeline
 
@@ -88,6 +94,8 @@ class Service:
         self._looked = time.monotonic()
         self._http: HttpServer | None = None
         self._first: str | None = None
+        self._worker = _worker_name(settings) if settings.store_url is not None else ""
+        """What it is called among several; empty where there is only one."""
 
     def start(self) -> None:
         """Open everything, then connect. Raises FleetError, StoreError or HttpError, and has then closed everything."""
@@ -98,12 +106,15 @@ class Service:
         with ExitStack() as undo:
             if self._http is not None:
                 undo.callback(self._http.stop)
-            self._store = open_store(settings)
+            own_by = self._open_store()
             undo.callback(self._store.close)
             self._make_parts()
+            self._owner = own_by()
             self._watch()
             self._owner.start()
             undo.pop_all()
+        if self._desk is not None:
+            self._desk.start()
         self._publication.start()
         self._webhook.start()
         if self._http is not None:
@@ -119,6 +130,7 @@ class Service:
 
     def _make_parts(self) -> None:
         settings, name = self._settings, self._fleet.name
+        self._exposures = gateway_topic(name, settings.gateway_name, "exposure")
         self._first_size = self._store.size_bytes()
         self._claims = Claims(
             name, lambda device: self._fleet.snapshot.devices.has(device), load_claims(settings.claims_path)
@@ -127,10 +139,47 @@ class Service:
         self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)
         self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
         self._webhook = Webhook(settings, name, self._metrics)
-        self._alarm = Alarm(self._metrics, self._tell)
-        self._publication = Publication(settings, name, self._views, self._keep, VERSION)
+        self._publication = Publication(
+            settings, name, self._views, self._keep, VERSION, on_duty=lambda: self._crew.on_duty
+        )
         self._crew = Crew(settings, self._fleet.snapshot, self._build_pipeline, on_failure=self.ended.set)
-        self._owner: Owner = WholeFleet(self._crew, self._store)
+        self._alarm = Alarm(self._metrics, self._tell, worker=self._worker, on_duty=lambda: self._crew.on_duty)
+        self._desk = self._build_desk() if self._worker else None
+
+    def _open_store(self) -> Callable[[], Owner]:
+        """Open what is read; return what makes the owner of what is written."""
+        self._store: Archive
+        leases = open_leases(self._settings)
+        if leases is not None:
+            self._store = open_archive(self._settings)
+            return lambda: self._build_leaseholder(leases)
+        self._store = whole = open_store(self._settings)
+        return lambda: WholeFleet(self._crew, whole)
+
+    def _build_leaseholder(self, leases: Leases) -> Owner:
+        settings = self._settings
+        return Leaseholder(
+            self._crew,
+            leases,
+            lambda lease: open_store(settings, lease.share, epoch=lease.epoch),
+            owner=self._worker,
+            shares=self._store.shares,
+            seconds=settings.worker_lease_seconds,
+            on_failure=self.ended.set,
+        )
+
+    def _build_desk(self) -> Receiver:
+        """Where there are several workers, each hears by a connection of its own what concerns the whole fleet, whatever it owns."""
+        settings, name = self._settings, self._fleet.name
+        session = listening_session(settings, name, self._worker, [*self._fleet_news, self._exposures])
+        nothing = Inbox(limit_messages=1, limit_bytes=1)
+        return Receiver(
+            settings, name, session, nothing, self._metrics, hear=self._hear, on_connect=self._publication.ask
+        )
+
+    @property
+    def _fleet_news(self) -> list[str]:
+        return [fleet_topic(self._fleet.name, "+", "+", "status"), *self._publication.topics]
 
     def _build_pipeline(
         self, share: Share, engine: Engine, entitled: Callable[[], bool], on_end: Callable[[], None]
@@ -142,7 +191,7 @@ class Service:
             engine,
             self._metrics,
             alarm=self._alarm,
-            hears=[fleet_topic(self._fleet.name, "+", "+", "status"), *self._publication.topics],
+            hears=self._fleet_news if share.whole and self._desk is None else (),
             hear=self._hear,
             on_connect=self._publication.ask,
             on_end=on_end,
@@ -153,6 +202,8 @@ class Service:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
         self._publication.stop()
         self._owner.stop()
+        if self._desk is not None:
+            self._desk.stop()
         self._webhook.stop()
         self._streams_end.set()
         if self._http is not None:
@@ -207,6 +258,12 @@ class Service:
                 "mqtt": self._receivers[0].version if self._receivers else None,
                 "away_seconds": None if trouble is None else round(trouble[0], 1),
             },
+            "worker": {
+                "name": self._worker or None,
+                "workers": self._owner.workers,
+                "shares": [pipeline.share.number for pipeline in self._crew.pipelines],
+                "of": self._store.shares,
+            },
             "reload": {"refused": self._fleet.trouble},
             "inbox": {"pending": self._crew.pending, "oldest_seconds": round(self._crew.oldest_age(), 3)},
             "store": self._store_table(),
@@ -215,8 +272,8 @@ class Service:
 
     @property
     def _receivers(self) -> Sequence[Receiver]:
-        """All connections to the broker."""
-        return self._crew.receivers
+        """All connections to the broker, first the one that speaks of the fleet."""
+        return (self._desk, *self._crew.receivers) if self._desk is not None else self._crew.receivers
 
     def _broker_trouble(self) -> tuple[float, str] | None:
         """How long one of them has been away, and why; None while all are there."""
@@ -262,6 +319,8 @@ class Service:
             receiver.keep(topic, text)
 
     def _hear(self, topic: str, payload: bytes, retained: bool) -> None:
+        if topic == self._exposures:
+            self._alarm.overhear(payload)
         if self._publication.hears(topic, payload) or topic.startswith(fleet_topic(self._fleet.name, "gateway/")):
             return  # the status of a gateway, this one's too, looks like a device's to a subscription
         self._metrics.status_heard(self._claims.hear(topic, payload, retained=retained, now=time.time()))
@@ -281,6 +340,8 @@ class Service:
             ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._crew.oldest_age),
             ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
             ("peel_store_failing", "Whether commits fail.", lambda: self._crew.store_trouble() is not None),
+            ("peel_shares", "Shares of the fleet that this process serves.", lambda: len(self._crew.pipelines)),
+            ("peel_workers", "Processes that serve the fleet.", lambda: self._owner.workers),
             ("peel_devices", "Registered devices.", lambda: len(self._fleet.snapshot.devices)),
             ("peel_revoked_devices", "Revoked devices.", lambda: len(self._fleet.snapshot.revoked)),
             (
@@ -300,6 +361,11 @@ class Service:
         if self._crew.abandoned or not self._crew.drained:
             return Exit.UNSTORED
         return Exit.DONE
+
+
+def _worker_name(settings: Settings) -> str:
+    """Nobody else's, not even that of the same worker started again."""
+    return f"{settings.worker_name or socket.gethostname()}-{secrets.token_hex(3)}"
 
 
 def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:

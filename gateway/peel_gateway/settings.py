@@ -17,7 +17,15 @@ from typing import Any
 from peel_core import Secret
 from peel_gateway.settings_table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table
 
-__all__ = ["ENVIRONMENT_PREFIX", "Setting", "Settings", "SettingsError", "load_settings", "settings_table"]
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "Setting",
+    "Settings",
+    "SettingsError",
+    "load_settings",
+    "settings_table",
+    "with_store",
+]
 
 _PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*", re.ASCII)
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -167,6 +175,17 @@ def _checked_together(settings: Settings) -> Settings:
     if not settings.mqtt_host:
         raise SettingsError("mqtt.host: is empty; name the broker")
     return settings
+
+
+def with_store(settings: Settings, store: str | None) -> Settings:
+    """The same settings with another store, given as a URL or as a path; None changes nothing."""
+    if store is None:
+        return settings
+    if "://" not in store:
+        return dataclasses.replace(settings, store_url=None, store_path=Path(store))
+    changed = dataclasses.replace(settings, store_url=Secret(store.encode()))
+    _check_store(changed)
+    return changed
 
 
 def _check_store(settings: Settings) -> None:

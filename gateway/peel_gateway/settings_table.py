@@ -218,6 +218,18 @@ class Settings:
         maximum=31_536_000,
     )
 
+    worker_name: str = _setting(
+        "",
+        "What this process is called among the workers on one PostgreSQL database; empty means the machine's name. "
+        "Several on one machine may have the same.",
+    )
+    worker_lease_seconds: float = _setting(
+        10.0,
+        "How long a worker owns a share without a word from it; after that another takes the share over.",
+        minimum=1,
+        maximum=600,
+    )
+
     log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
 

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -41,17 +42,21 @@ class PostgresServer:
 
     Parameters
     ----------
+    primary: a running server: this one begins as its copy, and follows it until it is promoted.
     options: settings of the server, beside those that it is started with here.
     """
 
-    def __init__(self, **options: str) -> None:
+    def __init__(self, *, primary: PostgresServer | None = None, **options: str) -> None:
         self._programs = _find_programs()
         self.folder = Path(tempfile.mkdtemp(prefix="peel-pg-"))  # short: the path of a socket may have 107 bytes
         self._data = self.folder / "data"
         self._options = _OPTIONS | {"unix_socket_directories": f"'{self.folder}'"} | options
         if os.geteuid() == 0:
             shutil.chown(self.folder, _USER)
-        self._run("initdb", "-D", self._data, "-A", "trust", "-U", _USER, "--no-sync")
+        if primary is None:
+            self._run("initdb", "-D", self._data, "-A", "trust", "-U", _USER, "--no-sync")
+        else:
+            self._run("pg_basebackup", "-D", self._data, "-d", primary.url, "-R", "-c", "fast", "--no-sync")
 
     @property
     def url(self) -> str:
@@ -68,6 +73,10 @@ class PostgresServer:
         command = ("start", "-D", self._data, "-l", self.folder / "log", "-o", f"-p {_PORT} {options}")
         self._run("pg_ctl", "-w", "-t", _SECONDS, *command)
 
+    def promote(self) -> None:
+        """Let a standby follow no longer, and take writers."""
+        self._run("pg_ctl", "-w", "-t", _SECONDS, "promote", "-D", self._data)
+
     def stop(self) -> None:
         """End it: what is open is rolled back and told so."""
         self._run("pg_ctl", "-w", "-t", _SECONDS, "stop", "-D", self._data, "-m", "fast")
@@ -76,9 +85,15 @@ class PostgresServer:
         """End it and its children at once, as a power cut would."""
         server = self.pid
         children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-        for process in (server, *map(int, children)):
+        processes = (server, *map(int, children))
+        for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+        while not all(map(_dead, processes)):
+            time.sleep(0.01)
+        # In a container nobody may take note of its death, and its lock files would be taken for a living one's.
+        for lock in (self._data / "postmaster.pid", self.folder / f".s.PGSQL.{_PORT}.lock"):
+            lock.unlink()
 
     def close(self) -> None:
         """End it and remove its folder."""
@@ -111,6 +126,13 @@ class PostgresServer:
             log = self.folder / "log"
             end = log.read_text(errors="replace")[-2000:] if log.exists() else ""
             raise RuntimeError(f"{program} failed with {done.returncode}: {end}")
+
+
+def _dead(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def _find_programs() -> Path:

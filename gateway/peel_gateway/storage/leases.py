@@ -42,5 +42,17 @@ class Leases(abc.ABC):
         """Give a share back; nothing where it has another owner."""
 
     @abc.abstractmethod
+    def attend(self, owner: str, seconds: float) -> int:
+        """Say that a worker is there, for a while, whether it owns shares or not; return how many are."""
+
+    @abc.abstractmethod
+    def depart(self, owner: str) -> None:
+        """Say that a worker is no longer there."""
+
+    @abc.abstractmethod
+    def workers(self) -> dict[str, float]:
+        """Workers that are there, and the seconds for which that is known."""
+
+    @abc.abstractmethod
     def close(self) -> None:
         """Release the connection; it is made again when it is needed."""

@@ -19,12 +19,18 @@ class Owner(Protocol):
 
     def stop(self) -> None: ...
 
+    @property
+    def workers(self) -> int:
+        """How many processes serve the fleet, this one among them."""
+
     def trouble(self) -> tuple[float, str] | None:
         """How long it has been unable to tell what it owns, and why; None while it can."""
 
 
 class WholeFleet:
     """Has all lanes for as long as it runs: the one process that writes to a SQLite file."""
+
+    workers = 1
 
     def __init__(self, crew: Crew, store: Store) -> None:
         self._crew = crew

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import paho.mqtt.client as paho
 import pytest
-from field import Field, MakeField, locked_store
-from paho.mqtt.enums import CallbackAPIVersion
+from field import Field, MakeField, locked_store, retained
 
 from peel_core.frame import DEVICE, HEADER_BYTES, PROFILE
 from peel_gateway.model.verdict import Verdict
@@ -192,22 +190,22 @@ def test_an_empty_message_is_acknowledged_and_comes_no_more(field: Field) -> Non
 def test_availability_is_announced_and_renewed(field: Field) -> None:
     topic = "peel/v1/field/gateway/main/status"
     gateway = field.new_gateway().start()
-    assert _retained(field.broker.port, topic) == ONLINE
+    assert retained(field.broker.port, topic) == ONLINE
     gateway.kill()
-    _eventually(lambda: _retained(field.broker.port, topic) == OFFLINE)
+    _eventually(lambda: retained(field.broker.port, topic) == OFFLINE)
     gateway.start()
     field.broker.stop()
     field.broker.start()
-    _eventually(lambda: _retained(field.broker.port, topic) == ONLINE)
+    _eventually(lambda: retained(field.broker.port, topic) == ONLINE)
     assert gateway.stop() == 0
-    assert _retained(field.broker.port, topic) == OFFLINE
+    assert retained(field.broker.port, topic) == OFFLINE
 
 
 def test_gateways_of_one_fleet_have_topics_of_their_own(field: Field) -> None:
     one, two = (field.new_gateway(name, mqtt_client_id=f"gateway-{name}").start() for name in ("one", "two"))
     one.kill()
-    _eventually(lambda: _retained(field.broker.port, "peel/v1/field/gateway/gateway-one/status") == OFFLINE)
-    assert _retained(field.broker.port, "peel/v1/field/gateway/gateway-two/status") == ONLINE
+    _eventually(lambda: retained(field.broker.port, "peel/v1/field/gateway/gateway-one/status") == OFFLINE)
+    assert retained(field.broker.port, "peel/v1/field/gateway/gateway-two/status") == ONLINE
     assert two.stop() == 0
 
 
@@ -301,21 +299,6 @@ def _estimates(gateway: GatewayProcess) -> list[dict[str, Any]]:
         for estimate in item["estimates"]:
             del estimate["seconds_missing"]
     return items
-
-
-def _retained(port: int, topic: str) -> bytes | None:
-    found: list[bytes] = []
-    client = paho.Client(CallbackAPIVersion.VERSION2)
-    client.on_message = lambda _client, _data, message: found.append(bytes(message.payload))
-    client.on_connect = lambda connected, *_: connected.subscribe(topic, 1)
-    client.connect("127.0.0.1", port)
-    client.loop_start()
-    deadline = time.monotonic() + 10
-    while not found and time.monotonic() < deadline:
-        time.sleep(0.02)
-    client.disconnect()
-    client.loop_stop()
-    return found[0] if found else None
 
 
 def _eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:

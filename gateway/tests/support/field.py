@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -78,6 +79,22 @@ class Publisher:
     def close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()
+
+
+def retained(port: int, topic: str) -> bytes | None:
+    """What the broker keeps under a topic; None where that does not come."""
+    found: list[bytes] = []
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.on_message = lambda _client, _data, message: found.append(bytes(message.payload))
+    client.on_connect = lambda connected, *_: connected.subscribe(topic, 1)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    deadline = time.monotonic() + 10
+    while not found and time.monotonic() < deadline:
+        time.sleep(0.02)
+    client.disconnect()
+    client.loop_stop()
+    return found[0] if found else None
 
 
 class Field(Site):

@@ -72,6 +72,29 @@ class PostgresLeases(Leases):
                 (lease.share, lease.epoch, lease.owner),
             )
 
+    def attend(self, owner: str, seconds: float) -> int:
+        with self._transaction() as raw:
+            raw.execute("DELETE FROM worker WHERE until < clock_timestamp() AND name != %s", (owner,))
+            raw.execute(
+                """INSERT INTO worker VALUES (%s, clock_timestamp() + make_interval(secs => %s))
+                   ON CONFLICT (name) DO UPDATE SET until = excluded.until""",
+                (owner, seconds),
+            )
+            ((count,),) = raw.execute("SELECT count(*) FROM worker").fetchall()
+            return int(count)
+
+    def depart(self, owner: str) -> None:
+        with self._transaction() as raw:
+            raw.execute("DELETE FROM worker WHERE name = %s", (owner,))
+
+    def workers(self) -> dict[str, float]:
+        with self._transaction() as raw:
+            rows = raw.execute(
+                """SELECT name, EXTRACT(EPOCH FROM until - clock_timestamp())::float8 FROM worker
+                   WHERE until > clock_timestamp() ORDER BY name"""
+            ).fetchall()
+        return dict(rows)
+
     def close(self) -> None:
         with self._lock:
             self._session.close()

@@ -37,6 +37,12 @@ CREATE TABLE lease (
     until TIMESTAMPTZ NOT NULL
 );
 
+-- Who is there to own shares, likewise.
+CREATE TABLE worker (
+    name  TEXT PRIMARY KEY,
+    until TIMESTAMPTZ NOT NULL
+);
+
 -- One row: what was fixed when the tables were made.
 CREATE TABLE made (
     version        INTEGER NOT NULL,

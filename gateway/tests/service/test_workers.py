@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Several workers on one fleet: they share it out, take over from each other, and count everything once."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from field import Field, retained
+from yard import SHARES, Load, Yard, wait
+
+from peel_gateway.alarm import MANY
+from peel_tools.gateway_process import GatewayProcess
+from peel_tools.postgres_server import PostgresServer
+
+ALL = list(range(SHARES))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer(fsync="off") as server:
+        yield server
+
+
+@pytest.fixture
+def yard(field: Field, server: PostgresServer) -> Yard:
+    return Yard(field, server.url, store_schema=f"yard_{secrets.token_hex(4)}")
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_workers_share_a_fleet_and_count_everything_once(yard: Yard, count: int) -> None:
+    workers = yard.hire(count)
+    assert yard.wait_shared(*workers) == [SHARES // count] * count
+    published = yard.field.reports(800)
+    yard.field.publish(published)
+    yard.audit(published)
+
+
+def test_shares_change_hands_when_workers_come_die_and_stop(
+    yard: Yard, record_property: Callable[[str, object], None]
+) -> None:
+    """All under load: one more to share with, one killed, one stopped for longer than its leases last, which then wakes up."""
+    killed, stopped = yard.hire(2)
+    yard.wait_shared(killed, stopped)
+    with Load(yard.field) as load:
+        (staying,) = yard.hire()
+        yard.wait_shared(killed, stopped, staying)
+
+        killed.kill()
+        took = wait(lambda: sorted(yard.owned(stopped) + yard.owned(staying)) == ALL, "the killed one's shares")
+        record_property("takeover_seconds", round(took, 2))
+
+        stopped.signal(signal.SIGSTOP)
+        wait(lambda: yard.owned(staying) == ALL, "the stopped one's shares")
+        listed = yard.leases(staying)
+        (alone,) = listed["workers"]
+        assert (alone["shares"], {row["owner"] for row in listed["shares"]}) == (ALL, {alone["worker"]})
+
+        stopped.signal(signal.SIGCONT)
+        wait(lambda: "share lost" in stopped.log_path.read_text(), "that it finds out")
+        yard.wait_shared(stopped, staying)
+        assert stopped.pid is not None, "it takes part again"
+    yard.audit(load.sent)
+
+
+def test_what_is_done_once_per_fleet_is_done_by_the_owner_of_the_first_share(yard: Yard) -> None:
+    first, second = yard.hire(2)
+    yard.wait_shared(first, second)
+    if 0 in yard.owned(second):
+        first, second = second, first
+    base = f"peel/v1/{yard.field.fleet.name}/gateway/main"
+    yard.field.publish(yard.field.reports(40))
+    wait(lambda: yard.accepted() == 40, "acceptance")
+
+    def kept(about: str) -> Any:
+        return json.loads(retained(yard.field.broker.port, f"{base}/{about}") or b"null")
+
+    wait(lambda: kept("summary")["accepted"] == 40, "what the owner publishes")
+    first.kill()
+    wait(lambda: kept("status") == {"state": "offline"}, "the broker's word for it")
+    yard.field.publish(yard.field.reports(20))
+    wait(lambda: kept("summary")["accepted"] == 60, "what its successor publishes")
+    assert kept("status") == {"state": "online"}
+    assert "peel_estimate{" in second.fetch("/metrics")
+
+
+def test_the_wide_alarm_counts_the_devices_that_all_workers_expose(yard: Yard) -> None:
+    workers = yard.hire(2)
+    yard.wait_shared(*workers)
+    many = [1, 2, 3, 4, 5, 6]
+    yard.field.publish(yard.field.reports(len(many), devices=many, rule=3))
+
+    def total(worker: GatewayProcess, metric: str) -> float:
+        lines = worker.fetch("/metrics").splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(metric))
+
+    wait(lambda: sum(total(worker, "peel_alarms_total") for worker in workers) == 1, "one alarm")
+    exposed = [total(worker, "peel_device_exposures_total") for worker in workers]
+    assert sum(exposed) == len(many)
+    assert max(exposed) < MANY, "neither of them has seen enough by itself"
+
+
+def test_servers_may_be_restarted_or_replaced(field: Field) -> None:
+    """All under load: the broker, then the database, restarted; the database gone for good, and its standby in its place."""
+    with PostgresServer() as primary, PostgresServer(primary=primary) as standby:
+        with psycopg.connect(primary.url, autocommit=True) as admin:  # from now on a commit waits for the standby
+            admin.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            admin.execute("SELECT pg_reload_conf()")
+        either = f"postgresql://postgres@/postgres?host={primary.folder},{standby.folder}&port=5432,5432"
+        yard = Yard(field, f"{either}&target_session_attrs=read-write")
+        workers = yard.hire(2)
+        yard.wait_shared(*workers)
+        with Load(field) as load:
+            _go_on(yard, load)
+            field.broker.stop()
+            field.broker.start()
+            _go_on(yard, load)
+            primary.kill()
+            primary.start()
+            _go_on(yard, load)
+            primary.kill()
+            standby.promote()
+            with psycopg.connect(
+                standby.url, autocommit=True
+            ) as admin:  # a copy of the primary's settings waits for others
+                admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                admin.execute("SELECT pg_reload_conf()")
+            _go_on(yard, load)
+        yard.audit(load.sent)
+
+
+def _go_on(yard: Yard, load: Load) -> None:
+    """Wait until what was sent before, and some more, is stored."""
+    goal = len(load.sent) + 100
+    wait(lambda: len(load.sent) >= goal and yard.accepted() >= goal, "that reports are stored again", 60)
