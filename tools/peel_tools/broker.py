@@ -24,11 +24,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from peel_gateway.exits import Exit
 
-__all__ = ["Broker", "BrokerError", "BrokerTls", "find_mosquitto", "free_port"]
+__all__ = ["AnyBroker", "Broker", "BrokerError", "BrokerTls", "find_mosquitto", "free_port"]
 
 _START_SECONDS = 15.0
 _STOP_SECONDS = 10.0
@@ -49,6 +49,34 @@ class BrokerTls:
     certificate: Path
     key: Path
     require_client: bool = False
+
+
+class AnyBroker(Protocol):
+    """What a site needs of a broker, whoever makes it; `Broker` says what the methods do."""
+
+    host: str
+    port: int
+    folder: Path
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def pid(self) -> int | None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def strike(self) -> None:
+        """End at once what callers are connected to; where it is one of several servers, they go on with another."""
+
+    def forget(self) -> None:
+        """Lose what it has kept, while it does not run."""
+
+    def close(self) -> None: ...
 
 
 _PORTS = range(15_000, 32_000)
@@ -157,6 +185,15 @@ class Broker:
     def kill(self) -> None:
         """End it at once: whatever it had not written is lost."""
         self._end(kill=True)
+
+    def strike(self) -> None:
+        """The same: there is only one."""
+        self.kill()
+
+    def forget(self) -> None:
+        """Lose what it has kept, while it does not run."""
+        for path in self.folder.glob("mosquitto.db*"):
+            path.unlink()
 
     def close(self) -> None:
         """Stop, and remove the folder if it was made here."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from peel_core import load_profile
 from peel_gateway.fleet.registry import Fleet
-from peel_tools.broker import Broker
+from peel_tools.broker import AnyBroker, Broker
 from peel_tools.gateway_process import GatewayError
 from peel_tools.simulation.profiles import fleet_of, make_fleet
 from peel_tools.simulation.publisher import BrokerAddress
@@ -36,6 +36,8 @@ class Rig(Site):
         Whether the broker keeps its sessions over a restart.
     embedded : bool, optional
         Which broker: see `peel_tools.broker.Broker`.
+    broker : AnyBroker, optional
+        Another broker than these two; it is closed with the site.
     settings : mapping
         Further settings of the gateway by field name.
     """
@@ -49,6 +51,7 @@ class Rig(Site):
         profiles: Sequence[Path] = (),
         persistent: bool = False,
         embedded: bool | None = None,
+        broker: AnyBroker | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
         home = folder / "fleet"
@@ -58,7 +61,7 @@ class Rig(Site):
             fleet = fleet_of(home, "demo", profiles, _spread(numeric + categorical, profiles))
         else:
             fleet = make_fleet(home, greenhouse=numeric, vents=categorical)
-        super().__init__(folder, fleet, Broker(persistent=persistent, embedded=embedded))
+        super().__init__(folder, fleet, broker or Broker(persistent=persistent, embedded=embedded))
         self.truth_path = folder / "truth.sqlite"
         self.add_gateway(settings=settings)
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from peel_gateway.fleet.registry import Fleet
-from peel_tools.broker import Broker
+from peel_tools.broker import AnyBroker
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 
 __all__ = ["Site"]
@@ -21,7 +21,7 @@ class Site:
     Whoever has devices of a kind (simulated ones, boards, bare encoders) derives a site with them.
     """
 
-    def __init__(self, folder: Path, fleet: Fleet, broker: Broker) -> None:
+    def __init__(self, folder: Path, fleet: Fleet, broker: AnyBroker) -> None:
         self.folder = folder
         self.fleet = fleet
         self.broker = broker

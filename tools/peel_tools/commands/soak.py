@@ -18,6 +18,7 @@ from peel_gateway.fleet.registry import FleetError
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.boards.errors import BuildError
 from peel_tools.broker import BrokerError
+from peel_tools.brokers import BROKERS
 from peel_tools.flashing.errors import FlashError
 from peel_tools.gateway_process import GatewayError
 from peel_tools.simulation.publisher import PublisherError
@@ -64,6 +65,13 @@ _MILLISECONDS = 1000
     help="Who must have a report before its device forgets it; what a broker has it may lose.",
 )
 @click.option(
+    "--broker",
+    type=click.Choice(list(BROKERS)),
+    default="mosquitto",
+    show_default=True,
+    help="Which broker is put to it.",
+)
+@click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -80,11 +88,12 @@ def soak_command(
     rate: float,
     drain: float,
     confirm: str,
+    broker: str,
     folder: Path | None,
 ) -> None:
     """Break everything on purpose, by a schedule that its seed repeats; then see that nothing was lost or counted twice.
 
-    A broker (mosquitto), a gateway, the firmware in processes of its own and a simulated fleet with attackers run on this machine,
+    A broker, a gateway, the firmware in processes of its own and a simulated fleet with attackers run on this machine,
     while processes are killed and stopped, the broker forgets, lines are cut and slow, the disk is full, the database locked, the
     clock wrong, devices lose their power, their flash and their place. A model notes every report that a device makes, on the
     devices' side. In the end everything is healed, has some time to arrive, and the gateway's database is held against the model.
@@ -99,7 +108,7 @@ def soak_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no process is to be left behind
     click.echo(f"seed {seed}: the same again with --seed {seed}", err=True)
     with explaining(BrokerError, BuildError, FlashError, FleetError, GatewayError, PublisherError), ExitStack() as undo:
-        stage = Stage(folder, seed=seed, boards=boards, devices=devices, rate=rate, confirm=confirm)
+        stage = Stage(folder, seed=seed, boards=boards, devices=devices, rate=rate, confirm=confirm, broker=broker)
         undo.callback(stage.close)
         stage.start()
         show = undo.enter_context(_Progress(seconds))

@@ -97,6 +97,10 @@ class Relay(ABC, Generic[_Line]):
         self._listener.close()
         self.hang_up()
 
+    def target(self) -> Endpoint:
+        """Where the next caller gets to; OSError where there is none."""
+        return self._target
+
     def admits(self) -> bool:
         """Whether callers get through at the moment."""
         return True
@@ -121,7 +125,7 @@ class Relay(ABC, Generic[_Line]):
         with near, suppress(OSError):  # a target that is away, a caller that has gone already
             if not self.admits():
                 return
-            with socket.create_connection(self._target, timeout=_CONNECT_SECONDS) as far:
+            with socket.create_connection(self.target(), timeout=_CONNECT_SECONDS) as far:
                 far.settimeout(None)
                 for end in (near, far):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -72,16 +72,15 @@ def _disk_full(stage: Stage, fault: Fault) -> Iterator[None]:
 
 @contextmanager
 def _broker_kill(stage: Stage, fault: Fault) -> Iterator[None]:
-    stage.broker.kill()
+    stage.broker.strike()
     yield
     stage.broker.start()
 
 
 @contextmanager
 def _broker_forget(stage: Stage, fault: Fault) -> Iterator[None]:
-    stage.broker.kill()
-    for path in stage.broker.folder.glob("mosquitto.db*"):
-        path.unlink()
+    stage.broker.strike()
+    stage.broker.forget()
     yield
     stage.broker.start()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
-from peel_tools.broker import Broker
+from peel_tools.brokers import BROKERS
 from peel_tools.flashing.sources import find_sources
 from peel_tools.gateway_process import GatewayProcess
 from peel_tools.simulation.profiles import make_fleet
@@ -101,29 +101,39 @@ class Stage:
         Processes with the firmware, and simulated devices.
     confirm : str
         Who must have a report before its device forgets it: `gateway`, or `broker`, which may then lose it.
+    broker : str
+        Which one, of `BROKERS`.
     """
 
     def __init__(
-        self, folder: Path | None, *, seed: int, boards: int, devices: int, rate: float, confirm: str = "gateway"
+        self,
+        folder: Path | None,
+        *,
+        seed: int,
+        boards: int,
+        devices: int,
+        rate: float,
+        confirm: str = "gateway",
+        broker: str = "mosquitto",
     ) -> None:
         self._undo = ExitStack()
         self._seed = seed
         self._boards_wanted = boards
         self._confirm = confirm
         try:
-            self._build(folder, devices, rate)
+            self._build(folder, devices, rate, broker)
         except BaseException:
             self.close()
             raise
 
-    def _build(self, folder: Path | None, devices: int, rate: float) -> None:
+    def _build(self, folder: Path | None, devices: int, rate: float, broker: str) -> None:
         self.folder = folder.resolve() if folder else self._temporary()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.fleet = make_fleet(self.folder / "fleet", "soak", **{_PROFILE: devices})
         broker_folder = self.folder / "broker"
         broker_folder.mkdir()
-        self.broker = Broker(folder=broker_folder, persistent=True, embedded=False)
-        self._undo.callback(self.broker.kill)
+        self.broker = BROKERS[broker](broker_folder)
+        self._undo.callback(self.broker.close)
         self.model = Model(self.fleet.profiles()[_PROFILE])
         target = (self.broker.host, self.broker.port)
         self.board_line = self._undo.enter_context(Weather(target, self.model.hear))

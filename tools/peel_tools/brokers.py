@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""Brokers by name: the kinds that sites and soaks can be run with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from peel_tools.broker import AnyBroker, Broker
+from peel_tools.nats_broker import NatsBroker
+
+__all__ = ["BROKERS"]
+
+BROKERS: Mapping[str, Callable[[Path], AnyBroker]] = {
+    "mosquitto": lambda folder: Broker(folder=folder, persistent=True, embedded=False),
+    "nats": lambda folder: NatsBroker(folder=folder),
+    "nats-cluster": lambda folder: NatsBroker(folder=folder, servers=3),
+}
+"""Each makes one that keeps sessions and messages in a folder."""

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""NATS as the broker: MQTT 3.1.1 over JetStream, one server or a cluster that replicates, behind one address.
+
+    with NatsBroker(servers=3) as broker:
+        publish(host=broker.host, port=broker.port)
+        broker.strike()  # the server that all are connected to is gone; they find another
+
+Like `peel_tools.broker.Broker`, with Debian's nats-server; for tests and soaks.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from peel_tools.broker import BrokerError, free_port
+from peel_tools.network.relay import Line, Relay, receive, send
+
+__all__ = ["NatsBroker"]
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+_MOST_PENDING = 65_535
+"""Unacknowledged messages that NATS lets a subscriber have; 100 if not told, and the gateway acknowledges after a commit."""
+_CONNECT = bytes.fromhex("100d00044d5154540402003c0001") + b"p"
+"""CONNECT of MQTT 3.1.1, clean, as "p"."""
+_CONNACK = bytes.fromhex("20020000")
+
+
+class _Server:
+    """One nats-server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mqtt_port, self.client_port, self.route_port = free_port(), free_port(), free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self, program: str, routes: list[int]) -> None:
+        if self.pid is not None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "nats.conf"
+        config.write_text(
+            json.dumps(self._config(routes), indent=1), encoding="utf-8"
+        )  # JSON is NATS's configuration too
+        with (self.folder / "nats.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [program, "-c", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _config(self, routes: list[int]) -> dict[str, object]:
+        alone: dict[str, object] = {
+            "server_name": self.folder.name,
+            "listen": f"127.0.0.1:{self.client_port}",
+            "jetstream": {"store_dir": str(self.folder / "jetstream")},
+            "mqtt": {"listen": f"127.0.0.1:{self.mqtt_port}", "max_ack_pending": _MOST_PENDING},
+        }
+        if not routes:
+            return alone
+        cluster = {
+            "name": "peel",
+            "listen": f"127.0.0.1:{self.route_port}",
+            "routes": [f"nats://127.0.0.1:{port}" for port in routes],
+        }
+        return alone | {"cluster": cluster}
+
+    def end(self, *, kill: bool) -> None:
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.kill() if kill else process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_STOP_SECONDS)
+
+    def answers(self) -> bool:
+        """Whether it takes MQTT clients, which in a cluster needs a majority."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.mqtt_port), timeout=2.0) as probe:
+                probe.sendall(_CONNECT)
+                return probe.recv(4) == _CONNACK
+        except OSError:
+            return False
+
+
+class _Through(Line):
+    """A connection as it is."""
+
+    def carry_to_far(self) -> None:
+        while data := receive(self.near):
+            send(self.far, data)
+
+    def carry_to_near(self) -> None:
+        while data := receive(self.far):
+            send(self.near, data)
+
+
+class _Front(Relay[_Through]):
+    """One address for all servers, as a load balancer is: callers get to the first that runs."""
+
+    def __init__(self, servers: list[_Server]) -> None:
+        super().__init__(("127.0.0.1", 0))
+        self._servers = servers
+
+    def target(self) -> tuple[str, int]:
+        running = [server.mqtt_port for server in self._servers if server.pid is not None]
+        if not running:
+            raise ConnectionRefusedError("no server runs")
+        return "127.0.0.1", running[0]
+
+    def line(self, near: socket.socket, far: socket.socket) -> _Through:
+        return _Through(near, far)
+
+
+class NatsBroker:
+    """So many servers, each with a folder, which keep all they acknowledge.
+
+    Parameters
+    ----------
+    folder: where configurations, logs and messages go; a temporary one, removed at `close`, when not given.
+    """
+
+    def __init__(self, *, folder: Path | None = None, servers: int = 1) -> None:
+        program = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
+        if program is None:
+            raise BrokerError("nats-server is not installed. On Debian, as root: apt-get install nats-server")
+        self._program = program
+        self._own_folder = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="peel-nats-"))
+        self._servers = [_Server(self.folder / f"server{place}") for place in range(servers)]
+        self._front = _Front(self._servers)
+        self.host, self.port = self._front.endpoint
+        self._open = False
+
+    @property
+    def name(self) -> str:
+        return "nats"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the server that callers get to."""
+        return next((server.pid for server in self._servers if server.pid is not None), None)
+
+    def start(self) -> None:
+        """Start the servers that do not run, and wait until they take clients: all of them at first, later one is enough."""
+        routes = [server.route_port for server in self._servers] if len(self._servers) > 1 else []
+        for server in self._servers:
+            server.start(self._program, routes)
+        deadline = time.monotonic() + _START_SECONDS
+        enough = any if self._open else all
+        while not enough(server.answers() for server in self._servers):
+            if time.monotonic() > deadline:
+                self.kill()
+                raise BrokerError(f"nats-server did not start; see the logs in {self.folder}")
+            time.sleep(0.1)
+        if not self._open:
+            self._open = True
+            self._front.__enter__()
+
+    def stop(self) -> None:
+        """End all in order."""
+        for server in self._servers:
+            server.end(kill=False)
+
+    def kill(self) -> None:
+        """End all at once."""
+        for server in self._servers:
+            server.end(kill=True)
+
+    def strike(self) -> None:
+        """End at once the server that all callers are connected to; with others, they go on there."""
+        running = [server for server in self._servers if server.pid is not None]
+        running[0].end(kill=True)
+
+    def forget(self) -> None:
+        """Lose what the servers that do not run have kept."""
+        for server in self._servers:
+            if server.pid is None:
+                shutil.rmtree(server.folder / "jetstream", ignore_errors=True)
+
+    def close(self) -> None:
+        """Stop, and remove the folder if it was made here."""
+        self.stop()
+        self._front.__exit__(None, None, None)
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
