@@ -30,7 +30,7 @@ from peel_gateway.settings import Settings
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Archive
 from peel_tools.bench_load import DEVICES, Load, written_bytes
-from peel_tools.broker import Broker
+from peel_tools.broker import AnyBroker, Broker
 from peel_tools.gateway_process import GatewayProcess
 from peel_tools.site import Site
 
@@ -117,7 +117,7 @@ def _warm_up(gateway: GatewayProcess, line: _Line, load: Load) -> None:
 class _Line:
     """A connection that publishes."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: AnyBroker) -> None:
         self._client = paho.Client(CallbackAPIVersion.VERSION2, client_id="bench-publisher")
         self._client.connect(broker.host, broker.port)
         self._client.loop_start()

@@ -150,6 +150,10 @@ class NatsBroker:
         return "nats"
 
     @property
+    def embedded(self) -> bool:
+        return False
+
+    @property
     def pid(self) -> int | None:
         """The process id of the server that callers get to."""
         return next((server.pid for server in self._servers if server.pid is not None), None)

@@ -17,13 +17,13 @@ from certificates import make_certificates
 from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_tools.broker import Broker
+from peel_tools.broker import AnyBroker
 from peel_tools.gateway_process import GatewayProcess
 from peel_tools.network.relay import Line, LineCutError, Relay, receive, send
 from peel_tools.soak.weather import Weather
 
 
-def publish_through(field: Field, broker: Broker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:
+def publish_through(field: Field, broker: AnyBroker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:
     client = paho.Client(CallbackAPIVersion.VERSION2)
     if "ca" in client_options:
         client.tls_set(ca_certs=str(client_options["ca"]))
@@ -94,7 +94,7 @@ def test_user_and_password(make_field: MakeField, tmp_path: Path) -> None:
 class _OldBroker:
     """Stands before a broker and answers a CONNECT of MQTT 5 as one that never heard of it would."""
 
-    def __init__(self, broker: Broker, *, answer: bytes) -> None:
+    def __init__(self, broker: AnyBroker, *, answer: bytes) -> None:
         self._broker = broker
         self._answer = answer
         self._listener = socket.create_server(("127.0.0.1", 0))
