@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import json
-import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
+from databases import PostgresSchema
 from field import Field, retained
 from yard import SHARES, Load, Yard, wait
 
@@ -21,15 +21,10 @@ from peel_tools.postgres_server import PostgresServer
 ALL = list(range(SHARES))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer(fsync="off") as server:
-        yield server
-
-
 @pytest.fixture
-def yard(field: Field, server: PostgresServer) -> Yard:
-    return Yard(field, server.url, store_schema=f"yard_{secrets.token_hex(4)}")
+def yard(field: Field, new_schema: Callable[[], PostgresSchema]) -> Yard:
+    schema = new_schema()
+    return Yard(field, schema.url, store_schema=schema.schema)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
