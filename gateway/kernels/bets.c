@@ -74,12 +74,13 @@ static double play(uint8_t *state, const peel_bets_game *game, const event *e) {
   return wealth_of(h, game, h->worth[PEEL_BETS_PART_UNIT]);
 }
 
-void peel_bets_update(int64_t *crossed, uint8_t *states, const peel_bets_game *game, const peel_bets_events *events) {
+void peel_bets_update(int64_t *crossed, uint8_t *states, const uint64_t *places, const peel_bets_game *game,
+                      const peel_bets_events *events) {
   for (size_t i = 0; i < events->count; i++) {
     uint32_t row = events->row[i];
     if (crossed[row] >= 0) continue;
     event e = event_at(events, i);
-    if (play(states + row * game->bytes, game, &e) >= game->limit) crossed[row] = (int64_t)i;
+    if (play(states + places[row] * game->bytes, game, &e) >= game->limit) crossed[row] = (int64_t)i;
   }
 }
 

@@ -129,9 +129,10 @@ typedef struct {
 /* Compute where everything is in a state. All of game but the offsets and bytes is set. Returns bytes. */
 size_t peel_bets_lay_out(peel_bets_game *game);
 
-/* Play all events on the states, game->bytes apart. crossed[row] is the index of the event that took the row's wealth to the limit; it is
- * -1 before and stays -1 otherwise. What comes after that event is not played. */
-void peel_bets_update(int64_t *crossed, uint8_t *states, const peel_bets_game *game, const peel_bets_events *events);
+/* Play all events on the states, game->bytes apart, each row's at places[row]. crossed[row] is the index of the event that took the row's
+ * wealth to the limit; it is -1 before and stays -1 otherwise. What comes after that event is not played. */
+void peel_bets_update(int64_t *crossed, uint8_t *states, const uint64_t *places, const peel_bets_game *game,
+                      const peel_bets_events *events);
 
 /* Wealth after each of the events if it were played alone, states unchanged. scratch has game->bytes. */
 void peel_bets_peek(double *wealth, uint8_t *scratch, const uint8_t *states, const peel_bets_game *game, const peel_bets_events *events);

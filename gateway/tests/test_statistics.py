@@ -11,6 +11,8 @@ from peel_core import index_many
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.sql.transaction import SqlTransaction
+from peel_gateway.storage.store import StoreFull
 
 STATISTICS = ExposureFilter(verdicts=frozenset({Verdict.STATISTICS}))
 
@@ -51,6 +53,29 @@ def test_the_copy_in_memory_is_the_store(make_lab: MakeLab, profiles: Makers) ->
         lab.send([])
         assert lab.known() == known
     assert lab.store.counts().withdrawn_devices == 3
+
+
+@pytest.mark.parametrize("call", ["find", "write"])
+def test_a_batch_that_was_not_committed_has_not_been_bet_on(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    lab, same = make_lab(), make_lab()
+    batches = [[frame for device in (1, 2) for frame in lab.frames(device, range(n, n + 9))] for n in (1, 10, 19)]
+    for batch in batches:
+        with monkeypatch.context() as broken:
+            broken.setattr(SqlTransaction, call, fail)
+            for _ in range(3):
+                with pytest.raises(StoreFull):
+                    lab.send(batch)
+        assert lab.send(batch) == same.send(batch) == {"accepted": 18}
+    for mine, theirs in zip(lab.book.conduct, same.book.conduct, strict=True):
+        assert mine.states.tobytes() == theirs.states.tobytes()
+    assert recount(lab.store, lab).agrees
+
+
+def fail(*_: object) -> None:
+    """What a full disk does."""
+    raise StoreFull("no room")
 
 
 def test_withdrawal_changes_the_estimate_and_says_so(lab: Lab) -> None:

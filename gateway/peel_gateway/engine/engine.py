@@ -163,7 +163,9 @@ class Engine:
             look_up(book, speakers(opened, verdicts), transaction)
             batch = listen(mail, opened, verdicts, book, moment)
             drafted = draft(batch, book, self._policy, moment)
-            planned = plan(drafted, transaction.find(drafted.questions))
+            found = transaction.find(drafted.questions)
+            self._book = None  # bets are played in it: without a commit it is not what the store knows
+            planned = plan(drafted, found)
             written = transaction.write(planned.effects)
             generation = transaction.generation
         self._note_time(before, moment)

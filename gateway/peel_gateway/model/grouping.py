@@ -15,13 +15,26 @@ __all__ = ["add_up", "unique_rows", "up_to"]
 Ints = npt.NDArray[np.int64]
 
 _LARGEST_CODE = 2**62
+_DENSE = 8
+"""Up to so many codes per row a table of them costs less than sorting the rows."""
 
 
 def unique_rows(*columns: Ints) -> tuple[list[Ints], Ints]:
     """Distinct rows of equally long columns, ascending, and where each row is among them."""
     code = _coded(columns)
-    _, first, where = np.unique(code, return_index=True, return_inverse=True)
-    return [column[first] for column in columns], where.reshape(-1)
+    if len(code) and code.max() < _DENSE * len(code):
+        rows, where = _ranked(code)
+    else:
+        _, rows, where = np.unique(code, return_index=True, return_inverse=True)
+    return [column[rows] for column in columns], where.reshape(-1)
+
+
+def _ranked(code: Ints) -> tuple[Ints, Ints]:
+    """A row of each code, by code, and the rank of each row's code: without sorting, in a table of all codes."""
+    row = np.full(int(code.max()) + 1, -1, np.int64)
+    row[code] = np.arange(len(code))
+    present = row >= 0
+    return row[present], (np.cumsum(present) - 1)[code]
 
 
 def add_up(keys: Sequence[Ints], values: Sequence[Ints]) -> tuple[list[Ints], list[Ints]]:

@@ -143,13 +143,15 @@ class Bets:
         """States of devices that have said nothing, uint8[rows, state_bytes]."""
         return np.zeros((rows, self.state_bytes), np.uint8)
 
-    def update(self, states: Bytes, events: Events) -> Ints:
+    def update(self, states: Bytes, events: Events, places: Ints | None = None) -> Ints:
         """Play events on states, in place, without the GIL.
 
         Parameters
         ----------
-        states : uint8, shape (R, state_bytes), contiguous
+        states : uint8, shape (S, state_bytes), contiguous
         events : Events
+        places : int64, shape (R,), optional
+            Which states the rows are, each once; all of them in order where it is not given.
 
         Returns
         -------
@@ -157,17 +159,23 @@ class Bets:
             Index of the event that exposed the row's device, -1 where none did. Later events of that device are not played: its
             state stays as it was when it was exposed.
         """
-        crossed = np.full(len(states), -1, np.int64)
-        kept = self._events(states, events)
+        where = np.arange(len(states)) if places is None else np.ascontiguousarray(places, np.int64)
+        _check_range("places", where, len(states))
+        crossed = np.full(len(where), -1, np.int64)
+        kept = self._events(len(where), events)
         lib.peel_bets_update(
-            ffi.from_buffer("int64_t[]", crossed), self._states(states, writable=True), self._game, kept[0]
+            ffi.from_buffer("int64_t[]", crossed),
+            self._states(states, writable=True),
+            ffi.from_buffer("uint64_t[]", where),
+            self._game,
+            kept[0],
         )
         return crossed
 
     def peek(self, states: Bytes, events: Events) -> Floats:
         """Wealth after each event if it alone were played, float64[E]; states do not change. A device is exposed from 1/alpha on."""
         wealth = np.empty(len(events))
-        kept = self._events(states, events)
+        kept = self._events(len(states), events)
         scratch = ffi.cast("uint8_t *", self._scratch)
         lib.peel_bets_peek(ffi.from_buffer("double[]", wealth), scratch, self._states(states), self._game, kept[0])
         return wealth
@@ -195,7 +203,7 @@ class Bets:
         took = np.zeros(len(wanted), np.uint8)
         if len(other) != len(wanted) or len(state) != 1:
             raise ValueError(f"a walk of one device has two choices per step, not {len(wanted)} and {len(other)}")
-        first, second = self._events(state, wanted), self._events(state, other)
+        first, second = self._events(1, wanted), self._events(1, other)
         steps = lib.peel_bets_walk(
             ffi.from_buffer("uint8_t[]", took),
             ffi.cast("uint8_t *", self._scratch),
@@ -254,9 +262,9 @@ class Bets:
             raise ValueError(f"states are {states.dtype}{states.shape}, expected uint8[R, {self.state_bytes}]")
         return ffi.from_buffer("uint8_t[]", states, require_writable=writable) + 0
 
-    def _events(self, states: Bytes, events: Events) -> tuple[Any, list[Any]]:
+    def _events(self, rows: int, events: Events) -> tuple[Any, list[Any]]:
         """The kernel's view of the events, and what must live as long as it does. Indices are checked: the kernel trusts them."""
-        _check_range("row", events.row, len(states))
+        _check_range("row", events.row, rows)
         _check_range("kind", events.kind, GAP + 1)
         units = {sets.items for sets in (self.game.reports, self.game.gaps, self.game.late) if sets is not None}
         units |= {self.game.faces.units} if self.game.faces is not None else set()

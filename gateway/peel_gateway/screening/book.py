@@ -2,7 +2,8 @@
 """The book: device states, conduct and cohort in memory, for the devices that speak.
 
 It is a cache of the store. Before a batch whatever it lacks of the devices in it is looked up; the batch reads it, plans new states on
-copies, and the new states replace the old ones after the commit. Whoever has been silent longest is given up when there are too many.
+copies, and the new states replace the old ones after the commit. Bets alone, whose states are large, are played in place: a book whose
+batch was not committed is thrown away. Whoever has been silent longest is given up when there are too many.
 """
 
 from __future__ import annotations
@@ -36,11 +37,9 @@ _STATE_BYTES = 8 * len(STATE_COLUMNS)
 
 @dataclass(frozen=True)
 class Played:
-    """New states of the bets on some devices of a profile."""
+    """Bets on some devices of a profile that were played."""
 
     rows: Ints
-    states: npt.NDArray[np.uint8]
-    """uint8[R, state_bytes]."""
     stored: npt.NDArray[np.bool_]
     """Which of them are stored with this batch."""
     arrival: Ints
@@ -178,7 +177,6 @@ class Book:
         for name, column in self.states.items():
             column[rows] = change.states[name]
         for conduct, played in zip(self.conduct, change.conduct, strict=True):
-            conduct.states[played.rows] = played.states
             conduct.arrival[played.rows] = played.arrival
             conduct.checkpoint[played.rows[played.stored]] = played.arrival[played.stored]
         for profile, totals, added in zip(self.roster.keyring.profiles, self.totals, change.totals, strict=True):

@@ -44,8 +44,9 @@ def conduct_table(roster: Roster, conduct: Sequence[Conduct], played: Sequence[P
     """What is stored of the bets on devices with news."""
     tables = []
     for profile, of, each in zip(roster.keyring.profiles, conduct, played, strict=True):
-        slots = of.seats.slot[each.rows[each.stored]]
-        tables.append(checkpoints(profile, roster.ids(slots), each.arrival[each.stored], each.states[each.stored]))
+        rows = each.rows[each.stored]
+        ids = roster.ids(of.seats.slot[rows])
+        tables.append(checkpoints(profile, ids, each.arrival[each.stored], of.states[rows]))
     return joined(tables)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The plan of a batch: every report's verdict, and all effects that are to be written. A pure function: nothing is read, nothing changed.
+"""The plan of a batch: every report's verdict, and all effects that are to be written. Nothing is read from anywhere, and nothing changed
+but the states of bets: they are played where they are, since copies of them would cost more than all the rest. So a book that a batch was
+planned against is either that batch's, once it is committed, or is thrown away.
 
 The engine looks up who speaks, listens to a batch (`batch.listen`), drafts it (`draft.draft`), asks the store what must be known, and
 then plans ::
@@ -217,12 +219,11 @@ def plan(drafted: Draft, found: Found) -> Plan:
 
 
 def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.Judged) -> list[Played]:
-    """The new states of the bets, and which of them are to be stored at once: the first, and the last one that matters."""
+    """The bets that were played, and which of them are to be stored at once: the first, and the last one that matters."""
     result = []
-    for conduct, (devices, new) in zip(book.conduct, judged.played, strict=True):
-        rows, arrival = conduct.rows(batch.heard[devices]), states["arrival"][devices]
+    for conduct, (devices, rows) in zip(book.conduct, judged.played, strict=True):
         stored = (conduct.checkpoint[rows] < 0) | np.isin(devices, judged.convicted)
-        result.append(Played(rows, new, stored, arrival))
+        result.append(Played(rows, stored, states["arrival"][devices]))
     return result
 
 

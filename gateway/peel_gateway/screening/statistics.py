@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -49,12 +49,14 @@ class Judged:
     convicted: Ints
     """Positions among the heard devices."""
     cases: Sequence[Exposure]
-    played: Sequence[tuple[Ints, npt.NDArray[np.uint8]]]
-    """Per profile: positions among the heard devices, and the new states of the bets on them."""
+    played: Sequence[tuple[Ints, Ints]]
+    """Per profile: positions among the heard devices, and the rows of the bets on them, which have been played."""
 
 
 def find_gaps(roster: Roster, device: Ints, number: Ints) -> Gaps:
     """The attributes that missing numbers assign: those of bundles whose numbers assign some."""
+    if not len(device):
+        return Gaps(GapTable(*np.zeros((len(fields(GapTable)), 0), np.int64)), device, device)
     keyring = roster.keyring
     bundle = keyring.find(device, number)
     assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
@@ -66,8 +68,7 @@ def find_gaps(roster: Roster, device: Ints, number: Ints) -> Gaps:
     for each in np.unique(position):
         of = position == each
         index[of] = index_many(keyring.profiles[each], device[of], keyring.keys.of(bundle[of]), number[of])
-    profile = roster.profile_ids()[position] if len(device) else np.zeros(0, np.int64)
-    table = GapTable(device, number, profile, index, np.zeros(len(device), np.int64))
+    table = GapTable(device, number, roster.profile_ids()[position], index, np.zeros(len(device), np.int64))
     return Gaps(table, slots_of(keyring, device), position)
 
 
@@ -81,7 +82,7 @@ def judge(
     policy: Policy,
     moment: Moment,
 ) -> Judged:
-    """Judge all devices with news; the reports that tip the balance do not count."""
+    """Judge all devices with news; the reports that tip the balance do not count. The bets on them are played in the book."""
     verdicts = verdicts.copy()
     cohort = np.zeros(len(verdicts), np.int64)
     convicted, cases, played = [np.zeros(0, np.int64)], [], []
@@ -89,26 +90,26 @@ def judge(
         mine = (verdicts == OPEN) & (batch.opened.profile == position)
         if mechanism_of(profile).signed:
             cohort[mine] = np.sign(book.totals[position])[batch.decoded.index[mine]]
-        devices, new, crossed = _play(batch, book, batch.order[mine[batch.order]], cohort, late, gaps, position)
+        devices, rows, crossed = _play(batch, book, batch.order[mine[batch.order]], cohort, late, gaps, position)
         tipped = crossed & (states["withdrawn"][devices] == 0)
-        bets = book.conduct[position].bets
+        conduct = book.conduct[position]
         ids = book.roster.ids(batch.heard[devices[tipped]])
         cases += [
-            device_exposure(profile, int(device), bets, state, moment.seen)
-            for device, state in zip(ids, new[tipped], strict=True)
+            device_exposure(profile, int(device), conduct.bets, state, moment.seen)
+            for device, state in zip(ids, conduct.states[rows[tipped]], strict=True)
         ]
         if tipped.any():
             layers.object_to(verdicts, np.isin(batch.at, devices[tipped]) & mine, Verdict.STATISTICS)
         convicted.append(devices[tipped])
-        played.append((devices, new))
+        played.append((devices, rows))
     verdicts[verdicts == OPEN] = Verdict.ACCEPTED
     return Judged(verdicts=verdicts, cohort=cohort, convicted=np.concatenate(convicted), cases=cases, played=played)
 
 
 def _play(
     batch: Batch, book: Book, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
-) -> tuple[Ints, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """The heard devices of a profile with news, the new states of the bets on them, and whose wealth has reached the limit.
+) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+    """Play the bets on the heard devices of a profile with news: these devices, their rows, and whose wealth has reached the limit.
 
     Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log. Both come by device and number.
     """
@@ -118,7 +119,6 @@ def _play(
     news = np.zeros(len(batch.heard), np.bool_)
     news[batch.at[rows]] = news[gap_at] = True
     devices, place = np.flatnonzero(news), np.cumsum(news) - 1
-    states = conduct.states[conduct.rows(batch.heard[devices])]
     row, gap_row = place[batch.at[rows]], place[gap_at]
     events = events_of(
         book.roster.keyring.profiles[position],
@@ -133,5 +133,6 @@ def _play(
         gap_index=gaps.table.index[of],
         order=np.argsort(np.concatenate([row, gap_row]), kind="stable"),
     )
-    crossed = conduct.bets.update(states, events)
-    return devices, states, crossed >= 0
+    places = conduct.rows(batch.heard[devices])
+    crossed = conduct.bets.update(conduct.states, events, places)
+    return devices, places, crossed >= 0

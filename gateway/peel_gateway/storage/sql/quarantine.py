@@ -55,6 +55,8 @@ class Quarantine:
 
     def hold(self, exposures: Sequence[Exposure]) -> int:
         """Hold exposures as far as there is room; return how many were dropped."""
+        if not exposures:
+            return 0
         held = self._within_device_limit(exposures)
         held_ids = {id(each) for each in held}
         surplus = Counter(int(each.verdict) for each in exposures if id(each) not in held_ids)

@@ -34,7 +34,7 @@ class SqliteConnection(Connection):
         return self.raw.execute(_named(query), values)
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        self.raw.executemany(_insert(table, columns), rows)
+        self.raw.executemany(_insert(table, tuple(columns)), rows)
 
     def put(self, table: str, keys: Columns, values: Columns) -> None:
         self._upsert(table, keys, values, "{0} = excluded.{0}")
@@ -43,11 +43,9 @@ class SqliteConnection(Connection):
         self._upsert(table, keys, sums, "{0} = {0} + excluded.{0}")
 
     def _upsert(self, table: str, keys: Columns, values: Columns, change: str) -> None:
-        changes = ", ".join(change.format(name) for name in values)
-        self.raw.executemany(
-            f"{_insert(table, [*keys, *values])} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changes}",
-            _as_rows([*keys.values(), *values.values()]),
-        )
+        columns = [*keys.values(), *values.values()]
+        if len(columns[0]):
+            self.raw.executemany(_insert_or(change, table, tuple(keys), tuple(values)), _as_rows(columns))
 
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
         self.raw.execute(f"UPDATE {table} SET {changes} WHERE {where}", values)  # noqa: S608
@@ -74,7 +72,14 @@ def _named(query: str) -> str:
     return query.format_map(_WHOLE)
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
+@functools.cache
+def _insert_or(change: str, table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> str:
+    changes = ", ".join(change.format(name) for name in values)
+    return f"{_insert(table, keys + values)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changes}"
+
+
+@functools.cache
+def _insert(table: str, columns: tuple[str, ...]) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
 
 
