@@ -8,6 +8,7 @@ from docs.generator.board_text import architecture_table, board_table
 from docs.generator.command_text import command_reference, command_table, exit_table
 from docs.generator.design_text import projection_table
 from docs.generator.gateway_text import endpoint_table, metric_table
+from docs.generator.lab_text import lab_not_exposed, lab_run, lab_section
 from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import exposure_table, insider_table, one_attribute_table, promise_sentence
 from docs.generator.simulation_text import attack_table
@@ -26,6 +27,9 @@ SOURCES: dict[str, Source] = {
     "endpoints": endpoint_table,
     "exits": exit_table,
     "faults": fault_table,
+    "lab": lab_section,
+    "lab-not-exposed": lab_not_exposed,
+    "lab-run": lab_run,
     "metrics": metric_table,
     "plan": plan_text,
     "projection": projection_table,

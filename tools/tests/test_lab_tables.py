@@ -59,9 +59,8 @@ def test_every_attack_is_exposed_by_the_layer_it_names(figures: dict[str, Any]) 
 
 
 def test_what_is_published_is_off_by_no_more_than_a_lie(figures: dict[str, Any]) -> None:
-    """But for chance: a quick run's attackers send few reports."""
     for row in figures["attacks"]:
-        assert row["after_over_liar"]["mean"] < 1.8, row
+        assert row["after_over_liar"]["mean"] < 1.2, row
 
 
 def test_an_insider_comes_close_to_his_bound_and_never_beyond(figures: dict[str, Any]) -> None:

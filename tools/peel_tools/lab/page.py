@@ -89,4 +89,4 @@ def _cells(tag: str, cells: Sequence[str], right: Sequence[bool]) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell in ("", "-") or (cell[0].isdigit() and len(cell) < 28)
+    return cell in ("", "-") or (cell.lstrip("-")[:1].isdigit() and len(cell) < 28)

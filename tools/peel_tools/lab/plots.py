@@ -23,7 +23,7 @@ text { font: 13px system-ui, sans-serif; fill: #333 }
 }
 .line { fill: none; stroke-width: 2 } .dashed { stroke-dasharray: 5 4 } .bar { stroke: none }
 """
-_ROW, _LABEL, _WIDE, _TAIL = 20, 330, 420, 90
+_ROW, _LABEL, _WIDE, _TAIL = 20, 330, 420, 130
 """Height of a bar's row; width of labels, bars and figures behind them."""
 
 
@@ -68,7 +68,7 @@ def _bars(title: str, bars: Sequence[_Bar], *, most: float, mark: float | None =
         length = _WIDE * max(0.0, min(bar.value / most, 1.0))
         parts.append(_text(_LABEL - 8, y + 4, bar.label, anchor="end"))
         parts.append(f'<rect class="bar {bar.kind}" x="{_LABEL}" y="{y - 7}" width="{length:.1f}" height="13" rx="2"/>')
-        parts.append(_text(_LABEL + length + 6, y + 4, bar.figure, quiet=True))
+        parts.append(_text(_LABEL + _WIDE + 8, y + 4, bar.figure, quiet=True))
     return _document(_LABEL + _WIDE + _TAIL, height, title, parts)
 
 
@@ -95,22 +95,21 @@ def _shifts(figures: Figures) -> str:
 
 
 def _ratio_bars(figures: Figures) -> str:
+    """Of the attacks that the paper has, with its own figures."""
     bars = []
     for row in figures["ratio_estimates"]:
+        if row["attack"] == "targets":
+            continue
         label = f"{row['mechanism']}, {row['attack']}: {row['defence']}"
+        if row["printed"] is not None:
+            bars.append(_Bar(_cut(f"{label}, printed"), row["printed"], f"{row['printed']:.2f}", "c"))
         if row["ratio"] is not None:
             bars.append(_Bar(_cut(label), row["ratio"]["mean"], f"{row['ratio']['mean']:.2f}"))
-        if row["printed"] is not None:
-            bars.append(
-                _Bar(
-                    _cut(f"{row['mechanism']}, {row['attack']}: printed"), row["printed"], f"{row['printed']:.2f}", "c"
-                )
-            )
     return _bars("Estimated share of poisoned devices in percent, 5 in truth (dashed)", bars, most=40.0, mark=5.0)
 
 
 def _cut(label: str) -> str:
-    return label if len(label) < 50 else label[:48] + "…"
+    return label if len(label) < 46 else label[:44] + "…"
 
 
 def _overhead_bars(figures: Figures) -> str:

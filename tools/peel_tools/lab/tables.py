@@ -54,7 +54,7 @@ def make_tables(data: LabData, *, quick: bool, progress: Progress) -> dict[str, 
     costs = overheads(quick)
     progress(_OTHER_TABLES[4])
     insiders = insider_table(_EPSILON, data.k, len(data.categories), quick=quick)
-    return {
+    figures = {
         **_headline(attacks, insiders),
         "ratio_estimates": [asdict(row) for row in estimated],
         "overheads": [asdict(row) for row in costs],
@@ -66,6 +66,16 @@ def make_tables(data: LabData, *, quick: bool, progress: Progress) -> dict[str, 
         "data": data.facts(),
         "run": _run(attacks, quick, time.monotonic() - started),
     }
+    return {name: _rounded(value) for name, value in figures.items()}
+
+
+def _rounded(value: Any) -> Any:
+    """Six digits of every number are enough."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def _headline(attacks: AttackTable, insiders: Sequence[InsiderRow]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from peel_gateway.model.verdict import LAYERS
+from peel_tools.lab.claims import claims
 
 __all__ = ["Section", "sections", "summary"]
 
@@ -35,20 +36,22 @@ def summary(figures: Figures) -> str:
     """The run in three sentences."""
     run, data = figures["run"], figures["data"]
     refused, honest = figures["honest_reports_refused"], figures["honest_reports"]
+    late = figures["adaptive_shift_over_liar"]["harmony"]["10000"]
     return (
         f"{_share(run['share'])} of {run['devices']} devices attack, or of their reports are attacked, at epsilon {run['epsilon']:g}; "
         f"{len(run['seeds'])} seed{'s' if len(run['seeds']) > 1 else ''}; data: {data['source']}, {data['rows']:,} rows, "
         f"{len(data['columns'])} attributes and {data['categories']} categories. "
         f"Of {honest:,} honest reports {refused or 'none'} {'were' if refused > 1 else 'was'} refused or withdrawn"
-        f" (with 95% confidence fewer than {figures['false_positive_limit']:.1g} of all). "
-        f"An insider who knows everything comes to {figures['adaptive_shift_over_bound']:.2f} of what he can do at most."
+        f" (with 95% confidence fewer than one in {1 / figures['false_positive_limit']:,.0f}). "
+        f"An insider who knows everything and stays unexposed does {late:.2f} times a liar's harm per report over 10,000 reports, and "
+        f"never more than {figures['adaptive_shift_over_bound']:.1%} of what is possible at all."
     )
 
 
 def sections(figures: Figures) -> list[Section]:
     """All tables in the order in which they should be read."""
     makers: Sequence[Callable[[Figures], Section]] = (
-        _not_exposed, _exposed, _by_layer, _scores, _insider, _ratios, _residual, _wire, _accuracy, _overheads, _dropped,
+        _not_exposed, _exposed, _by_layer, _scores, _insider, _ratios, _claims, _residual, _wire, _accuracy, _overheads, _dropped,
     )  # fmt: skip
     return [make(figures) for make in makers]
 
@@ -120,7 +123,8 @@ def _scores(figures: Figures) -> Section:
     return Section(
         "scores",
         "(b) Precision and recall, unweighted over attacks",
-        f"With intervals over seeds. Exposable are attacks that a layer is there for. Of {figures['honest_reports']:,} honest reports "
+        "With intervals over seeds. Exposable are attacks that a layer is there for; who forges in another's name is refused, not named. "
+        f"Of {figures['honest_reports']:,} honest reports "
         f"{figures['honest_reports_refused']:,} were refused or withdrawn, of {figures['honest_devices']:,} honest devices "
         f"{figures['honest_devices_exposed']:,} exposed.",
         ("of what", "precision", "recall", "F1", "false positives"),
@@ -165,25 +169,46 @@ def _insider(figures: Figures) -> Section:
 
 
 def _ratios(figures: Figures) -> Section:
+    silent = [row for row in figures["ratio_estimates"] if row["ratio"] is None and row["printed"] is None]
     rows = [
         (
             row["mechanism"], row["attack"], row["defence"], row["acts"], _plain(row["printed"]), _interval(row["ratio"]),
             _interval(row["recall"]), _interval(row["false_positives"]),
         )
         for row in figures["ratio_estimates"]
+        if row not in silent
     ]  # fmt: skip
     return Section(
         "ratios",
         "(a) Estimated share of poisoned devices, in percent; 5 in truth",
         "What the paper prints for the weather data, and what comes out here. A share says how many, not who: recall and false positives "
-        "are those of devices. A dash: the defence does not apply, or does not say.",
+        "are those of devices. A dash: the defence does not apply, or does not say. Left out where they say nothing, and nothing is "
+        f"printed: {_silent(silent)}.",
         ("mechanism", "attack", "defence", "acts on", "printed", "here", "recall", "false positives"),
         rows,
         plot="ratios",
     )
 
 
+def _silent(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Defences that have nothing to say, and to what."""
+    attacks: dict[str, list[str]] = {}
+    for row in rows:
+        attacks.setdefault(row["defence"], []).append(f"{row['mechanism']} {row['attack']}")
+    return "; ".join(f"{defence} ({', '.join(named)})" for defence, named in attacks.items()) or "none"
+
+
 # ---- the paper's encoder ----
+
+
+def _claims(figures: Figures) -> Section:
+    return Section(
+        "claims",
+        "What the paper says, and what this run finds",
+        "PEEL (Shuai et al. 2025) is where this system comes from. Where figures differ, the command at the top prints them again.",
+        ("claim", "in the paper", "in this run"),
+        claims(figures),
+    )
 
 
 def _residual(figures: Figures) -> Section:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.verdict import Layer
 from peel_gateway.screening.bets import FRESH, Bets, Events
-from peel_tools.lab.attacks.readings import TARGET
+from peel_tools.lab.attacks.readings import TALKATIVE, TARGET
 from peel_tools.lab.attacks.record import Course, LabAttack, Needs, Place, Say
 
 __all__ = ["ALPHA", "COIN_ATTACKS", "biased"]
@@ -192,6 +192,7 @@ COIN_ATTACKS = (
         layer=None,
         why="A surer coin is a lie about a reading further out, unless readings lie near an end of their range.",
         say=_doubled,
+        effort=TALKATIVE,
     ),
     _coin(
         name="direct_privacy_parameter_DPPA",
@@ -200,7 +201,7 @@ COIN_ATTACKS = (
         why="It says what it reads, only more surely. Where readings stay near an end of their range the coin is surer than an honest one, "
         "and is exposed; elsewhere it is a lie about a reading further out.",
         say=_without_noise,
-        effort=4,
+        effort=TALKATIVE,
     ),
     _statistical(
         name="rule_and_output_poisoning_ROPA",
@@ -215,7 +216,7 @@ COIN_ATTACKS = (
         layer=None,
         why="It is what an honest coin does with a reading at the end of its range: a lie.",
         say=_at_the_bound,
-        effort=8,
+        effort=TALKATIVE,
     ),
     _statistical(
         name="adaptive_distribution_APA",
@@ -232,6 +233,6 @@ COIN_ATTACKS = (
         layer=None,
         why="It stays below the limit by design, and by that it is bounded: table (e).",
         say=_minding_the_bets,
-        effort=10,
+        effort=TALKATIVE,
     ),
 )

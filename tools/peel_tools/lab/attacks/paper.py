@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.verdict import Layer
+from peel_tools.lab.attacks.readings import TALKATIVE
 from peel_tools.lab.attacks.record import Course, LabAttack, Needs, Place
 
 __all__ = ["PAPER_ATTACKS", "keep_probability", "preserved_budgets"]
@@ -87,6 +88,7 @@ PAPER_ATTACKS = (
         why="It flips an honest coin now and then, which is an honest coin for a reading nearer to the middle: less than a lie.",
         say=_own_attribute,
         mechanisms=("harmony",),
+        effort=TALKATIVE,
     ),
     LabAttack(
         name="output_poisoning_category",
@@ -97,6 +99,7 @@ PAPER_ATTACKS = (
         why="An honest answer replaced evenly is an honest answer about a random reading, so a lie: no category comes more often than p.",
         say=_any_output,
         mechanisms=("krr",),
+        effort=TALKATIVE,
     ),
     LabAttack(
         name="rule_poisoning_declared",
@@ -115,5 +118,6 @@ PAPER_ATTACKS = (
         layer=None,
         why="Less budget is more noise; more of it shows only where readings near an end make the coin surer than any honest one.",
         say=_hidden_budgets,
+        effort=TALKATIVE,
     ),
 )

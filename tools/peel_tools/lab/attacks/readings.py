@@ -12,12 +12,14 @@ from peel_core import Profile
 from peel_core.primitives import READING_ONE
 from peel_tools.lab.attacks.record import LabAttack, Needs, Place
 
-__all__ = ["READING_ATTACKS", "TARGET"]
+__all__ = ["READING_ATTACKS", "TALKATIVE", "TARGET"]
 
 Readings = npt.NDArray[np.int32]
 
 TARGET = 1
 """The category that targeted lies are about."""
+TALKATIVE = 20
+"""Effort of those whom nothing exposes: what they shift shows above chance only in many reports."""
 _NUDGE = READING_ONE // 2
 
 _HONEST_COIN = "The coin is honest for some reading in range. That is what a private report is: deniable."
@@ -38,7 +40,7 @@ def _random(profile: Profile, readings: Readings, rng: np.random.Generator) -> R
     return rng.integers(low, high + 1, readings.shape).astype(np.int32)
 
 
-_lie = partial(LabAttack, place=Place.READING, needs=Needs.SENSOR, layer=None, why=_HONEST_COIN)
+_lie = partial(LabAttack, place=Place.READING, needs=Needs.SENSOR, layer=None, why=_HONEST_COIN, effort=TALKATIVE)
 
 READING_ATTACKS = (
     _lie(

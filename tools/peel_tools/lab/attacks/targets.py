@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from peel_gateway.model.verdict import Layer
+from peel_tools.lab.attacks.readings import TALKATIVE
 from peel_tools.lab.attacks.record import Course, LabAttack, Needs, Place
 
 __all__ = ["TARGET_ATTACKS"]
@@ -81,5 +82,6 @@ TARGET_ATTACKS = (
         why="It is what a device says that reads every category equally often: a lie.",
         say=_random_output,
         mechanisms=("krr",),
+        effort=TALKATIVE,
     ),
 )
