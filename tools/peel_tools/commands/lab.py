@@ -33,7 +33,7 @@ def lab() -> None:
 )
 @json_option
 def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> None:
-    """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about a quarter of an hour.
+    """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about ten minutes.
 
     \b
     (a) share of poisoned devices that each defence estimates, beside the paper's figures
