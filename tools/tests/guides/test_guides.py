@@ -28,6 +28,8 @@ NOT_TYPED = {
     r"cc ": "in test_c_example.py",
     r"pytest firmware": "part of the same run as this",
     r"peel soak": "in test_soak.py",
+    r"\S*peel lab tables": "in tools/tests/lab",
+    r"cp build/lab": "rewrites the page that shows it",
     r"(pip install --target build/stubs|mypy)": "in scripts/types",
 }
 """Commands that are run elsewhere, or cannot be."""
