@@ -109,6 +109,17 @@ def growth(as_json: bool) -> None:
 
 
 @bench.command()
+@json_option
+def peers(as_json: bool) -> None:
+    """Frequencies by kRR and local hashing beside other libraries (pure-ldp, multi-freq-ldpy), and bits per report beside Prio3."""
+    benchmark = import_module("peel_tools.bench_peers")
+    try:
+        _print(benchmark.measure(), as_json)
+    except benchmark.PeersMissingError as error:
+        raise Stopped(str(error), Exit.MISSING) from None
+
+
+@bench.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
 @click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
 @click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")
