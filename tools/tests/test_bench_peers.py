@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from peel_gateway.exits import Exit
 from peel_tools.bench_peers import Task, installed, measure, prio3_histogram_bits
 
 WITHOUT = """
@@ -20,7 +21,7 @@ main(["bench", "peers"])
 
 def test_nobody_to_compare_with_is_said_plainly() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
-    assert done.returncode == 4
+    assert done.returncode == Exit.MISSING
     assert "pip install 'peel-telemetry[peers]'" in done.stderr
     assert "Traceback" not in done.stderr
 
