@@ -12,6 +12,7 @@ from typing import Any
 
 from peel_gateway.model.verdict import LAYERS
 from peel_tools.lab.claims import claims
+from peel_tools.lab.rivals import RIVALS
 
 __all__ = ["Section", "sections", "summary"]
 
@@ -51,7 +52,8 @@ def summary(figures: Figures) -> str:
 def sections(figures: Figures) -> list[Section]:
     """All tables in the order in which they should be read."""
     makers: Sequence[Callable[[Figures], Section]] = (
-        _not_exposed, _exposed, _by_layer, _scores, _insider, _ratios, _claims, _residual, _wire, _accuracy, _overheads, _dropped,
+        _not_exposed, _exposed, _by_layer, _scores, _insider, _ratios, _recovery, _rivals, _claims, _residual, _wire, _accuracy,
+        _overheads, _dropped,
     )  # fmt: skip
     return [make(figures) for make in makers]
 
@@ -182,8 +184,9 @@ def _ratios(figures: Figures) -> Section:
         "ratios",
         "(a) Estimated share of poisoned devices, in percent; 5 in truth",
         "What the paper prints for the weather data, and what comes out here. A share says how many, not who: recall and false positives "
-        "are those of devices. A dash: the defence does not apply, or does not say. Left out where they say nothing, and nothing is "
-        f"printed: {_silent(silent)}.",
+        "are those of devices; where the attack is none, 0 is the truth. The best possible test is told every reading and the attack: no "
+        "defence that looks at reports alone finds more at its false positives. A dash: the defence does not apply, or does not say. Left "
+        f"out where they say nothing, and nothing is printed: {_silent(silent)}.",
         ("mechanism", "attack", "defence", "acts on", "printed", "here", "recall", "false positives"),
         rows,
         plot="ratios",
@@ -196,6 +199,35 @@ def _silent(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         attacks.setdefault(row["defence"], []).append(f"{row['mechanism']} {row['attack']}")
     return "; ".join(f"{defence} ({', '.join(named)})" for defence, named in attacks.items()) or "none"
+
+
+def _recovery(figures: Figures) -> Section:
+    errors: dict[str, dict[str, str]] = {}
+    for row in figures["ratio_estimates"]:
+        if row["error"] is not None:
+            errors.setdefault(row["defence"], {})[f"{row['mechanism']} {row['attack']}"] = _interval(
+                _percent(row["error"])
+            )
+    scenes = list(dict.fromkeys(scene for row in errors.values() for scene in row))
+    return Section(
+        "recovery",
+        "(a) What is published after a defence",
+        "Largest error of a figure in percent of its whole range, for defences that publish something of their own: those that recover "
+        "frequencies name nobody. LDPRecover is told the true share of fake devices. LDPGuard collects twice, with half the budget each. "
+        "In the columns none all of it is honest noise.",
+        ("defence", *scenes),
+        [(defence, *(row.get(scene, "-") for scene in scenes)) for defence, row in errors.items()],
+    )
+
+
+def _rivals(figures: Figures) -> Section:
+    return Section(
+        "rivals",
+        "(a) The defences",
+        "Written anew from what their papers describe, correct rather than complete.",
+        ("defence", "from", "is told", "differs from its paper"),
+        [(rival.name, rival.source or "-", rival.assumes or "nothing", rival.departs or "-") for rival in RIVALS],
+    )
 
 
 # ---- the paper's encoder ----
@@ -319,6 +351,10 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _plain(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(spread: Mapping[str, float]) -> Mapping[str, float]:
+    return {name: 100 * value for name, value in spread.items()}
 
 
 def _small(value: float) -> str:
