@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from peel_tools.lab.attacks import LAB_ATTACKS
 from peel_tools.lab.attacks.paper import keep_probability, preserved_budgets
 from peel_tools.lab.attacks.record import Course, Needs, Place
 from peel_tools.lab.data import load_data
+from peel_tools.lab.exposure import planned
 from peel_tools.lab.fleet import profiles_for
 
 DATA = load_data(None)
@@ -137,3 +139,18 @@ def test_a_gateway_without_statistics_would_not_see_a_stuck_coin(monkeypatch: py
     monkeypatch.setattr("peel_tools.world.Engine", partial(Engine, alpha=1e-200))
     trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
     assert trial.exposure == 0 and trial.after > trial.liar
+
+
+def test_with_one_attribute_there_is_no_other_to_attack(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("x\n" + "".join(f"{i * 7 % 16}\n" for i in range(48)))
+    harmony = [
+        attack.name for attack, profile in planned(load_data(tmp_path / "one.csv"), quick=False) if profile.k == 1
+    ]
+    assert "biased_coin_always" in harmony
+    assert not {"always_target_MGA", "random_report_RPA", "output_poisoning_any_attribute"} & set(harmony)
+
+
+def test_who_is_judged_by_one_attribute_alone_talks_more_the_more_there_are() -> None:
+    attack = LAB_ATTACKS["always_target_when_assigned"]
+    few, many = (profiles_for(replace(DATA, names=names), 1.0)["harmony"] for names in (DATA.names[:2], DATA.names))
+    assert attack.numbers(few, 100) == 400 and attack.numbers(many, 100) == 1600

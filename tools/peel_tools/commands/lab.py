@@ -43,16 +43,16 @@ def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> N
     (e) the most that an insider does who knows everything
     """
     from peel_tools.lab.data import load_data  # here, because numpy takes longer to load than --help takes
-    from peel_tools.lab.tables import make_tables, steps
+    from peel_tools.lab.tables import Lab
 
     with explaining(DatasetError):
-        data = load_data(path)
-    with click.progressbar(length=steps(quick), label="attack lab", file=sys.stderr, item_show_func=str) as bar:
+        planned = Lab(load_data(path), quick=quick)
+    with click.progressbar(length=planned.steps, label="attack lab", file=sys.stderr, item_show_func=str) as bar:
 
         def progress(what: str) -> None:
             bar.update(1, what.replace("_", " "))
 
-        figures = make_tables(data, quick=quick, progress=progress)
+        figures = planned.tables(progress)
     figures["run"]["command"] = _command(path, quick)
     if out is not None:
         from peel_tools.lab.page import write_page

@@ -117,7 +117,7 @@ class _Run:
         count = max(1, round(SHARE * scale.devices)) if attack.by_device else 0
         self.attackers = np.arange(count)
         self.honest = np.arange(count, scale.devices)
-        self.numbers = np.arange(1, scale.reports * (attack.effort if attack.by_device else 1) + 1)
+        self.numbers = np.arange(1, attack.numbers(world.profile, scale.reports) + 1)
         self.verdicts, self.found = Counter[Verdict](), Counter[Verdict]()
         self.exposed: dict[int, Verdict] = {}
 
@@ -244,7 +244,7 @@ class _Figures:
     minus: Ints
 
     def at(self, rows: npt.NDArray[np.bool_], cells: Ints | None = None, signs: Ints | None = None) -> Floats:
-        """Unclipped estimates, float64[figures], from these rows and, if any, further single reports."""
+        """Unclipped estimates, float64[figures], nan where there is no report, from these rows and, if any, further single reports."""
         mechanism = mechanism_of(self.profile)
         cell, plus, minus = self.cell[rows], self.plus[rows].astype(np.float64), self.minus[rows].astype(np.float64)
         if cells is not None and signs is not None:
@@ -253,15 +253,16 @@ class _Figures:
         speaking = mechanism.speaking(self.profile, cell, plus)
         total = mechanism.speaking(self.profile, cell, plus + minus) if mechanism.separate else (plus + minus).sum()
         least, most = mechanism.chances(self.profile)
-        return np.asarray((speaking / total - least) / (most - least))
+        with np.errstate(invalid="ignore"):
+            return np.asarray((speaking / total - least) / (most - least))
 
 
 def _distance(figures: Floats, honest: Floats) -> float:
-    """Of the figure that moved most."""
-    return float(np.abs(figures - honest).max())
+    """Of the figure that moved most; those that nobody reported on have not."""
+    return float(np.nanmax(np.abs(figures - honest)))
 
 
 def _worst_lie(profile: Profile, honest: Floats, weight: float) -> float:
     """How far the worst lie of reports with this share of the weight moves a figure."""
     far = np.maximum(1 - honest, honest) if mechanism_of(profile).separate else 1 - honest
-    return float(weight * far.max())
+    return float(weight * np.nanmax(far))

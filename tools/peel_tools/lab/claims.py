@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,7 +36,7 @@ def _poisoning(figures: Figures) -> Iterator[tuple[str, str, str]]:
         for row in figures["ratio_estimates"]
         if row["defence"].startswith("PEEL") and row["ratio"] is not None
     }
-    ours = figures["exposure"]
+    ours = defaultdict[str, float | None](lambda: None, figures["exposure"])
     rule = [f"{ratio:.2f}% ({name})" for (name, attack, _), ratio in peel.items() if attack == "rule"]
     yield (
         "Rule poisoning is exposed.",
@@ -95,8 +96,8 @@ def _costs(figures: Figures) -> Iterator[tuple[str, str, str]]:
     )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%"
+def _percent(share: float | None) -> str:
+    return "does not apply" if share is None else f"{100 * share:.0f}%"
 
 
 def _and(items: list[str]) -> str:

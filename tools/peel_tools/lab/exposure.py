@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from statistics import fmean, median
 
+from peel_core import Profile
 from peel_gateway.model.verdict import LAYERS
 from peel_tools.lab.arena import SHARE, Scale, Trial, play
 from peel_tools.lab.attacks import LAB_ATTACKS
@@ -19,7 +20,7 @@ from peel_tools.lab.data import LabData
 from peel_tools.lab.fleet import profiles_for
 from peel_tools.lab.spread import Spread
 
-__all__ = ["AttackRow", "AttackTable", "Scores", "attack_table"]
+__all__ = ["AttackRow", "AttackTable", "Scores", "attack_table", "planned"]
 
 EPSILON = 1.0
 
@@ -93,23 +94,29 @@ class AttackTable:
         return (3 + self.honest_refused + 2 * sqrt(self.honest_refused)) / self.honest_reports
 
 
-def planned(quick: bool) -> list[tuple[LabAttack, str]]:
+def planned(data: LabData, *, quick: bool) -> list[tuple[LabAttack, Profile]]:
     """What is played: in a quick run, what is done to frames is done to those of one mechanism."""
+    profiles = profiles_for(data, EPSILON)
+    fitting = {
+        name: [profiles[mechanism] for mechanism in attack.mechanisms if attack.fits(profiles[mechanism])]
+        for name, attack in LAB_ATTACKS.items()
+    }
     return [
-        (attack, mechanism)
-        for attack in LAB_ATTACKS.values()
-        for mechanism in (attack.mechanisms[:1] if quick and attack.turn else attack.mechanisms)
+        (LAB_ATTACKS[name], profile)
+        for name, those in fitting.items()
+        for profile in (those[:1] if quick and LAB_ATTACKS[name].turn else those)
     ]
 
 
-def attack_table(data: LabData, scale: Scale, *, quick: bool, progress: Callable[[str], None]) -> AttackTable:
-    """Play all attacks with all seeds; `progress` is told the name of each before it is played."""
-    profiles = profiles_for(data, EPSILON)
+def attack_table(
+    data: LabData, plan: Sequence[tuple[LabAttack, Profile]], scale: Scale, progress: Callable[[str], None]
+) -> AttackTable:
+    """Play what is planned with all seeds; `progress` is told the name of each attack before it is played."""
     seeds = list(range(1, scale.seeds + 1))
     trials: dict[tuple[str, str], list[Trial]] = {}
-    for attack, mechanism in planned(quick):
+    for attack, profile in plan:
         progress(attack.name)
-        trials[attack.name, mechanism] = [play(data, profiles[mechanism], attack, scale, seed) for seed in seeds]
+        trials[attack.name, profile.mechanism] = [play(data, profile, attack, scale, seed) for seed in seeds]
     flat = [trial for each in trials.values() for trial in each]
     return AttackTable(
         rows=[_row(each) for each in trials.values()],

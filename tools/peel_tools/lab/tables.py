@@ -21,52 +21,55 @@ from peel_tools.lab.paper import exposures, wire
 from peel_tools.lab.ratios import ratios
 from peel_tools.lab.spread import Spread
 
-__all__ = ["Progress", "make_tables", "steps"]
+__all__ = ["Lab", "Progress"]
 
 Progress = Callable[[str], None]
-"""Told what is done next, once for each of `steps`."""
+"""Told what is done next, once for each step."""
 
 _EPSILON = 1.0
 _WIRE_SIZES = (8, 16, 64, 252)
 _OTHER_TABLES = ("what the paper's encoder exposes", "ratio estimates", "accuracy", "overheads", "the adaptive insider")
 
 
-def steps(quick: bool) -> int:
-    """How often `make_tables` tells of its progress."""
-    return len(planned(quick)) + len(_OTHER_TABLES)
+class Lab:
+    """A run that is planned: how many steps it takes, and then its tables."""
 
+    def __init__(self, data: LabData, *, quick: bool) -> None:
+        self._data, self._quick = data, quick
+        self._plan = planned(data, quick=quick)
+        self.steps = len(self._plan) + len(_OTHER_TABLES)
 
-def make_tables(data: LabData, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Run everything; what comes back can be written as JSON."""
-    started = time.monotonic()
-    scale = QUICK if quick else FULL
-    attacks = attack_table(data, scale, quick=quick, progress=progress)
-    progress(_OTHER_TABLES[0])
-    claims = {
-        "wire": [asdict(wire(k, seeds=3 if quick else 20)) for k in _WIRE_SIZES[: 3 if quick else None]],
-        "exposures": [asdict(row) for row in exposures(64 if quick else 252, seeds=2 if quick else 5)],
-    }
-    progress(_OTHER_TABLES[1])
-    estimated = ratios(data, scale.seeds, quick)
-    progress(_OTHER_TABLES[2])
-    errors = list(accuracy(data, quick=quick))
-    progress(_OTHER_TABLES[3])
-    costs = overheads(quick)
-    progress(_OTHER_TABLES[4])
-    insiders = insider_table(_EPSILON, data.k, len(data.categories), quick=quick)
-    figures = {
-        **_headline(attacks, insiders),
-        "ratio_estimates": [asdict(row) for row in estimated],
-        "overheads": [asdict(row) for row in costs],
-        "accuracy": [asdict(row) for row in errors],
-        "attacks": [_attack(row) for row in attacks.rows],
-        "scores": {name: asdict(scores) for name, scores in attacks.scores.items()},
-        "insider": [asdict(row) for row in insiders],
-        "paper": claims,
-        "data": data.facts(),
-        "run": _run(attacks, quick, time.monotonic() - started),
-    }
-    return {name: _rounded(value) for name, value in figures.items()}
+    def tables(self, progress: Progress) -> dict[str, Any]:
+        """Run everything; what comes back can be written as JSON."""
+        started = time.monotonic()
+        data, quick, scale = self._data, self._quick, QUICK if self._quick else FULL
+        attacks = attack_table(data, self._plan, scale, progress)
+        progress(_OTHER_TABLES[0])
+        claims = {
+            "wire": [asdict(wire(k, seeds=3 if quick else 20)) for k in _WIRE_SIZES[: 3 if quick else None]],
+            "exposures": [asdict(row) for row in exposures(64 if quick else 252, seeds=2 if quick else 5)],
+        }
+        progress(_OTHER_TABLES[1])
+        estimated = ratios(data, scale.seeds, quick)
+        progress(_OTHER_TABLES[2])
+        errors = list(accuracy(data, quick=quick))
+        progress(_OTHER_TABLES[3])
+        costs = overheads(quick)
+        progress(_OTHER_TABLES[4])
+        insiders = insider_table(_EPSILON, data.k, len(data.categories), quick=quick)
+        figures = {
+            **_headline(attacks, insiders),
+            "ratio_estimates": [asdict(row) for row in estimated],
+            "overheads": [asdict(row) for row in costs],
+            "accuracy": [asdict(row) for row in errors],
+            "attacks": [_attack(row) for row in attacks.rows],
+            "scores": {name: asdict(scores) for name, scores in attacks.scores.items()},
+            "insider": [asdict(row) for row in insiders],
+            "paper": claims,
+            "data": data.facts(),
+            "run": _run(attacks, quick, time.monotonic() - started),
+        }
+        return {name: _rounded(value) for name, value in figures.items()}
 
 
 def _rounded(value: Any) -> Any:

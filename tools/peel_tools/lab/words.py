@@ -82,7 +82,7 @@ def _exposed(figures: Figures) -> Section:
     rows = [
         (
             _name(row), row["mechanism"], row["place"], row["layer"], _rate(row["exposure"]), _devices(row), _delay(row),
-            _times(row["undefended_over_liar"]), _times(row["after_over_liar"]),
+            _times(row["undefended_over_liar"]), _times(row["before_over_liar"]), _times(row["after_over_liar"]),
         )
         for row in figures["attacks"]
         if row["layer"] is not None
@@ -92,9 +92,10 @@ def _exposed(figures: Figures) -> Section:
         "(b) What is exposed",
         "Share of poisoned reports that do not count in the end: refused, absorbed as repetitions, or withdrawn with their device. The "
         "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over a liar's: if whatever "
-        "opens counted, and as published.",
+        "opens counted, with what passed as a single report, and as published once devices were withdrawn.",
         (
-            "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "published",
+            "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "before withdrawal",
+            "published",
         ),
         rows,
         plot="delays",

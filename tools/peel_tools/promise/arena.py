@@ -122,7 +122,7 @@ class KrrArena(Arena):
         return self.answer(rng, rng.integers(0, self.k, len(unit)) if fixed is None else np.repeat(fixed, len(unit)))
 
     def goals(self, rng: Generator) -> list[Goal]:
-        sizes = {1, 2, max(1, self.k // 4), self.k // 2}
+        sizes = {1, 2, self.k // 4, self.k // 2} & set(range(1, self.k))
         return [self.support(size, rng) for size in sorted(sizes)]
 
     def support(self, size: int, rng: Generator) -> Goal:

@@ -78,6 +78,7 @@ PAPER_ATTACKS = (
         why="The number assigns the attribute. Structure sees nothing: every output is a codeword.",
         say=_any_output,
         mechanisms=("harmony",),
+        least=2,
     ),
     LabAttack(
         name="output_poisoning_own_attribute",

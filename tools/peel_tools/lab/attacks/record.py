@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -120,10 +121,22 @@ class LabAttack:
     say: Say | None = None
     turn: Transform | None = None
     mechanisms: tuple[str, ...] = ("harmony", "krr")
-    effort: int = 1
+    least: int = 1
+    """Attributes, or categories, that it takes at least."""
+    effort: float = 1
     """Reports of such a device per report of an honest one: who has to convince the statistics talks more."""
+    effort_each: float = 0
+    """The same for each attribute, for whoever is judged by one of them alone; the larger of both counts."""
 
     @property
     def by_device(self) -> bool:
         """Whether devices commit it; reports of honest ones are the victims otherwise."""
         return self.needs not in (Needs.LINE, Needs.PROFILE)
+
+    def fits(self, profile: Profile) -> bool:
+        """Whether it can be committed with this profile."""
+        return profile.mechanism in self.mechanisms and profile.k >= self.least
+
+    def numbers(self, profile: Profile, reports: int) -> int:
+        """Numbers that an attacker's device uses while an honest one uses so many."""
+        return ceil(reports * max(self.effort, self.effort_each * profile.k)) if self.by_device else reports

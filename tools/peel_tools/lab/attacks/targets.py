@@ -38,7 +38,7 @@ def _random_output(course: Course) -> Course:
     return course.saying(course.rng.integers(0, course.profile.k, shape), sign)
 
 
-_coin = partial(LabAttack, place=Place.COIN, needs=Needs.KEYS)
+_coin = partial(LabAttack, place=Place.COIN, needs=Needs.KEYS, least=2)
 
 TARGET_ATTACKS = (
     _coin(
@@ -56,7 +56,7 @@ TARGET_ATTACKS = (
         why="A purse for each attribute. It takes about a hundred reports of that attribute.",
         say=_when_assigned,
         mechanisms=("harmony",),
-        effort=30,
+        effort_each=2,
     ),
     _coin(
         name="always_target_skipping_numbers",
@@ -65,7 +65,7 @@ TARGET_ATTACKS = (
         why="Every number assigns an attribute, sent or not: the gaps are about the others too often.",
         say=_waiting_for_it,
         mechanisms=("harmony",),
-        effort=8,
+        effort_each=0.6,
     ),
     _coin(
         name="random_report_RPA",
