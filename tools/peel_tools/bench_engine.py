@@ -113,6 +113,8 @@ class _Round:
         """Put the engine's stages on the clock, wherever they are called from."""
         parts: tuple[tuple[Any, str, str], ...] = (
             (engine_module, "open_joined", "open"),
+            (engine_module, "front", "screen"),
+            (engine_module, "speakers", "screen"),
             (engine_module, "listen", "screen"),
             (engine_module, "draft", "screen"),
             (engine_module, "plan", "screen"),
