@@ -165,6 +165,13 @@ class Settings:
         minimum=0,
         maximum=1_000_000,
     )
+    screen_memory_bytes: int = _setting(
+        268_435_456,
+        "Memory for what devices have done, per share: 120,000 devices at 16 attributes, 20,000 at 252, 6,000 at 1024. Where more "
+        "speak, whoever has been silent longest is read from the store again, which takes many times as long.",
+        minimum=1_048_576,
+        maximum=1_099_511_627_776,
+    )
     screen_withdraw_faulty: bool = _setting(
         True, "Whether one report that only the device can have made wrong withdraws the device; if not, it is marked."
     )

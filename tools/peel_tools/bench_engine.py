@@ -42,6 +42,8 @@ __all__ = ["SIZES", "Size", "measure"]
 ROUNDS = 5
 ROUND_BATCHES = 17
 _NAIVE_SECONDS = 0.5
+_ROOM = 2**30
+"""For what is known of all devices: with less (`screen.memory_bytes`) most of the time would go into reading that."""
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Threads that wait for each other spend CPU time: the product would look dearer than it is."""
 
@@ -164,7 +166,7 @@ class _Bench:
         self._keyring = workload.registry.keyring
         self._gamma = reconstruction(workload.profile.seed, workload.profile.width)
         self._store = SqliteStore(folder / "engine.sqlite")
-        self._engine = Engine(self._store)
+        self._engine = Engine(self._store, room=_ROOM)
         self._engine.load(workload.registry)
         self._floor = _Floor(folder / "floor.sqlite", self._keyring)
 

@@ -30,6 +30,7 @@ def open_engine(settings: Settings, store: Store, snapshot: Snapshot, share: Sha
         accept_unsealed=settings.screen_accept_unsealed,
         withdraw_faulty=settings.screen_withdraw_faulty,
         number_allowance=settings.screen_number_allowance,
+        room=settings.screen_memory_bytes,
     )
     engine.adopt(ready_roster(engine, snapshot, share))
     return engine

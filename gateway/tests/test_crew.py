@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""What the settings say reaches the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab import Lab
+
+from peel_gateway.settings import Settings
+from peel_gateway.workers.crew import open_engine
+
+
+def test_devices_have_the_memory_that_the_settings_give_them(lab: Lab) -> None:
+    fleet: Any = lab  # all that an engine asks a snapshot for
+    rooms = []
+    for megabytes in (1, 4):
+        lab.engine = open_engine(Settings(screen_memory_bytes=megabytes * 2**20), lab.store, fleet)
+        assert lab.send(lab.frames(megabytes, [1])) == {"accepted": 1}
+        rooms.append(lab.book.most)
+    assert rooms[0] * 4 <= rooms[1] < rooms[0] * 4 + 4
