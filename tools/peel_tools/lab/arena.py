@@ -8,7 +8,7 @@ other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,12 +27,13 @@ from peel_tools.lab.attacks.coins import ALPHA
 from peel_tools.lab.attacks.record import LabAttack
 from peel_tools.lab.data import LabData
 from peel_tools.lab.fleet import LabFleet, Sent
+from peel_tools.lab.shifts import Shifts, shifts_of
 from peel_tools.world import World
 
 __all__ = ["FULL", "QUICK", "SHARE", "Scale", "Trial", "play"]
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Frames = npt.NDArray[np.uint8]
 
 SHARE = 0.05
 """Of devices that attack, or of reports that are attacked: as in the paper."""
@@ -80,14 +81,7 @@ class Trial:
     """Honest reports that were objected to, or withdrawn."""
     honest_devices: int
     honest_exposed: int
-    undefended: float
-    """How far the worst figure moves if every piece that opens counts for its nearest codeword; a figure's whole range is 1."""
-    before: float
-    """How far with what passed as a single report, before its device was withdrawn."""
-    after: float
-    """How far in the end."""
-    liar: float
-    """How far if the same devices, or reports, had told the worst lie about their readings."""
+    shifts: Shifts
 
     @property
     def exposure(self) -> float:
@@ -111,6 +105,8 @@ def play(data: LabData, profile: Profile, attack: LabAttack, scale: Scale, seed:
 
 
 class _Run:
+    """One trial: who takes part, and what was found so far."""
+
     def __init__(self, world: World, data: LabData, attack: LabAttack, scale: Scale, seed: int) -> None:
         self.world, self.attack, self.scale, self.seed = world, attack, scale, seed
         self.fleet = LabFleet(data, world.profile, world.keyring, world.rng)
@@ -118,49 +114,46 @@ class _Run:
         self.attackers = np.arange(count)
         self.honest = np.arange(count, scale.devices)
         self.numbers = np.arange(1, attack.numbers(world.profile, scale.reports) + 1)
-        self.verdicts, self.found = Counter[Verdict](), Counter[Verdict]()
+        self.of_honest, self.of_poisoned = Counter[Verdict](), Counter[Verdict]()
         self.exposed: dict[int, Verdict] = {}
 
     def trial(self) -> Trial:
         sent = self._send()
         tallies = self.world.store.device_tallies(self.world.profile.id)
-        theirs, stays = np.isin(tallies.device, self._ids(self.attackers)), tallies.withdrawn == 0
+        attackers = self.world.ids[self.attackers].astype(np.int64)
+        theirs, stays = np.isin(tallies.device, attackers), tallies.withdrawn == 0
         reports = tallies.plus + tallies.minus
-        counted = int(reports[theirs & stays].sum())
-        baseline = ~theirs & stays
-        if self.attack.turn is not None:  # what counts of theirs is what they send to be left alone, and honest
-            counted, baseline = self.found[Verdict.ACCEPTED], stays
-        figures = _Figures(self.world.profile, tallies.index, tallies.plus, tallies.minus)
-        honest = figures.at(baseline)
-        undefended = figures.at(baseline, *self.fleet.decoded([each.frame for each in sent if each.bad]))
-        exposed = self._ids(self.attackers)[np.isin(self._ids(self.attackers), list(self.exposed))]
+        # What counts of those who turn frames is what they send to be left alone: honest reports.
+        turns = self.attack.turn is not None
+        counted = self.of_poisoned[Verdict.ACCEPTED] if turns else int(reports[theirs & stays].sum())
+        exposed = attackers[np.isin(attackers, list(self.exposed))]
         return Trial(
             attack=self.attack,
             mechanism=self.world.profile.mechanism,
             seed=self.seed,
-            poisoned=self.found.total(),
-            verdicts=self.found,
+            poisoned=self.of_poisoned.total(),
+            verdicts=self.of_poisoned,
             counted=counted,
-            attackers=len(self.attackers),
+            attackers=len(attackers),
             attackers_exposed=len(exposed),
             delays=tuple(self._delay(device, sent) for device in exposed.tolist()),
-            honest_reports=self.verdicts.total(),
-            honest_refused=self.verdicts.total() - int(reports[~theirs & stays].sum()),
+            honest_reports=self.of_honest.total(),
+            honest_refused=self.of_honest.total() - int(reports[~theirs & stays].sum()),
             honest_devices=len(self.honest),
             honest_exposed=len(self.exposed) - len(exposed),
-            undefended=_distance(undefended, honest),
-            before=_distance(figures.at(np.ones_like(stays)), honest),
-            after=_distance(figures.at(stays), honest),
-            liar=_worst_lie(self.world.profile, honest, self._weight(len(sent))),
+            shifts=shifts_of(
+                self.world.profile,
+                tallies,
+                honest=stays if turns else ~theirs & stays,
+                poisoned=self.fleet.decoded([each.frame for each in sent if each.bad]),
+                weight=self._weight(len(sent)),
+            ),
         )
-
-    def _ids(self, devices: Ints) -> Ints:
-        return self.world.ids[devices].astype(np.int64)
 
     def _weight(self, sent: int) -> float:
         """Share of reports that the attackers' would have been."""
         theirs = len(self.attackers) * len(self.numbers) if self.attack.by_device else sent
-        return theirs / (theirs + self.verdicts.total())
+        return theirs / (theirs + self.of_honest.total())
 
     # ---- a run ----
 
@@ -176,17 +169,13 @@ class _Run:
         interval = self.world.profile.period / self.world.profile.quota
         for number in range(rounds):
             self.world.now += _SLACK * interval * len(self.numbers) / rounds
-            self._note(self.verdicts, self._mail(frames[kept & (turn == number)]))
+            self._note(self.of_honest, self._mail(frames[kept & (turn == number)]))
             news = [each for each, its_turn in zip(sent, turns, strict=True) if its_turn == number]
-            for bad, verdicts in ((False, Counter[Verdict]()), (True, self.found)):
-                self._note(
-                    verdicts, Mail.of([Message("", each.frame, self.world.now) for each in news if each.bad is bad])
-                )
+            self._note(Counter(), self._letters(each for each in news if not each.bad))
+            self._note(self.of_poisoned, self._letters(each for each in news if each.bad))
         return sent
 
-    def _attacked(
-        self, who: Ints, when: Ints, frames: npt.NDArray[np.uint8]
-    ) -> tuple[npt.NDArray[np.bool_], list[Sent]]:
+    def _attacked(self, who: Ints, when: Ints, frames: Frames) -> tuple[npt.NDArray[np.bool_], list[Sent]]:
         """Which honest reports get through untouched, and what attackers send."""
         kept = np.ones(len(frames), np.bool_)
         if self.attack.by_device:
@@ -197,11 +186,15 @@ class _Run:
         kept[victims] = [frame.tobytes() in unharmed for frame in frames[victims]]
         return kept, [each for each in turned if each.bad]
 
-    def _mail(self, frames: npt.NDArray[np.uint8]) -> Mail:
+    def _mail(self, frames: Frames) -> Mail:
+        """One message per frame, received now."""
         count = len(frames)
         none = np.zeros(count, np.uint64)
         ends = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(frames.shape[1])
         return Mail(frames.tobytes(), ends, b"", none, np.full(count, round(self.world.now * 1000), np.int64))
+
+    def _letters(self, sent: Iterable[Sent]) -> Mail:
+        return Mail.of([Message("", each.frame, self.world.now) for each in sent])
 
     def _note(self, into: Counter[Verdict], mail: Mail) -> None:
         if not len(mail):
@@ -229,40 +222,3 @@ class _Run:
         judged = np.isin(log.verdict, (Verdict.ACCEPTED, Verdict.STATISTICS))
         order = np.sort(np.concatenate([log.arrival[judged], gaps.arrival[gaps.device == device]]))
         return int(np.count_nonzero(log.arrival <= order[at]))
-
-
-# ---- figures ----
-
-
-@dataclass(frozen=True)
-class _Figures:
-    """Estimates from some rows of tallies, each figure in [0, 1] of its range."""
-
-    profile: Profile
-    cell: Ints
-    plus: Ints
-    minus: Ints
-
-    def at(self, rows: npt.NDArray[np.bool_], cells: Ints | None = None, signs: Ints | None = None) -> Floats:
-        """Unclipped estimates, float64[figures], nan where there is no report, from these rows and, if any, further single reports."""
-        mechanism = mechanism_of(self.profile)
-        cell, plus, minus = self.cell[rows], self.plus[rows].astype(np.float64), self.minus[rows].astype(np.float64)
-        if cells is not None and signs is not None:
-            cell = np.concatenate([cell, cells])
-            plus, minus = np.concatenate([plus, signs > 0]), np.concatenate([minus, signs < 0])
-        speaking = mechanism.speaking(self.profile, cell, plus)
-        total = mechanism.speaking(self.profile, cell, plus + minus) if mechanism.separate else (plus + minus).sum()
-        least, most = mechanism.chances(self.profile)
-        with np.errstate(invalid="ignore"):
-            return np.asarray((speaking / total - least) / (most - least))
-
-
-def _distance(figures: Floats, honest: Floats) -> float:
-    """Of the figure that moved most; those that nobody reported on have not."""
-    return float(np.nanmax(np.abs(figures - honest)))
-
-
-def _worst_lie(profile: Profile, honest: Floats, weight: float) -> float:
-    """How far the worst lie of reports with this share of the weight moves a figure."""
-    far = np.maximum(1 - honest, honest) if mechanism_of(profile).separate else 1 - honest
-    return float(weight * np.nanmax(far))

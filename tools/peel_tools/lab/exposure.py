@@ -18,6 +18,7 @@ from peel_tools.lab.attacks import LAB_ATTACKS
 from peel_tools.lab.attacks.record import LabAttack
 from peel_tools.lab.data import LabData
 from peel_tools.lab.fleet import profiles_for
+from peel_tools.lab.shifts import Shifts
 from peel_tools.lab.spread import Spread
 
 __all__ = ["AttackRow", "AttackTable", "Scores", "attack_table", "planned"]
@@ -148,14 +149,14 @@ def _row(trials: Sequence[Trial]) -> AttackRow:
         attackers_exposed=sum(trial.attackers_exposed for trial in trials),
         delay=median(delays) if delays else None,
         slowest=max(delays) if delays else None,
-        undefended=_over_liar(trials, lambda trial: trial.undefended),
-        before=_over_liar(trials, lambda trial: trial.before),
-        after=_over_liar(trials, lambda trial: trial.after),
+        undefended=_over_liar(trials, lambda shifts: shifts.undefended),
+        before=_over_liar(trials, lambda shifts: shifts.before),
+        after=_over_liar(trials, lambda shifts: shifts.after),
     )
 
 
-def _over_liar(trials: Sequence[Trial], shift: Callable[[Trial], float]) -> Spread:
-    return Spread.of([shift(trial) / trial.liar if trial.liar else 0.0 for trial in trials])
+def _over_liar(trials: Sequence[Trial], shift: Callable[[Shifts], float]) -> Spread:
+    return Spread.of([shift(trial.shifts) / trial.shifts.liar if trial.shifts.liar else 0.0 for trial in trials])
 
 
 def _scores(trials: Sequence[Trial], seeds: Sequence[int]) -> Iterator[tuple[str, Scores]]:

@@ -102,14 +102,14 @@ def test_what_is_wrong_with_a_single_report_is_exposed_at_once(name: str) -> Non
     assert trial.exposure == 1 and trial.by_layer()[attack.layer.label] > 0.7
     assert trial.attackers_exposed == trial.attackers and trial.delays == (1,) * trial.attackers
     assert trial.honest_refused == trial.honest_exposed == 0 and trial.honest_reports > 700
-    assert trial.after == 0
+    assert trial.shifts.after == 0
 
 
 def test_a_stuck_coin_is_exposed_by_statistics_and_its_harm_taken_back() -> None:
     trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
     assert trial.attackers_exposed == trial.attackers == 1 and trial.exposure == 1
     assert 40 <= trial.delays[0] <= 90
-    assert trial.undefended > trial.liar and trial.after == 0
+    assert trial.shifts.undefended > trial.shifts.liar and trial.shifts.after == 0
 
 
 @pytest.mark.parametrize("mechanism", ["harmony", "krr"])
@@ -117,28 +117,30 @@ def test_a_lie_is_not_exposed_and_does_what_a_lie_does(mechanism: str) -> None:
     attack = replace(LAB_ATTACKS["false_reading"], effort=20)
     trial = play(DATA, PROFILES[mechanism], attack, SMALL, seed=1)
     assert trial.exposure == 0 and trial.attackers_exposed == 0
-    assert trial.before == trial.after
-    assert 0.6 * trial.liar < trial.after < 1.25 * trial.liar  # kRR's lie is about another than the worst category
+    assert trial.shifts.before == trial.shifts.after
+    assert (
+        0.6 * trial.shifts.liar < trial.shifts.after < 1.25 * trial.shifts.liar
+    )  # kRR's lie is about another than the worst category
     assert trial.verdicts == {Verdict.ACCEPTED: trial.poisoned}
 
 
 def test_output_poisoning_of_categories_is_not_exposed_and_does_less_than_a_lie() -> None:
     attack = replace(LAB_ATTACKS["output_poisoning_category"], effort=20)
     trial = play(DATA, PROFILES["krr"], attack, SMALL, seed=1)
-    assert trial.exposure == 0 and trial.after < trial.liar
+    assert trial.exposure == 0 and trial.shifts.after < trial.shifts.liar
 
 
 def test_an_adaptive_insider_stays_unexposed_and_bounded() -> None:
     trial = play(DATA, PROFILES["harmony"], replace(LAB_ATTACKS["adaptive_insider"], effort=50), SMALL, seed=1)
     assert trial.exposure == 0
-    assert trial.liar < trial.after < 1.6 * trial.liar
+    assert trial.shifts.liar < trial.shifts.after < 1.6 * trial.shifts.liar
 
 
 def test_a_gateway_without_statistics_would_not_see_a_stuck_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the arena shows what the engine does, not what the attack says of itself."""
     monkeypatch.setattr("peel_tools.world.Engine", partial(Engine, alpha=1e-200))
     trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
-    assert trial.exposure == 0 and trial.after > trial.liar
+    assert trial.exposure == 0 and trial.shifts.after > trial.shifts.liar
 
 
 def test_with_one_attribute_there_is_no_other_to_attack(tmp_path: Path) -> None:

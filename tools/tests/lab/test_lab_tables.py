@@ -20,7 +20,7 @@ from peel_tools.lab.words import sections, summary
 from peel_tools.promise.arena import HarmonyArena
 from peel_tools.promise.insider import HONEST_LIFE, ratios
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""How far an attack moves estimates: if nothing defended them, before devices are withdrawn, in the end; and how far a liar would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from peel_core import Profile
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.tables import DeviceTallyTable
+
+__all__ = ["Shifts", "shifts_of"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Distances of the figure that moves most from what honest reports alone say; a figure's whole range is 1."""
+
+    undefended: float
+    """If every piece that opens counts for its nearest codeword."""
+    before: float
+    """With what passed as a single report, before its device was withdrawn."""
+    after: float
+    """In the end."""
+    liar: float
+    """If the same devices, or reports, had told the worst lie about their readings."""
+
+
+def shifts_of(
+    profile: Profile, tallies: DeviceTallyTable, *, honest: Bools, poisoned: tuple[Ints, Ints], weight: float
+) -> Shifts:
+    """Compare estimates from the database.
+
+    Parameters
+    ----------
+    honest : bool, shape (rows of tallies,)
+        Which rows are honest and count.
+    poisoned : int64, shape (N,), twice
+        Cells and signs of what attackers sent, as far as it can be read.
+    weight : float
+        Share of all reports that the attackers' are.
+    """
+    truth = _figures(profile, tallies, honest)
+    return Shifts(
+        undefended=_distance(_figures(profile, tallies, honest, poisoned), truth),
+        before=_distance(_figures(profile, tallies, np.ones_like(honest)), truth),
+        after=_distance(_figures(profile, tallies, tallies.withdrawn == 0), truth),
+        liar=_worst_lie(profile, truth, weight),
+    )
+
+
+def _figures(
+    profile: Profile, tallies: DeviceTallyTable, rows: Bools, more: tuple[Ints, Ints] = (np.zeros(0, np.int64),) * 2
+) -> Floats:
+    """Unclipped estimates in [0, 1] of the range, float64[figures], nan where there is no report: from some rows, and single reports."""
+    mechanism = mechanism_of(profile)
+    cell = np.concatenate([tallies.index[rows], more[0]])
+    plus = np.concatenate([tallies.plus[rows], more[1] > 0]).astype(np.float64)
+    minus = np.concatenate([tallies.minus[rows], more[1] < 0]).astype(np.float64)
+    speaking = mechanism.speaking(profile, cell, plus)
+    total = mechanism.speaking(profile, cell, plus + minus) if mechanism.separate else (plus + minus).sum()
+    least, most = mechanism.chances(profile)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((speaking / total - least) / (most - least))
+
+
+def _distance(figures: Floats, truth: Floats) -> float:
+    """Of the figure that moved most; those that nobody reported on have not."""
+    return float(np.nanmax(np.abs(figures - truth)))
+
+
+def _worst_lie(profile: Profile, truth: Floats, weight: float) -> float:
+    """How far the worst lie of reports with this share of the weight moves a figure."""
+    far = np.maximum(1 - truth, truth) if mechanism_of(profile).separate else 1 - truth
+    return float(weight * np.nanmax(far))
