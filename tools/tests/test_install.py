@@ -61,8 +61,11 @@ class Installed:
         return found
 
 
-def run(*words: str | Path) -> None:
-    done = subprocess.run(words, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def run(*words: str | Path, **variables: str) -> None:
+    environment = os.environ | variables
+    done = subprocess.run(
+        words, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -119,6 +122,25 @@ def test_the_wheel_has_what_a_board_needs_and_nothing_of_the_tests(packages: dic
         "peel_tools",
     }
     assert not [name for name in names if "/tests/" in name]
+
+
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    """New files are their owner's alone, as on careful machines."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("strict_umask")
+def test_the_same_files_make_the_same_bytes(packages: dict[str, Path], tmp_path: Path) -> None:
+    """On another day, in another folder, with other hashes and other habits."""
+    elsewhere = tmp_path / "a longer name" / "below"
+    elsewhere.mkdir(parents=True)
+    run("scripts/package", tmp_path / "again", TMPDIR=str(elsewhere), PYTHONHASHSEED="7", TZ="Asia/Tokyo", LC_ALL="C")
+    again = {path.name: digest(path) for path in (tmp_path / "again").iterdir()}
+    assert again == {path.name: digest(path) for path in packages["wheel"].parent.iterdir()}
+    assert {Path(name).suffix for name in again} == {".whl", ".gz", ".json"}
 
 
 def test_it_is_this_version_from_the_environment_alone(installed: Installed) -> None:
