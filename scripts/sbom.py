@@ -2,8 +2,8 @@
 """What an installation of Peel consists of, as CycloneDX JSON on standard output: the package and all that it requires.
 
 Versions are those of .venv, the ones that were tested; the same environment and SOURCE_DATE_EPOCH give the same bytes. Fails where a
-licence is missing or is not one of those that may be shipped with: ``scripts/check`` runs it for that. Known vulnerabilities are not
-looked up: that needs an advisory database, hence a network; the names and versions here are what such a tool takes.
+licence is missing or is not one of those that may be shipped with: ``scripts/check`` runs it for that. Known vulnerabilities are looked
+up by scripts/audit.py.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import os
 import re
 import sys
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -27,19 +28,27 @@ CLASSIFIED = {"License :: OSI Approved :: MIT License": "MIT"}
 FREE = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-0", "PSF-2.0", "Zlib"}
 
 
-def required(name: str) -> dict[str, Distribution]:
-    """The distribution and everything that it requires here, extras apart, by canonical name."""
+def required(name: str, extras: Sequence[str] = ()) -> dict[str, Distribution]:
+    """The distribution and everything that it requires here, by canonical name; with extras, as far as they are installed."""
     found: dict[str, Distribution] = {}
-    waiting = [name]
+    waiting: list[tuple[str, Sequence[str]]] = [(name, extras)]
     while waiting:
-        key = canonicalize_name(waiting.pop())
+        wanted, with_extras = waiting.pop()
+        key = canonicalize_name(wanted)
         if key in found:
             continue
-        found[key] = distribution(key)
+        try:
+            found[key] = distribution(key)
+        except PackageNotFoundError:
+            if not extras:
+                raise
+            continue
         for line in found[key].requires or []:
             requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                waiting.append(requirement.name)
+            if requirement.marker is None or any(
+                requirement.marker.evaluate({"extra": extra}) for extra in ("", *with_extras)
+            ):
+                waiting.append((requirement.name, tuple(requirement.extras)))
     return found
 
 
