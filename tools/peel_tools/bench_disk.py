@@ -57,13 +57,16 @@ def measure(
     rates: Sequence[int] = RATES,
     seconds: float = SECONDS,
     stored: int = STORED,
+    batch_seconds: float | None = None,
     on_progress: Progress = lambda passed: None,
 ) -> dict[str, Any]:
     """The figures of ``peel bench disk``, each rate for so many seconds, and the file's size after so many reports."""
+    if batch_seconds is None:
+        batch_seconds = Settings().batch_seconds
     figures: dict[str, Any] = {
         "devices": DEVICES,
         "k": _K,
-        "batch_seconds": Settings().batch_seconds,
+        "batch_seconds": batch_seconds,
         "seconds": seconds,
         "stored_reports": stored,
     }
@@ -71,8 +74,11 @@ def measure(
         with tempfile.TemporaryDirectory() as folder:
             load = Load(Path(folder) / "fleet", _K)
             kept = {"stored_bytes_per_report": round(_stored(load, Path(folder) / "ahead.sqlite", rate, stored), 1)}
-            passed = functools.partial(_further, on_progress, place * seconds)
-            figures[f"r{rate}"] = _run(load, Path(folder), rate, seconds, passed) | kept
+            site = Site(Path(folder), load.fleet, Broker(embedded=False))
+            site.add_gateway(settings={"batch_seconds": batch_seconds})
+            with site:
+                passed = functools.partial(_further, on_progress, place * seconds)
+                figures[f"r{rate}"] = _run(site, load, rate, seconds, passed) | kept
     return figures
 
 
@@ -83,20 +89,17 @@ def _further(on_progress: Progress, before: float, passed: float) -> None:
 # ---- written ----
 
 
-def _run(load: Load, folder: Path, rate: float, seconds: float, on_progress: Progress) -> dict[str, float]:
-    with Site(folder, load.fleet, Broker(embedded=False)) as site:
-        gateway = site.add_gateway(settings={"batch_seconds": Settings().batch_seconds})
-        line = _Line(site.broker)
-        gateway.start()
-        _warm_up(gateway, line, load)
-        gateway.start()
-        pid = gateway.pid
-        assert pid is not None
-        before = written_bytes(pid)
-        with gateway.store() as store:  # and not open any more when the gateway ends: the last one makes the checkpoint
-            latency = _pace(line, load, store, rate, seconds, on_progress)
-        line.close()
-        written = _written_at_the_end(gateway, pid) - before
+def _run(site: Site, load: Load, rate: float, seconds: float, on_progress: Progress) -> dict[str, float]:
+    gateway, line = site.gateway, _Line(site.broker)
+    _warm_up(gateway, line, load)
+    gateway.start()
+    pid = gateway.pid
+    assert pid is not None
+    before = written_bytes(pid)
+    with gateway.store() as store:  # and not open any more when the gateway ends: the last one makes the checkpoint
+        latency = _pace(line, load, store, rate, seconds, on_progress)
+    line.close()
+    written = _written_at_the_end(gateway, pid) - before
     return {
         "reports": len(latency),
         "written_bytes_per_report": round(written / len(latency)),

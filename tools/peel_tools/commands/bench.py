@@ -89,12 +89,17 @@ def ingest(messages: int, k: int, as_json: bool) -> None:
 
 @bench.command()
 @click.option("--seconds", default=60.0, show_default=True, help="How long each of the three rates is held.")
+@click.option("--batch-seconds", type=float, help="The gateway's batch.seconds, if not its default.")
 @json_option
-def disk(seconds: float, as_json: bool) -> None:
+def disk(seconds: float, batch_seconds: float | None, as_json: bool) -> None:
     """Bytes written and stored per report at 1, 10 and 1000 reports/s, and how long a report waits for its commit. Takes minutes."""
     benchmark = import_module("peel_tools.bench_disk")
     with click.progressbar(length=round(len(benchmark.RATES) * seconds), label="measuring", file=sys.stderr) as bar:
-        figures = benchmark.measure(seconds=seconds, on_progress=lambda passed: bar.update(round(passed) - bar.pos))
+        figures = benchmark.measure(
+            seconds=seconds,
+            batch_seconds=batch_seconds,
+            on_progress=lambda passed: bar.update(round(passed) - bar.pos),
+        )
     _print(figures, as_json)
 
 
