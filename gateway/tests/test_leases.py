@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -148,3 +149,14 @@ def test_who_writes_by_hand_takes_turns_with_the_owner(
     by_hand.close()
     other.close()
     assert lab.send(lab.frames(1, range(11, 21))) == {"accepted": 10}
+
+
+def test_many_may_open_a_new_database_at_once(new_schema: Callable[[], PostgresSchema]) -> None:
+    """Workers that are started together: one makes the tables, the others wait and find them."""
+    for _ in range(5):
+        schema = new_schema()
+        with ThreadPoolExecutor(8) as pool:
+            opened = list(pool.map(lambda _: schema.archive(shares=SHARES), range(8)))
+        assert [archive.counts().exposed_devices for archive in opened] == [0] * 8
+        for archive in opened:
+            archive.close()

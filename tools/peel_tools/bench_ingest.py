@@ -12,19 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
-
 from peel_core.topics import fleet_topic
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
-from peel_tools.bench_load import FLEET, Load, cpu_seconds, rss_mb
+from peel_tools.bench_load import FLEET, Load, cpu_seconds, publish, rss_mb
 from peel_tools.broker import Broker
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 from peel_tools.site import Site
@@ -35,8 +31,6 @@ BATCHED = 32
 _TOPIC = fleet_topic(FLEET, "+", "+", "report")
 _POLL_SECONDS = 0.01
 _PATIENCE = 300.0
-_UNACKNOWLEDGED = 2000
-_QUEUED = 20_000
 
 
 @dataclass(frozen=True)
@@ -63,11 +57,11 @@ def measure(*, messages: int = 70_000, k: int = 16) -> dict[str, Any]:
         with Site(Path(folder), load.fleet, broker) as site:
             gateway = site.add_gateway(settings={"http_port": 0, "batch_seconds": Settings().batch_seconds})
             _make_sessions(gateway, broker, bare)
-            _publish(broker, load.messages(messages))
+            publish(broker, load.messages(messages))
             single = _gateway_run(gateway, messages)
             beside = {name: _subscriber(broker, name, messages) for name in bare}
             batches = messages // 8
-            _publish(broker, load.messages(batches, BATCHED))
+            publish(broker, load.messages(batches, BATCHED))
             batched = _gateway_run(gateway, batches, BATCHED)
     return {
         "k": k,
@@ -91,22 +85,6 @@ def _make_sessions(gateway: GatewayProcess, broker: Broker, bare: list[str]) -> 
     gateway.stop()
     for name in bare:
         _call_subscriber(broker, name, 0)
-
-
-def _publish(broker: Broker, messages: Sequence[tuple[str, bytes]]) -> None:
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id="bench-publisher")
-    client.max_inflight_messages_set(_UNACKNOWLEDGED)
-    client.connect(broker.host, broker.port)
-    client.loop_start()
-    sent: deque[paho.MQTTMessageInfo] = deque()
-    for topic, payload in messages:
-        if len(sent) == _QUEUED:  # paho has 65,535 identifiers, and refuses what finds its own still taken
-            sent.popleft().wait_for_publish(_PATIENCE)
-        sent.append(client.publish(topic, payload, qos=1))
-    for each in sent:
-        each.wait_for_publish(_PATIENCE)
-    client.disconnect()
-    client.loop_stop()
 
 
 def _gateway_run(gateway: GatewayProcess, messages: int, frames: int = 1) -> _Run:

@@ -4,49 +4,83 @@
 from __future__ import annotations
 
 import os
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import encode_many
 from peel_core.topics import device_topic
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
+from peel_tools.broker import AnyBroker
 from peel_tools.profile_text import Draft, number_table
 from peel_tools.simulation.profiles import fleet_of
 
-__all__ = ["DEVICES", "FLEET", "Load", "cpu_seconds", "rss_mb", "written_bytes"]
+__all__ = ["DEVICES", "FLEET", "Load", "cpu_seconds", "publish", "rss_mb", "written_bytes"]
 
 DEVICES = 500
 FLEET = "bench"
+_PATIENCE = 300.0
+_UNACKNOWLEDGED = 2000
+_QUEUED = 20_000
 
 
 class Load:
-    """Devices that report in turn, with a profile of k numbers, as fast as they are asked."""
+    """Devices that report in turn, with a profile of k numbers, as fast as they are asked.
 
-    def __init__(self, folder: Path, k: int) -> None:
+    Parameters
+    ----------
+    devices : int
+        How many report.
+    registered : int, optional
+        How many there are, if there are more.
+    """
+
+    def __init__(self, folder: Path, k: int, *, devices: int = DEVICES, registered: int | None = None) -> None:
         tables = "".join(number_table(f"a{place}", "0", "1") for place in range(k))
         path = folder.with_name("bench.toml")
         draft = Draft(name=FLEET, tables=tables, numeric=True, quota=1_000_000, period=1)
         path.write_text(draft.text(), encoding="utf-8")
-        self.fleet: Fleet = fleet_of(folder, FLEET, [path], {FLEET: DEVICES})
+        self.fleet: Fleet = fleet_of(folder, FLEET, [path], {FLEET: registered or devices})
         self.snapshot = take_snapshot(self.fleet)
+        self._devices = devices
         self._next_number = 1
 
     def messages(self, count: int, frames: int = 1) -> list[tuple[str, bytes]]:
         """Topics and payloads of fresh reports, so many frames in each message."""
         (profile,) = self.snapshot.profiles
         ring = self.snapshot.keyring
-        who = np.repeat(np.arange(count) % DEVICES, frames)
-        turn = np.repeat(np.arange(count) // DEVICES, frames) * frames + np.tile(np.arange(frames), count)
+        who = np.repeat(np.arange(count) % self._devices, frames)
+        turn = np.repeat(np.arange(count) // self._devices, frames) * frames + np.tile(np.arange(frames), count)
         readings = np.zeros((len(who), profile.k), np.int32)
         keys = ring.keys.of(ring.last_bundle[who])
         numbers = self._next_number + turn
         encoded = encode_many(profile, ring.device_ids[who], keys, numbers, readings, entropy=os.urandom(64))
         self._next_number = int(numbers.max(initial=0)) + 1
-        topics = [device_topic(FLEET, device, "report") for device in ring.device_ids[:DEVICES].tolist()]
+        topics = [device_topic(FLEET, device, "report") for device in ring.device_ids[: self._devices].tolist()]
         payloads = encoded.reshape(count, -1)
-        return [(topics[place % DEVICES], payload.tobytes()) for place, payload in enumerate(payloads)]
+        return [(topics[place % self._devices], payload.tobytes()) for place, payload in enumerate(payloads)]
+
+
+def publish(broker: AnyBroker, messages: Sequence[tuple[str, bytes]]) -> None:
+    """Hand messages to a broker as fast as it takes them; it has all of them on return."""
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id="bench-publisher")
+    client.max_inflight_messages_set(_UNACKNOWLEDGED)
+    client.connect(broker.host, broker.port)
+    client.loop_start()
+    sent: deque[paho.MQTTMessageInfo] = deque()
+    for topic, payload in messages:
+        if len(sent) == _QUEUED:  # paho has 65,535 identifiers, and refuses what finds its own still taken
+            sent.popleft().wait_for_publish(_PATIENCE)
+        sent.append(client.publish(topic, payload, qos=1))
+    for each in sent:
+        each.wait_for_publish(_PATIENCE)
+    client.disconnect()
+    client.loop_stop()
 
 
 def cpu_seconds(pid: int) -> float:

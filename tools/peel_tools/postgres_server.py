@@ -67,6 +67,11 @@ class PostgresServer:
         """The process id of the server, while it runs."""
         return int((self._data / "postmaster.pid").read_text().splitlines()[0])
 
+    def processes(self) -> list[int]:
+        """The process ids of the server and its children, while it runs."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [self.pid, *map(int, children)]
+
     def start(self) -> None:
         """Start it and wait until it takes connections."""
         options = " ".join(f"-c {name}={value}" for name, value in self._options.items())
@@ -83,9 +88,7 @@ class PostgresServer:
 
     def kill(self) -> None:
         """End it and its children at once, as a power cut would."""
-        server = self.pid
-        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-        processes = (server, *map(int, children))
+        processes = self.processes()
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

@@ -125,6 +125,16 @@ def peers(as_json: bool) -> None:
 
 
 @bench.command()
+@json_option
+def scale(as_json: bool) -> None:
+    """1, 2 and 4 workers on PostgreSQL, a million devices registered: throughput, CPU time, what the database does. Takes minutes."""
+    benchmark = import_module("peel_tools.bench_scale")
+    with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
+        figures = benchmark.measure(on_progress=lambda _: bar.update(1))
+    _print(figures, as_json)
+
+
+@bench.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
 @click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
 @click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")

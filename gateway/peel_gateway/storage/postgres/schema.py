@@ -74,11 +74,16 @@ def look(raw: psycopg.Connection) -> Made | None:
 
 def make(raw: psycopg.Connection, schema: str, *, shares: int, bucket_seconds: int) -> Made:
     """Make the tables where there are none, and say what there is."""
+    # Waited for before the transaction begins: within one, what another process has made meanwhile is not always seen.
+    raw.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+    try:
+        return look(raw) or _make(raw, schema, shares, bucket_seconds)
+    finally:
+        raw.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+
+def _make(raw: psycopg.Connection, schema: str, shares: int, bucket_seconds: int) -> Made:
     with raw.transaction():
-        raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        made = look(raw)
-        if made is not None:
-            return made  # another process was faster
         raw.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
         raw.execute((tables(_WORDS) + _OWN).encode())
         keys = list(META)
