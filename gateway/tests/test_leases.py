@@ -156,7 +156,8 @@ def test_many_may_open_a_new_database_at_once(new_schema: Callable[[], PostgresS
     for _ in range(5):
         schema = new_schema()
         with ThreadPoolExecutor(8) as pool:
-            opened = list(pool.map(lambda _: schema.archive(shares=SHARES), range(8)))
+            opening = [pool.submit(schema.archive, shares=SHARES) for _ in range(8)]
+        opened = [each.result() for each in opening]
         assert [archive.counts().exposed_devices for archive in opened] == [0] * 8
         for archive in opened:
             archive.close()
