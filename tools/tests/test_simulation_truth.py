@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tampering import change_log
+from databases import SqliteFile, change_log
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
@@ -211,9 +211,9 @@ def _refused(events: Any) -> Any:
 
 def test_the_referee_sees_a_cooked_log(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
     truth, store = play()
-    change_log(store.path, _turned)
+    change_log(SqliteFile(store.path), _turned)
     assert _findings(truth, store).altered == 1
-    change_log(store.path, _refused)
+    change_log(SqliteFile(store.path), _refused)
     found = _findings(truth, store)
     assert found.honest_exposed == len(store.log(2)) > 0
     assert not found.exact

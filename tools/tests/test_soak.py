@@ -18,7 +18,7 @@ import pytest
 
 from peel_gateway.model.tables import DeviceTable, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.store import Archive
 from peel_tools.soak.run import soak
 from peel_tools.soak.schedule import Fault, make_schedule
 from peel_tools.soak.stage import Stage
@@ -97,7 +97,7 @@ def test_a_signal_ends_all_processes(tmp_path: Path) -> None:
 class Cooked:
     """A store whose books were cooked."""
 
-    def __init__(self, store: Store, cook: Callable[[Any], Any]) -> None:
+    def __init__(self, store: Archive, cook: Callable[[Any], Any]) -> None:
         self._store = store
         self._cook = cook
 
