@@ -28,7 +28,7 @@ NOT_TYPED = {
     r"cc ": "in test_c_example.py",
     r"pytest firmware": "part of the same run as this",
     r"peel soak": "in test_soak.py",
-    r"\S*peel lab tables": "in tools/tests/lab",
+    r"\S*peel lab tables": "in test_lab_tables.py",
     r"cp build/lab": "rewrites the page that shows it",
     r"(pip install --target build/stubs|mypy)": "in scripts/types",
 }
