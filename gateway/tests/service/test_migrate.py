@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""A gateway that moves to PostgreSQL and back, by its commands; and what these refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from databases import PostgresSchema
+from field import Field
+from yard import SHARES, Yard
+
+
+def test_a_gateway_moves_to_postgresql_and_back(
+    field: Field, new_schema: Callable[[], PostgresSchema], tmp_path: Path
+) -> None:
+    schema, file = new_schema(), tmp_path / "back.sqlite"
+    yard = Yard(field, schema.url, store_schema=schema.schema)
+    gateway = field.new_gateway(store_schema=schema.schema).start()
+    sent = field.reports(400)
+    field.publish(sent)
+    field.wait_accepted(gateway, 400)
+    refused = gateway.command("migrate", "--to", schema.url)
+    assert (refused.returncode, "stop it first" in refused.stderr) == (2, True), refused.stderr
+    assert gateway.stop() == 0
+    done = gateway.command("migrate", "--to", schema.url, "--json")
+    assert done.returncode == 0, done.stderr
+    assert {key: json.loads(done.stdout)[key] for key in ("reports", "shares")} == {"reports": 400, "shares": SHARES}
+    again = gateway.command("migrate", "--to", schema.url)
+    assert (again.returncode, "has reports already" in again.stderr) == (4, True), again.stderr
+
+    (moved,) = yard.hire()
+    yard.wait_shared(moved)
+    more = field.reports(200)
+    field.publish(more)
+    field.wait_accepted(moved, 600)
+    owned = moved.command("migrate", "--to", str(file))
+    assert (owned.returncode, file.exists()) == (2, False), owned.stderr
+    assert moved.stop() == 0
+    field.audit(moved, sent + more)
+    copied = moved.command("backup", str(tmp_path / "copy"))
+    assert (copied.returncode, "pg_dump" in copied.stderr) == (2, True), copied.stderr
+
+    statements = moved.command("schema").stdout
+    assert f"SELECT create_distributed_table('{schema.schema}.log', 'share');" in statements
+
+    done = moved.command("migrate", "--to", str(file))
+    assert (done.returncode, "600 reports" in done.stdout) == (0, True), done.stderr
+    assert file.stat().st_mode & 0o077 == 0
+    back = field.new_gateway("back", store_path=file).start()
+    assert back.summary()["totals"]["accepted"] == 600
+    assert back.stop() == 0
+    field.audit(back, sent + more)
