@@ -243,7 +243,9 @@ def _start(devices: int) -> dict[str, Any]:
         began = time.perf_counter()
         fleet = _make_fleet(Path(folder) / "fleet", Stage().k, devices)
         made = time.perf_counter() - began
-        gateway = GatewayProcess(fleet=fleet.folder, folder=Path(folder), broker_port=broker.port)
+        gateway = GatewayProcess(
+            fleet=fleet.folder, folder=Path(folder), broker_port=broker.port, settings={"http_port": 0}
+        )
         began = time.perf_counter()
         gateway.start(until="started")
         pid = gateway.pid

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: MIT
+"""Freezes what this version says and stores, so that every later one can be held against it: ``scripts/freeze.py spec/compat/1.0``.
+
+vectors.tar.gz    the vectors of the wire format, as they are now
+gateway.tar.gz    a fleet folder (its master key is nobody's) and the database of a gateway that heard it: honest reports, losses,
+                  latecomers, redeliveries, a second bundle, cheats of two kinds, a pardon, retention, pieces of no known device
+answers.json      what that gateway answered, and the verdicts on some reports that come next
+
+A folder that is there is never overwritten: what was released stays as it was. `test_compat.py` replays all folders.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peel_core import encode_many, index_many
+from peel_core.primitives import codeword
+from peel_gateway.answers.devices import DeviceFilter
+from peel_gateway.answers.views import Views
+from peel_gateway.engine.clock import Reading
+from peel_gateway.engine.engine import Engine
+from peel_gateway.engine.pardon import pardon
+from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.model.message import Message
+from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_tools.profile_text import Draft, number_table
+from peel_tools.simulation.piece import sealed_frame
+
+ROOT = Path(__file__).resolve().parents[1]
+START = 1_750_000_000.0
+DAY = 86_400.0
+_CHEAT, _OTHER_RULE, _REISSUED = 1, 2, 3
+_PASSING = ("state", "last_heard", "silent_after_seconds", "rate", "seconds_missing", "computed")
+"""What depends on when one asks."""
+_KRR = '[[attribute]]\nname = "door"\ncategories = ["open", "closed", "ajar"]\n'
+_HASHING = '[[attribute]]\nname = "word"\ndomain = 50\n'
+
+
+@dataclass
+class Site:
+    """A fleet folder, a database and a gateway's engine, at a time that only we move."""
+
+    folder: Path
+    now: float = START
+    boot: int = 1
+    _entropy: int = 0
+    _late: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.fleet = Fleet(self.folder / "fleet", clock=lambda: datetime.fromtimestamp(self.now, UTC))
+        self.store = SqliteStore(self.folder / "peel.sqlite")
+        self.engine = Engine(self.store, clock=self.clock)
+        self.reload()
+
+    def clock(self) -> Reading:
+        """What the machine reads."""
+        return Reading(round(self.now * 1000), self.boot, round((self.now - START) * 1000))
+
+    def reload(self) -> None:
+        """Follow the fleet folder."""
+        self.snapshot: Snapshot = take_snapshot(self.fleet)
+        self.engine.load(self.snapshot)
+
+    def frames(self, device: int, numbers: Sequence[int], value: float = 0.25, **options: Any) -> list[bytes]:
+        """Honest reports of a device."""
+        ring = self.snapshot.keyring
+        bundle = ring.find(np.full(len(numbers), device), numbers)
+        profile = ring.profiles[int(ring.bundle_profile[bundle[0]])]
+        reading = round(value * 32768) if profile.mechanism == "harmony" else int(4 * value)
+        self._entropy += 1
+        made = encode_many(
+            profile,
+            np.full(len(numbers), device),
+            ring.keys.of(bundle),
+            numbers,
+            np.full((len(numbers), profile.readings), reading, np.int32),
+            entropy=hashlib.sha512(self._entropy.to_bytes(4, "little")).digest(),
+            **options,
+        )
+        return [frame.tobytes() for frame in made]
+
+    def biased(self, device: int, numbers: Sequence[int]) -> list[bytes]:
+        """Reports of a device whose coin always shows plus."""
+        ring = self.snapshot.keyring
+        keys = ring.keys.of(ring.find(np.full(len(numbers), device), numbers))
+        (profile,) = [each for each in ring.profiles if each.mechanism == "harmony"]
+        units = index_many(profile, np.full(len(numbers), device), keys, numbers)
+        return [
+            sealed_frame(
+                profile, device, number, keys.seal[place].tobytes(), codeword(profile.seed, profile.width, unit, 0)
+            )
+            for place, (number, unit) in enumerate(zip(numbers, units.tolist(), strict=True))
+        ]
+
+    def hear(self, frames: Sequence[bytes], seconds: float = 60.0) -> dict[str, int]:
+        """Process frames as one batch; return how many got which verdict."""
+        self.now += seconds
+        messages = [Message("peel/v1/compat/00/00000001/report", frame, self.now) for frame in frames]
+        counts = self.engine.process(messages).counts
+        return {verdict.label: count for verdict, count in sorted(counts.items())}
+
+    def lossy(self, devices: Sequence[int], numbers: range, rng: np.random.Generator) -> list[bytes]:
+        """What arrives of honest reports: some are late by a batch, some never come, some come twice."""
+        arrived, self._late = self._late, []
+        for device in devices:
+            for frame in self.frames(device, numbers):
+                luck = rng.random()
+                if luck < 0.8:
+                    arrived += [frame] * (1 + (luck < 0.05))
+                elif luck < 0.9:
+                    self._late.append(frame)
+        return arrived
+
+
+def make_site(folder: Path) -> Site:
+    """A fleet of three profiles."""
+    tables = "".join(number_table(f"a{place}", "-40", "85") for place in range(4))
+    drafts = {
+        "climate": Draft(name="climate", tables=tables, numeric=True, quota=6000, period=60),
+        "doors": Draft(name="doors", tables=_KRR, numeric=False, quota=6000, period=60),
+        "words": Draft(name="words", tables=_HASHING, numeric=False, quota=6000, period=60),
+    }
+    paths = []
+    for name, draft in drafts.items():
+        paths.append(folder / f"{name}.toml")
+        paths[-1].write_text(draft.text(), encoding="utf-8")
+    Fleet.create(folder / "fleet", "compat", paths)
+    fleet = Fleet(folder / "fleet", clock=lambda: datetime.fromtimestamp(START - DAY, UTC))
+    for name, count in (("climate", 6), ("doors", 4), ("words", 4)):
+        fleet.enrol(name, count=count)
+    return Site(folder)
+
+
+def live(site: Site) -> None:
+    """Whatever can happen to a gateway."""
+    rng = np.random.default_rng(1)
+    honest = range(3, 15)
+    for step in range(12):
+        numbers = range(1 + 20 * step, 21 + 20 * step)
+        batch = site.lossy(honest, numbers, rng) + site.biased(_CHEAT, numbers)
+        batch += site.frames(_OTHER_RULE, numbers[:5])
+        if step == 4:
+            batch += [*site.frames(_OTHER_RULE, [numbers[6]], rule=7), b"no report", rng.bytes(38)]
+        site.hear(batch)
+        if step == 6:
+            site.fleet.issue([_REISSUED])
+            site.reload()
+        if step == 8:
+            pardon(site.store, [_OTHER_RULE], restore=False, reason="repaired", who="nobody", clock=site.clock)
+    first = site.snapshot.devices[_REISSUED - 1].bundles[-1].first_number
+    site.hear(site.frames(_REISSUED, range(first, first + 40)), DAY)
+    site.now += 1.2 * DAY
+    site.engine.prune(1.5 * DAY)
+    site.hear(site.frames(4, range(241, 261)))
+
+
+def answers(store: SqliteStore, snapshot: Snapshot) -> dict[str, Any]:
+    """What a gateway answers; nothing of it depends on when it is asked."""
+    views = Views(store, lambda: snapshot)
+    said = {
+        "totals": views.totals(),
+        "estimates": views.estimates(),
+        "devices": views.devices(DeviceFilter(limit=1000))["items"],
+        "exposures": [[each.verdict.label, each.device, each.number, each.received] for each in store.exposures()],
+        "audit": views.audit()["items"],
+    }
+    return dict(_lasting(json.loads(json.dumps(said))))
+
+
+def _lasting(value: Any) -> Any:
+    """What stays. Machines differ in the last digits; and what is no number equals nothing, not even itself."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {name: _lasting(each) for name, each in value.items() if name not in _PASSING}
+    return [_lasting(each) for each in value] if isinstance(value, list) else value
+
+
+def next_frames(site: Site) -> Iterator[bytes]:
+    """Reports that come after all that: the next one, the same again, another one under its number, one of an exposed device, a forgery."""
+    (fresh,) = site.frames(5, [261])
+    yield fresh
+    yield fresh
+    yield next(other for _ in range(100) for other in site.frames(5, [261]) if other != fresh)
+    yield site.frames(_CHEAT, [241])[0]
+    yield fresh[:-1] + bytes([fresh[-1] ^ 1])
+    yield site.frames(9, [241])[0]
+    yield site.frames(13, [241])[0]
+
+
+def freeze(target: Path) -> None:
+    """Make the folder."""
+    if target.exists():
+        raise SystemExit(f"freeze: {target} is there already; what was frozen stays as it is")
+    with tempfile.TemporaryDirectory() as work:
+        site = make_site(Path(work))
+        live(site)
+        said = answers(site.store, site.snapshot)
+        site.store.close()
+        shutil.copy(site.folder / "peel.sqlite", site.folder / "frozen.sqlite")
+        again = Site(site.folder, now=site.now, boot=2)
+        coming = [{"frame": frame.hex(), "verdicts": again.hear([frame])} for frame in next_frames(again)]
+        again.store.close()
+        target.mkdir(parents=True)
+        _pack(target / "vectors.tar.gz", {"vectors": ROOT / "spec" / "vectors"})
+        _pack(target / "gateway.tar.gz", {"fleet": site.folder / "fleet", "peel.sqlite": site.folder / "frozen.sqlite"})
+        document = {"now": site.now, "answers": said, "next": coming}
+        (target / "answers.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _pack(path: Path, content: dict[str, Path]) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, source in content.items():
+            archive.add(source, name)
+    os.utime(path)
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    freeze(Path(sys.argv[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
