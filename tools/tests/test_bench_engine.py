@@ -19,3 +19,4 @@ def test_figures() -> None:
         assert size["ratio_vs_floor"] <= SLACK * floors
         assert size["gemm_fraction"] >= 1 / SLACK
         assert size["ratio_vs_naive"] > 10
+        assert 0 <= size["checkpoint_us"] < size["cpu_us_per_report"]

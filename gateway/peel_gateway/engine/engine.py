@@ -186,7 +186,8 @@ class Engine:
         )
 
     def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None:
-        """What devices are to be told of what is stored (specification, section 11), as device and payload; None before the first batch.
+        """What devices are to be told of what is stored (specification, section 11), as device and payload; None before the first batch,
+        and after one that failed.
 
         The key is that of the newest bundle of which there is a report: the device that made it has it.
         """

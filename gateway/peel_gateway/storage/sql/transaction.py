@@ -188,6 +188,8 @@ class SqlTransaction(Transaction):
     def _add_refused(self, log: LogTable) -> None:
         """Count new reports that were not accepted: a logged verdict is final, neither withdrawal nor retention changes it."""
         rows = np.flatnonzero(log.verdict != Verdict.ACCEPTED)
+        if not len(rows):
+            return
         (device, verdict), (reports,) = add_up([log.device[rows], log.verdict[rows]], [np.ones_like(rows)])
         self._connection.add("refused", {"device": device, "verdict": verdict}, {"reports": reports})
 
