@@ -182,7 +182,7 @@ def _shares(profile: Profile, cell: Ints) -> Floats:
 
 
 def _pure_ldp(task: Task) -> list[Peer]:
-    """https://github.com/Samuel-Maddock/pure-LDP"""
+    """pure-LDP, https://github.com/Samuel-Maddock/pure-LDP."""
     from pure_ldp.frequency_oracles import direct_encoding, local_hashing
 
     d = task.categories
