@@ -47,7 +47,9 @@ def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> N
 
     with explaining(DatasetError):
         planned = Lab(load_data(path), quick=quick)
-    with click.progressbar(length=planned.steps, label="attack lab", file=sys.stderr, item_show_func=str) as bar:
+    with click.progressbar(
+        length=planned.steps, label="attack lab", file=sys.stderr, item_show_func=lambda what: what or ""
+    ) as bar:
 
         def progress(what: str) -> None:
             bar.update(1, what.replace("_", " "))

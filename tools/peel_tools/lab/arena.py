@@ -23,11 +23,11 @@ from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Layer, Verdict
 from peel_gateway.screening.bets import Bets
 from peel_gateway.screening.conduct import replay
-from peel_tools.lab.attacks.coins import ALPHA
 from peel_tools.lab.attacks.record import LabAttack
 from peel_tools.lab.data import LabData
 from peel_tools.lab.fleet import LabFleet, Sent
 from peel_tools.lab.shifts import Shifts, shifts_of
+from peel_tools.promise.arena import ALPHA
 from peel_tools.world import World
 
 __all__ = ["FULL", "QUICK", "SHARE", "Scale", "Trial", "play"]

@@ -115,9 +115,8 @@ class LabFleet:
         who, when = np.repeat(devices, len(numbers)), np.tile(numbers, len(devices))
         unit = np.zeros(shape, np.int64)
         if self.profile.assigns:
-            unit = (
-                index_many(self.profile, self.ids[who], self.keyring.keys.of(who), when).astype(np.int64).reshape(shape)
-            )
+            assigned = index_many(self.profile, self.ids[who], self.keyring.keys.of(who), when)
+            unit = assigned.astype(np.int64).reshape(shape)
         readings = self.readings(who, when).astype(np.float64)
         if not self.profile.categorical:
             readings = readings[np.arange(len(who)), unit.ravel()] / READING_ONE
@@ -143,22 +142,13 @@ class LabFleet:
             for index in range(profile.k)
             for sign in (-1, 1)
         }
-        seals = [self.keyring.keys.seal[device].tobytes() for device in course.devices.tolist()]
-        places = np.argwhere(course.sent.T).tolist()
+        ids = self.ids[course.devices].tolist()
+        seals = [seal.tobytes() for seal in self.keyring.keys.seal[course.devices]]
+        column, row = np.nonzero(course.sent.T)
+        told = (numbers[column], row, course.index[row, column], course.sign[row, column], course.rule[row, column])
         return [
-            Sent(
-                int(self.ids[course.devices[row]]),
-                int(numbers[column]),
-                sealed_frame(
-                    profile,
-                    int(self.ids[course.devices[row]]),
-                    int(numbers[column]),
-                    seals[row],
-                    words[int(course.index[row, column]), int(course.sign[row, column])],
-                    int(course.rule[row, column]),
-                ),
-            )
-            for column, row in places
+            Sent(ids[who], number, sealed_frame(profile, ids[who], number, seals[who], words[index, sign], rule))
+            for number, who, index, sign, rule in zip(*(each.tolist() for each in told), strict=True)
         ]
 
     def _as_sent(self, devices: Ints, numbers: Ints, frames: Frames) -> list[Sent]:

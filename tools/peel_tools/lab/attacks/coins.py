@@ -14,13 +14,12 @@ from peel_gateway.model.verdict import Layer
 from peel_gateway.screening.bets import FRESH, Bets, Events
 from peel_tools.lab.attacks.readings import TALKATIVE, TARGET
 from peel_tools.lab.attacks.record import Course, LabAttack, Needs, Place, Say
+from peel_tools.promise.arena import ALPHA
 
-__all__ = ["ALPHA", "COIN_ATTACKS", "biased"]
+__all__ = ["COIN_ATTACKS", "biased"]
 
 Ints = npt.NDArray[np.int64]
 
-ALPHA = 1e-6
-"""What the gateway takes by default, and an insider therefore counts on."""
 _BUDGETS = 2.0
 _MOST_BUDGET = 16.0
 _ASLEEP = 60

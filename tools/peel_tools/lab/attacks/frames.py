@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from peel_core.frame import NUMBER
 from peel_core.primitives import codeword
 from peel_gateway.model.verdict import Layer
 from peel_tools.lab.attacks.record import LabAttack, Needs, Place
@@ -31,6 +32,11 @@ def in_anothers_name(piece: Piece, shop: Workshop) -> list[Piece]:
     trits = codeword(me.profile.seed, me.profile.width, 0, 0)
     frame = sealed_frame(me.profile, other.device, piece.number, me.seal_key, trits)
     return [piece, piece.turned("in_anothers_name", frame)]
+
+
+def under_another_number(piece: Piece, shop: Workshop) -> list[Piece]:
+    """A copy of an honest report that claims to be the device's next one."""
+    return [piece, piece.turned("under_another_number", NUMBER.put(piece.frame, piece.number + 1))]
 
 
 _NO_CODEWORD = "Reconstruction leaves a residual that no codeword leaves."
@@ -105,6 +111,13 @@ FRAME_ATTACKS = (
         layer=Layer.SEAL,
         why=_NO_KEY,
         turn=tricks.tampering,
+    ),
+    _wire(
+        name="copy_under_another_number",
+        help="A copy of a report that claims to be the device's next one.",
+        layer=Layer.SEAL,
+        why=_NO_KEY,
+        turn=under_another_number,
     ),
     _wire(
         name="splice",
