@@ -20,7 +20,7 @@ from peel_tools.lab.attacks.paper import keep_probability, preserved_budgets
 from peel_tools.lab.attacks.record import Course, Needs, Place
 from peel_tools.lab.data import load_data
 from peel_tools.lab.exposure import planned
-from peel_tools.lab.fleet import profiles_for
+from peel_tools.lab.fleet import Frames, Ints, LabFleet, profiles_for
 
 DATA = load_data(None)
 PROFILES = profiles_for(DATA, 1.0)
@@ -110,6 +110,20 @@ def test_a_stuck_coin_is_exposed_by_statistics_and_its_harm_taken_back() -> None
     assert trial.attackers_exposed == trial.attackers == 1 and trial.exposure == 1
     assert 40 <= trial.delays[0] <= 90
     assert trial.shifts.undefended > trial.shifts.liar and trial.shifts.after == 0
+
+
+def test_an_honest_report_that_is_refused_would_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three reports of honest devices are spoiled behind the arena's back."""
+    encode = LabFleet.honest
+
+    def spoiled(fleet: LabFleet, devices: Ints, numbers: Ints) -> Frames:
+        frames = encode(fleet, devices, numbers)
+        frames[[5, 70, 200], -1] ^= 1
+        return frames
+
+    monkeypatch.setattr(LabFleet, "honest", spoiled)
+    trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], SMALL, seed=1)
+    assert trial.honest_refused == 3 and trial.honest_exposed == 0
 
 
 @pytest.mark.parametrize("mechanism", ["harmony", "krr"])
