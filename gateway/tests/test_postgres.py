@@ -23,7 +23,6 @@ from peel_gateway.storage.postgres.schema import distribution
 from peel_gateway.storage.postgres.store import PostgresArchive
 from peel_gateway.storage.sql.schema import TABLES
 from peel_gateway.storage.store import (
-    StoreAway,
     StoreCorrupt,
     StoreError,
     StoreFailed,
@@ -71,9 +70,9 @@ def test_a_server_that_was_restarted_is_found_again(own_server: PostgresServer, 
     lab = Lab(PostgresSchema(own_server.url, "peel"), (harmony_profile(),), 4, rng)
     lab.send(lab.frames(1, range(1, 11)))
     own_server.stop()
-    with pytest.raises(StoreAway, match="cannot be reached"):
+    with pytest.raises(StoreFailed, match="cannot be reached"):
         lab.send(lab.frames(1, range(11, 21)))
-    with pytest.raises(StoreAway, match="cannot be reached"):
+    with pytest.raises(StoreFailed, match="cannot be reached"):
         lab.store.counts()
     own_server.start()
     assert lab.store.counts().verdicts[Verdict.ACCEPTED] == 10

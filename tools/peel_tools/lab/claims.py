@@ -42,7 +42,7 @@ def _poisoning(figures: Figures) -> Iterator[tuple[str, str, str]]:
         "Rule poisoning is exposed.",
         "Estimated ratio 5% of 5%, Laplace and kRR.",
         f"By the residual: {_and(rule)}. Normalisation within a vector divides the scale out, and with it the budget. With the rule in the "
-        f"frame: {_percent(ours['rule_poisoning_declared'])} if declared, {_percent(ours['rule_poisoning_hidden'])} if hidden.",
+        f"frame: {_percent(ours['rule_poisoning_declared'])} if declared, {_percent(ours['rule_poisoning_hidden_DPPA'])} if hidden.",
     )
     coded = [
         f"{ratio:.2f}% ({name})"

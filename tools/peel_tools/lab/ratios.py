@@ -228,14 +228,14 @@ def _residuals(s: Floats, poisoned: Bools, seed: int, on_y: bool) -> _Outcome | 
 # ---- ours ----
 
 _AGAINST_US: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("Laplace", "rule"): ("rule_poisoning_declared", "rule_poisoning_hidden"),
+    ("Laplace", "rule"): ("rule_poisoning_declared", "rule_poisoning_hidden_DPPA"),
     ("Laplace", "output"): (
         "output_poisoning_any_attribute",
         "output_poisoning_own_attribute",
         "output_poisoning_projected",
         "tampering_one_bit",
     ),
-    ("kRR", "rule"): ("rule_poisoning_declared", "rule_poisoning_hidden"),
+    ("kRR", "rule"): ("rule_poisoning_declared", "rule_poisoning_hidden_DPPA"),
     ("kRR", "output"): ("output_poisoning_category", "output_poisoning_projected", "tampering_one_bit"),
     ("kRR", "targets"): ("biased_coin_always",),
 }

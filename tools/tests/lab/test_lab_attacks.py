@@ -128,7 +128,7 @@ def test_an_honest_report_that_is_refused_would_be_counted(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("mechanism", ["harmony", "krr"])
 def test_a_lie_is_not_exposed_and_does_what_a_lie_does(mechanism: str) -> None:
-    attack = replace(LAB_ATTACKS["false_reading"], effort=20)
+    attack = replace(LAB_ATTACKS["false_reading_DIPA"], effort=20)
     trial = play(DATA, PROFILES[mechanism], attack, SMALL, seed=1)
     assert trial.exposure == 0 and trial.attackers_exposed == 0
     assert trial.shifts.before == trial.shifts.after
@@ -163,7 +163,7 @@ def test_with_one_attribute_there_is_no_other_to_attack(tmp_path: Path) -> None:
         attack.name for attack, profile in planned(load_data(tmp_path / "one.csv"), quick=False) if profile.k == 1
     ]
     assert "biased_coin_always" in harmony
-    assert not {"always_target_MGA", "random_report_RPA", "output_poisoning_any_attribute"} & set(harmony)
+    assert not {"always_target_MGA", "random_report_ROPA", "output_poisoning_any_attribute"} & set(harmony)
 
 
 def test_who_is_judged_by_one_attribute_alone_talks_more_the_more_there_are() -> None:

@@ -112,8 +112,8 @@ PAPER_ATTACKS = (
         say=_declared_budgets,
     ),
     LabAttack(
-        name="rule_poisoning_hidden",
-        help="The same budgets behind the right rule.",
+        name="rule_poisoning_hidden_DPPA",
+        help="The same budgets behind the right rule (PoisonCatcher: deliberate parameter poisoning).",
         place=Place.COIN,
         needs=Needs.KEYS,
         layer=None,

@@ -44,18 +44,18 @@ _lie = partial(LabAttack, place=Place.READING, needs=Needs.SENSOR, layer=None, w
 
 READING_ATTACKS = (
     _lie(
-        name="false_reading",
-        help="Sensors that always claim the upper end of the range, or one category.",
+        name="false_reading_DIPA",
+        help="Sensors that always claim the upper end of the range, or one category (PoisonCatcher: deliberate input poisoning).",
         lie=_extreme,
     ),
     _lie(
-        name="direct_input_poisoning_DIPA",
-        help="Readings moved up by a quarter of the range, half of the categories replaced (after PoisonCatcher).",
+        name="nudged_reading",
+        help="Readings moved up by a quarter of the range, half of the categories replaced.",
         lie=_nudged,
     ),
     _lie(
-        name="random_input_RIA",
-        help="Readings made up at random (Cao, Jia, Gong 2021: random item).",
+        name="random_reading",
+        help="Readings made up at random.",
         lie=_random,
     ),
     _lie(
