@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*", re.ASCII)
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -197,7 +197,7 @@ def _check_store(settings: Settings) -> None:
         raise SettingsError(f"store.shares: must be a power of two, not {settings.store_shares}")
     if not _SCHEMA.fullmatch(settings.store_schema):
         raise SettingsError(
-            f"store.schema: must be a name of lower-case letters, digits and '_', not {settings.store_schema!r}"
+            f"store.schema: must be a name of up to 40 lower-case letters, digits and '_', not {settings.store_schema!r}"
         )
 
 

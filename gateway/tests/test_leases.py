@@ -161,3 +161,20 @@ def test_many_may_open_a_new_database_at_once(new_schema: Callable[[], PostgresS
         assert [archive.counts().exposed_devices for archive in opened] == [0] * 8
         for archive in opened:
             archive.close()
+
+
+def test_fleets_in_one_database_do_not_touch_each_other(
+    schema: PostgresSchema, leases: PostgresLeases, new_schema: Callable[[], PostgresSchema], rng: np.random.Generator
+) -> None:
+    """Whoever takes a share of one fleet ends sessions of that fleet alone."""
+    lease = leases.acquire(1, "a", 60)
+    assert lease is not None
+    lab = owner(schema, lease.epoch, rng)
+    other = new_schema().archive(shares=SHARES)
+    elsewhere = other.leases()
+    with lab.store.begin() as transaction:
+        for name in ("b", "c"):
+            assert elsewhere.acquire(1, name, -1) is not None
+        transaction.set_clock(transaction.clock())
+    elsewhere.close()
+    other.close()

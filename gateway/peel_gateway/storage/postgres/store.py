@@ -197,7 +197,7 @@ class PostgresStore(SqlStore, PostgresArchive):
         self._write_lock = threading.Lock()
         self._writer = Session(
             self.address,
-            session_name(share, epoch),
+            session_name(schema, share, epoch),
             lock_timeout=f"{round(timeout * 1000)}ms",
             idle_in_transaction_session_timeout=f"{_IDLE_SECONDS if epoch is not None else 0}s",
         )
