@@ -113,13 +113,16 @@ class Leaseholder:
             self._leases.depart(self._owner)
         except StoreError as error:
             _log.warning("left without a word", cause=error)
-        except BaseException:
+        except BaseException as error:
             _log.exception("leases are no longer looked after")
+            self._crew.failure = error
             self._on_failure()
         finally:
             self._leases.close()
 
     def _turn(self) -> None:
+        if self._stopping:
+            self._give_back(0)  # whether the database is there or not
         try:
             self.workers = self._leases.attend(self._owner, self._seconds)
             for held in list(self._held.values()):
@@ -142,13 +145,17 @@ class Leaseholder:
 
     def _share_out(self) -> None:
         fair = 0 if self._stopping else math.ceil(self._shares / self.workers)
-        staying = [held for held in self._held.values() if not held.leaving]
-        for held in staying[fair:]:
-            self._leave(held, self._crew.close)
+        self._give_back(fair)
         wanted = fair - len(self._held)
         for lease in self._leases.all() if wanted > 0 else ():
             if wanted > 0 and lease.seconds < 0 and self._take(lease.share):
                 wanted -= 1
+
+    def _give_back(self, keeping: int) -> None:
+        """Leave what was taken last, but for so many."""
+        staying = [held for held in self._held.values() if not held.leaving]
+        for held in staying[keeping:]:
+            self._leave(held, self._crew.close)
 
     def _take(self, number: int) -> bool:
         asked = _now()

@@ -133,3 +133,14 @@ def _go_on(yard: Yard, load: Load) -> None:
     """Wait until what was sent before, and some more, is stored."""
     goal = len(load.sent) + 100
     wait(lambda: len(load.sent) >= goal and yard.accepted() >= goal, "that reports are stored again", 60)
+
+
+def test_a_worker_stops_in_order_while_its_database_is_away(field: Field) -> None:
+    with PostgresServer(fsync="off") as server:
+        yard = Yard(field, server.url)
+        (worker,) = yard.hire()
+        yard.wait_shared(worker)
+        server.stop()
+        wait(lambda: "leases cannot be renewed" in worker.log_path.read_text(), "that it finds out")
+        assert worker.stop() == 0, worker.log_tail()
+        server.start()
