@@ -95,6 +95,14 @@ def test_codewords_are_found_and_nothing_else_is(frames: tuple[Lab, list[bytes]]
     assert np.count_nonzero(real) >= 2 * (48 + 67 + 48)
 
 
+def test_reports_of_another_width_are_refused(frames: tuple[Lab, list[bytes]]) -> None:
+    lab, reports = frames
+    opened = open_many(lab.keyring, reports)
+    wide = Codewords(lab.profiles[1].seed, lab.profiles[1].width)
+    with pytest.raises(ValueError, match="width 48 are no codewords of width 67"):
+        layers.decode(opened, [wide, wide, wide])
+
+
 @pytest.mark.parametrize("width", [2, 5, 6, 7, 48, 252, 1024])
 def test_trits_are_packed_as_the_core_packs_them(width: int, rng: np.random.Generator) -> None:
     trits = rng.integers(-1, 2, (20, width - 1), dtype=np.int8)

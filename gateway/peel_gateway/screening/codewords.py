@@ -61,6 +61,8 @@ class Codewords:
         index, sign, residual : int64, int64 and float32, shape (N,)
             Changed in place; `index` is -1 where nothing has been decoded.
         """
+        if opened.widths[profile] != self.width:  # the kernel trusts it
+            raise ValueError(f"reports of width {opened.widths[profile]} are no codewords of width {self.width}")
         others = lib.peel_codewords_decode(
             ffi.from_buffer(_INTS, index),
             ffi.from_buffer(_INTS, sign),
