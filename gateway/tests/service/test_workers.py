@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,12 @@ from field import Field, retained
 from yard import SHARES, Load, Yard, wait
 
 from peel_gateway.alarm import MANY
+from peel_gateway.metrics import Metrics
+from peel_gateway.model.share import Share
+from peel_gateway.mqtt.inbox import Inbox
+from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.mqtt.session import report_session
+from peel_gateway.settings import Settings
 from peel_tools.gateway_process import GatewayProcess
 from peel_tools.postgres_server import PostgresServer
 
@@ -144,3 +151,35 @@ def test_a_worker_stops_in_order_while_its_database_is_away(field: Field) -> Non
         wait(lambda: "leases cannot be renewed" in worker.log_path.read_text(), "that it finds out")
         assert worker.stop() == 0, worker.log_tail()
         server.start()
+
+
+def test_whose_lease_has_run_out_takes_no_session_back(field: Field) -> None:
+    """Cut off from the database but not from the broker, it would else oust the new owner again and again."""
+    field.broker.start()
+    settings = Settings(mqtt_port=field.broker.port, mqtt_backoff_seconds=0.2)
+    holding = True
+
+    def receiver(entitled: Callable[[], bool], on_connect: Callable[[], None]) -> Receiver:
+        session = report_session(settings, "field", Share(3, 8), ())
+        inbox = Inbox(limit_messages=10, limit_bytes=1000)
+        return Receiver(
+            *(settings, "field", session, inbox, Metrics()),
+            hear=lambda *_: None,
+            on_connect=on_connect,
+            entitled=entitled,
+        )
+
+    connections: list[str] = []
+    former = receiver(lambda: holding, lambda: connections.append("former"))
+    heir = receiver(lambda: True, lambda: connections.append("heir"))
+    former.start()
+    wait(lambda: former.connected, "the first owner")
+    holding = False
+    heir.start()
+    wait(lambda: heir.connected and not former.connected, "the second")
+    time.sleep(1.5)
+    assert connections == ["former", "heir"]
+    heir.stop()
+    holding = True
+    wait(lambda: former.connected, "the first one again, which may now")
+    former.stop()
