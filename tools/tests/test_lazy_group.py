@@ -43,11 +43,11 @@ def modules_of(*words: str) -> set[str]:
     return set(loaded)
 
 
-def test_a_note_on_a_device_loads_no_server_no_build_and_no_arrays(tmp_path: Path) -> None:
+def test_a_note_on_a_device_loads_no_server_and_no_build(tmp_path: Path) -> None:
     Fleet.create(tmp_path / "fleet", "lab", [PROFILE]).add("greenhouse", count=3)
     loaded = modules_of("fleet", "note", str(tmp_path / "fleet"), "1", "by the door")
     assert "peel_gateway.fleet.registry" in loaded
-    assert not loaded & {*SERVERS, *BUILDS, "numpy"}
+    assert not loaded & {*SERVERS, *BUILDS}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from peel_tools.dataset import DatasetError
 
 @click.group()
 def lab() -> None:
-    """Judge the promise on your own data: every attack we know, other defences, the PEEL paper's tables."""
+    """Judge the promise on your own data: attacks, other defences, the paper's tables."""
 
 
 @lab.command()
