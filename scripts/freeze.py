@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import shutil
 import sys
 import tarfile
@@ -44,6 +43,8 @@ from peel_tools.simulation.piece import sealed_frame
 ROOT = Path(__file__).resolve().parents[1]
 START = 1_750_000_000.0
 DAY = 86_400.0
+_ROOM = 16_384
+"""Little memory: the states of bets are stored as they are after many events, not only after the first."""
 _CHEAT, _OTHER_RULE, _REISSUED = 1, 2, 3
 _PASSING = ("state", "last_heard", "silent_after_seconds", "rate", "seconds_missing", "computed")
 """What depends on when one asks."""
@@ -64,7 +65,7 @@ class Site:
     def __post_init__(self) -> None:
         self.fleet = Fleet(self.folder / "fleet", clock=lambda: datetime.fromtimestamp(self.now, UTC))
         self.store = SqliteStore(self.folder / "peel.sqlite")
-        self.engine = Engine(self.store, clock=self.clock)
+        self.engine = Engine(self.store, clock=self.clock, room=_ROOM)
         self.reload()
 
     def clock(self) -> Reading:
@@ -160,12 +161,13 @@ def live(site: Site) -> None:
         if step == 6:
             site.fleet.issue([_REISSUED])
             site.reload()
+            site.now += DAY
         if step == 8:
             pardon(site.store, [_OTHER_RULE], restore=False, reason="repaired", who="nobody", clock=site.clock)
     first = site.snapshot.devices[_REISSUED - 1].bundles[-1].first_number
-    site.hear(site.frames(_REISSUED, range(first, first + 40)), DAY)
-    site.now += 1.2 * DAY
-    site.engine.prune(1.5 * DAY)
+    site.hear(site.frames(_REISSUED, range(first, first + 40)))
+    if not site.engine.prune(DAY / 2):
+        raise RuntimeError("retention has dropped nothing")
     site.hear(site.frames(4, range(241, 261)))
 
 
@@ -226,8 +228,14 @@ def freeze(target: Path) -> None:
 def _pack(path: Path, content: dict[str, Path]) -> None:
     with tarfile.open(path, "w:gz") as archive:
         for name, source in content.items():
-            archive.add(source, name)
-    os.utime(path)
+            archive.add(source, name, filter=_anonymous)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Whose file it was, and when, is nobody's business; a lock is no content."""
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return None if member.name.endswith("/.lock") else member
 
 
 def main() -> int:
