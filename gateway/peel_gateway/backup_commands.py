@@ -12,7 +12,7 @@ import click
 from peel_gateway.command_tools import config_option, explained, find_settings
 from peel_gateway.printing import json_option, print_json
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.storage.choice import back_up_store, restore_store, store_exists
+from peel_gateway.storage.choice import back_up_store, missing_store, restore_store
 
 __all__ = ["backup", "refuse_running", "restore"]
 
@@ -30,8 +30,8 @@ def backup(file: Path, config: Path | None, as_json: bool) -> None:
     """
     with explained():
         settings = find_settings(config)
-        if not store_exists(settings):
-            raise SettingsError(f"store.path: {settings.store_path}: no such file; has the gateway run yet?")
+        if missing := missing_store(settings):
+            raise SettingsError(f"{missing}; has the gateway run yet?")
         back_up_store(settings, file)
     if as_json:
         print_json({"file": str(file), "bytes": file.stat().st_size})

@@ -15,7 +15,7 @@ from peel_gateway.model.audit import ReasonError
 from peel_gateway.printing import explaining
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.settings_option import config_option, find_settings
-from peel_gateway.storage.choice import open_archive, store_exists
+from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.store import Archive, StoreError
 
 __all__ = ["config_option", "explained", "find_settings", "given_as_query", "opened", "yes_or_no"]
@@ -31,8 +31,8 @@ def opened(config: Path | None) -> Iterator[tuple[Settings, Archive, Snapshot]]:
     """The database and the fleet that the settings name; the database must exist."""
     with explained():
         settings = find_settings(config)
-        if not store_exists(settings):
-            raise SettingsError(f"store.path: {settings.store_path}: no such file; has the gateway run yet?")
+        if missing := missing_store(settings):
+            raise SettingsError(f"{missing}; has the gateway run yet?")
         snapshot = take_snapshot(Fleet(settings.fleet_folder))
         store = open_archive(settings)
         try:

@@ -33,5 +33,8 @@ class Exit(enum.IntEnum):
     STORE = 4, "The database is damaged, foreign, too new, or cannot be opened."
     HTTP = 5, "The HTTP address cannot be listened on, or the token is missing or short."
     UNSTORED = 6, "A gateway was stopped while its store was failing: the broker keeps what was not acknowledged."
-    MISSING = 7, "A board, a broker, a tool or a checkout that is needed is not there, or does not work."
+    MISSING = (
+        7,
+        "A board, a broker, a database server, a tool or a checkout that is needed is not there, or does not work.",
+    )
     INTERNAL = 70, "An error in Peel itself; the traceback is on standard error."

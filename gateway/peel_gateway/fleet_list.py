@@ -10,7 +10,7 @@ import click
 from peel_gateway.fleet.commands import device_rows, folder_argument
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.printing import explaining, json_option, print_json, print_table
-from peel_gateway.settings import SettingsError
+from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.settings_option import config_option, find_settings
 
 __all__ = ["list_devices"]
@@ -34,7 +34,7 @@ def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
         ours = settings.fleet_folder.resolve() == folder.resolve()
         if config is not None and not ours:
             raise SettingsError(f"{config}: is about the fleet in {settings.fleet_folder}, not {folder}")
-    if ours and settings.store_path.exists():
+    if ours and _is_at_hand(settings):
         from peel_gateway.device_commands import show_known_devices  # the store and all that reads it
 
         show_known_devices(settings, fleet, rows, as_json)
@@ -42,3 +42,13 @@ def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
         print_json({"items": rows})
     else:
         print_table(list(rows[0]) if rows else ["device"], [list(row.values()) for row in rows])
+
+
+def _is_at_hand(settings: Settings) -> bool:
+    if settings.store_url is None:
+        return settings.store_path.exists()
+    from peel_gateway.storage.choice import missing_store
+    from peel_gateway.storage.store import StoreError
+
+    with explaining(StoreError):
+        return not missing_store(settings)

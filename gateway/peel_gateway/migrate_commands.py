@@ -17,7 +17,7 @@ from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.printing import json_option, print_json
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.storage.choice import distribution, open_archive, open_leases, store_exists
+from peel_gateway.storage.choice import distribution, missing_store, open_archive, open_leases
 from peel_gateway.storage.store import Archive, StoreMismatch
 
 __all__ = ["migrate", "schema"]
@@ -60,7 +60,7 @@ def _named(settings: Settings, destination: str, bucket_seconds: int) -> Setting
         store_path=settings.store_path if url else Path(destination),
         store_bucket_seconds=bucket_seconds,
     )
-    if not url and store_exists(named):
+    if not url and not missing_store(named):
         raise SettingsError(f"{destination}: is there already; name a new file")
     return named
 

@@ -397,7 +397,7 @@ def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exi
         return Exit.FLEET
     except StoreError as error:
         _log.error("the database cannot be used", cause=error)
-        return Exit.STORE
+        return error.exit_code
     except HttpError as error:
         _log.error("HTTP cannot be served", cause=error)
         return Exit.HTTP

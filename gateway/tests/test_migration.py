@@ -177,3 +177,20 @@ def test_shares_do_not_see_each_other(lived: Lab, new_archive: Callable[[int], A
             assert {each.device % 4 for each in store.exposures(limit=1000)} <= {store.share}
             heard += mine
     assert sorted(heard) == target.devices().device.tolist() == list(range(1, DEVICES + 1))
+
+
+def test_devices_of_shares_that_began_at_different_times_keep_their_age(
+    lab: Lab, new_archive: Callable[[int], Archive]
+) -> None:
+    """The tick of a share begins with its first batch; how long a device has been heard decides which numbers it may have used."""
+    shared, whole = new_archive(2), new_archive(1)
+    began = {}
+    for device in (1, 2):
+        began[device] = lab.now
+        assert send(shared, lab, device, lab.frames(device, [1])) == {"accepted": 1}
+        lab.now += 1000
+    whole.fill(shared)
+    (store,) = whole.stores()
+    with store.begin() as transaction:
+        clock, states = transaction.clock(), transaction.devices(np.array([1, 2]))
+    assert (clock.wall - (clock.tick - states.first_tick)).tolist() == [began[1] * 1000, began[2] * 1000]

@@ -18,11 +18,12 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
-from peel_gateway.storage.choice import open_archive
+from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.postgres.schema import distribution
 from peel_gateway.storage.postgres.store import PostgresArchive
 from peel_gateway.storage.sql.schema import TABLES
 from peel_gateway.storage.store import (
+    StoreAway,
     StoreCorrupt,
     StoreError,
     StoreFailed,
@@ -31,6 +32,7 @@ from peel_gateway.storage.store import (
     StoreMismatch,
     StoreTooNew,
 )
+from peel_tools.doctor.machine import look_at_database
 from peel_tools.postgres_server import PostgresServer
 
 BATCH = 40
@@ -70,9 +72,9 @@ def test_a_server_that_was_restarted_is_found_again(own_server: PostgresServer, 
     lab = Lab(PostgresSchema(own_server.url, "peel"), (harmony_profile(),), 4, rng)
     lab.send(lab.frames(1, range(1, 11)))
     own_server.stop()
-    with pytest.raises(StoreFailed, match="cannot be reached"):
+    with pytest.raises(StoreAway, match="cannot be reached"):
         lab.send(lab.frames(1, range(11, 21)))
-    with pytest.raises(StoreFailed, match="cannot be reached"):
+    with pytest.raises(StoreAway, match="cannot be reached"):
         lab.store.counts()
     own_server.start()
     assert lab.store.counts().verdicts[Verdict.ACCEPTED] == 10
@@ -216,3 +218,16 @@ def test_every_table_can_be_distributed_by_share(lab: Lab, schema: PostgresSchem
     assert all("(share, " in key for _, key in keys), keys
     said = distribution(schema.schema)
     assert all(f"create_distributed_table('{schema.schema}.{table}', 'share'" in said for table in TABLES)
+
+
+def test_who_only_looks_makes_no_tables(schema: PostgresSchema) -> None:
+    settings = Settings(store_url=Secret(schema.url.encode()), store_schema=schema.schema)
+    assert missing_store(settings) == f"store.url: the schema {schema.schema} has no tables"
+    *_, found = look_at_database(settings)
+    assert (found.about, "not there yet" in found.said) == ("database", True)
+    assert missing_store(settings), "the doctor changes nothing"
+    open_archive(settings).close()
+    assert not missing_store(settings)
+    away = Settings(store_url=Secret(b"postgresql://nobody@127.0.0.1:1/none"))
+    *_, found = look_at_database(away)
+    assert "cannot be reached" in found.said and "Start the server" in found.remedy

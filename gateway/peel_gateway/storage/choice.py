@@ -19,11 +19,11 @@ from peel_gateway.storage.store import Archive, Store, StoreFailed
 __all__ = [
     "back_up_store",
     "distribution",
+    "missing_store",
     "open_archive",
     "open_leases",
     "open_store",
     "restore_store",
-    "store_exists",
 ]
 
 
@@ -91,9 +91,12 @@ def _how(settings: Settings) -> dict[str, Any]:
     }
 
 
-def store_exists(settings: Settings) -> bool:
-    """Whether a gateway has made that store. What a server has is only known once it is asked."""
-    return settings.store_url is not None or settings.store_path.exists()
+def missing_store(settings: Settings) -> str:
+    """What is not there before a gateway has made it, in words; nothing where it is there."""
+    if settings.store_url is None:
+        return "" if settings.store_path.exists() else f"store.path: {settings.store_path}: no such file"
+    found: bool = _postgres().is_made(settings.store_url, settings.store_schema)
+    return "" if found else f"store.url: the schema {settings.store_schema} has no tables"
 
 
 def back_up_store(settings: Settings, path: Path) -> None:

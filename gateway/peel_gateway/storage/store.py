@@ -43,6 +43,7 @@ from peel_gateway.model.verdict import Verdict
 __all__ = [
     "Archive",
     "Store",
+    "StoreAway",
     "StoreCorrupt",
     "StoreError",
     "StoreFailed",
@@ -85,6 +86,12 @@ class StoreMismatch(StoreError):  # noqa: N818 - the name says what is wrong wit
 
 class StoreFailed(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The disk, or the file system, reported an error."""
+
+
+class StoreAway(StoreFailed):
+    """The server that has the database cannot be reached. Retry: it may come back."""
+
+    exit_code = Exit.MISSING
 
 
 class StoreLost(StoreError):  # noqa: N818 - the name says what is wrong with the store

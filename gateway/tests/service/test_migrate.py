@@ -11,6 +11,8 @@ from databases import PostgresSchema
 from field import Field
 from yard import SHARES, Yard
 
+from peel_gateway.exits import Exit
+
 
 def test_a_gateway_moves_to_postgresql_and_back(
     field: Field, new_schema: Callable[[], PostgresSchema], tmp_path: Path
@@ -52,3 +54,10 @@ def test_a_gateway_moves_to_postgresql_and_back(
     assert back.summary()["totals"]["accepted"] == 600
     assert back.stop() == 0
     field.audit(back, sent + more)
+
+
+def test_a_server_that_is_not_there_may_come(field: Field) -> None:
+    """Whoever starts it again may succeed: not the exit code of a database that is wrong."""
+    done = field.new_gateway(store_url="postgresql://nobody:hunter2@127.0.0.1:1/none").command("run")
+    assert done.returncode == Exit.MISSING
+    assert "cannot be reached" in done.stderr and "hunter2" not in done.stderr

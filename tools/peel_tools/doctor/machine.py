@@ -15,8 +15,8 @@ from pathlib import Path
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.settings import Settings
-from peel_gateway.storage.choice import open_archive, store_exists
-from peel_gateway.storage.store import Archive, StoreError
+from peel_gateway.storage.choice import missing_store, open_archive
+from peel_gateway.storage.store import Archive, StoreAway, StoreError
 from peel_tools.broker import find_mosquitto
 from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
 
@@ -77,12 +77,10 @@ def _open_to_others(path: Path) -> bool:
 def look_at_database(settings: Settings) -> Iterator[Finding]:
     """Integrity, room on its disk, and what the clock says beside it."""
     yield _room(settings.store_path.absolute().parent)
-    if not store_exists(settings):
-        yield Finding(
-            "database", WARN, f"{settings.store_path}: not there yet", "The gateway makes it at its first start."
-        )
-        return
     try:
+        if missing := missing_store(settings):
+            yield Finding("database", WARN, f"{missing}: not there yet", "The gateway makes it at its first start.")
+            return
         store = open_archive(settings)
         try:
             store.check()
@@ -90,6 +88,10 @@ def look_at_database(settings: Settings) -> Iterator[Finding]:
             yield _clock(store)
         finally:
             store.close()
+    except StoreAway as error:
+        yield Finding(
+            "database", BAD, str(error), "Start the server, or put store.url right; nothing is lost meanwhile."
+        )
     except StoreError as error:
         yield Finding(
             "database", BAD, str(error), "Restore a copy (docs/operating.md); what was not acknowledged comes again."

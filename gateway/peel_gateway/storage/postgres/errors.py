@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreLocked
+from peel_gateway.storage.store import StoreAway, StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreLocked
 
 __all__ = ["translated"]
 
@@ -25,7 +25,7 @@ _ADVICE: dict[str, tuple[type[StoreError], str]] = {
     "XX001": (StoreCorrupt, "the database is damaged; it is left as it is: restore a copy"),
     "XX002": (StoreCorrupt, "an index is damaged; REINDEX the database, then check it"),
 }
-_UNREACHABLE = (StoreFailed, "the server cannot be reached, or has closed the connection; nothing was lost")
+_AWAY = (StoreAway, "the server cannot be reached, or has closed the connection; nothing was lost")
 _UNEXPECTED = (StoreFailed, "unexpected database error")
 
 
@@ -37,5 +37,5 @@ def translated(place: str) -> Iterator[None]:
     except psycopg.Error as error:
         kind, advice = _ADVICE.get(error.sqlstate or "", _UNEXPECTED)
         if isinstance(error, psycopg.OperationalError) and (kind, advice) == _UNEXPECTED:
-            kind, advice = _UNREACHABLE
+            kind, advice = _AWAY
         raise kind(f"{place}: {advice} ({' '.join(str(error).split())})") from error

@@ -27,12 +27,19 @@ from peel_gateway.storage.sql.schema import TABLES
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.store import Store, StoreCorrupt, StoreLost, Transaction
 
-__all__ = ["PostgresArchive", "PostgresStore"]
+__all__ = ["PostgresArchive", "PostgresStore", "is_made"]
 
 DEFAULT_BUCKET_SECONDS = 300
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _IDLE_SECONDS = 60
 """After so long in the middle of a transaction the server ends the session of a writer that has an epoch, should nobody take its share."""
+
+
+def is_made(url: Secret, schema: str) -> bool:
+    """Whether there are tables already; looks, and makes none."""
+    address = Address(url, schema)
+    with translated(address.place), address.connect("peel looks", {}) as raw:
+        return look(raw) is not None
 
 
 class PostgresArchive(SqlArchive):
