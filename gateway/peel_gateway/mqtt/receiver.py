@@ -78,6 +78,7 @@ class Receiver:
         self._entitled = entitled
         self._version = _VERSIONS.get(settings.mqtt_protocol, MQTTProtocolVersion.MQTTv5)
         self._refusals = 0
+        self._version_known = False
         self._stopping = threading.Event()
         self._paused = False
         self._dropping = False
@@ -176,6 +177,7 @@ class Receiver:
         finally:
             self._inbox.announce()
         self._refusals = 0
+        self._version_known = True
         self._away_since = None
         self._metrics.connected(session_present=link.session_present)
         _log.info(
@@ -208,8 +210,10 @@ class Receiver:
         if not isinstance(error, VersionError) or self._settings.mqtt_protocol != "auto":
             return
         self._refusals += 1
-        if not error.certain and self._refusals < _HANGUPS_BEFORE_FALLBACK:
+        # Once it has said which one it speaks, whoever hangs up is a line or a load balancer with no broker behind it.
+        if not error.certain and (self._version_known or self._refusals < _HANGUPS_BEFORE_FALLBACK):
             return
+        self._version_known = error.certain
         five = self._version == MQTTProtocolVersion.MQTTv5
         self._version = MQTTProtocolVersion.MQTTv311 if five else MQTTProtocolVersion.MQTTv5
         self._refusals = 0

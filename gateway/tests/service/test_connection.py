@@ -157,6 +157,23 @@ def test_a_broker_without_mqtt_5(field: Field, old_broker: _OldBroker) -> None:
     assert gateway.stop() == 0
 
 
+@pytest.mark.parametrize("answer", [None, b"\x20\x02\x00\x01"], ids=["5", "3.1.1"])
+def test_a_line_that_hangs_up_says_nothing_about_the_version(field: Field, answer: bytes | None) -> None:
+    """A load balancer without a broker behind it takes every call and hangs up; what was spoken before is spoken afterwards."""
+    broker = field.broker if answer is None else _OldBroker(field.broker, answer=answer)
+    with Weather(("127.0.0.1", broker.port)) as line:
+        gateway = field.new_gateway(mqtt_port=line.endpoint[1]).start()
+        spoken = gateway.summary()["broker"]["mqtt"]
+        line.cut()
+        gateway.wait_for(lambda: gateway.log_path.read_text().count("hung up on CONNECT") >= 3)
+        line.heal()
+        gateway.wait_for(lambda: gateway.summary()["broker"]["connected"])
+        assert gateway.summary()["broker"]["mqtt"] == spoken
+        tried = gateway.log_path.read_text().count("trying another version")
+        assert tried == (0 if answer is None else 1)
+        assert gateway.stop() == 0
+
+
 def test_mqtt_311_with_a_small_window_reads_no_more_than_fits(field: Field) -> None:
     """MQTT 3.1.1 has no receive maximum: the gateway stops reading, and TCP holds the broker back."""
     gateway = field.new_gateway(
