@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from peel_tools.soak.faults import DAMAGES, CannotError
-from peel_tools.soak.schedule import Fault
+from peel_tools.soak.schedule import KINDS, Fault
 from peel_tools.soak.stage import Stage
 from peel_tools.soak.verdict import Outcome, decide
 
@@ -38,8 +38,9 @@ class _Driver:
 
     def __init__(self, stage: Stage, schedule: list[Fault], say: Callable[[str], None]) -> None:
         self._stage = stage
-        self._coming = list(reversed(schedule))
-        self._active: list[tuple[float, ExitStack]] = []
+        self._coming = list(schedule)
+        self._active: dict[str, tuple[float, ExitStack]] = {}
+        """By track: when it ends, and how."""
         self._say = say
         self.done: Counter[str] = Counter()
         self.skipped: dict[str, str] = {}
@@ -47,9 +48,11 @@ class _Driver:
 
     def step(self, now: float) -> None:
         """Bring the stage to this moment of the run."""
-        self._heal([each for each in self._active if each[0] <= now])
-        while self._coming and self._coming[-1].at <= now:
-            self._begin(self._coming.pop(), now)
+        self._heal([track for track, (end, _) in self._active.items() if end <= now])
+        for fault in [each for each in self._coming if each.at <= now]:
+            if KINDS[fault.kind].track not in self._active:  # or, where healing took its time, it has to wait
+                self._coming.remove(fault)
+                self._begin(fault, now)
         self.look_after_gateway()
 
     def heal_all(self) -> None:
@@ -67,12 +70,11 @@ class _Driver:
             return
         self._say(str(fault))
         self.done[fault.kind] += 1
-        self._active.append((now + fault.seconds, undo))
+        self._active[KINDS[fault.kind].track] = (now + fault.seconds, undo)
 
-    def _heal(self, ended: list[tuple[float, ExitStack]]) -> None:
-        for each in ended:
-            self._active.remove(each)
-            each[1].close()
+    def _heal(self, tracks: list[str]) -> None:
+        for track in tracks:
+            self._active.pop(track)[1].close()
 
     def look_after_gateway(self) -> None:
         """Start it again if it has ended."""
