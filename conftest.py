@@ -59,9 +59,11 @@ PLACES = {
     "tools/tests/test_device_run.py": "board",
     "tools/tests/test_flashing_pico.py": "board",
     "tools/tests/test_flashing_provision.py": "board",
+    "tools/tests/test_nats.py": "storm",
     "tools/tests/test_promise.py": "slow",
     "tools/tests/test_simulation_command.py": "broker",
     "tools/tests/test_simulation_promise.py": "slow",
+    "tools/tests/test_simulation_publisher.py": "broker",
     "tools/tests/test_soak.py": "storm",
     "tools/tests/test_soak_faults.py": "broker",
 }

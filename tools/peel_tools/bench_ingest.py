@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A whole gateway at the end of a queue: messages that a real mosquitto holds for it, each acknowledged after its commit.
+"""A whole gateway at the end of a queue: messages that a real broker holds for it, each acknowledged after its commit.
 
-Beside it, in the same run and from the same queue, subscribers that only count (`bench_subscribers`). Start-up and the first tenth of the
-messages are not timed.
+Beside it, in the same run and from the same queue of mosquitto, subscribers that only count (`bench_subscribers`).
+Start-up and the first tenth of the messages are not timed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from peel_core.topics import fleet_topic
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
 from peel_tools.bench_load import FLEET, Load, cpu_seconds, publish, rss_mb
-from peel_tools.broker import Broker
+from peel_tools.broker import AnyBroker, Broker
+from peel_tools.brokers import BROKERS
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 from peel_tools.site import Site
 
@@ -49,11 +50,11 @@ class _Mark:
     """Reports until then."""
 
 
-def measure(*, messages: int = 70_000, k: int = 16) -> dict[str, Any]:
-    """The figures of ``peel bench ingest``."""
-    bare = ["paho", "gmqtt"]
+def measure(*, messages: int = 70_000, k: int = 16, kind: str = "mosquitto") -> dict[str, Any]:
+    """The figures of ``peel bench ingest``, at a broker of this kind."""
+    bare = ["paho", "gmqtt"] if kind == "mosquitto" else []  # they speak MQTT 5, which not every broker does
     with tempfile.TemporaryDirectory() as folder:
-        load, broker = Load(Path(folder) / "fleet", k), Broker(embedded=False)
+        load, broker = Load(Path(folder) / "fleet", k), _broker(kind, Path(folder) / "broker")
         with Site(Path(folder), load.fleet, broker) as site:
             gateway = site.add_gateway(settings={"http_port": 0, "batch_seconds": Settings().batch_seconds})
             _make_sessions(gateway, broker, bare)
@@ -63,22 +64,28 @@ def measure(*, messages: int = 70_000, k: int = 16) -> dict[str, Any]:
             batches = messages // 8
             publish(broker, load.messages(batches, BATCHED))
             batched = _gateway_run(gateway, batches, BATCHED)
+    rates = {name: figures["messages_per_s"] for name, figures in beside.items()}
     return {
+        "broker": kind,
         "k": k,
         "messages": messages,
         "messages_per_s": round(single.messages_per_s),
         "cpu_us_per_message": round(single.cpu_us_per_message, 1),
-        "bare_paho_per_s": round(beside["paho"]["messages_per_s"]),
-        "bare_gmqtt_per_s": round(beside["gmqtt"]["messages_per_s"]),
-        "ratio_vs_bare_paho": round(single.messages_per_s / beside["paho"]["messages_per_s"], 2),
-        "ratio_vs_bare_gmqtt": round(single.messages_per_s / beside["gmqtt"]["messages_per_s"], 2),
+        **{f"bare_{name}_per_s": round(rate) for name, rate in rates.items()},
+        **{f"ratio_vs_bare_{name}": round(single.messages_per_s / rate, 2) for name, rate in rates.items()},
         "batched_reports_per_s": round(BATCHED * batched.messages_per_s),
         "batched_cpu_us_per_report": round(batched.cpu_us_per_message / BATCHED, 2),
         "rss_mb": round(max(single.rss_mb, batched.rss_mb), 1),
     }
 
 
-def _make_sessions(gateway: GatewayProcess, broker: Broker, bare: list[str]) -> None:
+def _broker(kind: str, folder: Path) -> AnyBroker:
+    """mosquitto keeps the queue in memory here, so that nothing but the gateway writes; NATS knows no queue but on disk."""
+    folder.mkdir()
+    return Broker(folder=folder, embedded=False) if kind == "mosquitto" else BROKERS[kind](folder)
+
+
+def _make_sessions(gateway: GatewayProcess, broker: AnyBroker, bare: list[str]) -> None:
     """Let everybody subscribe, then leave: from now on the broker keeps their messages."""
     gateway.start(until="started")
     gateway.wait_for(lambda: "connected" in gateway.log_tail(), what="a connection to the broker")
@@ -122,12 +129,12 @@ def _wait(gateway: GatewayProcess, stored: Callable[[], int], until: int) -> _Ma
     return _Mark(time.perf_counter(), cpu_seconds(gateway.pid), count)
 
 
-def _subscriber(broker: Broker, name: str, messages: int) -> dict[str, float]:
+def _subscriber(broker: AnyBroker, name: str, messages: int) -> dict[str, float]:
     found: dict[str, float] = json.loads(_call_subscriber(broker, name, messages))
     return found
 
 
-def _call_subscriber(broker: Broker, name: str, messages: int) -> str:
+def _call_subscriber(broker: AnyBroker, name: str, messages: int) -> str:
     words = [name, broker.host, str(broker.port), _TOPIC, str(messages)]
     done = subprocess.run(
         [sys.executable, "-m", "peel_tools.bench_subscribers", *words],

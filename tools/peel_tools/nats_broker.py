@@ -141,8 +141,8 @@ class NatsBroker:
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="peel-nats-"))
         self._servers = [_Server(self.folder / f"server{place}") for place in range(servers)]
-        self._front = _Front(self._servers)
-        self.host, self.port = self._front.endpoint
+        self._front = _Front(self._servers) if servers > 1 else None
+        self.host, self.port = self._front.endpoint if self._front else ("127.0.0.1", self._servers[0].mqtt_port)
         self._open = False
 
     @property
@@ -172,7 +172,8 @@ class NatsBroker:
             time.sleep(0.1)
         if not self._open:
             self._open = True
-            self._front.__enter__()
+            if self._front:
+                self._front.__enter__()
 
     def stop(self) -> None:
         """End all in order."""
@@ -198,7 +199,8 @@ class NatsBroker:
     def close(self) -> None:
         """Stop, and remove the folder if it was made here."""
         self.stop()
-        self._front.__exit__(None, None, None)
+        if self._front:
+            self._front.__exit__(None, None, None)
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 

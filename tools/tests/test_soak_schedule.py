@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from peel_tools.cli import main
 from peel_tools.soak.faults import DAMAGES
-from peel_tools.soak.schedule import KINDS, make_schedule
+from peel_tools.soak.run import _Driver
+from peel_tools.soak.schedule import KINDS, Fault, make_schedule
 
 
 def test_each_kind_of_fault_can_be_done() -> None:
@@ -43,3 +48,26 @@ def test_the_plan_can_be_read_without_doing_it(seed: int) -> None:
     assert lines == [str(fault) for fault in make_schedule(20, seed, 4)]
     fewer = CliRunner().invoke(main, [*words, "--without", "broker_kill"], catch_exceptions=False).stdout.splitlines()
     assert fewer == [line for line in lines if "broker_kill" not in line]
+
+
+def test_a_fault_waits_for_the_one_before_it_on_its_track(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Healing may take its time, and both are due then: a device that is switched on twice would be two."""
+    active: list[str] = []
+
+    @contextmanager
+    def damage(stage: object, fault: Fault) -> Iterator[None]:
+        assert not active
+        active.append(fault.kind)
+        yield
+        active.remove(fault.kind)
+
+    kinds = ("power_cut", "flash_erase")
+    monkeypatch.setattr("peel_tools.soak.run.DAMAGES", dict.fromkeys(kinds, damage))
+    faults = [Fault(at=2.0 * place, seconds=1.0, kind=kind, target=0, amount=0.0) for place, kind in enumerate(kinds)]
+    stage: Any = SimpleNamespace(gateway=None, gateway_wanted=False)
+    driver = _Driver(stage, faults, print)
+    seen = []
+    for now in (5.0, 5.5, 6.5, 8.0):
+        driver.step(now)
+        seen.append(list(active))
+    assert seen == [["power_cut"], ["power_cut"], ["flash_erase"], []]

@@ -12,6 +12,7 @@ import click
 
 from peel_gateway.exits import Exit
 from peel_gateway.printing import Stopped, json_option, print_json
+from peel_tools.brokers import BROKERS
 
 _SOURCES = Path(__file__).resolve().parents[3] / "c_core"
 _NEEDS_CHECKOUT = (
@@ -81,10 +82,13 @@ def receipts(as_json: bool) -> None:
 @bench.command()
 @click.option("--messages", default=70_000, show_default=True, help="Messages in the queue.")
 @click.option("-k", default=16, show_default=True, help="Number of attributes.")
+@click.option(
+    "--broker", type=click.Choice(list(BROKERS)), default="mosquitto", show_default=True, help="Which broker."
+)
 @json_option
-def ingest(messages: int, k: int, as_json: bool) -> None:
-    """A whole gateway at a full queue of a real mosquitto, beside subscribers that only count (paho, gmqtt)."""
-    _print(import_module("peel_tools.bench_ingest").measure(messages=messages, k=k), as_json)
+def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
+    """A whole gateway at a full queue of a real broker; with mosquitto beside subscribers that only count (paho, gmqtt)."""
+    _print(import_module("peel_tools.bench_ingest").measure(messages=messages, k=k, kind=broker), as_json)
 
 
 @bench.command()

@@ -27,6 +27,8 @@ _CONNECT_SECONDS = 15.0
 _KEEPALIVE_SECONDS = 60
 _RETRY_SECONDS = 1.0
 _CARE_SECONDS = 0.1
+_ANSWER_SECONDS = 10.0
+"""How long a device waits for an acknowledgement before it connects anew, and sends again."""
 
 
 class PublisherError(Exception):
@@ -94,6 +96,7 @@ class _Connection:
         self._sent: dict[int, int] = {}
         self._acknowledged: list[int] = []
         self._retry_at = 0.0
+        self._heard_at = 0.0
         self.refusal = ""
 
     def connect(self) -> None:
@@ -124,6 +127,8 @@ class _Connection:
 
     def publish(self, message: Outgoing) -> None:
         """Send, or keep for when the broker is back."""
+        if not self._sent:
+            self._heard_at = time.monotonic()
         info = self._client.publish(message.topic, message.payload, qos=1)
         self._sent[info.mid] = message.id
 
@@ -138,16 +143,21 @@ class _Connection:
         self._client.loop_write()
 
     def look_after(self, now: float) -> None:
-        """Send a ping when it is time; reconnect when the link is gone, now and then. The client then sends again what is outstanding."""
-        if self.socket is not None:
+        """Send a ping when it is time; reconnect when the link is gone, or nothing is acknowledged on it. The client then sends
+        again what is outstanding.
+        """
+        waiting = bool(self._sent) and now - self._heard_at > _ANSWER_SECONDS
+        if self.socket is not None and not waiting:
             self._client.loop_misc()
         elif now >= self._retry_at:
             self._retry_at = now + _RETRY_SECONDS
+            self._heard_at = now
             with suppress(OSError):  # not back yet
                 self._client.reconnect()
 
     def _on_publish(self, client: mqtt.Client, userdata: Any, mid: int, reason: Any, properties: Any) -> None:
         self._acknowledged.append(self._sent.pop(mid))
+        self._heard_at = time.monotonic()
 
     def _on_connect(self, client: mqtt.Client, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
         self.refusal = f"refused: {reason}" if reason.is_failure else ""
