@@ -70,7 +70,6 @@ class Metrics:
             self._store_failures.labels(kind=error.__name__)  # from 0 on, so that the first failure shows as a rise
         for result in ("ok", "refused"):
             self._reloads.labels(result=result)
-        self._connected_before = False
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add a gauge that is read at each scrape."""
@@ -88,11 +87,10 @@ class Metrics:
         """Add the estimates that were published last."""
         self.registry.register(_EstimateCollector(latest))
 
-    def connected(self, *, session_present: bool) -> None:
+    def connected(self, *, session_lost: bool) -> None:
         self._connections.inc()
-        if self._connected_before and not session_present:
+        if session_lost:
             self._sessions_lost.inc()
-        self._connected_before = True
 
     def batch_stored(self, *, messages: int, process_seconds: float, ack_seconds: float) -> None:
         self._messages.inc(messages)

@@ -82,6 +82,7 @@ class Receiver:
         self._stopping = threading.Event()
         self._paused = False
         self._dropping = False
+        self._had_session = False
         self._acknowledged: deque[Delivery] = deque()
         self._receipts: deque[tuple[str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
@@ -179,7 +180,8 @@ class Receiver:
         self._refusals = 0
         self._version_known = True
         self._away_since = None
-        self._metrics.connected(session_present=link.session_present)
+        self._metrics.connected(session_lost=self._had_session and not link.session_present)
+        self._had_session = self._session.lasting
         _log.info(
             "connected",
             broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}",

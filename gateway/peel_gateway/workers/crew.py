@@ -44,9 +44,8 @@ class Crew:
     build : callable
         Makes a pipeline.
     on_failure : callable
-        Told when a pipeline has ended over something that no waiting mends.
-    on_lost : callable
-        Told when the store says that a share is another's by now; `abandon` has to follow.
+        Told when a pipeline has ended over something that no waiting mends. One that has found its share to be another's is none: whoever
+        holds its lease finds that too, and abandons it.
     """
 
     def __init__(
@@ -56,13 +55,11 @@ class Crew:
         build: Build,
         *,
         on_failure: Callable[[], None],
-        on_lost: Callable[[Share], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._snapshot = snapshot
         self._build = build
         self._on_failure = on_failure
-        self._on_lost = on_lost
         self._changing = threading.Lock()
         self._pipelines: dict[Share, Pipeline] = {}  # replaced, never changed: whoever reads it waits for nobody
         self.failure: BaseException | None = None
@@ -146,9 +143,8 @@ class Crew:
             self._pipelines = {share: other for share, other in self._pipelines.items() if other is not pipeline}
 
     def _ended(self, share: Share) -> None:
-        failure = self._pipelines[share].ingest.failure
-        if isinstance(failure, StoreLost):
-            self._on_lost(share)
-        elif failure is not None:
+        pipeline = self._pipelines.get(share)
+        failure = pipeline.ingest.failure if pipeline else None
+        if failure is not None and not isinstance(failure, StoreLost):
             self.failure = failure
             self._on_failure()

@@ -95,10 +95,6 @@ class Leaseholder:
         self._news.set()
         self._thread.join(_STOP_SECONDS)
 
-    def look(self) -> None:
-        """Look at the leases soon: something has happened to one."""
-        self._news.set()
-
     def trouble(self) -> tuple[float, str] | None:
         """How long the leases could not be renewed, and why; None while they can."""
         since, cause = self._failing_since, self._cause

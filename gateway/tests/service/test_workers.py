@@ -40,6 +40,8 @@ def test_workers_share_a_fleet_and_count_everything_once(yard: Yard, count: int)
     assert yard.wait_shared(*workers) == [SHARES // count] * count
     published = yard.field.reports(800)
     yard.field.publish(published)
+    for worker in workers:
+        assert "peel_broker_sessions_lost_total 0.0" in worker.fetch("/metrics")
     yard.audit(published)
 
 
