@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_gateway.mqtt.session import gateway_topic
 from peel_tools.nats_broker import NatsBroker
 from peel_tools.rig import Rig
 from peel_tools.simulation.session import Plan
@@ -55,3 +59,40 @@ def test_a_short_soak_loses_nothing(tmp_path: Path, broker: str) -> None:
     assert result.faults.total() == len(FAULTS)
     assert result.outcome.made > 300
     assert result.outcome.good, result.outcome
+
+
+def wait_kept(rig: Rig, topic: str, what: bytes, seconds: float = 30.0) -> None:
+    """Wait until whoever comes now finds this as what the broker has kept."""
+    kept: list[bytes] = []
+    deadline = time.monotonic() + seconds
+    while what not in kept:
+        assert time.monotonic() < deadline, kept
+        client = paho.Client(CallbackAPIVersion.VERSION2)
+        client.on_message = lambda client, data, message: (
+            kept.append(bytes(message.payload)) if message.retain else None
+        )
+        client.connect(rig.broker.host, rig.broker.port)
+        client.subscribe(topic)
+        listening_until = time.monotonic() + 0.5
+        while time.monotonic() < listening_until:
+            client.loop(0.1)
+        client.disconnect()
+
+
+def test_what_is_kept_outlives_a_killed_server_the_will_of_a_killed_gateway_too(tmp_path: Path) -> None:
+    settings = {"mqtt_receipt_seconds": 0.5}
+    with Rig(tmp_path, numeric=10, broker=NatsBroker(folder=tmp_path / "nats"), settings=settings) as rig:
+        status = gateway_topic(rig.fleet.name, "main", "status")
+        wait_kept(rig, status, b'{"state": "online"}')
+        rig.gateway.kill()
+        wait_kept(rig, status, b'{"state": "offline"}')
+        rig.broker.kill()
+        rig.broker.start()
+        wait_kept(rig, status, b'{"state": "offline"}')
+        rig.gateway.start()
+        wait_kept(rig, status, b'{"state": "online"}')
+        with rig.session(Plan(rate=200, seed=5, resend_seconds=30.0)) as session:
+            session.simulation.run(reports=200)
+            assert session.simulation.drain(PATIENCE)
+            assert session.simulation.confirm(PATIENCE), "by receipts"
+        assert rig.settled(PATIENCE).exact
