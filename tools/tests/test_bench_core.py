@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from peel_tools import bench_core
+from peel_tools.bench import core
 from peel_tools.boards.command import require
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.md"
@@ -14,7 +14,7 @@ FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.md"
 
 def test_sizes_on_a_cortex_m0() -> None:
     require("arm-none-eabi-gcc")
-    figures = bench_core.measure(k=16)
+    figures = core.measure(k=16)
     assert set(figures) == {
         "k",
         "frame_bits",

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from peel_tools import bench_disk
+from peel_tools.bench import disk
 
 
 def test_few_bytes_are_written_and_fewer_kept() -> None:
-    figures = bench_disk.measure(rates=(10, 1000), seconds=3, stored=100_000)
+    figures = disk.measure(rates=(10, 1000), seconds=3, stored=100_000)
     slow, fast = figures["r10"], figures["r1000"]
     # Longer runs come to 3 KB and 130 bytes: here the last checkpoint counts for more. A transaction for each report is 20 KB.
     assert 500 < slow["written_bytes_per_report"] < 12_000

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from peel_tools.bench_engine import SIZES, Size, measure
+from peel_tools.bench.engine import SIZES, Size, measure
 
 SLACK = 1.5
 

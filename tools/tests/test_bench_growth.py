@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from peel_tools.bench_growth import FULL, SHORT, measure
+from peel_tools.bench.growth import FULL, SHORT, measure
 
 KEPT = 0.35
 """Of the throughput at the smallest; the targets are for longer runs, see docs/figures.md."""

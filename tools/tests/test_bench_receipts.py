@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from peel_tools import bench_receipts
+from peel_tools.bench import receipts
 
 
 def test_a_receipt_is_small_and_costs_the_flash_nothing() -> None:
-    figures = bench_receipts.measure()
+    figures = receipts.measure()
     assert (figures["bytes"], figures["bytes_with_4_gaps"]) == (19, 19 + 4 * 12)
     assert figures["bytes_on_air"] < 80
     flash = figures["flash_per_report"]

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from peel_tools import bench_scale
+from peel_tools.bench.scale import SHORT, measure
 
 
 def test_workers_share_the_work_and_the_database_does_little_for_a_report() -> None:
-    scale = bench_scale.SHORT
-    figures = bench_scale.measure(scale)
+    scale = SHORT
+    figures = measure(scale)
     for count in scale.workers:
         run = figures[f"w{count}"]
         assert run["reports_per_s"] > 200

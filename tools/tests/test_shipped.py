@@ -51,8 +51,9 @@ def test_nobody_reads_the_gateways_database_behind_its_stores_back() -> None:
     using = {path.parent.relative_to(ROOT).as_posix(): path.name for path in SHIPPED if "sqlite3" in imports(path)}
     using |= {path.as_posix(): path.name for path in (ROOT / "hil_tests").rglob("*.py") if "sqlite3" in imports(path)}
     assert set(using) == {
-        "gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation", "tools/peel_tools/soak",
+        "gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation", "tools/peel_tools/soak", "tools/peel_tools/bench",
     }  # fmt: skip
+    assert using["tools/peel_tools/bench"] == "engine.py"  # a bare table of its own, to compare with
     truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in imports(path)}
     assert truth == {"truth.py", "referee.py", "books.py"}  # the truth is a file of the simulation's own
     soak = {path.name for path in (ROOT / "tools/peel_tools/soak").glob("*.py") if "sqlite3" in imports(path)}

@@ -41,7 +41,7 @@ def core(k: int, as_json: bool) -> None:
     """Encode and seal on this machine against the Python reference; code and stack on a Cortex-M0+. Needs a checkout."""
     if not _SOURCES.is_dir():
         raise Stopped(_NEEDS_CHECKOUT, Exit.MISSING)
-    _print(import_module("peel_tools.bench_core").measure(k), as_json)
+    _print(import_module("peel_tools.bench.core").measure(k), as_json)
 
 
 @bench.command()
@@ -61,7 +61,7 @@ def device(as_json: bool) -> None:
 @json_option
 def gateway(as_json: bool) -> None:
     """Reports per second through screening and SQLite; reports until a biased coin is exposed."""
-    _print(import_module("peel_tools.bench_gateway").measure(), as_json)
+    _print(import_module("peel_tools.bench.gateway").measure(), as_json)
 
 
 @bench.command()
@@ -69,14 +69,14 @@ def gateway(as_json: bool) -> None:
 @json_option
 def engine(rounds: int, as_json: bool) -> None:
     """CPU time per report from message to commit, by stage, beside opening and storing alone. Takes minutes."""
-    _print(import_module("peel_tools.bench_engine").measure(rounds=rounds), as_json)
+    _print(import_module("peel_tools.bench.engine").measure(rounds=rounds), as_json)
 
 
 @bench.command()
 @json_option
 def receipts(as_json: bool) -> None:
     """What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
-    _print(import_module("peel_tools.bench_receipts").measure(), as_json)
+    _print(import_module("peel_tools.bench.receipts").measure(), as_json)
 
 
 @bench.command()
@@ -88,7 +88,7 @@ def receipts(as_json: bool) -> None:
 @json_option
 def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
     """A whole gateway at a full queue of a real broker; with mosquitto beside subscribers that only count (paho, gmqtt)."""
-    _print(import_module("peel_tools.bench_ingest").measure(messages=messages, k=k, kind=broker), as_json)
+    _print(import_module("peel_tools.bench.ingest").measure(messages=messages, k=k, kind=broker), as_json)
 
 
 @bench.command()
@@ -97,7 +97,7 @@ def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
 @json_option
 def disk(seconds: float, batch_seconds: float | None, as_json: bool) -> None:
     """Bytes written and stored per report at 1, 10 and 1000 reports/s, and how long a report waits for its commit. Takes minutes."""
-    benchmark = import_module("peel_tools.bench_disk")
+    benchmark = import_module("peel_tools.bench.disk")
     with click.progressbar(length=round(len(benchmark.RATES) * seconds), label="measuring", file=sys.stderr) as bar:
         figures = benchmark.measure(
             seconds=seconds,
@@ -111,7 +111,7 @@ def disk(seconds: float, batch_seconds: float | None, as_json: bool) -> None:
 @json_option
 def growth(as_json: bool) -> None:
     """Throughput and memory against attributes, devices, log and exposures; a gateway with a million devices. Takes minutes."""
-    benchmark = import_module("peel_tools.bench_growth")
+    benchmark = import_module("peel_tools.bench.growth")
     with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
         figures = benchmark.measure(on_progress=lambda _: bar.update(1))
     _print(figures, as_json)
@@ -121,7 +121,7 @@ def growth(as_json: bool) -> None:
 @json_option
 def peers(as_json: bool) -> None:
     """Frequencies by kRR and local hashing beside other libraries (pure-ldp, multi-freq-ldpy), and bits per report beside Prio3."""
-    benchmark = import_module("peel_tools.bench_peers")
+    benchmark = import_module("peel_tools.bench.peers")
     try:
         _print(benchmark.measure(), as_json)
     except benchmark.PeersMissingError as error:
@@ -132,7 +132,7 @@ def peers(as_json: bool) -> None:
 @json_option
 def scale(as_json: bool) -> None:
     """1, 2 and 4 workers on PostgreSQL, a million devices registered: throughput, CPU time, what the database does. Takes minutes."""
-    benchmark = import_module("peel_tools.bench_scale")
+    benchmark = import_module("peel_tools.bench.scale")
     with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
         figures = benchmark.measure(on_progress=lambda _: bar.update(1))
     _print(figures, as_json)
@@ -148,7 +148,7 @@ def scale(as_json: bool) -> None:
 @json_option
 def privacy(as_json: bool, **given: Any) -> None:
     """What a day, a month and a year of reports give away about a reading that never changes: frames from the real core."""
-    _print(import_module("peel_tools.bench_privacy").measure(**given, stretches=["day", "month", "year"]), as_json)
+    _print(import_module("peel_tools.bench.privacy").measure(**given, stretches=["day", "month", "year"]), as_json)
 
 
 @bench.command()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bare subscribers that only count, for comparison: ``python -m peel_tools.bench_subscribers paho|gmqtt HOST PORT TOPIC COUNT``.
+"""Bare subscribers that only count, for comparison: ``python -m peel_tools.bench.subscribers paho|gmqtt HOST PORT TOPIC COUNT``.
 
 Each keeps the session `bench-KIND`, MQTT 5, QoS 1, acknowledging as its library does by itself. With COUNT 0 it only makes the session;
 else it counts, and prints messages per second and CPU microseconds per message as JSON, both without the first tenth.

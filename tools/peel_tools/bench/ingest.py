@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A whole gateway at the end of a queue: messages that a real broker holds for it, each acknowledged after its commit.
 
-Beside it, in the same run and from the same queue of mosquitto, subscribers that only count (`bench_subscribers`).
+Beside it, in the same run and from the same queue of mosquitto, subscribers that only count (`subscribers`).
 Start-up and the first tenth of the messages are not timed.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from peel_core.topics import fleet_topic
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
-from peel_tools.bench_load import FLEET, Load, cpu_seconds, publish, rss_mb
+from peel_tools.bench.load import FLEET, Load, cpu_seconds, publish, rss_mb
 from peel_tools.broker import AnyBroker, Broker
 from peel_tools.brokers import BROKERS
 from peel_tools.gateway_process import GatewayError, GatewayProcess
@@ -137,7 +137,7 @@ def _subscriber(broker: AnyBroker, name: str, messages: int) -> dict[str, float]
 def _call_subscriber(broker: AnyBroker, name: str, messages: int) -> str:
     words = [name, broker.host, str(broker.port), _TOPIC, str(messages)]
     done = subprocess.run(
-        [sys.executable, "-m", "peel_tools.bench_subscribers", *words],
+        [sys.executable, "-m", "peel_tools.bench.subscribers", *words],
         capture_output=True, text=True, timeout=_PATIENCE, check=False,
     )  # fmt: skip
     if done.returncode:

@@ -19,7 +19,7 @@ import numpy as np
 
 from peel_core import derive_keys, encode_many, make_profile
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 _CFLAGS = ("-mcpu=cortex-m0plus", "-mthumb", "-Os", "-ffreestanding", "-std=c99", "-ffunction-sections")
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from peel_gateway.screening.bets import FRESH, Events
 from peel_gateway.screening.conduct import make_bets
-from peel_tools import bench_engine
-from peel_tools.bench_engine import Size
-from peel_tools.bench_workload import bench_profile
+from peel_tools.bench import engine
+from peel_tools.bench.engine import Size
+from peel_tools.bench.workload import bench_profile
 
 __all__ = ["measure"]
 
@@ -39,9 +39,9 @@ def _reports_until_exposed(plus: float, k: int = 4, alpha: float = 1e-6) -> npt.
     return np.where(crossed < 0, NEVER, crossed % (NEVER - 1) + 1)
 
 
-def measure(rounds: int = bench_engine.ROUNDS) -> dict[str, Any]:
+def measure(rounds: int = engine.ROUNDS) -> dict[str, Any]:
     """The figures of ``peel bench gateway``; how fast the engine is, is what ``peel bench engine`` says."""
-    engines = bench_engine.measure(tuple(ENGINES.values()), rounds)
+    engines = engine.measure(tuple(ENGINES.values()), rounds)
     likeliest = (1 + bench_profile(4).rule / 2**31) / 2
     return {
         "reports_per_second": {name: engines[str(size)]["reports_per_s"] for name, size in ENGINES.items()},

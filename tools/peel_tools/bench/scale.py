@@ -21,7 +21,7 @@ import psycopg
 
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
-from peel_tools.bench_load import Load, cpu_seconds, publish, rss_mb
+from peel_tools.bench.load import Load, cpu_seconds, publish, rss_mb
 from peel_tools.broker import Broker
 from peel_tools.gateway_process import GatewayError, GatewayProcess
 from peel_tools.postgres_server import PostgresServer

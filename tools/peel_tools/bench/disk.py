@@ -29,7 +29,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Archive
-from peel_tools.bench_load import DEVICES, Load, written_bytes
+from peel_tools.bench.load import DEVICES, Load, written_bytes
 from peel_tools.broker import AnyBroker, Broker
 from peel_tools.gateway_process import GatewayProcess
 from peel_tools.site import Site

@@ -38,7 +38,7 @@ from peel_gateway.screening.book import Book
 from peel_gateway.screening.conduct import TAIL
 from peel_gateway.storage.records import FIELDS, Records, records_of
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_tools.bench_workload import BATCH, Workload, small_registry
+from peel_tools.bench.workload import BATCH, Workload, small_registry
 
 __all__ = ["SIZES", "Size", "measure"]
 
