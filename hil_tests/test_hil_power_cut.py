@@ -15,7 +15,7 @@ from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
 from peel_hil.site import BoardSite
 from peel_hil.tap import Tap
-from peel_tools.broker import free_port
+from peel_tools.servers.ports import free_port
 
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 TIMEOUT_MS = 1500

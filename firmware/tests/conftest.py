@@ -13,7 +13,7 @@ import pytest
 from inbox import Inbox
 
 from peel_tools.boards.umqtt import umqtt_folder
-from peel_tools.broker import Broker
+from peel_tools.servers.broker import Broker
 
 sys.path.append(str(umqtt_folder()))
 # umqtt.simple imports these by MicroPython's old names.

@@ -9,7 +9,7 @@ from typing import Any
 from peel_hil.listener import Listener
 
 from peel_core.frame import frame_bytes, split
-from peel_tools.broker import Broker
+from peel_tools.servers.broker import Broker
 
 WIDTH = 48  # of the profile in host_board.bundle
 FRAME_BYTES = frame_bytes(WIDTH)

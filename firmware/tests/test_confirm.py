@@ -22,7 +22,7 @@ from peel_device.app import App
 from peel_device.config import Config
 from peel_device.link import RECEIPTS_AT_ONCE
 from peel_device.resend import FIRST_MS
-from peel_tools.broker import Broker
+from peel_tools.servers.broker import Broker
 from power_cut import MemoryFiles
 
 DEVICE = 0x2A

@@ -19,10 +19,11 @@ from peel_hil.emulators.images import board_image
 from host_board import bundle
 from peel_core.frame import NUMBER
 from peel_tools.boards.umqtt import umqtt_folder
-from peel_tools.broker import Broker, free_port
 from peel_tools.device.flash import Changes, Flash
 from peel_tools.device.process import DeviceProcess
 from peel_tools.flashing.sources import find_sources
+from peel_tools.servers.broker import Broker
+from peel_tools.servers.ports import free_port
 
 TESTS = Path(__file__).parent
 STORED_BYTES = FRAME_BYTES + 4  # with its checksum

@@ -15,7 +15,7 @@ from peel_device.errors import BoardError
 from peel_device.link import Link
 from peel_device.outbox import Outbox
 from peel_tools.boards.command import require
-from peel_tools.broker import Broker, BrokerTls
+from peel_tools.servers.broker import Broker, BrokerTls
 from power_cut import MemoryFiles
 
 

@@ -22,7 +22,7 @@ from peel_device import link as link_module
 from peel_device import tcp
 from peel_device.link import Link
 from peel_device.outbox import Outbox
-from peel_tools.broker import Broker
+from peel_tools.servers.broker import Broker
 from power_cut import MemoryFiles
 
 GAP_S = 1.5

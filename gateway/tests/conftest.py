@@ -14,7 +14,7 @@ from databases import Database, PostgresSchema, SqliteFile
 from lab import Lab, MakeLab, Makers, harmony_profile, krr_profile
 
 from peel_core import Profile
-from peel_tools.postgres_server import PostgresServer
+from peel_tools.servers.postgres import PostgresServer
 
 ON_ALL_DATABASES = {
     "test_bundles.py",

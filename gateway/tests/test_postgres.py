@@ -33,7 +33,7 @@ from peel_gateway.storage.store import (
     StoreTooNew,
 )
 from peel_tools.doctor.machine import look_at_database
-from peel_tools.postgres_server import PostgresServer
+from peel_tools.servers.postgres import PostgresServer
 
 BATCH = 40
 

@@ -12,7 +12,7 @@ from peel_gateway.fleet.bundle import make_bundles
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.tables import Exposure
 from peel_gateway.model.verdict import Verdict
-from peel_tools.broker import Broker
+from peel_tools.servers.broker import Broker
 from peel_tools.site import Site
 
 __all__ = ["BoardSite"]

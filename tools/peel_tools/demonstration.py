@@ -79,7 +79,7 @@ class Demonstration:
     port : int, optional
         Where page and API are; by default the usual port, or any other when that is taken.
     embedded : bool, optional
-        Which broker: see `peel_tools.broker.Broker`.
+        Which broker: see `peel_tools.servers.broker.Broker`.
     """
 
     def __init__(

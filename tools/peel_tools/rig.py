@@ -9,8 +9,8 @@ from pathlib import Path
 
 from peel_core import load_profile
 from peel_gateway.fleet.registry import Fleet
-from peel_tools.broker import AnyBroker, Broker
 from peel_tools.gateway_process import GatewayError
+from peel_tools.servers.broker import AnyBroker, Broker
 from peel_tools.simulation.profiles import fleet_of, make_fleet
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.referee import Findings, judge
@@ -35,7 +35,7 @@ class Rig(Site):
     persistent : bool
         Whether the broker keeps its sessions over a restart.
     embedded : bool, optional
-        Which broker: see `peel_tools.broker.Broker`.
+        Which broker: see `peel_tools.servers.broker.Broker`.
     broker : AnyBroker, optional
         Another broker than these two; it is closed with the site.
     settings : mapping

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from peel_gateway.fleet.registry import Fleet
-from peel_tools.broker import AnyBroker
 from peel_tools.gateway_process import GatewayError, GatewayProcess
+from peel_tools.servers.broker import AnyBroker
+from peel_tools.servers.process import Server
 
 __all__ = ["Site"]
 
 
-class Site:
+class Site(Server):
     """Between `start` and `close` the broker runs, and with it the gateways that were added before.
 
     Whoever has devices of a kind (simulated ones, boards, bare encoders) derives a site with them.
@@ -54,19 +54,6 @@ class Site:
         for gateway in self._gateways:
             gateway.kill()
         self.broker.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def endpoint(self) -> tuple[str, int]:

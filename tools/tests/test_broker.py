@@ -14,8 +14,9 @@ import pytest
 from paho.mqtt import publish
 from paho.mqtt.enums import CallbackAPIVersion
 
-import peel_tools.broker as broker_module
-from peel_tools.broker import Broker, BrokerError, find_mosquitto, free_port
+import peel_tools.servers.broker as broker_module
+from peel_tools.servers.broker import Broker, BrokerError, find_mosquitto
+from peel_tools.servers.ports import free_port
 
 
 def reachable(broker: Broker) -> bool:

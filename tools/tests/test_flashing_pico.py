@@ -15,9 +15,9 @@ from peel_hil.emulators.pico import FLASH_BYTES
 from peel_hil.listener import Listener
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.table import find_board
-from peel_tools.broker import Broker
 from peel_tools.flashing.commands import provision_device
 from peel_tools.flashing.image import read_uf2
+from peel_tools.servers.broker import Broker
 
 REPORTS = 5
 SENSORS = {"a": {"kind": "internal_temperature"}, "b": {"kind": "adc", "pin": 26, "scale": 100}}

@@ -20,7 +20,7 @@ from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.command import require
 from peel_tools.boards.natmod import build_natmod
 from peel_tools.boards.table import ARCHITECTURES, BOARDS, CABLED
-from peel_tools.broker import Broker
+from peel_tools.servers.broker import Broker
 
 pytestmark = pytest.mark.install
 

@@ -24,8 +24,8 @@ from peel_core.topics import device_topic, fleet_topic
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_hil.listener import Listener
-from peel_tools.broker import Broker
 from peel_tools.cli import main
+from peel_tools.servers.broker import Broker
 from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
 from peel_tools.simulation.truth import Truth

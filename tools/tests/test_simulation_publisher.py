@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from peel_tools.broker import Broker
 from peel_tools.network.packets import PUBACK, Splitter, kind
 from peel_tools.network.relay import Endpoint, Line, Relay, receive, send
+from peel_tools.servers.broker import Broker
 from peel_tools.simulation import publisher as module
 from peel_tools.simulation.publisher import BrokerAddress, Publisher
 from peel_tools.simulation.truth import Outgoing

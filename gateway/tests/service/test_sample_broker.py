@@ -24,7 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from peel_core.topics import device_topic
 from peel_gateway.fleet.bundle import load_template, write_bundles
 from peel_gateway.fleet.registry import FleetError
-from peel_tools.broker import Broker, find_mosquitto
+from peel_tools.servers.broker import Broker, find_mosquitto
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 GATEWAY_PASSWORD = "the gateway's own"  # noqa: S105 - of a broker that lives as long as its test

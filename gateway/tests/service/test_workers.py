@@ -23,7 +23,7 @@ from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.mqtt.session import report_session
 from peel_gateway.settings import Settings
 from peel_tools.gateway_process import GatewayProcess
-from peel_tools.postgres_server import PostgresServer
+from peel_tools.servers.postgres import PostgresServer
 
 ALL = list(range(SHARES))
 

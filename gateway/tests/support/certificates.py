@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from peel_tools.boards.command import require
-from peel_tools.broker import BrokerTls
+from peel_tools.servers.broker import BrokerTls
 
 
 def make_certificates(folder: Path) -> BrokerTls:

@@ -21,8 +21,8 @@ from peel_core.topics import device_topic
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
-from peel_tools.broker import Broker, find_mosquitto
 from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.site import Site
 
 WIDTH = 48

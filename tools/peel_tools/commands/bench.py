@@ -12,7 +12,7 @@ import click
 
 from peel_gateway.exits import Exit
 from peel_gateway.printing import Stopped, json_option, print_json
-from peel_tools.brokers import BROKERS
+from peel_tools.servers.brokers import BROKERS
 
 _SOURCES = Path(__file__).resolve().parents[3] / "c_core"
 _NEEDS_CHECKOUT = (

@@ -17,8 +17,8 @@ from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.store import Archive, StoreAway, StoreError
-from peel_tools.broker import find_mosquitto
 from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
+from peel_tools.servers.broker import find_mosquitto
 
 __all__ = ["look_at_database", "look_at_files", "look_at_fleet", "look_at_gateway", "look_at_tools"]
 

@@ -21,7 +21,7 @@ from field import Field, open_broker
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from peel_tools.boards.errors import MissingToolError
-from peel_tools.broker import free_port
+from peel_tools.servers.ports import free_port
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from guide import ROOT, start, type_in
 
-from peel_tools.broker import Broker
+from peel_tools.servers.broker import Broker
 
 GUIDE = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
 NEEDS_A_BOARD = (".venv/bin/peel firmware flash", ".venv/bin/peel fleet provision")

@@ -16,7 +16,8 @@ import pytest
 from guide import commands, documents, start, type_in
 
 from peel_gateway.settings import ENVIRONMENT_PREFIX
-from peel_tools.broker import Broker, free_port
+from peel_tools.servers.broker import Broker
+from peel_tools.servers.ports import free_port
 
 NOT_TYPED = {
     r"make (run|test)\b": "run by whoever runs this",

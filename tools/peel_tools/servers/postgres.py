@@ -18,10 +18,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from peel_tools.boards.errors import MissingToolError
+from peel_tools.servers.process import Server
 
 __all__ = ["PostgresServer"]
 
@@ -37,7 +36,7 @@ _OPTIONS = {
 }
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One server process with a folder of its own, which is removed at `close`; MissingToolError where PostgreSQL is not installed.
 
     Parameters
@@ -103,15 +102,6 @@ class PostgresServer:
         if (self._data / "postmaster.pid").exists():
             self._run("pg_ctl", "-w", "-t", _SECONDS, "stop", "-D", self._data, "-m", "immediate", check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _run(self, program: str, *arguments: str | Path, check: bool = True) -> None:
         """As the user that servers run as: they refuse to be root's."""

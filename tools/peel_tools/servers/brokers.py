@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from peel_tools.broker import AnyBroker, Broker
-from peel_tools.nats_broker import NatsBroker
+from peel_tools.servers.broker import AnyBroker, Broker
+from peel_tools.servers.nats import NatsBroker
 
 __all__ = ["BROKERS"]
 

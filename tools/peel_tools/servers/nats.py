@@ -5,7 +5,7 @@
         publish(host=broker.host, port=broker.port)
         broker.strike()  # the server that all are connected to is gone; they find another
 
-Like `peel_tools.broker.Broker`, with Debian's nats-server; for tests and soaks.
+Like `peel_tools.servers.broker.Broker`, with Debian's nats-server; for tests and soaks.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from peel_tools.broker import BrokerError, free_port
 from peel_tools.network.relay import Line, Relay, receive, send
+from peel_tools.servers.broker import BrokerError
+from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import Server, ServerProcess
 
 __all__ = ["NatsBroker"]
 
 _START_SECONDS = 60.0
-_STOP_SECONDS = 10.0
 _MOST_PENDING = 65_535
 """Unacknowledged messages that NATS lets a subscriber have; 100 if not told, and the gateway acknowledges after a commit."""
 _CONNECT = bytes.fromhex("100d00044d5154540402003c0001") + b"p"
@@ -34,30 +32,22 @@ _CONNECT = bytes.fromhex("100d00044d5154540402003c0001") + b"p"
 _CONNACK = bytes.fromhex("20020000")
 
 
-class _Server:
+class _Node(ServerProcess):
     """One nats-server."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.mqtt_port, self.client_port, self.route_port = free_port(), free_port(), free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder / "nats.log")
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process and self._process.poll() is None else None
-
-    def start(self, program: str, routes: list[int]) -> None:
+    def run(self, program: str, routes: list[int]) -> None:
+        """Start it, unless it runs."""
         if self.pid is not None:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "nats.conf"
-        config.write_text(
-            json.dumps(self._config(routes), indent=1), encoding="utf-8"
-        )  # JSON is NATS's configuration too
-        with (self.folder / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [program, "-c", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        config.write_text(json.dumps(self._config(routes)), encoding="utf-8")  # JSON is NATS's configuration too
+        self.start([program, "-c", str(config)])
 
     def _config(self, routes: list[int]) -> dict[str, object]:
         alone: dict[str, object] = {
@@ -74,17 +64,6 @@ class _Server:
             "routes": [f"nats://127.0.0.1:{port}" for port in routes],
         }
         return alone | {"cluster": cluster}
-
-    def end(self, *, kill: bool) -> None:
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.kill() if kill else process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_STOP_SECONDS)
 
     def answers(self) -> bool:
         """Whether it takes MQTT clients, which in a cluster needs a majority."""
@@ -111,7 +90,7 @@ class _Through(Line):
 class _Front(Relay[_Through]):
     """One address for all servers, as a load balancer is: callers get to the first that runs."""
 
-    def __init__(self, servers: list[_Server]) -> None:
+    def __init__(self, servers: list[_Node]) -> None:
         super().__init__(("127.0.0.1", 0))
         self._servers = servers
 
@@ -125,7 +104,7 @@ class _Front(Relay[_Through]):
         return _Through(near, far)
 
 
-class NatsBroker:
+class NatsBroker(Server):
     """So many servers, each with a folder, which keep all they acknowledge.
 
     Parameters
@@ -140,7 +119,7 @@ class NatsBroker:
         self._program = program
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="peel-nats-"))
-        self._servers = [_Server(self.folder / f"server{place}") for place in range(servers)]
+        self._servers = [_Node(self.folder / f"server{place}") for place in range(servers)]
         self._front = _Front(self._servers) if servers > 1 else None
         self.host, self.port = self._front.endpoint if self._front else ("127.0.0.1", self._servers[0].mqtt_port)
         self._open = False
@@ -162,7 +141,7 @@ class NatsBroker:
         """Start the servers that do not run, and wait until they take clients: all of them at first, later one is enough."""
         routes = [server.route_port for server in self._servers] if len(self._servers) > 1 else []
         for server in self._servers:
-            server.start(self._program, routes)
+            server.run(self._program, routes)
         deadline = time.monotonic() + _START_SECONDS
         enough = any if self._open else all
         while not enough(server.answers() for server in self._servers):
@@ -203,12 +182,3 @@ class NatsBroker:
             self._front.__exit__(None, None, None)
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import getpass
 import importlib.util
-import itertools
 import json
 import os
 import shutil
@@ -23,15 +22,15 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from peel_gateway.exits import Exit
+from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import Server, ServerProcess
 
-__all__ = ["AnyBroker", "Broker", "BrokerError", "BrokerTls", "find_mosquitto", "free_port"]
+__all__ = ["AnyBroker", "Broker", "BrokerError", "BrokerTls", "find_mosquitto"]
 
 _START_SECONDS = 15.0
-_STOP_SECONDS = 10.0
 _GET_MOSQUITTO = "On Debian, as root: apt-get install mosquitto"
 
 
@@ -82,34 +81,13 @@ class AnyBroker(Protocol):
     def close(self) -> None: ...
 
 
-_PORTS = range(15_000, 32_000)
-"""Below those that Linux and macOS give to outgoing connections, which could take the port of a broker that is away."""
-_PORTS_APART = 1000
-"""Processes that start one after the other, such as the workers of a test run, begin so far from each other."""
-_ports_given = itertools.count()
-
-
-def free_port() -> int:
-    """A TCP port on loopback that nobody listens on right now; another one each time."""
-    for _ in _PORTS:
-        place = os.getpid() * _PORTS_APART + next(_ports_given)
-        port = _PORTS[place % len(_PORTS)]
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise BrokerError(f"every port from {_PORTS.start} to {_PORTS.stop - 1} is taken")
-
-
 def find_mosquitto() -> Path | None:
     """Where mosquitto is: on the path, or in /usr/sbin, which the path of an ordinary user often lacks."""
     found = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin")
     return Path(found) if found else None
 
 
-class Broker:
+class Broker(Server):
     """One broker process with its own folder.
 
     Parameters
@@ -144,7 +122,7 @@ class Broker:
         self.port = port or free_port()
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="peel-broker-"))
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = ServerProcess(self.folder / "broker.log")
 
     def _check_embedded(self, *, insisted_on_mosquitto: bool) -> None:
         if insisted_on_mosquitto:
@@ -167,7 +145,7 @@ class Broker:
     @property
     def pid(self) -> int | None:
         """The process id while it runs."""
-        return self._process.pid if self._process and self._process.poll() is None else None
+        return self._process.pid
 
     def start(self) -> None:
         """Start the process and wait until it accepts connections."""
@@ -175,19 +153,16 @@ class Broker:
             return
         self._check_port()
         command = self._amqtt_command() if self.embedded else self._mosquitto_command()
-        with self._log_path().open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        self._process.start(command)
         self._wait_until_ready()
 
     def stop(self) -> None:
         """End it in order: sessions are saved first when persistent."""
-        self._end(kill=False)
+        self._process.end(kill=False)
 
     def kill(self) -> None:
         """End it at once: whatever it had not written is lost."""
-        self._end(kill=True)
+        self._process.end(kill=True)
 
     def strike(self) -> None:
         """The same: there is only one."""
@@ -204,26 +179,6 @@ class Broker:
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _end(self, *, kill: bool) -> None:
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.kill() if kill else process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_STOP_SECONDS)
-
     def _check_port(self) -> None:
         """Somebody else's listener would make a broker that cannot start look ready."""
         with socket.socket() as probe:
@@ -236,7 +191,7 @@ class Broker:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
-            if self._process is None or self._process.poll() is not None:
+            if self._process.pid is None:
                 break
             try:
                 socket.create_connection((self.host, self.port), timeout=1.0).close()
@@ -244,16 +199,9 @@ class Broker:
             except OSError:
                 time.sleep(0.02)
         self.kill()
-        raise BrokerError(f"{self.name} did not start on {self.host}:{self.port}; end of its log:\n{self._log_tail()}")
-
-    def _log_path(self) -> Path:
-        return self.folder / "broker.log"
-
-    def _log_tail(self) -> str:
-        try:
-            return "\n".join(self._log_path().read_text(errors="replace").splitlines()[-15:])
-        except FileNotFoundError:
-            return "(no log)"
+        raise BrokerError(
+            f"{self.name} did not start on {self.host}:{self.port}; end of its log:\n{self._process.log_tail()}"
+        )
 
     def _mosquitto_command(self) -> list[str]:
         config = self.folder / "mosquitto.conf"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Servers of our own on this machine, for demonstrations, tests and benchmarks: brokers, and a database."""
