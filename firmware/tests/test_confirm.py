@@ -46,6 +46,7 @@ class Publisher:
         self._client.publish(TOPIC, payload, qos=1, retain=retain).wait_for_publish(10)
 
     def stop(self) -> None:
+        self._client.disconnect()
         self._client.loop_stop()
 
 
