@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from peel_core import CODE_NAMES, MECHANISMS, open_many
+from peel_core.frame import NUMBER
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.verdict import LAYERS, Layer, Verdict
 from peel_tools.simulation.attackers import ATTACKS, check_shares, default_shares, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
-from peel_tools.simulation.piece import HONEST, digest_of
+from peel_tools.simulation.piece import HONEST, Piece, digest_of
 from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.traces import BuiltInTraces
+from peel_tools.simulation.tricks import Workshop, tampering
 from peel_tools.simulation.truth import Outgoing, Truth
 
 
@@ -87,6 +89,17 @@ def test_what_the_network_does_is_refused_by_the_core(
     assert len(bad) > 100
     assert {seen.codes[place] for place in bad} <= codes
     assert {seen.codes[place] for place in range(len(seen.rows)) if place not in set(bad)} == {""}
+
+
+def test_a_tampered_number_is_never_0(rng: np.random.Generator) -> None:
+    frame = bytearray(60)
+    frame[NUMBER.start : NUMBER.end] = (256).to_bytes(6, "little")
+    piece = Piece(device=1, number=256, kind=HONEST, bad=False, cell=0, index=0, sign=1, value=0, frame=bytes(frame))
+    shop = Workshop(rng, {})
+    for _ in range(3000):
+        (turned,) = tampering(piece, shop)
+        assert turned.frame != piece.frame
+        assert any(turned.frame[NUMBER.start : NUMBER.end])
 
 
 def test_a_replay_is_the_same_bytes(tmp_path: Path, snapshot: Snapshot) -> None:

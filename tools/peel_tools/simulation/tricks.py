@@ -169,9 +169,10 @@ def replay(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def tampering(piece: Piece, shop: Workshop) -> list[Piece]:
-    """One bit of the content, of the tag, or of the number: of its second byte, so that it becomes neither 0 nor another bundle's."""
+    """One bit of the content, of the tag, or of the number's second byte, unless that could make it 0, which no bundle has."""
     frame = bytearray(piece.frame)
-    place = int(shop.rng.integers(NUMBER.end - 1, len(frame)))
+    first = NUMBER.end if frame[NUMBER.start] == 0 else NUMBER.end - 1
+    place = int(shop.rng.integers(first, len(frame)))
     frame[place if place >= NUMBER.end else NUMBER.start + 1] ^= 1 << int(shop.rng.integers(8))
     return [piece.turned("tampering", bytes(frame))]
 
