@@ -17,6 +17,12 @@ AUDIT = Path(__file__).resolve().parents[2] / "scripts" / "audit.py"
 ADVISORY = {"id": "PYSEC-1", "summary": "a hole", "fixed_in": ["99.1"], "withdrawn": None}
 
 
+class Advisories(ThreadingHTTPServer):
+    """An index of packages, of which one may be fine."""
+
+    fine = ""
+
+
 class Index(BaseHTTPRequestHandler):
     """Knows of a hole in one package, and of one in another that was taken back."""
 
@@ -25,16 +31,16 @@ class Index(BaseHTTPRequestHandler):
         found = {"click": [ADVISORY], "numpy": [ADVISORY | {"withdrawn": "2026-01-01"}]}.get(name, [])
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(json.dumps({"vulnerabilities": found if name != self.server.fine else []}).encode())  # type: ignore[attr-defined]
+        assert isinstance(self.server, Advisories)
+        self.wfile.write(json.dumps({"vulnerabilities": found if name != self.server.fine else []}).encode())
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 @pytest.fixture
-def index() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
-    server.fine = ""  # type: ignore[attr-defined]
+def index() -> Iterator[Advisories]:
+    server = Advisories(("127.0.0.1", 0), Index)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -49,15 +55,15 @@ def audit(url: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_known_vulnerability_fails(index: ThreadingHTTPServer) -> None:
+def test_a_known_vulnerability_fails(index: Advisories) -> None:
     done = audit(f"http://127.0.0.1:{index.server_port}/pypi")
     assert done.returncode == 1
     assert "PYSEC-1: a hole (fixed in 99.1)" in done.stderr
     assert done.stderr.count("PYSEC-1") == 1, "the other one was taken back"
 
 
-def test_none_is_said_with_how_many_were_looked_up(index: ThreadingHTTPServer) -> None:
-    index.fine = "click"  # type: ignore[attr-defined]
+def test_none_is_said_with_how_many_were_looked_up(index: Advisories) -> None:
+    index.fine = "click"
     done = audit(f"http://127.0.0.1:{index.server_port}/pypi", "--strict")
     assert (done.returncode, done.stderr) == (0, "")
     assert "packages looked up, none with a known vulnerability" in done.stdout

@@ -29,7 +29,8 @@ def test_the_program_compiles_and_runs(tmp_path: Path) -> None:
         assert run.returncode == 0, run.stdout + run.stderr
         frame, symbol = run.stdout.splitlines()
         assert re.fullmatch(r"frame of 38 bytes:( [0-9a-f]{2}){38}", frame)
-        index, sign = re.fullmatch(r"attribute ([012]), (plus|minus)", symbol).groups()  # type: ignore[union-attr]
-        signs.add((index, sign))
+        said = re.fullmatch(r"attribute ([012]), (plus|minus)", symbol)
+        assert said, symbol
+        signs.add((said[1], said[2]))
     assert {sign for _, sign in signs} == {"plus", "minus"}
     assert len({index for index, _ in signs}) == 1

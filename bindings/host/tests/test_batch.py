@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -152,9 +154,9 @@ def test_one_attribute_is_enough() -> None:
 
 
 @pytest.mark.parametrize("readings", [np.zeros((1, 4)), np.full((1, 4), 0.5), [[0.0, 1, 2, 3]], [[True] * 4]])
-def test_readings_that_are_no_integers_are_refused(readings: object) -> None:
+def test_readings_that_are_no_integers_are_refused(readings: Any) -> None:
     with pytest.raises(TypeError, match="integers"):
-        encode_many(SMALL, IDS[:1], KEYS.of([0]), [1], readings, entropy=ENTROPY)  # type: ignore[arg-type]
+        encode_many(SMALL, IDS[:1], KEYS.of([0]), [1], readings, entropy=ENTROPY)
 
 
 def test_readings_beyond_32_bits_are_refused() -> None:
