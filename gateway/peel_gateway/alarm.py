@@ -18,6 +18,8 @@ __all__ = ["MANY", "SOON_SECONDS", "Alarm"]
 MANY = 5
 """So many devices exposed within `SOON_SECONDS` are an alarm: one bad device is an attack, many are more likely a mistake of ours."""
 SOON_SECONDS = 600.0
+_COUNTED = 10_000
+"""The rest is not counted: whoever may publish in a gateway's name can raise a false alarm, but not fill the memory."""
 
 _ADVICE = (
     "look at it, then `peel gateway exposures --device {device}`; to keep it out: `peel fleet revoke`; "
@@ -56,7 +58,7 @@ class Alarm:
         self._tell = tell
         self._worker = worker
         self._on_duty = on_duty
-        self._lately: deque[float] = deque()
+        self._lately: deque[float] = deque(maxlen=_COUNTED)
         self._rung: float | None = None
 
     def exposed(self, devices: Sequence[ExposedDevice]) -> None:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import click
 
-from peel_core import Secret
 from peel_gateway.backup_commands import refuse_running
 from peel_gateway.command_tools import config_option, explained, find_settings, opened
 from peel_gateway.engine.recount import RecountReport, recount
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.printing import json_option, print_json
-from peel_gateway.settings import Settings, SettingsError
+from peel_gateway.settings import Settings, SettingsError, with_store
 from peel_gateway.storage.choice import distribution, missing_store, open_archive, open_leases
 from peel_gateway.storage.store import Archive, StoreMismatch
 
@@ -53,14 +52,8 @@ def migrate(config: Path | None, as_json: bool, destination: str) -> None:
 
 def _named(settings: Settings, destination: str, bucket_seconds: int) -> Settings:
     """The settings with another database, which must not be there yet if it is a file."""
-    url = destination.startswith(("postgresql://", "postgres://"))
-    named = dataclasses.replace(
-        settings,
-        store_url=Secret(destination.encode()) if url else None,
-        store_path=settings.store_path if url else Path(destination),
-        store_bucket_seconds=bucket_seconds,
-    )
-    if not url and not missing_store(named):
+    named = dataclasses.replace(with_store(settings, destination), store_bucket_seconds=bucket_seconds)
+    if named.store_url is None and not missing_store(named):
         raise SettingsError(f"{destination}: is there already; name a new file")
     return named
 

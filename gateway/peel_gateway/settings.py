@@ -178,14 +178,24 @@ def _checked_together(settings: Settings) -> Settings:
 
 
 def with_store(settings: Settings, store: str | None) -> Settings:
-    """The same settings with another store, given as a URL or as a path; None changes nothing."""
+    """The same settings with another store, given on a command line as a URL or as a path; None changes nothing."""
     if store is None:
         return settings
     if "://" not in store:
         return dataclasses.replace(settings, store_url=None, store_path=Path(store))
+    if _has_password(store):
+        raise SettingsError(
+            "everybody on this machine can read a password on a command line; put it into store.url "
+            "(the environment, or a file of mode 0600), a password file (PGPASSFILE) or a service file"
+        )
     changed = dataclasses.replace(settings, store_url=Secret(store.encode()))
     _check_store(changed)
     return changed
+
+
+def _has_password(url: str) -> bool:
+    parts = urllib.parse.urlsplit(url)
+    return parts.password is not None or not {"password", "sslpassword"}.isdisjoint(urllib.parse.parse_qs(parts.query))
 
 
 def _check_store(settings: Settings) -> None:

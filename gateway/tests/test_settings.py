@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from peel_core import Secret
-from peel_gateway.settings import Settings, SettingsError, load_settings, settings_table
+from peel_gateway.settings import Settings, SettingsError, load_settings, settings_table, with_store
 from peel_gateway.settings_text import SAMPLE_NAME, help_text, sample_toml
 
 GATEWAY = Path(__file__).parents[1]
@@ -101,6 +101,14 @@ def test_secrets_hide_and_need_a_private_file(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"mqtt\.password but others can read it \(mode 0644\)") as caught:
         load_settings(write(tmp_path / "open.toml", text, 0o644), {})
     assert "tell-nobody" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:tell-nobody@h/d", "postgresql://h/d?user=u&password=tell-nobody"])
+def test_a_password_is_not_taken_from_a_command_line(url: str) -> None:
+    with pytest.raises(SettingsError, match="PGPASSFILE") as caught:
+        with_store(Settings(), url)
+    assert "tell-nobody" not in str(caught.value)
+    assert with_store(Settings(), "postgresql://u@h/d").store_url == Secret(b"postgresql://u@h/d")
 
 
 def test_a_wrong_type_of_secret_is_not_shown(tmp_path: Path) -> None:
