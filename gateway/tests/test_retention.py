@@ -51,6 +51,26 @@ def test_a_wrong_clock_deletes_nothing(lab: Lab, how: str) -> None:
     assert recount(lab.store, lab).agrees
 
 
+@pytest.mark.parametrize("back", [3600, 400 * 86400])
+def test_a_clock_set_back_deletes_nothing(lab: Lab, back: int) -> None:
+    """All that the log holds seems to come from the future, and nothing in it is old."""
+    lab.send(lab.frames(1, range(1, 101)))
+    lab.skew = -back
+    assert lab.engine.prune(30 * 86400) == 0
+    lab.now += 60
+    lab.send(lab.frames(1, [101]))
+    assert lab.engine.prune(30 * 86400) == 0
+    lab.skew = 0
+    lab.now += 60
+    lab.send(lab.frames(1, [102]))
+    lab.now += 2 * 86400
+    assert lab.engine.prune(30 * 86400) == 0
+    assert len(lab.store.log()) == 102
+    lab.now += 40 * 86400
+    assert lab.engine.prune(30 * 86400) == 102
+    assert recount(lab.store, lab).agrees
+
+
 def test_withdrawal_reaches_what_retention_has_dropped(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 101)))
     lab.now += 86400

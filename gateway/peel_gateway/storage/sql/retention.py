@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.grouping import add_up, up_to
-from peel_gateway.model.tables import Aged, LogTable, PastTable
+from peel_gateway.model.tables import Aged, GapTable, LogTable, PastTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import GAP, as_tables, join_tables
 from peel_gateway.storage.sql.connection import Connection
@@ -22,22 +22,37 @@ _EVENTS = 100_000
 
 
 def aged(connection: Connection, before: int, now: int) -> Aged:
-    """Find the events at the beginning of the log that were received before some time (Unix milliseconds).
-
-    The first young one ends them. One that seems to come from the future was received while the clock was wrong: it is as old as what
-    is around it.
-    """
-    parts, upto = [], 0
+    """Find the events at the beginning of the log that were received before some time (Unix milliseconds); of many, the first."""
+    upto = _old_until(connection, before, now)
+    parts: list[tuple[LogTable, GapTable]] = []
+    reached = 0
     for last, columns in read_columns(connection):
-        received = columns["received"]
-        young = np.flatnonzero((columns["verdict"] != GAP) & (received >= before) & (received <= now))
-        old = int(young[0]) if len(young) else len(received)
-        if old:
-            upto = last - len(received) + old
-            parts.append(as_tables({name: column[:old] for name, column in columns.items()}, upto))
-        if len(young) or sum(len(log) + len(gaps) for log, gaps in parts) >= _EVENTS:
+        first = last - len(columns["received"])
+        if first >= upto or sum(len(log) + len(gaps) for log, gaps in parts) >= _EVENTS:
             break
-    return Aged(upto, *join_tables(parts))
+        reached = min(last, upto)
+        parts.append(as_tables({name: column[: reached - first] for name, column in columns.items()}, reached))
+    return Aged(reached, *join_tables(parts))
+
+
+def _old_until(connection: Connection, before: int, now: int) -> int:
+    """The last event that is surely old: received before that time, and nothing young precedes it.
+
+    What seems to come from the future was received while the clock was wrong, or the clock is wrong now: it is old if something old
+    follows it.
+    """
+    until = seen = 0
+    for last, columns in read_columns(connection, ("verdict", "received")):
+        received, dated = columns["received"], columns["verdict"] != GAP
+        young = np.flatnonzero(dated & (received >= before) & (received <= now))
+        end = int(young[0]) if len(young) else len(received)
+        old = np.flatnonzero(dated[:end] & (received[:end] < before))
+        if len(old):
+            until = last - len(received) + int(old[-1]) + 1
+        seen += len(received)
+        if len(young) or (until and seen >= _EVENTS):
+            break
+    return until
 
 
 def prune(connection: Connection, aged: Aged) -> None:
