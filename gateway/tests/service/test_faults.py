@@ -243,7 +243,7 @@ def test_unknown_devices_leave_memory_flat(make_field: MakeField) -> None:
         return _resident(gateway.pid)
 
     _, half, whole = flood(WARM_UP_IDS), flood(NEW_IDS), flood(NEW_IDS)
-    assert whole - half <= 8 * 2**20
+    assert whole - half <= 40 * NEW_IDS  # what buffers vary by; remembering each id would take more
     totals = gateway.summary()["totals"]
     assert totals["quarantined"] <= 1000
     assert totals["dropped"]["device"] == heard - totals["quarantined"]
