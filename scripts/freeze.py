@@ -37,7 +37,7 @@ from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_tools.profile_text import Draft, number_table
+from peel_tools.profiles.text import Draft, number_table
 from peel_tools.simulation.piece import sealed_frame
 
 ROOT = Path(__file__).resolve().parents[1]

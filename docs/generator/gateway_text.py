@@ -22,7 +22,7 @@ from peel_gateway.fleet.registry import Fleet
 from peel_gateway.metrics import Metrics
 from peel_gateway.web.app import build_app
 from peel_gateway.web.openapi import docstring_parts
-from peel_tools.gateway_process import GatewayError, GatewayProcess
+from peel_tools.servers.gateway import GatewayError, GatewayProcess
 from peel_tools.servers.ports import free_port
 
 __all__ = ["endpoint_table", "metric_table"]

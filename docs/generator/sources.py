@@ -14,7 +14,7 @@ from docs.generator.promise_text import exposure_table, insider_table, one_attri
 from docs.generator.simulation_text import attack_table
 from docs.generator.soak_text import fault_table
 from docs.generator.verdict_text import state_table, verdict_table
-from peel_gateway.settings_text import markdown_table, sample_toml
+from peel_gateway.settings.text import markdown_table, sample_toml
 
 __all__ = ["FILES", "SOURCES"]
 

@@ -17,7 +17,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from peel_core.topics import fleet_topic
-from peel_gateway.alarm import Alarm
 from peel_gateway.answers.exposed import Cases
 from peel_gateway.answers.table import Table, moment
 from peel_gateway.answers.views import Views
@@ -35,14 +34,15 @@ from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import FATAL
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.mqtt.session import gateway_topic, listening_session
-from peel_gateway.publication import Publication
+from peel_gateway.outlets.alarm import Alarm
+from peel_gateway.outlets.publication import Publication
+from peel_gateway.outlets.webhook import Webhook
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
 from peel_gateway.storage.leases import Leases
 from peel_gateway.storage.store import Archive, StoreError
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
-from peel_gateway.webhook import Webhook
 from peel_gateway.workers.crew import Crew
 from peel_gateway.workers.leaseholder import Leaseholder
 from peel_gateway.workers.owner import Owner, WholeFleet

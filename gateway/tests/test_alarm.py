@@ -7,8 +7,8 @@ import json
 import tracemalloc
 from collections.abc import Mapping
 
-from peel_gateway.alarm import MANY, Alarm
 from peel_gateway.metrics import Metrics
+from peel_gateway.outlets.alarm import MANY, Alarm
 
 
 def test_others_exposures_count_and_its_own_do_not_twice() -> None:

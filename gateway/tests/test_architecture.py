@@ -14,6 +14,7 @@ import peel_gateway
 PACKAGE = Path(peel_gateway.__file__).parent
 
 MAY_IMPORT = {
+    "settings": set(),
     "model": set(),
     "mechanisms": {"model"},
     "screening": {"model", "mechanisms", "_kernels"},
@@ -23,12 +24,17 @@ MAY_IMPORT = {
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "printing", "exits"},
     "answers": {"model", "estimation", "planning", "storage", "fleet"},
-    "mqtt": {"model", "_kernels", "engine", "storage", "settings", "logs", "metrics", "alarm", "files"},
+    "outlets": {"model", "screening", "storage", "fleet", "answers", "settings", "logs", "metrics"},
+    "mqtt": {"model", "_kernels", "engine", "storage", "outlets", "settings", "logs", "metrics", "files"},
     "workers": {
-        *("model", "screening", "storage", "engine", "fleet", "mqtt"),
-        *("settings", "logs", "metrics", "alarm"),
+        *("model", "screening", "storage", "engine", "fleet", "outlets", "mqtt"),
+        *("settings", "logs", "metrics"),
     },
     "web": {"answers", "storage", "settings", "logs", "metrics"},
+    "commands": {
+        *("model", "estimation", "storage", "engine", "fleet", "answers", "workers"),
+        *("settings", "service", "logs", "printing", "exits"),
+    },
 }
 """Per folder: the parts of the gateway that it may import; modules that stand alone are at the top and wire the rest."""
 

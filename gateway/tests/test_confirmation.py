@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.rig import Rig
 from peel_tools.servers.broker import find_mosquitto
+from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.session import Plan, Session
 
 PATIENCE = 60

@@ -19,12 +19,12 @@ from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_tools.gateway_process import GatewayProcess
-from peel_tools.rig import Rig
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.referee import Findings, judge
+from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.session import Plan, true_means
 from peel_tools.simulation.traces import BuiltInTraces, from_q15
 from peel_tools.simulation.truth import Truth

@@ -15,7 +15,6 @@ import pytest
 from databases import PostgresSchema
 from lab import Lab
 
-from peel_gateway.alarm import Alarm
 from peel_gateway.engine.engine import BatchReport, Engine
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.mail import Mail
@@ -24,6 +23,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.ingest import Ingest
 from peel_gateway.mqtt.receipts import Receipts
+from peel_gateway.outlets.alarm import Alarm
 from peel_gateway.settings import Settings
 from peel_gateway.storage.postgres.leases import PostgresLeases
 from peel_gateway.storage.store import StoreFailed, StoreLost

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from peel_tools.gateway_process import GatewayProcess
-from peel_tools.rig import Rig
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.referee import Findings
+from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan
 

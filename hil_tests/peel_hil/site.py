@@ -13,7 +13,7 @@ from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.tables import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.broker import Broker
-from peel_tools.site import Site
+from peel_tools.servers.site import Site
 
 __all__ = ["BoardSite"]
 

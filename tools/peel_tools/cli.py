@@ -20,7 +20,7 @@ _COMMANDS = {
     "plan": ("peel_tools.commands.plan:plan", "Say what a fleet would know, give away and cost."),
     "profile": ("peel_tools.commands.profile:profile", "Make, check and show profiles."),
     "fleet": ("peel_tools.commands.fleet:fleet", "Register, provision and revoke devices."),
-    "gateway": ("peel_gateway.commands:gateway", "Run the gateway; ask it for estimates and exposures."),
+    "gateway": ("peel_gateway.commands.gateway:gateway", "Run the gateway; ask it for estimates and exposures."),
     "simulate": (
         "peel_tools.commands.simulate:simulate",
         "Run a simulated fleet, attackers included, against a broker.",

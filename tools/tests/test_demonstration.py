@@ -11,7 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from peel_tools.cli import main
-from peel_tools.demonstration import Outcome
+from peel_tools.demo.demonstration import Outcome
 from peel_tools.simulation.referee import Findings
 
 

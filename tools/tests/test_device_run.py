@@ -17,7 +17,7 @@ from peel_gateway.fleet.bundle import write_bundles
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.broker import Broker, BrokerTls
-from peel_tools.site import Site
+from peel_tools.servers.site import Site
 
 PROFILE = """
 name = "climate"

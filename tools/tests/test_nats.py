@@ -12,8 +12,8 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_gateway.mqtt.session import gateway_topic
-from peel_tools.rig import Rig
 from peel_tools.servers.nats import NatsBroker
+from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.session import Plan
 from peel_tools.soak.run import soak
 from peel_tools.soak.schedule import Fault

@@ -15,7 +15,7 @@ from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_tools.dataset import Dataset, DatasetError
+from peel_tools.profiles.dataset import Dataset, DatasetError
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.session import true_means
 from peel_tools.simulation.traces import BuiltInTraces, CsvTraces

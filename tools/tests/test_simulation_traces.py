@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peel_core import Profile, load_profile, make_profile
-from peel_tools.dataset import Dataset, DatasetError
+from peel_tools.profiles.dataset import Dataset, DatasetError
 from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, from_q15, to_q15
 
 

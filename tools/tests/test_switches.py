@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import pytest
 
 from peel_gateway.fleet.snapshot import take_snapshot
-from peel_tools.demonstration import Demonstration
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.demo.demonstration import Demonstration
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.piece import HONEST
 from peel_tools.simulation.profiles import make_fleet

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from peel_gateway.alarm import Alarm
 from peel_gateway.engine.engine import Engine
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
@@ -22,6 +21,7 @@ from peel_gateway.mqtt.aside import SideFolder
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.outlets.alarm import Alarm
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import (
     StoreCorrupt,

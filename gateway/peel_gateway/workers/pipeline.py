@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from peel_gateway.alarm import Alarm
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.registry import FleetError
 from peel_gateway.fleet.snapshot import Snapshot
@@ -20,6 +19,7 @@ from peel_gateway.mqtt.link import Hear
 from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.mqtt.session import report_session
+from peel_gateway.outlets.alarm import Alarm
 from peel_gateway.screening.roster import Roster
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError

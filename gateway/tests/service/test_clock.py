@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from field import Field
 
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 SLOW = """
 name = "slow"

@@ -15,7 +15,7 @@ from field import MakeField
 
 from peel_gateway.settings import settings_table
 from peel_tools.commands.fleet import fleet as fleet_group
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 
 @pytest.fixture(scope="module")

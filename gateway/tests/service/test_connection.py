@@ -17,9 +17,9 @@ from certificates import make_certificates
 from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_tools.gateway_process import GatewayProcess
 from peel_tools.network.relay import Line, LineCutError, Relay, receive, send
 from peel_tools.servers.broker import AnyBroker
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.soak.weather import Weather
 
 

@@ -15,7 +15,7 @@ from field import Field, MakeField, locked_store, retained
 
 from peel_core.frame import DEVICE, HEADER_BYTES, PROFILE
 from peel_gateway.model.verdict import Verdict
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 ONLINE, OFFLINE = b'{"state": "online"}', b'{"state": "offline"}'
 

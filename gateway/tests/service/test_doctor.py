@@ -16,8 +16,8 @@ from field import Field, MakeField
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_tools.boards.command import require
-from peel_tools.gateway_process import GatewayProcess
 from peel_tools.servers.broker import Broker, find_mosquitto
+from peel_tools.servers.gateway import GatewayProcess
 
 USERS = {"gateway": "correct horse"}
 

@@ -15,7 +15,7 @@ import pytest
 from field import MakeField
 
 from peel_gateway.model.verdict import Verdict
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from field import Field, MakeField, locked_store
 from privileges import as_root
 
 from peel_core.frame import DEVICE
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 WARM_UP_IDS = 200_000
 NEW_IDS = 400_000

@@ -11,7 +11,7 @@ from field import Field
 
 from peel_gateway.answers.groups import FEW
 from peel_tools.commands.fleet import fleet as fleet_group
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 NORTH, SOUTH = range(1, 15), range(15, 21)
 SAME = ("n", "devices", "withdrawn", "withdrawn_devices", "estimates")

@@ -16,7 +16,7 @@ import pytest
 from field import Field, MakeField
 
 from peel_gateway.model.verdict import LAYERS, Verdict
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105
 

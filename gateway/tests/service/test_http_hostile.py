@@ -25,7 +25,7 @@ from peel_gateway.settings import Settings
 from peel_gateway.web.app import build_app
 from peel_gateway.web.connections import Patience
 from peel_gateway.web.server import HttpServer
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.ports import free_port
 
 HALF_A_REQUEST = b"GET /api/summary HTTP/1.1\r\nHost: localhost\r\nX-Slow: "

@@ -17,7 +17,7 @@ from field import Field, MakeField
 from peel_core import Secret
 from peel_gateway.web.assets import PAGE_FOLDER
 from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, has_session, new_session
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105
 

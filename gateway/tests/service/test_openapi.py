@@ -16,7 +16,7 @@ from field import Field, MakeField
 from jsonschema import Draft202012Validator
 
 from peel_core import derive_keys, encode_many
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105
 STREAM = "/api/events"

@@ -14,7 +14,7 @@ import paho.mqtt.client as paho
 from field import Field
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 BASE = "peel/v1/field/gateway/main"
 QUICK = 0.5

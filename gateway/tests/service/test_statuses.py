@@ -12,7 +12,7 @@ from field import Field
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core.topics import device_topic
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 BIRTH = {
     "state": "online",

@@ -15,14 +15,14 @@ from databases import PostgresSchema
 from field import Field, retained
 from yard import SHARES, Load, Yard, wait
 
-from peel_gateway.alarm import MANY
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.mqtt.session import report_session
+from peel_gateway.outlets.alarm import MANY
 from peel_gateway.settings import Settings
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.postgres import PostgresServer
 
 ALL = list(range(SHARES))

@@ -21,9 +21,9 @@ from peel_core.topics import device_topic
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
-from peel_tools.gateway_process import GatewayProcess
 from peel_tools.servers.broker import Broker, find_mosquitto
-from peel_tools.site import Site
+from peel_tools.servers.gateway import GatewayProcess
+from peel_tools.servers.site import Site
 
 WIDTH = 48
 DEVICES = 20

@@ -12,7 +12,7 @@ from typing import Any
 from field import Field
 
 from peel_gateway.model.verdict import Verdict
-from peel_tools.gateway_process import GatewayProcess
+from peel_tools.servers.gateway import GatewayProcess
 
 LEASE_SECONDS = 1.5
 SHARES = 8

@@ -30,9 +30,9 @@ from peel_gateway.settings import Settings
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Archive
 from peel_tools.bench.load import DEVICES, Load, written_bytes
-from peel_tools.gateway_process import GatewayProcess
 from peel_tools.servers.broker import AnyBroker, Broker
-from peel_tools.site import Site
+from peel_tools.servers.gateway import GatewayProcess
+from peel_tools.servers.site import Site
 
 __all__ = ["RATES", "measure"]
 

@@ -33,9 +33,9 @@ from peel_gateway.model.mail import Mail
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.bench.workload import BATCH, Workload
-from peel_tools.gateway_process import GatewayProcess
-from peel_tools.profile_text import Draft, number_table
+from peel_tools.profiles.text import Draft, number_table
 from peel_tools.servers.broker import Broker
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.profiles import fleet_of
 
 __all__ = ["FULL", "SHORT", "Growth", "Stage", "measure"]

@@ -22,10 +22,10 @@ import psycopg
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
 from peel_tools.bench.load import Load, cpu_seconds, publish, rss_mb
-from peel_tools.gateway_process import GatewayError, GatewayProcess
 from peel_tools.servers.broker import Broker
+from peel_tools.servers.gateway import GatewayError, GatewayProcess
 from peel_tools.servers.postgres import PostgresServer
-from peel_tools.site import Site
+from peel_tools.servers.site import Site
 
 __all__ = ["FULL", "SHORT", "Scale", "measure"]
 

@@ -16,11 +16,11 @@ from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import FleetError
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.commands.simulate import attack_option, stopping_on_signals
-from peel_tools.dataset import DatasetError
-from peel_tools.demonstration import Demonstration
-from peel_tools.gateway_process import GatewayError
-from peel_tools.live import LiveSummary
+from peel_tools.demo.demonstration import Demonstration
+from peel_tools.demo.live import LiveSummary
+from peel_tools.profiles.dataset import DatasetError
 from peel_tools.servers.broker import BrokerError
+from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.publisher import PublisherError
 from peel_tools.simulation.session import Plan
 from peel_tools.simulation.truth import TruthError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.command_tools import config_option, find_settings
+from peel_gateway.commands.shared import config_option, find_settings
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.printing import json_option, print_json, print_table

@@ -13,7 +13,7 @@ _COMMANDS = {
     "init": ("peel_gateway.fleet.commands:init", "Make a fleet folder with a new master key."),
     "add": ("peel_tools.commands.fleet_bundles:add", "Register devices and write their provisioning bundles."),
     "list": (
-        "peel_gateway.fleet_list:list_devices",
+        "peel_gateway.commands.fleet_list:list_devices",
         "List the devices, with what their gateway knows of them where its database is at hand.",
     ),
     "revoke": ("peel_gateway.fleet.commands:revoke", "Refuse devices' reports from now on."),

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from peel_gateway.printing import explaining, json_option, print_json, print_table
-from peel_tools.dataset import DatasetError
+from peel_tools.profiles.dataset import DatasetError
 
 
 @click.group()

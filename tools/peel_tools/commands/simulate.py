@@ -15,7 +15,7 @@ from peel_core import Secret
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.printing import explaining, json_option, print_json
-from peel_tools.dataset import DatasetError
+from peel_tools.profiles.dataset import DatasetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
 from peel_tools.simulation.runner import Progress, Simulation

@@ -18,9 +18,9 @@ from peel_gateway.fleet.registry import FleetError
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.boards.errors import BuildError
 from peel_tools.flashing.errors import FlashError
-from peel_tools.gateway_process import GatewayError
 from peel_tools.servers.broker import BrokerError
 from peel_tools.servers.brokers import BROKERS
+from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.publisher import PublisherError
 from peel_tools.soak.run import Result, soak
 from peel_tools.soak.schedule import KINDS, make_schedule

@@ -28,7 +28,7 @@ from peel_tools.lab.data import LabData
 from peel_tools.lab.fleet import LabFleet, Sent
 from peel_tools.lab.shifts import Shifts, shifts_of
 from peel_tools.promise.arena import ALPHA
-from peel_tools.world import World
+from peel_tools.simulation.world import World
 
 __all__ = ["FULL", "QUICK", "SHARE", "Scale", "Trial", "play"]
 

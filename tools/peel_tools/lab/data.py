@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from peel_core import Profile, load_profile
 from peel_core.primitives import READING_ONE
-from peel_tools.dataset import Column, Dataset, DatasetError, unfit
+from peel_tools.profiles.dataset import Column, Dataset, DatasetError
+from peel_tools.profiles.proposal import unfit
 from peel_tools.simulation import profiles as demonstration
 from peel_tools.simulation.traces import BuiltInTraces
 

@@ -17,7 +17,7 @@ from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.filing import UNFILED
 from peel_tools.simulation.piece import sealed_frame
-from peel_tools.world import World
+from peel_tools.simulation.world import World
 
 __all__ = ["Coalition", "burst_share_over_fair", "coalition", "late_delivery"]
 

@@ -18,7 +18,7 @@ from peel_core.topics import fleet_topic
 from peel_gateway.fleet.registry import ACTIVE, Device, Fleet
 from peel_gateway.fleet.roll import Roll
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_tools.dataset import Dataset
+from peel_tools.profiles.dataset import Dataset
 from peel_tools.simulation.confirmation import Confirmation
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.publisher import BrokerAddress, Publisher

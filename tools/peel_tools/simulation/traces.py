@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_core.primitives import READING_ONE
-from peel_tools.dataset import Column, Dataset, DatasetError
+from peel_tools.profiles.dataset import Column, Dataset, DatasetError
 
 __all__ = ["BuiltInTraces", "CsvTraces", "Traces", "from_q15", "to_q15"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_tools.flashing.sources import find_sources
-from peel_tools.gateway_process import GatewayProcess
 from peel_tools.servers.brokers import BROKERS
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.session import Plan, Session

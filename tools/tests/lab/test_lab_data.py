@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from peel_tools.dataset import DatasetError
 from peel_tools.lab.data import load_data
+from peel_tools.profiles.dataset import DatasetError
 
 
 def _write(path: Path, header: str, rows: list[str]) -> Path:

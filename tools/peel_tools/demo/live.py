@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import IO, Any
 
 from peel_gateway.model.verdict import Verdict
-from peel_tools.demonstration import Demonstration, Outcome
-from peel_tools.gateway_process import GatewayError
+from peel_tools.demo.demonstration import Demonstration, Outcome
+from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.runner import Progress
 
 __all__ = ["LiveSummary"]

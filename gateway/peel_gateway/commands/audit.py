@@ -11,7 +11,7 @@ import click
 from peel_gateway.answers.query import MOST_ITEMS, audit_page, parse_verdicts
 from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views, audit_table, parse_moment
-from peel_gateway.command_tools import config_option, given_as_query, opened
+from peel_gateway.commands.shared import config_option, given_as_query, opened
 from peel_gateway.engine.pardon import PardonError, exposed_devices
 from peel_gateway.engine.pardon import pardon as pardon_devices
 from peel_gateway.fleet.registry import device_label, parse_device

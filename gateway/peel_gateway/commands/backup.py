@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import click
 
-from peel_gateway.command_tools import config_option, explained, find_settings
+from peel_gateway.commands.shared import config_option, explained, find_settings
 from peel_gateway.printing import json_option, print_json
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.storage.choice import back_up_store, missing_store, restore_store

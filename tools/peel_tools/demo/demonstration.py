@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from peel_gateway.fleet.registry import Fleet
-from peel_tools.dataset import Dataset, propose, write_proposal
-from peel_tools.demo_gateway import program
-from peel_tools.gateway_process import GatewayError
-from peel_tools.rig import Rig
+from peel_tools.demo.gateway import program
+from peel_tools.profiles.dataset import Dataset
+from peel_tools.profiles.proposal import propose, write_proposal
+from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.attackers import ATTACKS, default_shares
 from peel_tools.simulation.referee import Findings
+from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, true_means
 from peel_tools.simulation.switches import Switches

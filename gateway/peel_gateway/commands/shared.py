@@ -14,7 +14,7 @@ from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.audit import ReasonError
 from peel_gateway.printing import explaining
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.settings_option import config_option, find_settings
+from peel_gateway.settings.option import config_option, find_settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.store import Archive, StoreError
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from peel_core import load_profile
 from peel_gateway.fleet.registry import Fleet
-from peel_tools.gateway_process import GatewayError
 from peel_tools.servers.broker import AnyBroker, Broker
+from peel_tools.servers.gateway import GatewayError
+from peel_tools.servers.site import Site
 from peel_tools.simulation.profiles import fleet_of, make_fleet
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, Session
-from peel_tools.site import Site
 
 __all__ = ["Rig"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The gateway of a demonstration: a gateway that also knows the truth, and passes on which attacks are switched on.
 
-`python -m peel_tools.demo_gateway TRUTH SWITCHES`, settings from the environment. A gateway in earnest has none of this.
+`python -m peel_tools.demo.gateway TRUTH SWITCHES`, settings from the environment. A gateway in earnest has none of this.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["demo_routes", "program"]
 
 def program(truth: Path, switches: Path) -> list[str]:
     """The command line behind the interpreter's name."""
-    return ["-m", "peel_tools.demo_gateway", str(truth), str(switches)]
+    return ["-m", "peel_tools.demo.gateway", str(truth), str(switches)]
 
 
 def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Route]:

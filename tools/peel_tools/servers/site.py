@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from peel_gateway.fleet.registry import Fleet
-from peel_tools.gateway_process import GatewayError, GatewayProcess
 from peel_tools.servers.broker import AnyBroker
+from peel_tools.servers.gateway import GatewayError, GatewayProcess
 from peel_tools.servers.process import Server
 
 __all__ = ["Site"]

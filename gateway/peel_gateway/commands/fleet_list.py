@@ -11,7 +11,7 @@ from peel_gateway.fleet.commands import device_rows, folder_argument
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.printing import explaining, json_option, print_json, print_table
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.settings_option import config_option, find_settings
+from peel_gateway.settings.option import config_option, find_settings
 
 __all__ = ["list_devices"]
 
@@ -35,7 +35,7 @@ def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
         if config is not None and not ours:
             raise SettingsError(f"{config}: is about the fleet in {settings.fleet_folder}, not {folder}")
     if ours and _is_at_hand(settings):
-        from peel_gateway.device_commands import show_known_devices  # the store and all that reads it
+        from peel_gateway.commands.devices import show_known_devices  # the store and all that reads it
 
         show_known_devices(settings, fleet, rows, as_json)
     elif as_json:

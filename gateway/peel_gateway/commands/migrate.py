@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.backup_commands import refuse_running
-from peel_gateway.command_tools import config_option, explained, find_settings, opened
+from peel_gateway.commands.backup import refuse_running
+from peel_gateway.commands.shared import config_option, explained, find_settings, opened
 from peel_gateway.engine.recount import RecountReport, recount
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import Counts

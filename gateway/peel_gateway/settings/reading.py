@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-import re
 import stat
 import tomllib
 import urllib.parse
@@ -15,25 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from peel_core import Secret
-from peel_gateway.settings_table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table
+from peel_gateway.settings.checks import SECRET_FILES, SettingsError, check_store, check_together, dotted
+from peel_gateway.settings.table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table
 
-__all__ = [
-    "ENVIRONMENT_PREFIX",
-    "Setting",
-    "Settings",
-    "SettingsError",
-    "load_settings",
-    "settings_table",
-    "with_store",
-]
-
-_PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*", re.ASCII)
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-
-
-class SettingsError(Exception):
-    """A setting that cannot be used; the message names the key, where it came from and what would be right."""
+__all__ = ["load_settings", "with_store"]
 
 
 def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
@@ -44,7 +28,8 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
         values |= _from_file(path)
     values |= _from_environment(environment)
     settings = Settings(**values)  # type: ignore[arg-type]  # each value was parsed by its row of the table
-    return _with_secret_files(_checked_together(settings))
+    check_together(settings)
+    return _with_secret_files(settings)
 
 
 def _from_file(path: Path) -> dict[str, object]:
@@ -147,36 +132,6 @@ def _suggestion(name: str, known: list[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
 
 
-def _checked_together(settings: Settings) -> Settings:
-    for secret, file in _SECRET_FILES:
-        if getattr(settings, secret) is not None and getattr(settings, file) is not None:
-            raise SettingsError(f"{_dotted(secret)} and {_dotted(file)}: give one of them, not both")
-    for one, other in (("mqtt_certificate", "mqtt_key"), ("mqtt_key", "mqtt_certificate")):
-        if getattr(settings, one) is not None and getattr(settings, other) is None:
-            raise SettingsError(f"{_dotted(one)}: needs {_dotted(other)} too")
-    if not settings.mqtt_tls and (settings.mqtt_ca or settings.mqtt_certificate):
-        raise SettingsError("mqtt.tls: is false, yet mqtt.ca or mqtt.certificate is set; set mqtt.tls = true")
-    if not _NAME.fullmatch(settings.gateway_name):
-        whence = "" if settings.mqtt_name else " (from mqtt.client_id)"
-        raise SettingsError(
-            f"mqtt.name: {settings.gateway_name!r}{whence} cannot be part of a topic; give a name of up to 64 letters, digits, "
-            "'-', '_' and '.'"
-        )
-    for field in ("mqtt_ca", "mqtt_certificate", "mqtt_key"):
-        path = getattr(settings, field)
-        if path is not None and not os.access(path, os.R_OK):
-            raise SettingsError(f"{_dotted(field)}: cannot read {path}")
-    _check_webhook(settings.webhook_url)
-    if settings.publish_homeassistant and not settings.publish_seconds:
-        raise SettingsError("publish.homeassistant: needs publish.seconds, since what it announces is published then")
-    if not _PREFIX.fullmatch(settings.publish_prefix):
-        raise SettingsError(f"publish.prefix: {settings.publish_prefix!r} is no topic; usually it is homeassistant")
-    _check_store(settings)
-    if not settings.mqtt_host:
-        raise SettingsError("mqtt.host: is empty; name the broker")
-    return settings
-
-
 def with_store(settings: Settings, store: str | None) -> Settings:
     """The same settings with another store, given on a command line as a URL or as a path; None changes nothing."""
     if store is None:
@@ -189,7 +144,7 @@ def with_store(settings: Settings, store: str | None) -> Settings:
             "(the environment, or a file of mode 0600), a password file (PGPASSFILE) or a service file"
         )
     changed = dataclasses.replace(settings, store_url=Secret(store.encode()))
-    _check_store(changed)
+    check_store(changed)
     return changed
 
 
@@ -198,43 +153,12 @@ def _has_password(url: str) -> bool:
     return parts.password is not None or not {"password", "sslpassword"}.isdisjoint(urllib.parse.parse_qs(parts.query))
 
 
-def _check_store(settings: Settings) -> None:
-    if settings.store_url is not None and not settings.store_url.reveal().startswith(
-        (b"postgresql://", b"postgres://")
-    ):
-        raise SettingsError("store.url: must begin with postgresql://; for an SQLite file set store.path")
-    if settings.store_shares & (settings.store_shares - 1):
-        raise SettingsError(f"store.shares: must be a power of two, not {settings.store_shares}")
-    if not _SCHEMA.fullmatch(settings.store_schema):
-        raise SettingsError(
-            f"store.schema: must be a name of up to 40 lower-case letters, digits and '_', not {settings.store_schema!r}"
-        )
-
-
-def _check_webhook(url: str) -> None:
-    """A call says which device was exposed, and carries a token: not in the clear over a network."""
-    if not url:
-        return
-    parts = urllib.parse.urlsplit(url)
-    if not parts.hostname or parts.username or parts.scheme not in ("https", "http"):
-        raise SettingsError("webhook.url: must be an address such as https://example.org/hook, without a user name")
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise SettingsError(f"webhook.url: {parts.hostname} is another machine: use https")
-
-
-_SECRET_FILES = (
-    ("mqtt_password", "mqtt_password_file"),
-    ("http_token", "http_token_file"),
-    ("webhook_token", "webhook_token_file"),
-)
-
-
 def _with_secret_files(settings: Settings) -> Settings:
     found: dict[str, Any] = {}
-    for secret, file in _SECRET_FILES:
+    for secret, file in SECRET_FILES:
         path = getattr(settings, file)
         if path is not None:
-            found[secret] = _read_secret(path, _dotted(file))
+            found[secret] = _read_secret(path, dotted(file))
     return dataclasses.replace(settings, **found)
 
 
@@ -250,7 +174,3 @@ def _read_secret(path: Path, name: str) -> Secret:
     if not text:
         raise SettingsError(f"{name}: {path} is empty")
     return Secret(text)
-
-
-def _dotted(field: str) -> str:
-    return field.replace("_", ".", 1)

@@ -11,7 +11,7 @@ import click
 from peel_gateway.answers.devices import DeviceFilter
 from peel_gateway.answers.query import MOST_ITEMS, device_filter
 from peel_gateway.answers.table import Table
-from peel_gateway.command_tools import config_option, explained, given_as_query, opened
+from peel_gateway.commands.shared import config_option, explained, given_as_query, opened
 from peel_gateway.fleet.claims_file import load_claims
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+"""The gateway's settings: one table of them, and what reads, checks and prints it."""
+
+from peel_gateway.settings.checks import SettingsError
+from peel_gateway.settings.reading import load_settings, with_store
+from peel_gateway.settings.table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table
+
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "Setting",
+    "Settings",
+    "SettingsError",
+    "load_settings",
+    "settings_table",
+    "with_store",
+]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""One's own data: a CSV file as columns with names that profiles allow.
+
+A column is called in a profile what its header becomes in lower case with `_` for everything else. Empty cells are left out and counted:
+each column is a list of readings of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Self
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["NAME_BYTES", "Column", "Dataset", "DatasetError", "attribute_name", "read_number"]
+
+Floats = npt.NDArray[np.float64]
+
+NAME_BYTES = 32
+"""How long a name or a category of a profile may be (SPEC section 10)."""
+
+
+class DatasetError(Exception):
+    """A file that cannot be used; the message names file, column and line."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its header, its name in profiles, and its cells with their lines, empty ones left out."""
+
+    path: Path
+    header: str
+    name: str
+    cells: Sequence[tuple[int, str]]
+    empty: int
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """Its cells as numbers, float64[cells]; DatasetError names the first that is none."""
+        values = np.array([read_number(cell) for _, cell in self.cells], np.float64)
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            line, cell = self.cells[wrong[0]]
+            raise DatasetError(f"{self.path}: line {line}, column {self.header}: {cell!r} is not a number")
+        return values
+
+    @cached_property
+    def values(self) -> Counter[str]:
+        """Its different cells, and how often each occurs."""
+        return Counter(cell for _, cell in self.cells)
+
+    @cached_property
+    def is_numeric(self) -> bool:
+        """Whether every cell is a number."""
+        return all(math.isfinite(read_number(cell)) for cell in self.values)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """All columns of a file, by their names in profiles."""
+
+    path: Path
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a CSV file, as it is or packed by gzip."""
+        try:
+            with _opened(path) as file:
+                header, *rows = csv.reader(file, strict=True)
+        except ValueError as error:
+            raise DatasetError(f"{path}: needs a header and one row at least, as CSV in UTF-8 ({error})") from None
+        except (OSError, EOFError, csv.Error) as error:
+            raise DatasetError(f"{path}: cannot be read: {error}") from None
+        if not rows:
+            raise DatasetError(f"{path}: needs a header and one row at least")
+        return cls(path, {column.name: column for column in _columns(path, header, rows)})
+
+    def column(self, name: str) -> Column:
+        """A column by its name in profiles; it must have a reading at least."""
+        if name not in self.columns:
+            raise DatasetError(f"{self.path}: no column {name!r}; there is: {', '.join(self.columns)}")
+        column = self.columns[name]
+        if not column.cells:
+            raise DatasetError(f"{self.path}: column {column.header!r} has no reading: all its cells are empty")
+        return column
+
+
+def _opened(path: Path) -> IO[str]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", newline="", encoding="utf-8-sig")
+
+
+def _columns(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Column]:
+    taken: set[str] = set()
+    for place, title in enumerate(header):
+        name = _unused(attribute_name(title), taken)
+        taken.add(name)
+        cells = [(line, row[place].strip() if place < len(row) else "") for line, row in enumerate(rows, start=2)]
+        filled = [(line, cell) for line, cell in cells if cell]
+        yield Column(path, title, name, filled, len(cells) - len(filled))
+
+
+def attribute_name(header: str) -> str:
+    """What a header is called in a profile: `[a-z][a-z0-9_]{0,31}` (SPEC section 10)."""
+    name = re.sub(r"[^a-z0-9]+", "_", header.lower()).strip("_")[:NAME_BYTES].rstrip("_")
+    return name if name[:1].isalpha() else f"column_{name}"[:NAME_BYTES].rstrip("_")
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    for suffix in ("", *(f"_{count}" for count in range(2, 10_000))):
+        candidate = name[: NAME_BYTES - len(suffix)] + suffix
+        if candidate not in taken:
+            return candidate
+    raise DatasetError(f"too many columns called {name!r}")
+
+
+def read_number(cell: str) -> float:
+    """What a cell says, nan where it is no number."""
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Which profiles suit a CSV file of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from peel_tools.profiles.dataset import NAME_BYTES, Column, Dataset, DatasetError, read_number
+from peel_tools.profiles.text import Draft, category_table, number_table
+
+__all__ = ["Proposal", "propose", "unfit", "write_proposal"]
+
+_MOST_CATEGORIES = 64
+_LEAST_PER_CATEGORY = 5
+_MANY_ROWS = 20
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Profiles for a file: one for its numbers, one for its first column of categories, as far as there are such."""
+
+    numeric: Draft | None
+    categorical: Draft | None
+    dropped: Mapping[str, str]
+    """Columns that are in neither, by header, and why."""
+    empty: Mapping[str, int]
+    """Empty cells of those that are."""
+
+    @property
+    def drafts(self) -> list[Draft]:
+        return [draft for draft in (self.numeric, self.categorical) if draft is not None]
+
+
+def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, period: int = 3600) -> Proposal:
+    """Propose profiles: ranges a little wider than what occurs, categories as they are.
+
+    Ranges and categories are published with a profile. Taken from readings they say something about them: for a real fleet take those
+    of the sensors.
+    """
+    dropped = {column.header: why for column in data.columns.values() if (why := unfit(column))}
+    fit = [column for column in data.columns.values() if column.header not in dropped]
+    numeric = [column for column in fit if column.is_numeric]
+    categorical = [column for column in fit if not column.is_numeric]
+    dropped |= {column.header: "categories; one such column is enough here" for column in categorical[1:]}
+    used = [*numeric, *categorical[:1]]
+    drafted = partial(Draft, epsilon=epsilon, quota=quota, period=period)
+    return Proposal(
+        drafted(name=name, tables="".join(map(_numeric_table, numeric)), numeric=True) if numeric else None,
+        drafted(name=f"{name[:20]}_categories", tables=_categorical_table(categorical[0]), numeric=False)
+        if categorical
+        else None,
+        dropped,
+        {column.header: column.empty for column in used if column.empty},
+    )
+
+
+def write_proposal(proposal: Proposal, folder: Path) -> list[Path]:
+    """Write the proposed profiles, named after themselves; DatasetError when there is none."""
+    if not proposal.drafts:
+        reasons = "; ".join(f"{header}: {why}" for header, why in proposal.dropped.items())
+        raise DatasetError(f"no column can be reported ({reasons})")
+    paths = [folder / f"{draft.name}.toml" for draft in proposal.drafts]
+    for path, draft in zip(paths, proposal.drafts, strict=True):
+        path.write_text(draft.text(), encoding="utf-8")
+    return paths
+
+
+def _categorical_table(column: Column) -> str:
+    return category_table(column.name, sorted(column.values))
+
+
+def unfit(column: Column) -> str:
+    """Why nothing can be reported of a column; empty when something can."""
+    different = len(column.values)
+    if different < 2:
+        return "always the same" if different else "empty"
+    if column.is_numeric:
+        steady = len(column.cells) >= _MANY_ROWS and bool((np.diff(column.numbers) >= 0).all())
+        return "never falls from row to row, like a time or a counter" if steady else ""
+    strange = [cell for cell in column.values if not math.isfinite(read_number(cell))]
+    if len(strange) < different / 2:
+        line = next(line for line, cell in column.cells if cell == strange[0])
+        return f"mostly numbers, but line {line} says {strange[0]!r}"
+    if any("|" in cell or len(cell.encode()) > NAME_BYTES for cell in column.values):
+        return "text that is too long for a category"
+    if different > _MOST_CATEGORIES or len(column.cells) < _LEAST_PER_CATEGORY * different:
+        return f"text with {different} different values"
+    return ""
+
+
+def _numeric_table(column: Column) -> str:
+    low, high = _wide_range(float(column.numbers.min()), float(column.numbers.max()))
+    return number_table(column.name, low, high)
+
+
+def _wide_range(low: float, high: float) -> tuple[str, str]:
+    """The next round numbers outside, as TOML writes them."""
+    step = 10.0 ** math.floor(math.log10(high - low)) / 2
+    ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
+    return f"{ends[0]:.6f}".rstrip("0").rstrip("."), f"{ends[1]:.6f}".rstrip("0").rstrip(".")
