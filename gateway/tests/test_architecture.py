@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "printing", "exits"},
-    "answers": {"model", "estimation", "planning", "storage", "fleet"},
+    "answers": {"model", "estimation", "planning", "storage", "fleet", "settings"},
     "outlets": {"model", "screening", "storage", "fleet", "answers", "settings", "logs", "metrics"},
     "mqtt": {"model", "_kernels", "engine", "storage", "outlets", "settings", "logs", "metrics", "files"},
     "workers": {
@@ -31,6 +31,10 @@ MAY_IMPORT = {
         *("settings", "logs", "metrics"),
     },
     "web": {"answers", "storage", "settings", "logs", "metrics"},
+    "service": {
+        *("model", "storage", "engine", "fleet", "answers", "outlets", "mqtt", "workers", "web"),
+        *("settings", "logs", "metrics", "exits"),
+    },
     "commands": {
         *("model", "estimation", "storage", "engine", "fleet", "answers", "workers"),
         *("settings", "service", "logs", "printing", "exits"),

@@ -27,9 +27,10 @@ from peel_gateway.model.tables import Counts, Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook
 from peel_gateway.planning.solve import Given, PlanError, solve
+from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Archive
 
-__all__ = ["Views", "audit_table", "parse_moment"]
+__all__ = ["Views", "audit_table", "open_views", "parse_moment"]
 
 
 def parse_moment(name: str, text: str) -> float:
@@ -208,6 +209,22 @@ class Views:
             known = ", ".join(profile.name for profile in profiles) or "none"
             raise QueryError(f"profile: {name!r} is not in this fleet; there is: {known}")
         return found
+
+
+def open_views(
+    settings: Settings,
+    store: Archive,
+    snapshot: Callable[[], Snapshot],
+    claims: Callable[[int], Claim | None] = lambda _: None,
+) -> Views:
+    """What answers questions, as the settings want it."""
+    return Views(
+        store,
+        snapshot,
+        share_cap=settings.estimate_share_cap,
+        claims=claims,
+        silent_seconds=settings.health_silent_seconds,
+    )
 
 
 def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:

@@ -19,7 +19,7 @@ from peel_gateway.commands.recount import recount, replay
 from peel_gateway.commands.shared import config_option, explained, find_settings
 from peel_gateway.commands.workers import workers
 from peel_gateway.logs import configure_logs
-from peel_gateway.service import run_service
+from peel_gateway.service.process import run_service
 from peel_gateway.settings import load_settings, with_store
 from peel_gateway.settings.text import help_text, sample_toml
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from peel_gateway.fleet.registry import Fleet, device_label
 from peel_gateway.logs import configure_logs
-from peel_gateway.service import run_service
+from peel_gateway.service.process import run_service
 from peel_gateway.settings import load_settings
 from peel_gateway.web.forms import read_form
 from peel_gateway.web.guard import require_same_origin

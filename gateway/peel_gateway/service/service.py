@@ -4,29 +4,22 @@
 from __future__ import annotations
 
 import secrets
-import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from importlib.metadata import version
-from types import FrameType
 
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from peel_core.topics import fleet_topic
 from peel_gateway.answers.exposed import Cases
-from peel_gateway.answers.table import Table, moment
-from peel_gateway.answers.views import Views
+from peel_gateway.answers.views import open_views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.claims import Claim, Claims
+from peel_gateway.fleet.claims import Claims
 from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
-from peel_gateway.fleet.registry import FleetError
-from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.fleet_watch import FleetWatch
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
@@ -37,43 +30,24 @@ from peel_gateway.mqtt.session import gateway_topic, listening_session
 from peel_gateway.outlets.alarm import Alarm
 from peel_gateway.outlets.publication import Publication
 from peel_gateway.outlets.webhook import Webhook
+from peel_gateway.service.condition import VERSION, Condition
+from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
 from peel_gateway.storage.leases import Leases
-from peel_gateway.storage.store import Archive, StoreError
+from peel_gateway.storage.store import Archive
 from peel_gateway.web.app import build_app
-from peel_gateway.web.server import HttpError, HttpServer
+from peel_gateway.web.server import HttpServer
 from peel_gateway.workers.crew import Crew
 from peel_gateway.workers.leaseholder import Leaseholder
 from peel_gateway.workers.owner import Owner, WholeFleet
 from peel_gateway.workers.pipeline import Pipeline
 
-__all__ = ["Service", "open_views", "run_service"]
+__all__ = ["Service"]
 
 _CHORE_SECONDS = 3600.0
-_TICK_SECONDS = 0.5
-_GROWTH_SECONDS = 30.0
-"""Before that nobody can tell how fast the store grows."""
-
-VERSION = version("peel-telemetry")
 
 _log = Log("service")
-
-
-def open_views(
-    settings: Settings,
-    store: Archive,
-    snapshot: Callable[[], Snapshot],
-    claims: Callable[[int], Claim | None] = lambda _: None,
-) -> Views:
-    """What answers questions, as the settings want it."""
-    return Views(
-        store,
-        snapshot,
-        share_cap=settings.estimate_share_cap,
-        claims=claims,
-        silent_seconds=settings.health_silent_seconds,
-    )
 
 
 class Service:
@@ -89,11 +63,9 @@ class Service:
         self._more_routes = more_routes
         self.ended = threading.Event()
         self._streams_end = threading.Event()
-        self._started = time.monotonic()
         self._chores_due = time.monotonic()
         self._looked = time.monotonic()
         self._http: HttpServer | None = None
-        self._first: str | None = None
         self._worker = _worker_name(settings) if settings.store_url is not None else ""
         """What it is called among several; empty where there is only one."""
 
@@ -110,7 +82,18 @@ class Service:
             undo.callback(self._store.close)
             self._make_parts()
             self._owner = own_by()
-            self._watch()
+            self._condition = Condition(
+                settings,
+                self._worker,
+                self._fleet,
+                self._store,
+                self._views,
+                self._crew,
+                self._owner,
+                lambda: self._receivers,
+            )
+            self._condition.show(self._metrics)
+            self._metrics.watch_estimates(lambda: self._publication.estimates)
             self._owner.start()
             undo.pop_all()
         if self._desk is not None:
@@ -131,7 +114,6 @@ class Service:
     def _make_parts(self) -> None:
         settings, name = self._settings, self._fleet.name
         self._exposures = gateway_topic(name, settings.gateway_name, "exposure")
-        self._first_size = self._store.size_bytes()
         self._claims = Claims(
             name, lambda device: self._fleet.snapshot.devices.has(device), load_claims(settings.claims_path)
         )
@@ -228,80 +210,18 @@ class Service:
                 pipeline.prune()
         self._save_claims(lambda: self._claims_file.tick(now))
 
-    def health(self) -> list[str]:
-        """What is wrong right now, for long enough to be told."""
-        causes = []
-        for name, trouble, patience in (
-            ("broker", self._broker_trouble(), self._settings.health_broker_seconds),
-            ("store", self._crew.store_trouble() or self._owner.trouble(), self._settings.health_store_seconds),
-        ):
-            if trouble is not None and trouble[0] >= patience:
-                causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
-        if any(pipeline.engine.moment.behind for pipeline in self._crew.pipelines):
-            causes.append(
-                "clock: behind the last batch before the machine was off; set it, floods are not judged meanwhile"
-            )
-        if self._crew.failure is not None:
-            causes.append(f"ingest: ended: {type(self._crew.failure).__name__}")
-        return causes
-
-    def summary(self) -> Table:
-        """The state of the whole gateway in one table."""
-        trouble = self._broker_trouble()
-        return {
-            "fleet": self._fleet.name,
-            "version": VERSION,
-            "uptime_seconds": round(time.monotonic() - self._started, 1),
-            "totals": self._views.totals(),
-            "broker": {
-                "connected": trouble is None,
-                "mqtt": self._receivers[0].version if self._receivers else None,
-                "away_seconds": None if trouble is None else round(trouble[0], 1),
-            },
-            "worker": {
-                "name": self._worker or None,
-                "workers": self._owner.workers,
-                "shares": [pipeline.share.number for pipeline in self._crew.pipelines],
-                "of": self._store.shares,
-            },
-            "reload": {"refused": self._fleet.trouble},
-            "inbox": {"pending": self._crew.pending, "oldest_seconds": round(self._crew.oldest_age(), 3)},
-            "store": self._store_table(),
-            "health": self.health(),
-        }
-
     @property
     def _receivers(self) -> Sequence[Receiver]:
         """All connections to the broker, first the one that speaks of the fleet."""
         return (self._desk, *self._crew.receivers) if self._desk is not None else self._crew.receivers
-
-    def _broker_trouble(self) -> tuple[float, str] | None:
-        """How long one of them has been away, and why; None while all are there."""
-        return max((trouble for receiver in self._receivers if (trouble := receiver.trouble())), default=None)
-
-    def _store_table(self) -> Table:
-        size, uptime = self._store.size_bytes(), time.monotonic() - self._started
-        return {
-            "bytes": size,
-            "bytes_per_day": round((size - self._first_size) / uptime * 86400) if uptime >= _GROWTH_SECONDS else None,
-            "bucket_seconds": self._store.bucket_seconds,
-            "first_received": self._first_received(),
-        }
-
-    def _first_received(self) -> str | None:
-        """When the first report came: looked up until there is one, since then it stays."""
-        if self._first is None:
-            heard = self._store.devices().first_received
-            self._first = moment(int(heard[heard > 0].min()) / 1000) if heard.any() else None
-        return self._first
 
     def _build_app(self) -> ASGIApp:
         return build_app(
             self._views,
             self._cases,
             self._metrics,
-            summary=self.summary,
-            health=self.health,
+            summary=self._condition.summary,
+            health=self._condition.health,
             generation=lambda: self._crew.generation,
             stopping=self._streams_end,
             token=self._settings.http_token,
@@ -331,27 +251,6 @@ class Service:
         except OSError as error:
             _log.warning("what devices say of themselves is not saved", file=self._settings.claims_path, cause=error)
 
-    def _watch(self) -> None:
-        self._metrics.watch_store(self._store)
-        self._metrics.watch_devices(self._views)
-        self._metrics.watch_estimates(lambda: self._publication.estimates)
-        for name, text, value in (
-            ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self._crew.pending),
-            ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self._crew.oldest_age),
-            ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
-            ("peel_store_failing", "Whether commits fail.", lambda: self._crew.store_trouble() is not None),
-            ("peel_shares", "Shares of the fleet that this process serves.", lambda: len(self._crew.pipelines)),
-            ("peel_workers", "Processes that serve the fleet.", lambda: self._owner.workers),
-            ("peel_devices", "Registered devices.", lambda: len(self._fleet.snapshot.devices)),
-            ("peel_revoked_devices", "Revoked devices.", lambda: len(self._fleet.snapshot.revoked)),
-            (
-                "peel_fleet_refused",
-                "Whether the fleet folder, as it is now, cannot be used.",
-                lambda: self._fleet.trouble is not None,
-            ),
-        ):
-            self._metrics.watch(name, text, value)
-
     def _exit_code(self) -> Exit:
         failure = self._crew.failure
         if isinstance(failure, FATAL):
@@ -366,44 +265,3 @@ class Service:
 def _worker_name(settings: Settings) -> str:
     """Nobody else's, not even that of the same worker started again."""
     return f"{settings.worker_name or socket.gethostname()}-{secrets.token_hex(3)}"
-
-
-def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:
-    """Run until SIGTERM or SIGINT, or until the database cannot be used; SIGHUP reloads. Call it on the main thread."""
-    service = Service(settings, more_routes=more_routes)
-    reload_asked = threading.Event()
-    stop_asked = threading.Event()
-
-    def on_stop(number: int, _: FrameType | None) -> None:
-        stop_asked.set()
-        service.ended.set()
-
-    handlers = {
-        signal.SIGTERM: on_stop,
-        signal.SIGINT: on_stop,
-        signal.SIGHUP: lambda *_: reload_asked.set(),
-    }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        service.start()
-        while not service.ended.wait(_TICK_SECONDS):
-            asked = reload_asked.is_set()
-            reload_asked.clear()
-            service.tick(reload=asked)
-        _log.info("stopping", reason="signal" if stop_asked.is_set() else "failure")
-        return service.stop()
-    except FleetError as error:
-        _log.error("the fleet folder cannot be used", cause=error)
-        return Exit.FLEET
-    except StoreError as error:
-        _log.error("the database cannot be used", cause=error)
-        return error.exit_code
-    except HttpError as error:
-        _log.error("HTTP cannot be served", cause=error)
-        return Exit.HTTP
-    except Exception:
-        _log.exception("the gateway failed")
-        return Exit.INTERNAL
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

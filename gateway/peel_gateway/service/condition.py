@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""How a running gateway is: its health, its summary, its gauges."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from peel_gateway.answers.table import Table, moment
+from peel_gateway.answers.views import Views
+from peel_gateway.metrics import Metrics
+from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.service.fleet_watch import FleetWatch
+from peel_gateway.settings import Settings
+from peel_gateway.storage.store import Archive
+from peel_gateway.workers.crew import Crew
+from peel_gateway.workers.owner import Owner
+
+__all__ = ["VERSION", "Condition"]
+
+_GROWTH_SECONDS = 30.0
+"""Before that nobody can tell how fast the store grows."""
+
+VERSION = version("peel-telemetry")
+
+
+@dataclass
+class Condition:
+    """What is asked of a gateway as a whole, answered by its parts."""
+
+    settings: Settings
+    worker: str
+    """What it is called among several; empty where there is only one."""
+    fleet: FleetWatch
+    store: Archive
+    views: Views
+    crew: Crew
+    owner: Owner
+    receivers: Callable[[], Sequence[Receiver]]
+    """All connections to the broker, first the one that speaks of the fleet."""
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+        self._first_size = self.store.size_bytes()
+        self._first: str | None = None
+
+    def health(self) -> list[str]:
+        """What is wrong right now, for long enough to be told."""
+        causes = []
+        for name, trouble, patience in (
+            ("broker", self._broker_trouble(), self.settings.health_broker_seconds),
+            ("store", self.crew.store_trouble() or self.owner.trouble(), self.settings.health_store_seconds),
+        ):
+            if trouble is not None and trouble[0] >= patience:
+                causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
+        if any(pipeline.engine.moment.behind for pipeline in self.crew.pipelines):
+            causes.append(
+                "clock: behind the last batch before the machine was off; set it, floods are not judged meanwhile"
+            )
+        if self.crew.failure is not None:
+            causes.append(f"ingest: ended: {type(self.crew.failure).__name__}")
+        return causes
+
+    def summary(self) -> Table:
+        """The state of the whole gateway in one table."""
+        trouble, receivers = self._broker_trouble(), self.receivers()
+        return {
+            "fleet": self.fleet.name,
+            "version": VERSION,
+            "uptime_seconds": round(time.monotonic() - self._began, 1),
+            "totals": self.views.totals(),
+            "broker": {
+                "connected": trouble is None,
+                "mqtt": receivers[0].version if receivers else None,
+                "away_seconds": None if trouble is None else round(trouble[0], 1),
+            },
+            "worker": {
+                "name": self.worker or None,
+                "workers": self.owner.workers,
+                "shares": [pipeline.share.number for pipeline in self.crew.pipelines],
+                "of": self.store.shares,
+            },
+            "reload": {"refused": self.fleet.trouble},
+            "inbox": {"pending": self.crew.pending, "oldest_seconds": round(self.crew.oldest_age(), 3)},
+            "store": self._store_table(),
+            "health": self.health(),
+        }
+
+    def show(self, metrics: Metrics) -> None:
+        """Have it all among the metrics."""
+        metrics.watch_store(self.store)
+        metrics.watch_devices(self.views)
+        for name, text, value in (
+            ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self.crew.pending),
+            ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self.crew.oldest_age),
+            ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
+            ("peel_store_failing", "Whether commits fail.", lambda: self.crew.store_trouble() is not None),
+            ("peel_shares", "Shares of the fleet that this process serves.", lambda: len(self.crew.pipelines)),
+            ("peel_workers", "Processes that serve the fleet.", lambda: self.owner.workers),
+            ("peel_devices", "Registered devices.", lambda: len(self.fleet.snapshot.devices)),
+            ("peel_revoked_devices", "Revoked devices.", lambda: len(self.fleet.snapshot.revoked)),
+            (
+                "peel_fleet_refused",
+                "Whether the fleet folder, as it is now, cannot be used.",
+                lambda: self.fleet.trouble is not None,
+            ),
+        ):
+            metrics.watch(name, text, value)
+
+    def _broker_trouble(self) -> tuple[float, str] | None:
+        """How long one of the connections has been away, and why; None while all are there."""
+        return max((trouble for receiver in self.receivers() if (trouble := receiver.trouble())), default=None)
+
+    def _store_table(self) -> Table:
+        size, uptime = self.store.size_bytes(), time.monotonic() - self._began
+        return {
+            "bytes": size,
+            "bytes_per_day": round((size - self._first_size) / uptime * 86400) if uptime >= _GROWTH_SECONDS else None,
+            "bucket_seconds": self.store.bucket_seconds,
+            "first_received": self._first_received(),
+        }
+
+    def _first_received(self) -> str | None:
+        """When the first report came: looked up until there is one, since then it stays."""
+        if self._first is None:
+            heard = self.store.devices().first_received
+            self._first = moment(int(heard[heard > 0].min()) / 1000) if heard.any() else None
+        return self._first
