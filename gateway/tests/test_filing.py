@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from lab import Lab, Makers
 
 from peel_gateway.engine.recount import recount
+from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.filing import UNFILED, room
 
@@ -183,3 +186,48 @@ def test_retention_leaves_room_for_what_comes_late(fleet: Callable[[int], Lab]) 
     assert lab.prune(lab.now - 3600) == 40
     assert lab.send(lab.frames(1, range(31, 40))) == {"accepted": 9}
     assert recount(lab.store, lab).agrees
+
+
+def test_a_clock_that_was_ahead_for_a_while_costs_nothing_later(fleet: Callable[[int], Any]) -> None:
+    """Two buckets in eighty years' time, then right again: every batch since would look through the eighty years, device by device."""
+    lab, numbers = fleet(3), itertools.count(1)
+    most = int(room(np.array(QUOTA), np.array(PERIOD), BUCKET))
+    lab.now = this_bucket(lab) + 1.0
+
+    def send_all_that_there_is_room_for() -> float:
+        using = list(itertools.islice(numbers, most))
+        frames = [frame for device in lab.ids.tolist() for frame in lab.frames(device, using)]
+        messages = [Message("t", frame, lab.now + lab.skew) for frame in frames]
+        started = time.monotonic()
+        assert lab.engine.process(messages).counts == {Verdict.ACCEPTED: len(frames)}
+        return time.monotonic() - started
+
+    for _ in range(2):
+        send_all_that_there_is_room_for()
+        lab.now += BUCKET
+    for skew in (
+        80 * 365 * DAY,
+        80 * 365 * DAY + BUCKET,
+        0,
+        0,
+    ):  # the bucket before the jump, and the one after it, are the same one
+        lab.skew = skew
+        assert send_all_that_there_is_room_for() < 2
+    for _ in range(3):
+        lab.now += BUCKET
+        assert send_all_that_there_is_room_for() < 2
+    assert max(held(lab).values()) == most
+    assert set(lab.store.devices().filed_bucket.tolist()) == {this_bucket(lab)}, "or they are looked up for ever"
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_device_first_heard_while_the_clock_was_ahead_has_room_once_it_is_right(fleet: Callable[[int], Any]) -> None:
+    """Of whom nobody knows when it was enrolled, its first report says it; that must not be in eighty years."""
+    lab = fleet(1)
+    lab.enrolled = {}
+    lab.engine = lab.make_engine()
+    lab.skew = 80 * 365 * DAY
+    lab.engine.process([Message("t", lab.frames(1, [1])[0], lab.now + lab.skew)])
+    lab.skew = 0
+    lab.send([*lab.frames(1, [2]), *lab.frames(1, [3])])
+    assert held(lab)[1, this_bucket(lab)] == 2

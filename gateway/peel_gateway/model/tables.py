@@ -299,7 +299,8 @@ class Questions:
     """Pieces that may be held as exposures already."""
     filed_device: Ints
     filed_from: Ints
-    """Devices whose filed reports from a bucket on are wanted."""
+    filed_upto: int
+    """Devices whose filed reports are wanted, each from a bucket on, all up to one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,6 +66,7 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
             digests=_maybe_held(batch, verdicts),
             filed_device=book.roster.ids(batch.heard[crowded.devices]),
             filed_from=crowded.begins,
+            filed_upto=crowded.newest,
         ),
     )
 

@@ -11,6 +11,9 @@ device ever holds more than its quota's part of any bucket: by construction, in 
 anybody and without looking at a sign. Room begins at a device's enrolment, or at its first report if that was heard before. What finds
 none, such as the burst that a new device may use at once, is filed under no time at all (`UNFILED`): it counts in estimates over the whole
 life, and in no bucket. Within a batch newer numbers take the newer buckets.
+
+A clock that was ahead for a while leaves reports in buckets that are yet to come. They stay there, and are nobody's newest any more once
+the clock is right: nothing is looked up, searched or filed beyond now.
 """
 
 from __future__ import annotations
@@ -48,6 +51,10 @@ class Crowded:
     """Positions among the heard devices."""
     begins: Ints
     """The oldest bucket that must be looked at, of each."""
+    receipt: Ints
+    """Of every report of the batch: the bucket of its receipt, which is not after `newest`."""
+    newest: int
+    """The bucket of now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +78,9 @@ def kept_from(now: int, bucket_seconds: int) -> int:
     return max(0, now // 1000 // bucket_seconds - _KEPT) * bucket_seconds
 
 
-def receipts(batch: Batch, bucket_seconds: int) -> Ints:
-    """The bucket of each report's receipt."""
-    return np.asarray(batch.received // 1000 // bucket_seconds * bucket_seconds)
+def receipts(batch: Batch, bucket_seconds: int, now: int) -> Ints:
+    """The bucket of each report's receipt; what seems to come from the future was received while the clock was wrong."""
+    return np.asarray(np.minimum(batch.received, now) // 1000 // bucket_seconds * bucket_seconds)
 
 
 def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
@@ -81,10 +88,10 @@ def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
 
     For all others what the states say is enough: they send within their quota, and in time.
     """
-    at, receipt = batch.at[batch.order], receipts(batch, bucket_seconds)[batch.order]
+    at, receipt = batch.at[batch.order], receipts(batch, bucket_seconds, now)
     oldest, newest = np.full(len(batch.heard), np.iinfo(np.int64).max), np.zeros(len(batch.heard), np.int64)
-    np.minimum.at(oldest, at, receipt)
-    np.maximum.at(newest, at, receipt)
+    np.minimum.at(oldest, at, receipt[batch.order])
+    np.maximum.at(newest, at, receipt[batch.order])
     coming = np.bincount(at, minlength=len(batch.heard))
     used = np.where(batch.states["filed_bucket"] == newest, batch.states["filed_reports"], 0)
     rooms = room(*book.roster.quotas(batch.heard), bucket_seconds)
@@ -95,14 +102,19 @@ def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
     deepest = np.where(filled > 0, np.minimum(filled, oldest[mine]), oldest[mine])
     begins = np.maximum(oldest[mine] - LOOKBACK * bucket_seconds, _start(batch, book, mine, oldest, bucket_seconds))
     begins = np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * bucket_seconds)
-    return Crowded(mine, np.maximum(begins, kept_from(now, bucket_seconds)))
+    return Crowded(
+        devices=mine,
+        begins=np.maximum(begins, kept_from(now, bucket_seconds)),
+        receipt=receipt,
+        newest=now // 1000 // bucket_seconds * bucket_seconds,
+    )
 
 
 def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
     """The first bucket in which heard devices have room: that of their enrolment, or of their first report if that is earlier."""
     heard_first = batch.states["first_received"][devices] // 1000 // bucket_seconds * bucket_seconds
     enrolled = book.roster.enrolled[batch.heard[devices]] // 1000 // bucket_seconds * bucket_seconds
-    start = np.where(heard_first > 0, heard_first, oldest[devices])
+    start = np.where(heard_first > 0, np.minimum(heard_first, oldest[devices]), oldest[devices])
     return np.where(enrolled > 0, np.minimum(enrolled, start), start)
 
 
@@ -110,7 +122,7 @@ def file_reports(
     batch: Batch, book: Book, found: Found, counted: Bools, states: States, crowded: Crowded, bucket_seconds: int
 ) -> Filed:
     """File the reports that count."""
-    bucket = receipts(batch, bucket_seconds)
+    bucket = crowded.receipt.copy()
     rooms = room(*book.roster.quotas(batch.heard[crowded.devices]), bucket_seconds)
     ids = book.roster.ids(batch.heard)
     down_to = states["filed_down_to"].copy()
@@ -131,7 +143,9 @@ def file_reports(
             down_to[device] = found_room.min()
     timed = order[bucket[order] != UNFILED]
     held = _added(batch.at[timed], bucket[timed])
-    noted = _note(states | {"filed_down_to": down_to}, held)
+    newest = _newest(held)
+    begun = _after_a_wrong_clock(newest, crowded.newest, states, ids, found.filed)
+    noted = _note(states | {"filed_down_to": down_to}, newest, begun)
     return Filed(bucket=bucket, table=_older(states, noted, ids, held), states=noted)
 
 
@@ -184,7 +198,7 @@ class _Shelf:
 def _older(before: States, after: States, ids: Ints, held: _Added) -> FiledTable:
     """What is to be added to buckets that are not their device's newest: now filed there, or until now in its newest."""
     older = held.bucket < after["filed_bucket"][held.device]
-    moved = np.flatnonzero((after["filed_bucket"] > before["filed_bucket"]) & (before["filed_reports"] > 0))
+    moved = np.flatnonzero((after["filed_bucket"] != before["filed_bucket"]) & (before["filed_reports"] > 0))
     return FiledTable(
         device=ids[np.concatenate([held.device[older], moved])],
         bucket=np.concatenate([held.bucket[older], before["filed_bucket"][moved]]),
@@ -192,13 +206,27 @@ def _older(before: States, after: States, ids: Ints, held: _Added) -> FiledTable
     )
 
 
-def _note(states: States, held: _Added) -> States:
-    """Remember the newest bucket of each device and what it holds."""
+def _newest(held: _Added) -> _Added:
+    """What comes into the newest bucket of each device."""
     last = np.diff(held.device, append=-1) != 0
-    who, when, added = held.device[last], held.bucket[last], held.reports[last]
+    return _Added(held.device[last], held.bucket[last], held.reports[last])
+
+
+def _after_a_wrong_clock(added: _Added, now: int, states: States, ids: Ints, filed: FiledTable) -> Bools:
+    """Which of these buckets are their device's newest although the clock once was further: those in which it has nothing yet."""
+    ahead = states["filed_bucket"][added.device] > now
+    for place in np.flatnonzero(ahead).tolist():
+        of = slice(*np.searchsorted(filed.device, ids[added.device[place]] + np.arange(2)))
+        ahead[place] = added.bucket[place] not in filed.bucket[of]
+    return np.asarray(ahead)
+
+
+def _note(states: States, added: _Added, begun: Bools) -> States:
+    """Remember the newest bucket of each device and what it holds; some are begun now whatever there was."""
+    who, when, reports = added.device, added.bucket, added.reports
     filed_bucket, filed_reports = states["filed_bucket"].copy(), states["filed_reports"].copy()
-    newer, same = when > filed_bucket[who], when == filed_bucket[who]
-    filed_reports[who[same]] += added[same]
-    filed_reports[who[newer]] = added[newer]
+    newer, same = begun | (when > filed_bucket[who]), when == filed_bucket[who]
+    filed_reports[who[same]] += reports[same]
+    filed_reports[who[newer]] = reports[newer]
     filed_bucket[who[newer]] = when[newer]
     return states | {"filed_bucket": filed_bucket, "filed_reports": filed_reports}

@@ -135,23 +135,27 @@ class SqlTransaction(Transaction):
     def find(self, questions: Questions) -> Found:
         return Found(
             digests=self._known_digests(questions.digests),
-            filed=self._filed(questions.filed_device, questions.filed_from),
+            filed=self._filed(questions.filed_device, questions.filed_from, questions.filed_upto),
         )
 
-    def _filed(self, devices: Ints, begins: Ints) -> FiledTable:
-        """What devices have in each bucket from some on: one lookup per bucket, since what a time brings stands together."""
+    def _filed(self, devices: Ints, begins: Ints, upto: int) -> FiledTable:
+        """What devices have in each bucket from some on: one lookup per bucket, since what a time brings stands together.
+
+        The end must be given: a clock that once was ahead has left buckets decades from now.
+        """
         if not len(devices):
             return FiledTable(*columns([], 3))
         asked, values = self._connection.asked(devices, begins)
         rows = self._connection.rows(
             f"""WITH RECURSIVE time (bucket) AS (
                     SELECT CAST(:begin AS BIGINT)
-                    UNION ALL SELECT bucket + :size FROM time WHERE bucket < (SELECT MAX(bucket) FROM {{filed}} AS filed))
+                    UNION ALL SELECT bucket + :size FROM time
+                    WHERE bucket < :upto AND bucket < (SELECT MAX(bucket) FROM {{filed}} AS filed))
                 SELECT filed.device, filed.bucket, filed.reports
                 FROM {asked} AS asked CROSS JOIN time CROSS JOIN {{filed}} AS filed
                 WHERE filed.bucket = time.bucket AND filed.device = asked.device AND time.bucket >= asked.begin
                 ORDER BY filed.device, filed.bucket""",  # noqa: S608
-            {"begin": int(begins.min()), "size": self._bucket, **values},
+            {"begin": int(begins.min()), "upto": upto, "size": self._bucket, **values},
         )
         return FiledTable(*columns(rows, 3))
 
