@@ -7,6 +7,8 @@ import json
 import tracemalloc
 from collections.abc import Mapping
 
+import pytest
+
 from peel_gateway.metrics import Metrics
 from peel_gateway.outlets.alarm import MANY, Alarm
 
@@ -35,3 +37,27 @@ def test_whoever_tells_of_exposures_without_end_raises_one_alarm_and_fills_no_me
     tracemalloc.stop()
     assert len(told) == 1
     assert grown < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xff",
+        b"5",
+        b"[]",
+        b'"worker"',
+        b"{}",
+        b"[" * 100_000,
+        b'{"worker":' * 100_000,
+        b'{"worker":' + b"9" * 5000,
+    ],
+    ids=lambda payload: repr(payload[:12]),
+)
+def test_whatever_is_published_in_a_gateways_name_ends_no_connection(payload: bytes) -> None:
+    """It is heard on the network thread, and the broker may have been told to keep it: an error would come with every connection."""
+    told: list[Mapping[str, object]] = []
+    alarm = Alarm(Metrics(), lambda about, document: told.append(document), worker="here")
+    for _ in range(MANY):
+        alarm.overhear(payload)
+    assert told == []

@@ -92,7 +92,7 @@ class Alarm:
         """Count what another worker has told of a device."""
         try:
             teller = json.loads(payload)["worker"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return
         if teller != self._worker:
             self._ring(1)
