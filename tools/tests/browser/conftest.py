@@ -5,10 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,7 +17,6 @@ from field import Field, open_broker
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from peel_tools.boards.errors import MissingToolError
-from peel_tools.servers.ports import free_port
 
 
 @pytest.fixture(scope="session")
@@ -72,23 +67,3 @@ def field(tmp_path: Path, rng: np.random.Generator) -> Iterator[Field]:
     field = Field(tmp_path, open_broker(tmp_path / "broker"), rng)
     yield field
     field.close()
-
-
-@pytest.fixture(scope="session")
-def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a demonstration that runs as `peel demo` does."""
-    folder, port = tmp_path_factory.mktemp("demonstration"), free_port()
-    command = [sys.executable, "-m", "peel_tools", "demo", "--dir", str(folder), "--port", str(port)]
-    with (folder / "output").open("wb") as output:
-        running = subprocess.Popen(
-            [*command, "--devices", "60", "--rate", "300", "--seed", "5"], stdout=output, stderr=output
-        )
-    try:
-        deadline = time.monotonic() + 60
-        while f":{port}/" not in (folder / "output").read_text():
-            assert running.poll() is None and time.monotonic() < deadline, (folder / "output").read_text()
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/"
-    finally:
-        running.send_signal(signal.SIGINT)
-        running.wait(120)

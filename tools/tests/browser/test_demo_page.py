@@ -4,11 +4,19 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from typing import Literal
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser_support import OpenPage
 from playwright.sync_api import expect
+
+from peel_tools.servers.ports import free_port
 
 AXE = Axe()
 LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = (
@@ -17,6 +25,26 @@ LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = (
     (375, "dark"),
     (375, "light"),
 )
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a demonstration that runs as `peel demo` does, and no longer than these tests: it keeps a core busy."""
+    folder, port = tmp_path_factory.mktemp("demonstration"), free_port()
+    command = [sys.executable, "-m", "peel_tools", "demo", "--dir", str(folder), "--port", str(port)]
+    with (folder / "output").open("wb") as output:
+        running = subprocess.Popen(
+            [*command, "--devices", "60", "--rate", "300", "--seed", "5"], stdout=output, stderr=output
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while f":{port}/" not in (folder / "output").read_text():
+            assert running.poll() is None and time.monotonic() < deadline, (folder / "output").read_text()
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(120)
 
 
 def test_everybody_can_read_it(demonstration: str, open_page: OpenPage) -> None:
