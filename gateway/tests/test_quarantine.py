@@ -31,6 +31,15 @@ def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Lab) -> None:
     assert recount(lab.store, lab).agrees
 
 
+def test_a_batch_may_hold_more_bytes_than_a_small_integer_counts(lab: Lab) -> None:
+    """Sums of any size go into one statement with keys of any size: whoever sends much junk at once stalls nothing."""
+    junk = [b"junk %d" % i + bytes(1000) for i in range(70)]
+    assert lab.send(junk) == {"malformed": len(junk)}
+    assert lab.store.counts().quarantined == len(junk)
+    assert lab.send(lab.frames(1, [1])) == {"accepted": 1}
+    assert recount(lab.store, lab).agrees
+
+
 def test_no_device_pushes_out_what_exposed_another(lab: Lab) -> None:
     """One fault, one conviction by statistics; then two devices misbehave as often as they can."""
     lab.reopen(quarantine_limit=120)

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from psycopg.abc import AdaptContext
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
-__all__ = ["array_type", "register_arrays"]
+__all__ = ["array_type", "register_integers"]
 
 _INT8, _INT8_ARRAY = 20, 1016
 _HEADER = struct.Struct(">iiIii")
@@ -36,8 +37,14 @@ class _IntsDumper(Dumper):
         return _HEADER.pack(1, 0, _INT8, len(obj), 1) + items.tobytes()
 
 
-def register_arrays(adapters: AdaptersMap) -> None:
-    """Let arrays of integers be values."""
+def register_integers(adapters: AdaptersMap) -> None:
+    """Make integers of one kind, bigint, however small: alone, in lists, in arrays.
+
+    In lists they travel as text. With the binary form alone, the first list of a statement would choose the kind for all its lists, and
+    the small keys of a sum its size.
+    """
+    for dumper in (Int8Dumper, Int8BinaryDumper):
+        adapters.register_dumper(int, dumper)  # what is registered last is preferred
     adapters.register_dumper(np.ndarray, _IntsDumper)
 
 

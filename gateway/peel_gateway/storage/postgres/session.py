@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.numeric import Int8BinaryDumper
 
 from peel_core import Secret
-from peel_gateway.storage.postgres.arrays import register_arrays
+from peel_gateway.storage.postgres.arrays import register_integers
 from peel_gateway.storage.store import StoreFailed
 
 __all__ = ["Address", "Session"]
@@ -56,8 +55,7 @@ class Address:
             client_encoding="utf8",
         )
         try:
-            raw.adapters.register_dumper(int, Int8BinaryDumper)  # integers are of one kind, however small
-            register_arrays(raw.adapters)
+            register_integers(raw.adapters)
             given = {"search_path": self.schema, **options}
             raw.execute(
                 sql.SQL("SELECT {}").format(
