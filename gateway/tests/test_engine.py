@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -241,12 +243,24 @@ def test_a_device_that_leaves_and_returns_is_remembered(lab: Lab) -> None:
     assert agrees(lab)
 
 
-def test_unknown_devices_leave_no_state(lab: Lab) -> None:
-    """Two thousand here; a million, and the memory they do not take, in service/test_faults.py."""
+def test_unknown_devices_leave_no_state_and_take_no_memory(lab: Lab) -> None:
+    """Once the quarantine is full, as many new ids again take nothing; an id would be 8 bytes at least."""
+    count = 2000
+    lab.reopen(quarantine_limit=100)
     frame = lab.frames(1, [1])[0]
-    for batch in range(5):
-        unknown = [DEVICE.put(frame, 1000 + batch * 400 + i) for i in range(400)]
-        assert lab.send(unknown) == {"device": 400}
+
+    def flood(first: int) -> int:
+        """Send frames of so many ids; return the memory that is in use afterwards."""
+        assert lab.send([DEVICE.put(frame, first + i) for i in range(count)]) == {"device": count}
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        _, before, after = (flood(first) for first in (10_000, 20_000, 30_000))
+    finally:
+        tracemalloc.stop()
+    assert after - before < 8 * count
     assert len(lab.store.devices()) == 0
     assert lab.book.seats.taken == 0
 
