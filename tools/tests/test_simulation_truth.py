@@ -109,9 +109,9 @@ def test_other_databases_are_left_alone(tmp_path: Path) -> None:
 def play(tmp_path: Path, snapshot: Snapshot) -> Callable[..., tuple[Truth, SqliteStore]]:
     """Run a fleet through an engine; `skip` messages never get there."""
 
-    def run(*, skip: int = 0, rounds: int = 20, **shares: float) -> tuple[Truth, SqliteStore]:
+    def run(*, skip: int = 0, rounds: int = 20, kept: int = 100_000, **shares: float) -> tuple[Truth, SqliteStore]:
         truth = Truth(tmp_path / "truth.sqlite")
-        store = SqliteStore(tmp_path / "peel.sqlite")
+        store = SqliteStore(tmp_path / "peel.sqlite", quarantine_limit=kept)
         engine = Engine(store)
         engine.load(snapshot)
         fleet = _simulated(snapshot, truth, **shares)
@@ -150,6 +150,19 @@ def test_the_referee_sees_attacks_that_nobody_heard_of(play: Callable[..., tuple
     assert found.attacks["forgery"].unheard > 0
     assert not found.settled
     assert any(fault.startswith("forgery: ") and "not heard of" in fault for fault in found.faults())
+
+
+def test_the_referee_counts_what_was_exposed_and_is_kept_no_more(
+    play: Callable[..., tuple[Truth, SqliteStore]],
+) -> None:
+    """A long demonstration outgrows the quarantine; the gateway's own count of what it dropped vouches for that much, and no more."""
+    truth, store = play(kept=10, forgery=0.3)
+    found = _findings(truth, store)
+    assert found.exact and found.settled, found.faults()
+    forged = found.attacks["forgery"]
+    assert forged.exposed == forged.pieces == forged.dropped + 10
+    _cook(store.path, "UPDATE counter SET value = value - 3 WHERE kind = 'dropped'")
+    assert _findings(truth, store).faults() == ["forgery: 3 pieces that the gateway has not heard of"]
 
 
 def test_the_referee_is_not_content_with_nothing(tmp_path: Path) -> None:

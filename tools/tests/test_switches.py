@@ -113,10 +113,10 @@ def test_a_demonstration_listens(tmp_path: Path) -> None:
     watcher = threading.Thread(target=watch)
     try:
         watcher.start()
-        outcome = demonstration.run(None)
+        demonstration.run(None)
         watcher.join(60)
         assert seen.is_set()
-        assert outcome.faults == []
+        assert demonstration.settle().faults == []
     finally:
         demonstration.stop()
 

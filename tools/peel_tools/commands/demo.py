@@ -78,10 +78,16 @@ def demo(
 ) -> None:
     """Broker, gateway and a simulated fleet with attackers on this machine, all at once.
 
-    Prints where the API is and a live summary; Ctrl-C stops everything. At the end the gateway's database is held against the
-    simulation's own truth: what was published, accepted, exposed by cause, honest yet exposed, lost, counted twice. Exit code 0 when
-    all of it is as it must be: everything acknowledged and counted once, nobody honest exposed, every attack exposed by its layer
-    (by statistics once a device has sent enough). Exit code 1 names what is not.
+    Prints where the page is and a live summary; Ctrl-C stops everything, a second one without waiting for the comparison. At the end
+    the gateway's database is held against the simulation's own truth: what was published, accepted, exposed by cause, honest yet
+    exposed, lost, counted twice. Exit code 0 when all of it is as it must be: everything acknowledged and counted once, nobody honest
+    exposed, every attack exposed by its layer (by statistics once a device has sent enough). Exit code 1 names what is not.
+
+    \b
+    peel demo
+    peel demo --csv weather.csv                     your own readings
+    peel demo --attack stuck=0.05 --attack replay=0.02
+    peel demo --seconds 30 --json                   for scripts
     """
     plan = Plan(rate=rate, shares=shares, seed=seed, csv=csv)
     show = LiveSummary(sys.stderr if as_json else sys.stdout)
@@ -109,7 +115,9 @@ def demo(
         demonstration.start()
         stopping_on_signals(undo, demonstration.session.simulation)
         show.begin(demonstration, until=None if seconds is None else time.monotonic() + seconds)
-        outcome = demonstration.run(seconds)
+        demonstration.run(seconds)
+        show.settling()
+        outcome = demonstration.settle()
         show.end(outcome)
     if as_json:
         print_json(outcome.table())

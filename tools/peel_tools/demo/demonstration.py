@@ -137,9 +137,12 @@ class Demonstration:
         """Stop everything and remove what was temporary. Safe to call twice."""
         self._undo.close()
 
-    def run(self, seconds: float | None) -> Outcome:
-        """Let the fleet report, wait until the gateway has heard all of it, and compare."""
+    def run(self, seconds: float | None) -> None:
+        """Let the fleet report, for so long or until a signal stops it."""
         self.session.simulation.run(seconds=seconds)
+
+    def settle(self) -> Outcome:
+        """Wait until the gateway has heard all of it, and compare."""
         drained = self.session.simulation.drain(_DRAIN_SECONDS)
         self.session.simulation.confirm(_CONFIRM_SECONDS)
         findings = self._rig.settled(_SETTLE_SECONDS)

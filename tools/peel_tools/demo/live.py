@@ -6,6 +6,8 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
+from math import floor, log10
+from textwrap import wrap
 from typing import IO, Any
 
 from peel_gateway.model.verdict import Verdict
@@ -66,6 +68,14 @@ class LiveSummary:
         with suppress(GatewayError):  # likewise
             self._draw(status + _estimate_lines(self._demonstration.estimates()))
 
+    def settling(self) -> None:
+        """Say why it does not end at once."""
+        text = "stopped; comparing what counts with the truth (Ctrl-C again does without)"
+        if self._live:
+            self._draw([text])
+        else:
+            self.say(text)
+
     def end(self, outcome: Outcome) -> None:
         """Print what came out."""
         found = outcome.findings
@@ -74,7 +84,11 @@ class LiveSummary:
         lines = [
             f"published      {found.published} reports, {found.honest} of them honest",
             f"accepted       {found.accepted}",
-            f"exposed        {', '.join(f'{cause} {count}' for cause, count in sorted(found.exposed.items()))}",
+            *wrap(
+                "exposed        " + ", ".join(f"{cause} {count}" for cause, count in sorted(found.exposed.items())),
+                80,
+                subsequent_indent=" " * 15,
+            ),
             f"honest exposed {found.honest_exposed} reports, {found.honest_devices_exposed} devices",
             f"lost           {found.lost}",
             f"counted twice  {found.double_counted}",
@@ -86,12 +100,13 @@ class LiveSummary:
         self.say("\n".join(lines))
 
     def _draw(self, lines: list[str]) -> None:
-        width = shutil.get_terminal_size().columns
+        width, height = shutil.get_terminal_size()
         if self._drawn:
             self._stream.write(_UP_AND_CLEAR.format(self._drawn))
-        self._stream.write("".join(line[: width - 1] + "\n" for line in lines))
+        seen = lines[: height - 1]  # what has scrolled away cannot be drawn over
+        self._stream.write("".join(line[: width - 1] + "\n" for line in seen))
         self._stream.flush()
-        self._drawn = len(lines)
+        self._drawn = len(seen)
 
 
 def _status(progress: Progress, summary: dict[str, Any], until: float | None) -> list[str]:
@@ -111,16 +126,24 @@ def _verdict_lines(verdicts: dict[str, int]) -> list[str]:
 
 
 def _estimate_lines(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [f"{'estimate':<16}{'value':>10}  {'95% interval':>22}  {'truth':>10}  {'if not withdrawn':>16}"]
+    """A line each, of at most 80 columns; `if kept` is what it were with the exposed devices in it."""
+    lines = [f"{'estimate':<16}{'value':>9}  {'95% interval':>21}  {'truth':>9}  {'if kept':>9}"]
     for row in rows:
         if row["value"] is None:
             continue
-        interval = f"{row['low']:.2f} … {row['high']:.2f}"
-        lines.append(
-            f"{row['name']:<16}{row['value']:>10.2f}  {interval:>22}  {row['truth']:>10.2f}"
-            f"  {row['before_withdrawal']:>16.2f} {row['unit']}"
+        digits = _decimals((row["high"] - row["low"]) / 2)
+        value, low, high, truth, kept = (
+            f"{row[key]:.{digits}f}" for key in ("value", "low", "high", "truth", "before_withdrawal")
         )
+        interval = f"{low} … {high}"
+        name = row["name"] if len(row["name"]) < 16 else row["name"][:14] + "…"
+        lines.append(f"{name:<16}{value:>9}  {interval:>21}  {truth:>9}  {kept:>9} {row['unit']}".rstrip()[:80])
     return lines
+
+
+def _decimals(half_width: float) -> int:
+    """How many an interval deserves: its half has two digits, as on the page."""
+    return min(6, max(0, 1 - floor(log10(half_width)))) if half_width > 0 else 2
 
 
 def _attack_lines(outcome: Outcome) -> list[str]:

@@ -38,6 +38,8 @@ class Books:
     """One per profile, over all time."""
     exposures: list[Exposure]
     verdicts: Mapping[Verdict, int]
+    dropped: Mapping[Verdict, int]
+    """Of these: pieces that have left the exposures, for which there was no room."""
     steady: bool
     """Whether nothing was committed while they were read, so that all of it is of one moment."""
 
@@ -63,6 +65,7 @@ def _read(store: Archive, profiles: Iterable[int]) -> Books:
         tallies=tallies,
         exposures=exposures,
         verdicts=counts.verdicts,
+        dropped=counts.dropped,
         steady=counts.generation == before,
     )
 

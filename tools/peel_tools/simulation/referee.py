@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ class KindFindings:
     """Distinct bad pieces that the broker acknowledged."""
     exposed: int = 0
     """Of these: refused with a verdict of the layer."""
+    dropped: int = 0
+    """Of the exposed ones: those whose bytes the gateway keeps no more; its count of what it dropped by verdict vouches for them."""
     unheard: int = 0
     """Of these: the gateway knows nothing about them."""
     mistaken: int = 0
@@ -225,6 +227,7 @@ class _Referee:
 
     def _pieces(self, kinds: dict[str, KindFindings]) -> None:
         """Look each distinct bad piece up among the exposures. A replay leaves none: it must merely not count."""
+        dropped = Counter(self._books.dropped)
         rows = self._connection.execute(
             """SELECT kind, verdict, COUNT(*) FROM
                    (SELECT DISTINCT kind, digest, verdict FROM sent LEFT JOIN gateway.refused USING (digest) WHERE bad AND acked)
@@ -237,7 +240,10 @@ class _Referee:
             if verdict is None and Verdict.REDELIVERED in attack.verdicts:
                 kind.exposed += count
             elif verdict is None:
-                kind.unheard += count
+                vouched = _take(dropped, attack.verdicts, count)
+                kind.dropped += vouched
+                kind.exposed += vouched
+                kind.unheard += count - vouched
             elif verdict in attack.verdicts:
                 kind.exposed += count
             else:
@@ -264,3 +270,13 @@ class _Referee:
                 kind.mistaken_devices += 1
             elif proofs or (attack.patience is not None and said >= attack.patience and role not in switched):
                 kind.escaped_devices += 1
+
+
+def _take(dropped: Counter[Verdict], verdicts: Collection[Verdict], count: int) -> int:
+    """Take up to `count` of what was dropped under these verdicts; each dropped piece vouches once."""
+    taken = 0
+    for verdict in verdicts:
+        some = min(count - taken, dropped[verdict])
+        dropped[verdict] -= some
+        taken += some
+    return taken
