@@ -28,6 +28,8 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     gateway = field.new_gateway().start()
     page = open_page(gateway.url)
     expect(page.get_by_role("heading", name="No reports yet")).to_be_visible()
+    expect(page.locator("#estimates")).to_be_hidden()
+    expect(page.locator("#course")).to_be_hidden()
     expect(page.locator("#lede")).to_have_text("0 reports from 20 devices count. No device is exposed.")
     field.publish(field.reports(200, devices=range(1, 20)))
     expect(page.locator("#lede")).to_have_text("200 reports from 20 devices count. No device is exposed.")
@@ -37,6 +39,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(rows.first.locator("span.value")).to_have_text(re.compile(rf"^{MINUS}?\d"))
     expect(rows.first.locator(".rangebar")).to_have_attribute("aria-label", re.compile("temperature: .*95% interval"))
     expect(page.locator("#course-chart svg")).to_be_visible()
+    expect(page.locator("#course-chart .band")).to_have_count(1)  # one moment has an interval too
 
     field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
     case = page.locator("#exposed-list .case")
@@ -45,6 +48,8 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(page.locator("#lede")).to_have_text(
         "200 reports from 19 devices count. 1 device is exposed; 0 of its reports were withdrawn."
     )
+    page.get_by_role("link", name="1 device is exposed").click()
+    expect(page).to_have_url(re.compile("#exposed$"))
     page.get_by_role("button", name="The evidence against 00000014").click()
     why = page.locator("#why")
     expect(why.locator("svg.stems")).to_have_count(2)
@@ -121,6 +126,28 @@ def test_a_plan_is_asked_for_by_keyboard(field: Field, open_page: OpenPage) -> N
     assert page.locator("#plan-answer").evaluate(below) == place  # nothing jumped
 
 
+def test_numbers_of_any_size_stay_short(field: Field, open_page: OpenPage) -> None:
+    """Seconds since 1970 and millionths are columns of somebody's data, too."""
+    page = open_page(field.new_gateway().start().url)
+    said = page.evaluate(
+        """async (figures) => {
+            const { scaleOf } = await import("/page/format.js");
+            return figures.map((figure) => {
+                const { number, end, unit } = scaleOf(figure, false);
+                return [number(figure.value), end(figure.range[0]), end(figure.range[1]), unit];
+            });
+        }""",
+        [
+            {"range": [1.693e9, 1.696e9], "low": 1.6941e9, "high": 1.6951e9, "value": 1694585871, "unit": "s"},
+            {"range": [0, 2.5e-6], "low": 1e-6, "high": 1.1e-6, "value": 1.05e-6, "unit": ""},
+            {"range": [-0.125, 1050], "low": 999.2, "high": 1009, "value": 1004.1, "unit": "hPa"},
+        ],
+    )
+    assert said[0] == ["1.69459", "1.693", "1.696", "×10⁹\N{NARROW NO-BREAK SPACE}s"]
+    assert said[1] == ["1.050", "0", "2.5", "×10⁻⁶"]
+    assert said[2] == ["1,004.1", f"{MINUS}0.125", "1,050", "hPa"]
+
+
 def test_who_has_no_token_learns_nothing(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway(http_token=TOKEN)
     gateway.start(until="started")
@@ -181,6 +208,7 @@ def test_a_fleet_without_devices_says_what_to_do(tmp_path: Path, open_page: Open
         page = open_page(gateway.url, tolerated="net::ERR_")  # it ends before the page does
         expect(page.get_by_role("heading", name="No devices yet")).to_be_visible()
         expect(page.get_by_text("peel fleet add")).to_be_visible()
+        expect(page.locator("#controls")).to_be_hidden()
         expect(page.locator("#light")).to_contain_text("broker away")
     finally:
         gateway.kill()

@@ -5,7 +5,7 @@ import { svg } from "./dom.js";
 
 const WIDTH = 560;
 const HEIGHT = 330;
-const LEFT = 52;
+const LEFT = 64;
 const RIGHT = 8;
 const TOP = 10;
 const BOTTOM = 34;
@@ -51,6 +51,10 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
       svg("path", { class: "band", d: `${path([...upper, ...lower])}Z` }),
       svg("path", { class: "line", d: path(points.map((point) => [x(point.at), y(point.value)])) }),
     );
+  }
+  if (points.length === 1) {
+    const [{ at, low: least, high: most }] = points;
+    chart.append(svg("rect", { class: "band", x: x(at) - 7, y: y(most), width: 14, height: y(least) - y(most), rx: 2 }));
   }
   for (const point of points.length > 30 ? points.slice(-1) : points) {
     chart.append(svg("circle", { class: "point", cx: x(point.at), cy: y(point.value), r: 2.5 }));

@@ -3,7 +3,8 @@
 
 import { ask } from "./api.js";
 import { bandChart } from "./band.js";
-import { byId, h, setText } from "./dom.js";
+import { isDemo } from "./demo.js";
+import { byId, h, setHidden, setText } from "./dom.js";
 import { clock, count, duration, exact, fixed, scaleOf } from "./format.js";
 
 const POINTS = 48;
@@ -47,6 +48,7 @@ export class Course {
       byId("course-note"),
       `${this.estimates.label(figure)}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`,
     );
+    setHidden(byId("course-truth"), !isDemo(this.page));
     byId("course-chart").replaceChildren(
       points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."),
     );
@@ -72,10 +74,10 @@ export class Course {
     const seen = points.flatMap((point) => [point.low, point.high]).concat(truth ?? []);
     const low = Math.max(figure.range[0], Math.min(...seen));
     const high = Math.min(figure.range[1], Math.max(...seen));
-    const factor = categorical ? 100 : 1;
+    const scale = scaleOf(figure, categorical);
+    const { factor } = scale;
     const span = (high - low) * factor || 1;
     const decimals = Math.max(0, Math.ceil(-Math.log10(span / 4)));
-    const scale = scaleOf(figure, categorical);
     const last = points.at(-1);
     return bandChart({
       points: points.map((point) => ({

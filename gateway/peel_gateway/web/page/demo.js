@@ -7,6 +7,8 @@ import { plural } from "./format.js";
 
 const PATH = "/api/demo";
 
+export const isDemo = (page) => page.paths.some(({ path }) => path === PATH);
+
 export class Demo {
   constructor(page, changed) {
     this.page = page;
@@ -15,7 +17,7 @@ export class Demo {
   }
 
   async refresh() {
-    if (!this.page.paths.some(({ path }) => path === PATH)) return;
+    if (!isDemo(this.page)) return;
     this.table = await ask(PATH);
     this.page.demo = this;
     setHidden(byId("demo"), false);

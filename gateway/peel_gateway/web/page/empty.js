@@ -16,8 +16,8 @@ export function showEmpty(page) {
   if (what === "devices") {
     box.replaceChildren(
       h("h2", {}, "No devices yet"),
-      h("p", {}, "This fleet has nobody in it. Two commands make a device and what goes onto its board:"),
-      h("pre", {}, h("code", {}, "peel fleet add FLEET --profile NAME --count 1\npeel fleet bundle FLEET DEVICE …")),
+      h("p", {}, "This fleet has nobody in it. Two commands register a device and put it onto its board:"),
+      h("pre", {}, h("code", {}, "peel fleet add FLEET --profile NAME\npeel fleet provision DEVICE --fleet FLEET --board pico_w")),
     );
   } else if (what === "reports") {
     box.replaceChildren(

@@ -90,7 +90,7 @@ export class Estimates {
         "Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
         item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
         this.page.demo
-          ? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
+          ? "◆ is the truth of honest devices over the whole run, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
           : "",
       ].join(" "),
     );
@@ -192,7 +192,7 @@ export class Estimates {
   #missing(figure) {
     if (figure.half_width === null) return "no report yet";
     if (figure.half_width <= ENOUGH) return "";
-    const wait = figure.seconds_missing === null ? "" : `, ±5% in about ${duration(figure.seconds_missing)}`;
+    const wait = figure.seconds_missing === null ? "" : `, ±${percent(ENOUGH)} in about ${duration(figure.seconds_missing)}`;
     return `too few: ±${percent(figure.half_width)} of the range now${wait}`;
   }
 }

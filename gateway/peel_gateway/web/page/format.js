@@ -23,17 +23,28 @@ export function fixed(value, decimals) {
   return value < 0 && /[1-9]/.test(text) ? `\u2212${text}` : text;
 }
 
+const SUPERSCRIPTS = [..."⁰¹²³⁴⁵⁶⁷⁸⁹"];
+const superscript = (power) => (power < 0 ? "⁻" : "") + [...String(Math.abs(power))].map((digit) => SUPERSCRIPTS[digit]).join("");
+
+// Numbers of seven digits or with three zeros behind the point are told as so many thousands, millions, …
+function powerOf(range) {
+  const power = Math.floor(Math.log10(Math.max(...range.map(Math.abs))) / 3) * 3;
+  return power >= 6 || power < -3 ? power : 0;
+}
+
 // A figure's numbers as shown: categories are shares, and a share is shown in percent.
 export function scaleOf(figure, categorical) {
-  const factor = categorical ? 100 : 1;
-  const unit = categorical ? "%" : figure.unit;
+  const power = categorical ? -2 : powerOf(figure.range);
+  const factor = 10 ** -power;
+  const unit = categorical ? "%" : [power ? `×10${superscript(power)}` : "", figure.unit].join(NARROW).trim();
   const wide = figure.high === null ? figure.range[1] - figure.range[0] : figure.high - figure.low;
   const decimals = decimalsFor(wide * factor);
   return {
     unit,
+    factor,
     number: (value) => fixed(value * factor, decimals),
     withUnit: (value) => withUnit(fixed(value * factor, decimals), unit),
-    end: (value) => fixed(value * factor, Number.isInteger(value * factor) ? 0 : 1),
+    end: (value) => fixed(value * factor, 3).replace(/\.?0+$/, ""),
   };
 }
 

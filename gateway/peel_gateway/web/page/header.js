@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // One sentence and a light.
 
-import { byId, setHidden, setText } from "./dom.js";
+import { byId, h, setHidden, setText } from "./dom.js";
 import { count, duration, plural } from "./format.js";
 
+const counted = h("span", {});
+const accused = h("a", { href: "#exposed" });
+const rest = h("span", {});
 let heard = 0;
 let lost = false;
 
@@ -26,13 +29,14 @@ export function showHeader(page) {
   const who = plural(totals.exposed_devices, "device is", "devices are");
   const whose = totals.exposed_devices === 1 ? "its" : "their";
   const withdrawn = `${count(totals.withdrawn_past)} of ${whose} reports were withdrawn`;
-  const exposed = totals.exposed_devices === 0 ? "No device is exposed." : `${who} exposed; ${withdrawn}.`;
-  setText(
-    byId("lede"),
-    totals.devices === 0
-      ? "No device is registered."
-      : `${plural(counting, "report")} from ${plural(honest, "device")} count. ${exposed}`,
-  );
+  if (totals.devices === 0) setText(byId("lede"), "No device is registered.");
+  else {
+    const none = totals.exposed_devices === 0;
+    setText(counted, `${plural(counting, "report")} from ${plural(honest, "device")} count. ${none ? "No device is exposed." : ""}`);
+    setText(accused, none ? "" : `${who} exposed`);
+    if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest);
+    setText(rest, none ? "" : `; ${withdrawn}.`);
+  }
   if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
   else if (health.length) light("bad", "needs a look");
   else if (page.polling) light("good", "receiving · other pages hold all live streams, so this one asks now and then");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the chosen profile costs its devices' owners, and what nobody learns.
 
+import { isDemo } from "./demo.js";
 import { byId, h } from "./dom.js";
 import { count, duration, epsilon, fixed } from "./format.js";
 
@@ -32,7 +33,7 @@ export function showPrivacy(page) {
       term(
         `Any ${duration(profile.period)}`,
         epsilon(profile.epsilon * profile.quota),
-        `at most ${count(profile.quota)} reports`,
+        `at most ${count(profile.quota)} reports${isDemo(page) ? "; a demonstration is in a hurry" : ""}`,
       ),
       lifetime,
     ),

@@ -7,6 +7,8 @@ import { ago, exact, percent } from "./format.js";
 import { RangeBar } from "./rangebar.js";
 import { stems } from "./stems.js";
 
+const MOST_SPIKES = 4; // of an honest report: more would hide how one looks
+
 export class Why {
   constructor(page) {
     this.page = page;
@@ -60,7 +62,7 @@ export class Why {
         "p",
         { class: "meta" },
         h("span", { class: "verdict" }, piece.verdict),
-        `layer ${piece.layer} · `,
+        piece.layer === piece.verdict ? "" : `layer ${piece.layer} · `,
         h("time", { datetime: piece.received, title: exact(piece.received) }, ago(piece.received)),
       ),
       ...(piece.bytes.length ? [bytesOf(piece)] : []),
@@ -77,8 +79,9 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
     Array.from({ length: width }, (_, each) => direction * ((each === spike ? 1 : 0) - 1 / width));
   const nearest = pattern(place, sign);
   const honest = pattern(assigned ?? (place < k ? place : 0), sign);
-  const most = Math.max(1.1, ...vector.map(Math.abs));
-  const at = (spike) => labels[spike] ?? "no attribute at all";
+  const largest = Math.max(1.1, ...vector.map(Math.abs));
+  const most = Math.min(MOST_SPIKES, largest);
+  const at = (spike) => labels[spike]?.replaceAll("_", " ") ?? "no attribute at all";
   const within = residual <= limit;
   return [
     h("h3", {}, "An honest report ", h("small", {}, `one spike, at ${at(assigned ?? place)}, the rest level`)),
@@ -115,7 +118,7 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
       h("span", { class: "key pattern" }),
       " nearest admissible pattern ",
       h("span", { class: "key stem" }),
-      ` reconstructed · shaded: the ${k} of ${width} places that mean something`,
+      ` reconstructed${largest > most ? `, cut off at ${most} spikes` : ""} · shaded: the ${k} of ${width} places that mean something`,
     ),
   ];
 }
