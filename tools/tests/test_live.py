@@ -45,7 +45,12 @@ def test_it_fits_into_eighty_columns() -> None:
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= _WIDE
     shown = {line.split()[0]: line.split() for line in lines if "…" in line}
-    assert shown["fraction"][1:5] == ["0.001230", "0.001190", "…", "0.001270"]  # as many digits as the interval deserves
+    assert shown["fraction"][1:5] == [
+        "0.001230",
+        "0.001190",
+        "…",
+        "0.001270",
+    ]  # as many digits as the interval deserves
     assert shown["radiation"][1] == "1251003"
     assert any(line.startswith("relative_humid") for line in lines)
 
