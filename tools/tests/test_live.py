@@ -9,8 +9,8 @@ import shutil
 
 import pytest
 
-from peel_tools.demonstration import Outcome
-from peel_tools.live import LiveSummary
+from peel_tools.demo.demonstration import Outcome
+from peel_tools.demo.live import LiveSummary
 from peel_tools.simulation.referee import Findings, KindFindings
 
 _WIDE = 80
