@@ -45,7 +45,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
 def known_parameters(gateway: GatewayProcess, path: str) -> list[str]:
     """The parameters that a route lists when it refuses one that it does not know."""
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"{gateway.url}{path}?nonsense=1", timeout=10)  # noqa: S310 - our own http URL
+        urllib.request.urlopen(f"{gateway.url}{path}?nonsense=1", timeout=10)
     assert refused.value.code == 400
     said = str(json.load(refused.value)["error"])
     return said.removeprefix("nonsense: unknown parameter; there is: ").split(", ")

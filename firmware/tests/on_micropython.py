@@ -8,33 +8,33 @@ import sys
 
 sys.path[:0] = sys.argv[1:3]  # before the imports below, which it is for
 
-import peel_load  # noqa: E402
-from peel_device import config, files, readings, selftest  # noqa: E402
-from peel_device.checksum import crc32, portable_crc32  # noqa: E402
-from peel_device.errors import ConfigError  # noqa: E402
-from peel_device.ledger import Ledger  # noqa: E402
-from peel_device.outbox import Outbox  # noqa: E402
+import peel_load
+from peel_device import config, files, readings, selftest
+from peel_device.checksum import crc32, portable_crc32
+from peel_device.errors import ConfigError
+from peel_device.ledger import Ledger
+from peel_device.outbox import Outbox
 
 
 class StillClock:
     """Time that does not pass."""
 
-    def now(self):  # noqa: ANN201
+    def now(self):
         return 0
 
 
 class TornFiles:
     """Files in memory. Each write first shows `witness` what a power cut at each of its bytes would leave behind."""
 
-    def __init__(self, kept=()):  # noqa: ANN001, ANN204
+    def __init__(self, kept=()):
         self.kept = dict(kept)
         self.witness = None
         self.cuts = 0
 
-    def read(self, path):  # noqa: ANN001, ANN201
+    def read(self, path):
         return self.kept.get(path)
 
-    def write(self, path, data):  # noqa: ANN001, ANN201
+    def write(self, path, data):
         if self.witness:
             for done in range(len(data) + 1):
                 state = TornFiles(self.kept)
@@ -43,25 +43,25 @@ class TornFiles:
                 self.witness(state)
         self.kept[path] = bytes(data)
 
-    def remove(self, path):  # noqa: ANN001, ANN201
+    def remove(self, path):
         self.kept.pop(path, None)
 
-    def names(self, folder):  # noqa: ANN001, ANN201
+    def names(self, folder):
         return [path[len(folder) + 1 :] for path in self.kept if path.startswith(folder + "/")]
 
-    def make_folder(self, path):  # noqa: ANN001, ANN201
+    def make_folder(self, path):
         pass
 
 
-def check_ledger():  # noqa: ANN201
+def check_ledger():
     store, highest = TornFiles(), 0
 
-    def opened(state):  # noqa: ANN001, ANN202
+    def opened(state):
         ledger = Ledger(state, "l", StillClock(), 1 << 20, 100000, 60, 4)
         ledger.start(1, False)
         return ledger
 
-    def witness(state):  # noqa: ANN001, ANN202
+    def witness(state):
         assert opened(state).take() > highest
 
     store.witness = witness
@@ -74,15 +74,15 @@ def check_ledger():  # noqa: ANN201
     assert store.cuts > 1000, store.cuts
 
 
-def check_outbox():  # noqa: ANN201
+def check_outbox():
     store, kept = TornFiles(), {}
 
-    def opened(state):  # noqa: ANN001, ANN202
+    def opened(state):
         box = Outbox(state, "o", 3)
         box.start()
         return box
 
-    def witness(state):  # noqa: ANN001, ANN202
+    def witness(state):
         found = dict(opened(state).unsent(9))
         assert all(found[number] == frame(number) for number in found)
         assert len(set(kept) - set(found)) <= 1
@@ -95,11 +95,11 @@ def check_outbox():  # noqa: ANN201
     assert (len(box), box.dropped, sorted(kept)[0]) == (3, 27, (1 << 40) + 27)
 
 
-def frame(number):  # noqa: ANN001, ANN201
+def frame(number):
     return bytes([number & 255]) * 38
 
 
-def check_config():  # noqa: ANN201
+def check_config():
     text = files.FlashFiles().read(sys.argv[1] + "/config.example.json")
     made = config.load(text)
     assert made.profile.epsilon_q20 == 1 << 20
@@ -117,7 +117,7 @@ def check_config():  # noqa: ANN201
             raise AssertionError(key)
 
 
-def check_readings():  # noqa: ANN201
+def check_readings():
     assert [readings.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
         -32768,
         -32768,
@@ -133,11 +133,11 @@ def check_readings():  # noqa: ANN201
     raise AssertionError("NaN was taken for a reading")
 
 
-def check_checksum():  # noqa: ANN201
+def check_checksum():
     assert crc32(b"123456789") == portable_crc32(b"123456789") == 0xCBF43926
 
 
-def check_core():  # noqa: ANN201
+def check_core():
     problem = selftest.check_core(peel_load.load())
     assert not problem, problem
 

@@ -142,7 +142,7 @@ def test_what_is_no_bundle_is_refused(text: bytes) -> None:
 
 
 def test_no_secret_shows() -> None:
-    made = config(mqtt__password="hunter2", wifi={"ssid": "net", "password": "hunter3"}, seed="ab" * 32)  # noqa: S106
+    made = config(mqtt__password="hunter2", wifi={"ssid": "net", "password": "hunter3"}, seed="ab" * 32)
     assert made.wifi is not None
     secrets = (made.seal_key, made.index_key, made.receipt_key, made.seed, made.mqtt.password, made.wifi.password)
     shown = "".join(f"{secret!r} {secret}" for secret in secrets) + repr(vars(made)) + repr(vars(made.mqtt))

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,70 +12,8 @@ from host_board import HostBoard, config
 from peel_device.errors import BoardError
 from peel_device.link import Link
 from peel_device.outbox import Outbox
-from peel_tools.boards.command import require
-from peel_tools.servers.broker import Broker, BrokerTls
+from peel_tools.servers.broker import Broker
 from power_cut import MemoryFiles
-
-
-def openssl(*words: str | Path) -> None:
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
-
-
-def make_ca(folder: Path, name: str) -> tuple[Path, Path, Path]:
-    """A certificate authority: its key, and its certificate as PEM and as DER."""
-    key, pem, der = folder / f"{name}.key", folder / f"{name}.pem", folder / f"{name}.der"
-    openssl(
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        f"/CN={name}",
-        "-keyout",
-        key,
-        "-out",
-        pem,
-    )
-    openssl("x509", "-in", pem, "-outform", "DER", "-out", der)
-    return key, pem, der
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require("openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    key, pem, _ = make_ca(folder, "ca")
-    make_ca(folder, "other")
-    (folder / "san").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-    request = folder / "server.csr"
-    openssl(
-        "req",
-        "-new",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-subj",
-        "/CN=localhost",
-        "-keyout",
-        folder / "server.key",
-        "-out",
-        request,
-    )
-    signing = ("-CA", pem, "-CAkey", key, "-CAcreateserial", "-days", "2", "-extfile", folder / "san")
-    openssl("x509", "-req", "-in", request, *signing, "-out", folder / "server.pem")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def tls_broker(certificates: Path) -> Iterator[Broker]:
-    tls = BrokerTls(
-        ca=certificates / "ca.pem", certificate=certificates / "server.pem", key=certificates / "server.key"
-    )
-    with Broker(tls=tls, embedded=False) as running:
-        yield running
 
 
 def drained(port: int, ca: Path) -> tuple[int, Link]:

@@ -15,7 +15,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from test_tcp import certificates, tls_broker  # noqa: F401 (fixtures)
 
 from host_board import HostBoard, config
 from peel_device import link as link_module
@@ -76,7 +75,7 @@ def silent() -> Iterator[int]:
 
 def test_a_peer_that_never_shakes_hands(
     silent: int,
-    certificates: Path,  # noqa: F811
+    certificates: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(link_module, "TIMEOUT_MS", int(1000 * LONG_S))
@@ -104,8 +103,8 @@ def test_a_peer_that_never_takes_the_connection(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_slow_handshake_gets_through_and_is_fed(
-    tls_broker: Broker,  # noqa: F811
-    certificates: Path,  # noqa: F811
+    tls_broker: Broker,
+    certificates: Path,
 ) -> None:
     with SlowProxy(tls_broker.port) as port:
         started = time.monotonic()

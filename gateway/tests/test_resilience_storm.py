@@ -142,7 +142,7 @@ class Witness:
 
     def code(self) -> int:
         try:
-            with urllib.request.urlopen(f"{self._gateway.url}/healthz", timeout=10) as answer:  # noqa: S310
+            with urllib.request.urlopen(f"{self._gateway.url}/healthz", timeout=10) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as refusal:
             return refusal.code

@@ -51,7 +51,7 @@ class Tamperer:
     def __init__(self, *, width: int, every: int, seed: int) -> None:
         self._width = width
         self._every = every
-        self._chance = random.Random(seed)  # noqa: S311 - for a test that can be repeated
+        self._chance = random.Random(seed)
         self._heard: list[bytes] = []
         self._messages = 0
         self._next_trick = _turns()

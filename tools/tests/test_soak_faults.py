@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -37,8 +38,7 @@ def fault(kind: str) -> Fault:
 
 def state(pid: int | None) -> str:
     """The state of a process, as the kernel abbreviates it."""
-    with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-        return file.read().rsplit(")", 1)[1].split()[0]
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
 def connected(stage: Stage) -> bool:

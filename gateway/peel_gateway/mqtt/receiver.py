@@ -163,7 +163,7 @@ class Receiver:
                 backoff = _FIRST_BACKOFF_SECONDS
             if not self._stopping.is_set():
                 # Jitter keeps a fleet of gateways from returning in step.
-                self._stopping.wait(backoff * random.uniform(0.75, 1.25))  # noqa: S311
+                self._stopping.wait(backoff * random.uniform(0.75, 1.25))
                 backoff = min(2 * backoff, self._settings.mqtt_backoff_seconds)
 
     def _connect(self) -> Link | None:

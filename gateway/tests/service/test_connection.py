@@ -72,7 +72,7 @@ def test_tls_refuses_a_broker_of_another_ca(make_field: MakeField, tmp_path: Pat
 
 
 def test_user_and_password(make_field: MakeField, tmp_path: Path) -> None:
-    password = "correct horse"  # noqa: S105
+    password = "correct horse"
     field = make_field(users={"gateway": password})
     secret = tmp_path / "password"
     secret.write_text(password + "\n")
@@ -82,7 +82,7 @@ def test_user_and_password(make_field: MakeField, tmp_path: Path) -> None:
     field.wait_accepted(gateway, 50)
     gateway.stop()
 
-    wrong = field.new_gateway(mqtt_user="gateway", mqtt_password="battery staple", health_broker_seconds=0)  # noqa: S106
+    wrong = field.new_gateway(mqtt_user="gateway", mqtt_password="battery staple", health_broker_seconds=0)
     wrong.start(until="answering")
     wrong.wait_for(lambda: any("refused the connection" in cause for cause in wrong.summary()["health"]))
     wrong.stop()

@@ -78,7 +78,7 @@ def test_all_is_well_and_stays_as_it_was(well: tuple[Field, GatewayProcess]) -> 
 
 def test_a_wrong_password_and_a_broker_that_is_away(well: tuple[Field, GatewayProcess]) -> None:
     field, gateway = well
-    wrong = field.new_gateway("wrong", mqtt_user="gateway", mqtt_password="guess")  # noqa: S106
+    wrong = field.new_gateway("wrong", mqtt_user="gateway", mqtt_password="guess")
     code, items = examined(wrong)
     assert code == 1
     assert "Not authorized" in said(items, "broker", "bad")

@@ -18,7 +18,7 @@ from field import Field, MakeField
 from peel_gateway.model.verdict import LAYERS, Verdict
 from peel_tools.servers.gateway import GatewayProcess
 
-TOKEN = "0123456789abcdef-token"  # noqa: S105
+TOKEN = "0123456789abcdef-token"
 
 
 @pytest.fixture
@@ -216,9 +216,9 @@ def test_bad_parameters_are_named(shared_gateway: GatewayProcess, path: str, sai
 
 def test_unknown_paths_and_methods(shared_gateway: GatewayProcess) -> None:
     assert refusal(shared_gateway, "/api/secrets")[0] == 404
-    request = urllib.request.Request(shared_gateway.url + "/api/summary", method="POST", data=b"{}")  # noqa: S310
+    request = urllib.request.Request(shared_gateway.url + "/api/summary", method="POST", data=b"{}")
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)  # noqa: S310
+        urllib.request.urlopen(request, timeout=10)
     assert caught.value.code == 405
 
 
@@ -238,9 +238,9 @@ def test_unknown_paths_and_methods(shared_gateway: GatewayProcess) -> None:
 )
 def test_a_foreign_host_name_is_refused(shared_gateway: GatewayProcess, host: str, code: int) -> None:
     """A page on evil.example that resolves its own name to 127.0.0.1 must not read the API."""
-    request = urllib.request.Request(shared_gateway.url + "/api/profiles", headers={"Host": host})  # noqa: S310
+    request = urllib.request.Request(shared_gateway.url + "/api/profiles", headers={"Host": host})
     try:
-        answered: int = urllib.request.urlopen(request, timeout=10).status  # noqa: S310
+        answered: int = urllib.request.urlopen(request, timeout=10).status
     except urllib.error.HTTPError as refused:
         answered = refused.code
     assert answered == code
@@ -283,7 +283,7 @@ def test_events_follow_the_batches(field: Field) -> None:
     opened = threading.Event()
 
     def listen() -> None:
-        with urllib.request.urlopen(gateway.url + "/api/events", timeout=20) as stream:  # noqa: S310
+        with urllib.request.urlopen(gateway.url + "/api/events", timeout=20) as stream:
             for line in stream:
                 if line.startswith(b"data: "):
                     seen.append(json.loads(line[6:])["totals"]["accepted"])
@@ -306,7 +306,7 @@ def test_a_token_is_needed_once_it_is_set(field: Field, tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.write_text(TOKEN)
     token_file.chmod(0o600)
-    gateway = field.new_gateway(http_host="0.0.0.0", http_token_file=token_file, health_broker_seconds=0)  # noqa: S104
+    gateway = field.new_gateway(http_host="0.0.0.0", http_token_file=token_file, health_broker_seconds=0)
     gateway.start(until="started")
     gateway.wait_for(lambda: _answers(gateway))
     for path in ("/api/summary", "/api/events", "/metrics", "/api/nothing"):
@@ -331,7 +331,7 @@ def _answers(gateway: GatewayProcess) -> bool:
 
 
 def test_a_short_token_is_refused(field: Field) -> None:
-    gateway = field.new_gateway(http_token="short")  # noqa: S106
+    gateway = field.new_gateway(http_token="short")
     gateway.start(until="started")
     assert gateway.wait_end() == 5
 

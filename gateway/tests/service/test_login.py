@@ -19,7 +19,7 @@ from peel_gateway.web.assets import PAGE_FOLDER
 from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, has_session, new_session
 from peel_tools.servers.gateway import GatewayProcess
 
-TOKEN = "0123456789abcdef-token"  # noqa: S105
+TOKEN = "0123456789abcdef-token"
 
 
 @pytest.fixture(scope="module")

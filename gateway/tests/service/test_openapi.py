@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from peel_core import derive_keys, encode_many
 from peel_tools.servers.gateway import GatewayProcess
 
-TOKEN = "0123456789abcdef-token"  # noqa: S105
+TOKEN = "0123456789abcdef-token"
 STREAM = "/api/events"
 HEAD = 'name = "{name}"\nepsilon = 1.0\nseed = 1\nquota = 1000000\nperiod = 1\n'
 CATEGORIES = {
@@ -188,7 +188,7 @@ def test_the_fixture_has_both_kinds_of_decision(gateway: GatewayProcess) -> None
 
 
 def test_events_are_the_stream_that_is_described(gateway: GatewayProcess, document: Any) -> None:
-    with urllib.request.urlopen(gateway.url + STREAM, timeout=20) as stream:  # noqa: S310 - our own http URL
+    with urllib.request.urlopen(gateway.url + STREAM, timeout=20) as stream:
         media = stream.headers.get_content_type()
     assert list(document["paths"][STREAM]["get"]["responses"]["200"]["content"]) == [media]
 

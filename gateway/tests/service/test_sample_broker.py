@@ -27,7 +27,7 @@ from peel_gateway.fleet.registry import FleetError
 from peel_tools.servers.broker import Broker, find_mosquitto
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-GATEWAY_PASSWORD = "the gateway's own"  # noqa: S105 - of a broker that lives as long as its test
+GATEWAY_PASSWORD = "the gateway's own"
 
 
 class SampleBroker(Broker):

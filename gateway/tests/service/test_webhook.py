@@ -17,7 +17,7 @@ from field import Field
 from peel_gateway.settings import SettingsError, load_settings
 from peel_tools.servers.gateway import GatewayProcess
 
-TOKEN = "a-token-of-ours"  # noqa: S105 - of a server that lives as long as its test
+TOKEN = "a-token-of-ours"
 
 
 class Hook(ThreadingHTTPServer):

@@ -216,7 +216,7 @@ class _Floor:
         self._connection.execute("PRAGMA synchronous = FULL")
         columns = ", ".join(f'"{name}" INTEGER' for name in FIELDS)
         self._connection.execute(f"CREATE TABLE log (arrival INTEGER PRIMARY KEY, {columns})")
-        self._insert = f"INSERT INTO log VALUES (NULL, {', '.join('?' * len(FIELDS))})"  # noqa: S608
+        self._insert = f"INSERT INTO log VALUES (NULL, {', '.join('?' * len(FIELDS))})"
 
     def append(self, mail: Mail, records: Records) -> None:
         open_joined(self._keyring, mail.payloads, mail.payload_ends)

@@ -50,7 +50,8 @@ def _download() -> bytes:
             links = re.findall(r'href="([^"#]*-' + re.escape(_VERSION) + r"\.tar\.gz)", page.read().decode())
         if not links:
             raise BuildError(f"the package index has no umqtt.simple {_VERSION}")
-        with urllib.request.urlopen(urllib.parse.urljoin(index, links[0]), timeout=_TIMEOUT_S) as archive:  # noqa: S310
+        link = urllib.parse.urljoin(index, links[0])
+        with urllib.request.urlopen(link, timeout=_TIMEOUT_S) as archive:  # noqa: S310 - the same index
             return bytes(archive.read())
     except urllib.error.URLError as error:
         raise BuildError(

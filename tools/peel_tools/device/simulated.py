@@ -19,7 +19,7 @@ def simulated_sensors(bundle: Mapping[str, Any], seed: int) -> dict[str, dict[st
     count = profile.get("domain") or len(profile.get("categories") or ())
     sensors = {}
     for attribute in profile["attributes"]:
-        draw = random.Random(f"{seed}/{bundle['device']}/{attribute['name']}")  # noqa: S311 - readings, not coins
+        draw = random.Random(f"{seed}/{bundle['device']}/{attribute['name']}")
         values = [draw.randrange(count) for _ in range(_LENGTH)] if count else _wave(attribute, draw)
         sensors[attribute["name"]] = {"kind": "trace", "values": values}
     return sensors

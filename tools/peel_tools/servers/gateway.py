@@ -138,7 +138,7 @@ class GatewayProcess:
         request = urllib.request.Request(self.url + path)  # noqa: S310 - our own http URL
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own http URL
             text: str = answer.read().decode()
             return text
 

@@ -76,7 +76,7 @@ def copy_books(connection: sqlite3.Connection, schema: str, books: Books) -> Non
 
     def fill(table: str, rows: Iterable[tuple[object, ...]], columns: int) -> None:
         places = ", ".join("?" * columns)
-        connection.executemany(f"INSERT INTO {schema}.{table} VALUES ({places})", rows)  # noqa: S608
+        connection.executemany(f"INSERT INTO {schema}.{table} VALUES ({places})", rows)
 
     log, devices = books.log, books.devices
     fill("log", _rows(log.device, log.number, log.profile, log.verdict, log.index, log.sign), 6)

@@ -68,7 +68,7 @@ class Confirmation:
                 continue
             kept = self._waiting.setdefault(message.device, {})
             pause = min(_LONGEST_PAUSE, 2 * kept[id_].pause) if id_ in kept else self._pause
-            kept[id_] = _Waiting(message, now + pause * random.uniform(0.5, 1), pause)  # noqa: S311
+            kept[id_] = _Waiting(message, now + pause * random.uniform(0.5, 1), pause)
         return done
 
     def received(self, topic: str, payload: bytes) -> list[int]:

@@ -81,7 +81,7 @@ def make_schedule(seconds: float, seed: int, devices: int) -> list[Fault]:
 
 def _track(track: str, seconds: float, seed: int, devices: int) -> Iterator[Fault]:
     """The faults of one track: each kind in its turn, the turns shuffled, so that a short run has some of each."""
-    draw = random.Random(f"{seed}/{track}")  # noqa: S311 - to be repeated
+    draw = random.Random(f"{seed}/{track}")
     at = draw.uniform(*_PAUSE_SECONDS)
     kinds: list[Kind] = []
     while True:

@@ -15,7 +15,7 @@ from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.ports import free_port
 
 MINUS = "\N{MINUS SIGN}"
-TOKEN = "0123456789abcdef-token"  # noqa: S105
+TOKEN = "0123456789abcdef-token"
 
 
 def number_in(page: Page) -> int:

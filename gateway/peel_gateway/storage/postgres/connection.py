@@ -51,7 +51,7 @@ class PostgresConnection(Connection):
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         marks = ", ".join(["%s"] * len(columns))
-        query = f"INSERT INTO {table} (share, {', '.join(columns)}) VALUES ({self._own}, {marks})"  # noqa: S608
+        query = f"INSERT INTO {table} (share, {', '.join(columns)}) VALUES ({self._own}, {marks})"
         with self.raw.cursor() as cursor:
             cursor.executemany(query.encode(), [[_storable(value) for value in row] for row in rows])
 
@@ -68,15 +68,15 @@ class PostgresConnection(Connection):
         names, changes = ", ".join(columns), ", ".join(change.format(name) for name in values)
         arrays = ", ".join(f"%s::{array_type(column)}" for column in columns.values())
         query = f"""INSERT INTO {table} (share, {names}) SELECT {self._own}, * FROM unnest({arrays})
-                    ON CONFLICT (share, {", ".join(keys)}) DO UPDATE SET {changes}"""  # noqa: S608
+                    ON CONFLICT (share, {", ".join(keys)}) DO UPDATE SET {changes}"""
         self.raw.execute(query.encode(), [_column(column) for column in columns.values()])
 
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
-        query = f"UPDATE {table} SET {changes} WHERE share = {self._own} AND ({where})"  # noqa: S608
+        query = f"UPDATE {table} SET {changes} WHERE share = {self._own} AND ({where})"
         self.raw.execute(_text(query, None), values)
 
     def delete(self, table: str, where: str, values: Sequence[Any]) -> None:
-        query = f"DELETE FROM {table} WHERE share = {self._own} AND ({where})"  # noqa: S608
+        query = f"DELETE FROM {table} WHERE share = {self._own} AND ({where})"
         self.raw.execute(_text(query, None), values)
 
     def asked(self, device: npt.NDArray[np.int64], begin: npt.NDArray[np.int64]) -> tuple[str, Mapping[str, Any]]:
@@ -101,7 +101,7 @@ class PostgresConnection(Connection):
 @functools.cache
 def _text(query: str, share: int | None) -> bytes:
     """A query as psycopg takes it, on all shares or one; the planner sees through the parentheses."""
-    scope = "{0}" if share is None else f"(SELECT * FROM {{0}} WHERE share = {share})"  # noqa: S608
+    scope = "{0}" if share is None else f"(SELECT * FROM {{0}} WHERE share = {share})"
     text = query.format_map({table: scope.format(table) for table in TABLES})
     return re.sub(r":(\w+)", r"%(\1)s", text.replace("?", "%s")).encode()
 

@@ -96,7 +96,7 @@ class SqlArchive(Archive):
         with self._read() as connection:
             return connection.value(
                 f"""SELECT COUNT(*) FROM {{device}} AS device JOIN {{conduct}} AS conduct {connection.same_device}
-                    WHERE withdrawn != 0 AND profile = ?""",  # noqa: S608
+                    WHERE withdrawn != 0 AND profile = ?""",
                 (profile,),
             )
 

@@ -20,7 +20,7 @@ def pardon(connection: Connection, device: int, *, restore: bool, reason: str, w
     """Take back what exposed a device, and write it down; None where nothing has. Now in Unix milliseconds."""
     state = connection.row(
         f"""SELECT cause, withdrawn, arrival FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}
-            WHERE device = ?""",  # noqa: S608
+            WHERE device = ?""",
         (device,),
     )
     if state is None or not state[0]:
@@ -83,7 +83,7 @@ def read_audit(
     where = f"WHERE {' AND '.join(given)}" if given else ""
     rows = connection.rows(
         f"""SELECT id, {", ".join(_COLUMNS)} FROM {{audit}} AS audit {where}
-            ORDER BY id DESC{"" if limit is None else " LIMIT ?"}""",  # noqa: S608
+            ORDER BY id DESC{"" if limit is None else " LIMIT ?"}""",
         [*given.values(), *([] if limit is None else [limit])],
     )
     entries = (dict(zip(("id", *_COLUMNS), row, strict=True)) for row in rows)

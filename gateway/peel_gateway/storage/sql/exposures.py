@@ -30,7 +30,7 @@ def read_exposures(
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     order = "DESC" if after is None else "ASC"
     query = f"""SELECT id, verdict, device, number, profile, received, topic, raw, evidence
-                FROM {{exposure}} AS exposure {where} ORDER BY id {order}{"" if limit is None else " LIMIT ?"}"""  # noqa: S608
+                FROM {{exposure}} AS exposure {where} ORDER BY id {order}{"" if limit is None else " LIMIT ?"}"""
     return [
         Exposure(
             id=row[0], verdict=Verdict(row[1]), device=row[2], number=row[3], profile=row[4],

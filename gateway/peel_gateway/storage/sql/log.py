@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 _SEALED_EVENTS = 32_768
 """Segments of single batches are sealed together when they have so many events: some 20 ms."""
 _ROW = ("last", "events", "sealed", "data")
-_SEGMENTS = f"SELECT {', '.join(_ROW)} FROM {{log}} AS log"  # noqa: S608
+_SEGMENTS = f"SELECT {', '.join(_ROW)} FROM {{log}} AS log"
 
 
 def append(connection: Connection, log: LogTable, gaps: GapTable, *, last: int, sealed: int) -> int:

@@ -93,7 +93,7 @@ _LAST_PARDONED = "SELECT COALESCE(MAX(last_exposure), 0) FROM {audit} AS audit"
 
 
 def _newest(source: Connection, table: str) -> int:
-    return source.value(f"SELECT COALESCE(MAX(id), 0) FROM {{{table}}} AS numbered")  # noqa: S608
+    return source.value(f"SELECT COALESCE(MAX(id), 0) FROM {{{table}}} AS numbered")
 
 
 class _Moved:
@@ -135,7 +135,7 @@ def _named_arrivals(scope: Connection) -> Ints:
     """Arrivals that a share's tables name, ascending."""
     found: set[int] = set()
     for table, names in _ARRIVALS.items():
-        for row in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS named"):  # noqa: S608
+        for row in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS named"):
             found.update(row)
     return np.array(sorted(found), np.int64)
 
@@ -203,7 +203,7 @@ def _copy_devices(
     names = _OF_DEVICES[table]
     moving = [names.index(name) for name in _ARRIVALS.get(table, ())]
     spread = _Spread(new, table, names)
-    for found in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS copied"):  # noqa: S608
+    for found in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS copied"):
         row = list(found)
         for place in moving:
             row[place] = arrivals[row[place]]
@@ -220,7 +220,7 @@ def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Cou
     dropped: Counter[int] = Counter()
     spread = _Spread(new, "exposure", _EXPOSURE)
     for scope in old:
-        for row in scope.stream(f"SELECT {', '.join(_EXPOSURE)} FROM {{exposure}} AS exposure ORDER BY id"):  # noqa: S608
+        for row in scope.stream(f"SELECT {', '.join(_EXPOSURE)} FROM {{exposure}} AS exposure ORDER BY id"):
             key = (row[0] % len(new), row[digest])
             if row[digest] is not None and key in known:
                 dropped[row[verdict]] += 1

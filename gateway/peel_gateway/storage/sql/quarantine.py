@@ -19,7 +19,7 @@ _MAY_LEAVE = f"""
         SELECT 1 FROM {{exposure}} AS earlier
         WHERE earlier.blamed = 1 AND earlier.device = exposure.device AND earlier.id < exposure.id AND earlier.id > COALESCE(
             (SELECT MAX(last_exposure) FROM {{audit}} AS audit WHERE audit.device = exposure.device AND last_exposure < exposure.id), 0)))
-"""  # noqa: S608
+"""
 _HELD_SINCE_PARDON = """
     SELECT COUNT(*) FROM {exposure} AS exposure WHERE blamed = 1 AND device = :device
     AND id > COALESCE((SELECT MAX(last_exposure) FROM {audit} AS audit WHERE audit.device = :device), 0)
@@ -47,7 +47,7 @@ class Quarantine:
         """Remove exposures; return how many there were of each verdict."""
         counted: Counter[int] = Counter()
         for marks, chunk in in_chunks(ids):
-            query = f"SELECT id, verdict, blamed, LENGTH(raw) FROM {{exposure}} AS exposure WHERE id IN ({marks})"  # noqa: S608
+            query = f"SELECT id, verdict, blamed, LENGTH(raw) FROM {{exposure}} AS exposure WHERE id IN ({marks})"
             taken = self._connection.rows(query, chunk)
             self._release(taken)
             counted.update(verdict for _, verdict, _, _ in taken)
@@ -109,7 +109,7 @@ class Quarantine:
                 return dropped
             oldest = self._connection.rows(
                 f"""SELECT id, verdict, blamed, LENGTH(raw) FROM {{exposure}} AS exposure
-                    WHERE blamed = ? AND {_MAY_LEAVE} ORDER BY id LIMIT ?""",  # noqa: S608
+                    WHERE blamed = ? AND {_MAY_LEAVE} ORDER BY id LIMIT ?""",
                 (int(blamed), max(CHUNK, rows - self._limits.rows)),
             )
             if not oldest:

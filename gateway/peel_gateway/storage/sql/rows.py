@@ -69,7 +69,7 @@ def _by_device(connection: Connection, query: str, only: Ints | None, where: str
 
 def read_reports(connection: Connection, only: Ints | None = None) -> list[Row]:
     """Read devices, verdicts and how many logged reports they have."""
-    accepted = f"SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM {{progress}} AS progress"  # noqa: S608
+    accepted = f"SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM {{progress}} AS progress"
     refused = "SELECT device, verdict, reports FROM {refused} AS refused"
     return [*_by_device(connection, accepted, only, "accepted != 0"), *_by_device(connection, refused, only)]
 
@@ -77,7 +77,7 @@ def read_reports(connection: Connection, only: Ints | None = None) -> list[Row]:
 def read_devices(connection: Connection, only: Ints | None = None, where: str = "") -> DeviceTable:
     """Read device states."""
     query = f"""SELECT {", ".join(DEVICE_COLUMNS)}
-                FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}"""  # noqa: S608
+                FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}"""
     rows = _by_device(connection, query, only, where)
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(DEVICE_COLUMNS)
     dtypes = {"holes": object}
@@ -91,7 +91,7 @@ def read_devices(connection: Connection, only: Ints | None = None, where: str = 
 
 def read_conduct(connection: Connection, table: str = "conduct", only: Ints | None = None) -> ConductTable:
     """Read the states of devices' bets: the checkpoints, or the bases."""
-    query = f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct"  # noqa: S608
+    query = f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct"
     return as_conduct(_by_device(connection, query, only))
 
 
@@ -124,13 +124,13 @@ def add_past(connection: Connection, past: PastTable) -> None:
 
 def read_totals(connection: Connection) -> TallyTable:
     """Read the tallies summed over all buckets (bucket is 0)."""
-    query = f"SELECT profile, 0, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, idx"  # noqa: S608
+    query = f"SELECT profile, 0, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, idx"
     return TallyTable(*columns(connection.rows(query), 7))
 
 
 def read_tallies_kept(connection: Connection) -> TallyTable:
     """Read all tallies, those of several shares added up."""
-    query = f"SELECT profile, bucket, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, bucket, idx"  # noqa: S608
+    query = f"SELECT profile, bucket, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, bucket, idx"
     return TallyTable(*columns(connection.rows(query), 7))
 
 

@@ -71,7 +71,7 @@ class Span:
 def read_tallies(connection: Connection, profile: int, span: Span) -> TallyTable:
     """Read the tallies as they are kept."""
     query = f"""SELECT profile, {span.start} AS start, idx, {TALLY_SUMS} FROM {{tally}} AS tally
-                WHERE profile = :profile{span.conditions} GROUP BY profile, start, idx ORDER BY start, idx"""  # noqa: S608
+                WHERE profile = :profile{span.conditions} GROUP BY profile, start, idx ORDER BY start, idx"""
     return TallyTable(*columns(connection.rows(query, {"profile": profile, **span.values}), 7))
 
 

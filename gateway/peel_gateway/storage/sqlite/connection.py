@@ -48,10 +48,10 @@ class SqliteConnection(Connection):
             self.raw.executemany(_insert_or(change, table, tuple(keys), tuple(values)), _as_rows(columns))
 
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
-        self.raw.execute(f"UPDATE {table} SET {changes} WHERE {where}", values)  # noqa: S608
+        self.raw.execute(f"UPDATE {table} SET {changes} WHERE {where}", values)
 
     def delete(self, table: str, where: str, values: Sequence[Any]) -> None:
-        self.raw.execute(f"DELETE FROM {table} WHERE {where}", values)  # noqa: S608
+        self.raw.execute(f"DELETE FROM {table} WHERE {where}", values)
 
     def asked(self, device: npt.NDArray[np.int64], begin: npt.NDArray[np.int64]) -> tuple[str, Mapping[str, Any]]:
         self.raw.execute("CREATE TEMP TABLE IF NOT EXISTS asked (device INTEGER PRIMARY KEY, begin INTEGER)")
@@ -80,7 +80,7 @@ def _insert_or(change: str, table: str, keys: tuple[str, ...], values: tuple[str
 
 @functools.cache
 def _insert(table: str, columns: tuple[str, ...]) -> str:
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def _as_rows(columns: Sequence[npt.NDArray[Any] | Sequence[Any]]) -> Iterable[Row]:

@@ -16,8 +16,8 @@ else:
     sys.modules["ssl"] = micropython_ssl
 sys.path[0] = ""  # where a board looks first; here the folder of this file
 
-import main  # noqa: E402
-from boards import host  # noqa: E402
+import main
+from boards import host
 
 main.FAULT_ROUNDS = 0  # there is no LED to blink with
 

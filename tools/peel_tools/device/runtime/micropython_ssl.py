@@ -13,14 +13,14 @@ CERT_REQUIRED = tls.CERT_REQUIRED
 class SSLContext:
     """A context of `tls` with the standard library's keywords."""
 
-    def __init__(self, protocol):  # noqa: ANN001, ANN204
+    def __init__(self, protocol):
         self._context = tls.SSLContext(protocol)
         self.verify_mode = CERT_REQUIRED
 
-    def load_verify_locations(self, cadata):  # noqa: ANN001, ANN201
+    def load_verify_locations(self, cadata):
         self._context.load_verify_locations(cadata)
 
-    def wrap_socket(self, sock, server_hostname, do_handshake_on_connect):  # noqa: ANN001, ANN201
+    def wrap_socket(self, sock, server_hostname, do_handshake_on_connect):
         self._context.verify_mode = self.verify_mode
         return self._context.wrap_socket(
             sock, server_hostname=server_hostname, do_handshake_on_connect=do_handshake_on_connect
