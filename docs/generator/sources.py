@@ -7,6 +7,7 @@ from docs.generator.blocks import Source
 from docs.generator.board_text import architecture_table, board_table
 from docs.generator.command_text import command_reference, command_table, exit_table
 from docs.generator.design_text import projection_table
+from docs.generator.figures.sections import figures_section
 from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.lab_text import lab_not_exposed, lab_run, lab_section
 from docs.generator.plan_text import plan_text
@@ -27,6 +28,7 @@ SOURCES: dict[str, Source] = {
     "endpoints": endpoint_table,
     "exits": exit_table,
     "faults": fault_table,
+    "figures": figures_section,
     "lab": lab_section,
     "lab-not-exposed": lab_not_exposed,
     "lab-run": lab_run,

@@ -14,6 +14,7 @@ def test_figures() -> None:
     figures = measure(SHORT, steps.append)
     assert len(steps) == SHORT.steps
     assert figures.keys() == {*FULL.axes, "start"}
+    assert set(FULL.axes) == {"k", "registered", "speaking", "log_rows", "exposures", "page"}
     for name in FULL.axes:
         assert all(point["reports_per_cpu_s"] > 0 and point["rss_mb"] > 0 for point in figures[name]["points"])
     for name in ("registered", "log_rows", "exposures"):

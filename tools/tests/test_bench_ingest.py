@@ -5,9 +5,15 @@ from __future__ import annotations
 
 from peel_tools.bench import ingest
 
+FIELDS = {
+    "messages_per_s", "cpu_us_per_message", "ratio_vs_bare_paho", "ratio_vs_bare_gmqtt", "batched_reports_per_s", "rss_mb",
+}  # fmt: skip
+"""What programs read."""
+
 
 def test_a_message_takes_microseconds() -> None:
     figures = ingest.measure(messages=10_000)
+    assert figures.keys() >= FIELDS
     assert 0 < figures["cpu_us_per_message"] < 60  # as an object of its own each took 180
     for rate in ("messages_per_s", "batched_reports_per_s", "bare_paho_per_s", "bare_gmqtt_per_s"):
         assert figures[rate] > 0

@@ -40,8 +40,10 @@ def test_ours_are_ahead() -> None:
             measure(tasks)
         return
     figures = measure(tasks)
+    assert figures.keys() == {"krr", "hashing", "bits_per_report"}
     for task in tasks:
         found = figures[task.name]
+        assert found["ratio"]["bare"].keys() == {"encode_per_s", "aggregate_per_s"}
         for each in [*found["ours"].values(), *found["theirs"].values()]:
             assert each["largest_error"] < 0.2
         assert found["ratio"]["bare"]["encode_per_s"] > 1.2

@@ -9,6 +9,7 @@ from peel_tools.bench.scale import SHORT, measure
 def test_workers_share_the_work_and_the_database_does_little_for_a_report() -> None:
     scale = SHORT
     figures = measure(scale)
+    assert figures.keys() > {"registered", "speaking", "reports", "w1", "w2", "speedup_2"}
     for count in scale.workers:
         run = figures[f"w{count}"]
         assert run["reports_per_s"] > 200

@@ -8,9 +8,9 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from peel_tools.bench.machine import processor_name
 from peel_tools.lab.accuracy import accuracy
 from peel_tools.lab.arena import FULL, QUICK
 from peel_tools.lab.data import LabData
@@ -145,16 +145,6 @@ def _run(attacks: AttackTable, quick: bool, seconds: float) -> dict[str, Any]:
         "devices": attacks.devices,
         "reports_of_each": attacks.reports,
         "seconds": round(seconds, 1),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {processor_name()}",
         "python": platform.python_version(),
     }
-
-
-def _processor() -> str:
-    """The processor's name, where Linux tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown processor"

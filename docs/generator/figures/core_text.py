@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""The core, the device, receipts, and what reports give away: what a device is concerned with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docs.generator.figures.record import figures
+from docs.generator.figures.targets import target_table
+from docs.generator.figures.words import paragraph, rounded, run_sentence, table
+
+__all__ = ["application", "core", "device", "privacy", "receipts", "rivals"]
+
+_MEGAHERTZ = 125
+_SIZES = {
+    "k16": "k = 16, width 48",
+    "k64": "k = 64, width 64",
+    "k252": "k = 252, width 252",
+    "hashing": "hashing, 65,535 categories into 3, width 48",
+}
+_RIVALS = {
+    "aes128_cbc": "AES-128-CBC, 80 bytes",
+    "sha256": "SHA-256, 71 bytes",
+    "ecc_p256": "one scalar multiplication on P-256",
+}
+_PRIVACY = {
+    "privacy_1_60": "1, every minute",
+    "privacy_1_900": "1, every 15 minutes",
+    "privacy_1_21600": "1, every 6 hours",
+    "privacy_0.1_900": "0.1, every 15 minutes",
+}
+
+
+def core() -> str:
+    """Sizes and speed of the C core."""
+    run = figures("core")
+    beside = (
+        f"Against the Python reference, in the same run: {rounded(run['ratio_vs_reference'])} times faster. Heap: none."
+    )
+    return f"{run_sentence('core')}\n{target_table('core')}\n{paragraph(beside)}"
+
+
+def device() -> str:
+    """Cycles, stack and bytes on the emulated RP2040."""
+    run = figures("device")
+    rows = [
+        [
+            name,
+            *(f"{each['cycles']:,}" for each in (run[size], run[size]["cached"])),
+            f"{run[size]['stack_bytes']} bytes",
+        ]
+        for size, name in _SIZES.items()
+    ]
+    largest, ram = run["k252"], run["ram_bytes"]
+    text = (
+        f"At {_MEGAHERTZ} MHz, {largest['cycles']:,} cycles are {largest['cycles'] / _MEGAHERTZ / 1000:.2f} ms; the "
+        f"mean of the reports is {largest['cycles'] - largest['mean_cycles']:,} less. In RAM between reports: "
+        f"{ram['drbg']} bytes of the generator, {ram['encoder_k252']} of the encoder; the row cache adds 4 (width - 1)."
+    )
+    cycles = table(["", "cycles", "with row cache", "stack"], rows)
+    return f"{run_sentence('device')}\n{cycles}\n{paragraph(text)}\n{target_table('device')}"
+
+
+def application() -> str:
+    """The heap that the application leaves on an emulated Pico."""
+    heap = figures("device")["heap_bytes"]
+    rows = [
+        ["heap in use after 20 reports", f"{round(heap['used'], -4) // 1000} KB of {heap['total'] // 1000} KB"],
+        ["largest free piece", f"{round(heap['largest_free'], -4) // 1000} KB"],
+        ["what TLS takes of it, in two pieces", f"{heap['tls_buffers'] // 1000} KB, and a few KB for certificates"],
+    ]
+    return table(["", ""], rows)
+
+
+def rivals() -> str:
+    """Other primitives on the same emulated core."""
+    run = figures("device")["rivals"]
+    rows = [[name, f"{run[key]['cycles']:,}", rounded(run[key]["ratio"], 2)] for key, name in _RIVALS.items()]
+    text = (
+        f"So a report costs as much as {1 / run['aes128_cbc']['ratio']:.1f} AES encryptions of its own length. What "
+        "it saves is the public-key operation that other defences against poisoning use."
+    )
+    return f"{table(['', 'cycles', 'relative to a whole report, k = 252'], rows)}\n{paragraph(text)}"
+
+
+def receipts() -> str:
+    """What a receipt costs, in three bullets."""
+    run = figures("receipts")
+    gap = (run["bytes_with_4_gaps"] - run["bytes"]) // 4
+    away = 1 / (run["flash_per_report"]["gateway_away_deep_sleep"]["written"] - 1)
+    return (
+        _bullet(
+            f"**Air**: a receipt has {run['bytes']} bytes, {run['bytes_on_air']} with the topic and MQTT's own; {gap} "
+            "more for each gap in a device's numbers. The gateway sends one at most every 10 s per device "
+            f"(`mqtt.receipt_seconds`), whatever the number of reports. A connection costs {run['bytes_subscribing']} "
+            "bytes more, for subscribing."
+        )
+        + _bullet(
+            "**Flash**: nothing. One file written and one removed per report, as without receipts; only while the "
+            f"gateway is away, and with deep sleep, one more write per {away:.0f} reports."
+        )
+        + _bullet(
+            "**Time**: on the device one hash of about ten permutations of Ascon, in the gateway "
+            f"{rounded(run['gateway_us_to_write'], 2)} µs to write a receipt and "
+            f"{rounded(run['gateway_us_to_publish'], 2)} µs of Python to publish it."
+        )
+    )
+
+
+def _bullet(text: str) -> str:
+    first, *rest = paragraph(text).splitlines()
+    return "".join(f"{line}\n" for line in [f"- {first}", *(f"  {line}" for line in rest)])
+
+
+def privacy() -> str:
+    """What a day, a month and a year of reports give away of a reading that never changes."""
+    header = [
+        "epsilon, interval",
+        "",
+        "reports",
+        "epsilon together",
+        "with delta",
+        "error, measured",
+        "error, by the formula",
+    ]
+    return table(header, _privacy_rows())
+
+
+def _privacy_rows() -> Iterator[list[str]]:
+    for name, title in _PRIVACY.items():
+        for stretch in ("day", "month", "year"):
+            run = figures(name)[stretch]
+            yield [
+                title if stretch == "day" else "",
+                stretch,
+                f"{run['reports']:,}",
+                f"{run['epsilon']:,g}" if run["epsilon"] < 1e5 else f"{run['epsilon']:,.0f}",
+                rounded(run["epsilon_at_delta"], max(3, len(str(int(run["epsilon_at_delta"]))))),
+                rounded(run["error"]),
+                rounded(run["expected_error"]),
+            ]

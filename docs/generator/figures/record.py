@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""docs/figures.json: what each benchmark printed last, where, when and at which load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from docs.generator.blocks import BlockError
+from docs.generator.figures.benchmarks import BENCHMARKS
+from peel_gateway.files import write_atomically
+
+__all__ = ["PATH", "Load", "Taken", "figures", "read", "taken", "write"]
+
+PATH = Path(__file__).resolve().parents[2] / "figures.json"
+
+
+@dataclass(frozen=True)
+class Load:
+    """How busy the machine was with other things.
+
+    `before` and `after` are what `peel_tools.bench.machine.load` counted, the averages what the kernel said of the last minute.
+    """
+
+    before: float
+    after: float
+    average_before: float
+    average_after: float
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One run of a benchmark."""
+
+    command: str
+    date: str
+    seconds: float
+    version: str
+    commit: str
+    changed: bool
+    """Whether the checkout differed from its commit, in anything but documents."""
+    compiler: str | None
+    """The version of arm-none-eabi-gcc, on which bytes and cycles depend."""
+    machine: Mapping[str, Any]
+    load: Load
+    figures: Mapping[str, Any]
+
+
+def read(path: Path | None = None) -> dict[str, Taken]:
+    """All runs of a file, docs/figures.json unless another is given, by the name of their benchmark; none if there is no file yet."""
+    path = path or PATH
+    if not path.exists():
+        return {}
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return {name: Taken(**{**run, "load": Load(**run["load"])}) for name, run in kept.items()}
+
+
+def write(runs: Mapping[str, Taken], path: Path) -> None:
+    """Replace the file; what is no benchmark any more is left out."""
+    kept = {name: asdict(runs[name]) for name in BENCHMARKS if name in runs}
+    write_atomically(path, json.dumps(kept, indent=1, ensure_ascii=False) + "\n", mode=0o644)
+
+
+def taken(name: str) -> Taken:
+    """The run of a benchmark that stands in the file."""
+    runs = read()
+    if name not in runs:
+        raise BlockError(f"docs/figures.json has no {name}: run scripts/figures --only {name}")
+    return runs[name]
+
+
+def figures(name: str) -> Mapping[str, Any]:
+    """What a benchmark printed."""
+    return taken(name).figures

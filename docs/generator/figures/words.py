@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""How measured figures are written: numbers, tables, how a run was taken, and whether a target is met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from textwrap import wrap
+
+from docs.generator.figures.record import Taken, taken
+
+__all__ = ["BUSY", "Wanted", "listed", "paragraph", "rounded", "run_sentence", "table", "under_load"]
+
+BUSY = 1.0
+"""A load above which times are said to be taken under load."""
+_COLUMNS = 118
+
+
+def rounded(value: float, digits: int = 3) -> str:
+    """A number with so many digits that count: 176,000, 24.2, 0.85."""
+    if value == 0:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, places):,.{max(0, places)}f}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as one says them: a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    first, *others = (f"| {' | '.join(line)} |\n" for line in (header, *rows))
+    return "".join([first, "|---" * len(header) + "|\n", *others])
+
+
+def paragraph(text: str) -> str:
+    """Sentences, folded."""
+    return "\n".join(wrap(text, _COLUMNS, break_on_hyphens=False, break_long_words=False)) + "\n"
+
+
+def run_sentence(name: str) -> str:
+    """How a benchmark was run: the command, when, with what, and at which load."""
+    run = taken(name)
+    return paragraph(
+        f"`{run.command}`, {_day(run)}, version {run.version} (commit {run.commit}{', changed' if run.changed else ''}), "
+        f"{run.seconds:.0f} s. {_at_load(run)}"
+    )
+
+
+def _day(run: Taken) -> str:
+    moment = datetime.fromisoformat(run.date)
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def under_load(run: Taken) -> bool:
+    """Whether the machine had other things to do."""
+    return run.load.before > BUSY
+
+
+def _at_load(run: Taken) -> str:
+    after = f"before, {run.load.after:g} after"
+    if under_load(run):
+        return f"Taken under load ({run.load.before:g} {after})."
+    return f"Taken on a quiet machine (load {run.load.before:g} {after})."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A bound that a figure should keep."""
+
+    bound: float
+    at_least: bool = False
+
+    def miss(self, value: float) -> float:
+        """By which part of the bound a figure misses it; 0 or less if it does not."""
+        return (self.bound - value if self.at_least else value - self.bound) / self.bound
+
+    def verdict(self, value: float) -> str:
+        """`met`, or by how much it is missed."""
+        miss = self.miss(value)
+        if miss <= 0:
+            return "met"
+        return f"missed by {miss:.0%}" if miss >= 0.01 else "missed by less than 1%"
