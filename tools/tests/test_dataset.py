@@ -60,7 +60,7 @@ def test_profiles_that_suit_the_data(table: Path) -> None:
     assert found.empty == {"pm2-5": 30}
     assert found.dropped == {
         "time": "never falls from row to row, like a time or a counter",
-        "place": "text with 40 different values",
+        "place": "text with 40 different values in 40 rows",
         "constant": "always the same",
         "broken": "mostly numbers, but line 9 says 'n/a'",
         "nothing": "empty",
@@ -79,7 +79,8 @@ def test_a_packed_file(table: Path, tmp_path: Path) -> None:
     [
         (b"", "needs a header"),
         (b"a,b\n", "needs a header"),
-        (b"a\n\xff\xfe\n", "UTF-8"),
+        (b"a\n\xff\xfe\n", "not text in UTF-8 .*export it"),
+        (b"a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, the header 2"),
         (b'a\n"1\n', "cannot be read"),
     ],
 )
@@ -88,6 +89,50 @@ def test_what_is_no_table(tmp_path: Path, content: bytes, said: str) -> None:
     path.write_bytes(content)
     with pytest.raises(DatasetError, match=said):
         Dataset.read(path)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_cells_between_whatever_the_header_has(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"\ufeffa{separator}'b, c'\n1.5{separator}2\n\n3{separator}\n".replace("'", '"'), encoding="utf-8")
+    columns = Dataset.read(path).columns
+    assert list(columns) == ["a", "b_c"]
+    assert columns["a"].cells == [(2, "1.5"), (4, "3")]
+    assert (columns["b_c"].numbers.tolist(), columns["b_c"].empty) == ([2.0], 1)
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("t;grouped;english;words\n-19,5;1.234,5;1,234.5;a,b\n20;2.345;12.5;oder\n")
+    columns = Dataset.read(path).columns
+    assert columns["t"].numbers.tolist() == [-19.5, 20]
+    assert columns["grouped"].numbers.tolist() == [1234.5, 2345]
+    assert not columns["english"].is_numeric  # either is possible, so neither is guessed
+    assert [cell for _, cell in columns["words"].cells] == ["a,b", "oder"]
+
+
+def test_ranges_of_any_size(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("tiny,small,epoch\n1e-7,1e-5,1693301400\n3e-7,4e-5,1695301400\n2e-7,3e-5,1694301400\n")
+    found = propose(Dataset.read(path), "mine")
+    assert found.numeric is not None
+    assert "smaller unit" in found.dropped["tiny"]
+    small, epoch = parse_profile(found.numeric.text()).attributes
+    assert (small.low, small.high) == (1e-5, 4e-5)
+    assert (epoch.low, epoch.high) == (1693000000, 1695500000)
+
+
+def test_a_proposal_that_was_changed_is_not_written_over(table: Path, tmp_path: Path) -> None:
+    words = ("profile", "propose", str(table), "--dir", str(tmp_path))
+    assert run(*words).exit_code == run(*words).exit_code == 0
+    made = tmp_path / "my_data.toml"
+    made.write_text(made.read_text().replace("low = -3.5", "low = -40"))
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "--force overwrites it" in refused.output
+    assert "low = -40" in made.read_text()
+    assert run(*words, "--force").exit_code == 0
+    assert "low = -40" not in made.read_text()
 
 
 def run(*words: str) -> Any:

@@ -62,6 +62,7 @@ def test_ones_own_data_beside_its_truth(tmp_path: Path) -> None:
     data.write_text("\n".join(["Temp (°C),Door", *rows]))
     done = _demo(tmp_path / "demo", "2", "--csv", str(data))
     assert done.exit_code == 0, done.output
+    assert "2 of 2 columns are reported." in done.stderr
     truth = {row["name"]: row["truth"] for row in json.loads(done.stdout.splitlines()[-1])["estimates"]}
     assert truth.keys() == {"temp_c", "open", "shut"}
     assert 22 < truth["temp_c"] < 24

@@ -107,25 +107,26 @@ def new(
     help="Where to write them.",
 )  # fmt: skip
 @click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @json_option
-def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, as_json: bool) -> None:
+def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, force: bool, as_json: bool) -> None:
     """Propose profiles from the columns of a CSV file: one for its numbers, one for its first column of categories.
 
+    Commas, semicolons or tabs between cells, plain or packed by gzip; decimal commas where they do not stand between cells.
     Ranges are a little wider than what occurs. A profile is public: for a real fleet take the ranges of the sensors, not those of
     what they have read.
     """
     with explaining(DatasetError, ProfileError, LookupError):
         proposal = propose(Dataset.read(csv), attribute_name(name or csv.name.partition(".")[0]), epsilon=epsilon)
-        paths = write_proposal(proposal, folder)
+        paths = write_proposal(proposal, folder, overwrite=force)
     if as_json:
         found = {"profiles": [str(path) for path in paths], "dropped": proposal.dropped, "empty_cells": proposal.empty}
         print_json(found)
         return
     for path in paths:
         made = _load(path)
-        click.echo(
-            f"{path}: {made.name}, {made.mechanism}, {made.size} {'categories' if made.categorical else 'attributes'}"
-        )
+        what = "categories" if made.categorical else "attribute" if made.size == 1 else "attributes"
+        click.echo(f"{path}: {made.name}, {made.mechanism}, {made.size} {what}")
     for header, why in proposal.dropped.items():
         click.echo(f"left out: {header}: {why}")
     for header, count in proposal.empty.items():
@@ -160,7 +161,9 @@ def show(path: Path, as_json: bool) -> None:
         print_json(facts)
         return
     for key, value in facts.items():
-        click.echo(f"{key.replace('_', ' '):>22}  {'no limit' if value is None else value}")
+        lines = value if isinstance(value, list) else ["no limit" if value is None else value]
+        for place, line in enumerate(lines):
+            click.echo(f"{'' if place else key.replace('_', ' '):>22}  {line}")
 
 
 def _verdict(path: Path, loaded: Profile, found: projection.Soundness) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from peel_gateway.fleet.registry import Fleet
 from peel_tools.demo.gateway import program
 from peel_tools.profiles.dataset import Dataset
-from peel_tools.profiles.proposal import propose, write_proposal
+from peel_tools.profiles.proposal import Proposal, propose, write_proposal
 from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.attackers import ATTACKS, default_shares
 from peel_tools.simulation.referee import Findings
@@ -103,6 +103,8 @@ class Demonstration:
         self._on_progress = on_progress
         self._undo = ExitStack()
         self._look = 0.0
+        self.proposal: Proposal | None = None
+        """What was made of one's own data, if profiles had to be."""
 
     def start(self) -> None:
         """Bring everything up; what was started is stopped again when something fails."""
@@ -176,8 +178,8 @@ class Demonstration:
         """Profiles for the plan's own data, if there is any, written beside everything else."""
         if self._plan.csv is None:
             return []
-        proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
-        return write_proposal(proposal, self.folder)
+        self.proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
+        return write_proposal(self.proposal, self.folder, overwrite=True)
 
     def _progress(self, progress: Progress) -> None:
         if self.gateway.pid is None:

@@ -46,6 +46,8 @@ class LiveSummary:
         self.say(f"broker   {broker.name}{', embedded,' if broker.embedded else ''} on {broker.host}:{broker.port}")
         self.say(f"page     {url}/  (open it in a browser; the same as JSON: {url}/api)")
         self.say(f"files    {demonstration.folder}")
+        if demonstration.proposal is not None:
+            self.say("\n".join(wrap(f"data     {demonstration.proposal.summary()}", 80, subsequent_indent=" " * 9)))
         self.say("Ctrl-C stops everything.\n" if until is None else "")
 
     def progress(self, progress: Progress) -> None:

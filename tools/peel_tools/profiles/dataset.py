@@ -2,7 +2,8 @@
 """One's own data: a CSV file as columns with names that profiles allow.
 
 A column is called in a profile what its header becomes in lower case with `_` for everything else. Empty cells are left out and counted:
-each column is a list of readings of its own.
+each column is a list of readings of its own. Commas, semicolons or tabs stand between cells, whichever the header has most of; where it
+is not commas, they may be decimal.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import gzip
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import IO, Self
 
@@ -24,6 +26,10 @@ import numpy.typing as npt
 __all__ = ["NAME_BYTES", "Column", "Dataset", "DatasetError", "attribute_name", "read_number"]
 
 Floats = npt.NDArray[np.float64]
+
+_SEPARATORS = ",;\t"
+_COMMA_NUMBER = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+")
+_POINT_NUMBER = re.compile(r"[-+]?\d*\.(\d{1,2}|\d{4,})")
 
 NAME_BYTES = 32
 """How long a name or a category of a profile may be (SPEC section 10)."""
@@ -76,14 +82,24 @@ class Dataset:
         """Read a CSV file, as it is or packed by gzip."""
         try:
             with _opened(path) as file:
-                header, *rows = csv.reader(file, strict=True)
-        except ValueError as error:
-            raise DatasetError(f"{path}: needs a header and one row at least, as CSV in UTF-8 ({error})") from None
+                text = file.read()
+            separator = _separator(text.partition("\n")[0])
+            reader = csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator)
+            lines = [(reader.line_num, row) for row in reader if row]
+        except UnicodeDecodeError as error:
+            raise DatasetError(f"{path}: not text in UTF-8 (byte {error.start}): export it as CSV in UTF-8") from None
         except (OSError, EOFError, csv.Error) as error:
             raise DatasetError(f"{path}: cannot be read: {error}") from None
-        if not rows:
+        if len(lines) < 2:
             raise DatasetError(f"{path}: needs a header and one row at least")
-        return cls(path, {column.name: column for column in _columns(path, header, rows)})
+        (_, header), *rows = lines
+        for line, row in rows:
+            if any(map(str.strip, row[len(header) :])):
+                raise DatasetError(
+                    f"{path}: line {line} has {len(row)} cells, the header {len(header)}: quote what has a {separator!r} in it"
+                )
+        columns = _columns(path, header, rows, decimal_commas=separator != ",")
+        return cls(path, {column.name: column for column in columns})
 
     def column(self, name: str) -> Column:
         """A column by its name in profiles; it must have a reading at least."""
@@ -100,14 +116,33 @@ def _opened(path: Path) -> IO[str]:
     return opener(path, "rt", newline="", encoding="utf-8-sig")
 
 
-def _columns(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Column]:
+def _separator(header: str) -> str:
+    """What the header has most of outside of quotes; a comma when in doubt."""
+    return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header).count)
+
+
+def _columns(
+    path: Path, header: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]], *, decimal_commas: bool
+) -> Iterator[Column]:
     taken: set[str] = set()
     for place, title in enumerate(header):
         name = _unused(attribute_name(title), taken)
         taken.add(name)
-        cells = [(line, row[place].strip() if place < len(row) else "") for line, row in enumerate(rows, start=2)]
+        cells = [(line, row[place].strip() if place < len(row) else "") for line, row in rows]
         filled = [(line, cell) for line, cell in cells if cell]
+        if decimal_commas and _has_decimal_commas({cell for _, cell in filled}):
+            filled = [(line, _with_point(cell)) for line, cell in filled]
         yield Column(path, title, name, filled, len(cells) - len(filled))
+
+
+def _has_decimal_commas(cells: Collection[str]) -> bool:
+    """Whether a number has a comma for its decimals, and none a point: then points group thousands."""
+    return any(map(_COMMA_NUMBER.fullmatch, cells)) and not any(map(_POINT_NUMBER.fullmatch, cells))
+
+
+def _with_point(cell: str) -> str:
+    plain = cell.replace(".", "").replace(",", ".")
+    return plain if math.isfinite(read_number(plain)) else cell
 
 
 def attribute_name(header: str) -> str:

@@ -19,6 +19,8 @@ __all__ = ["Proposal", "propose", "unfit", "write_proposal"]
 _MOST_CATEGORIES = 64
 _LEAST_PER_CATEGORY = 5
 _MANY_ROWS = 20
+_FINEST = 1e-6
+"""Ends of ranges have six decimals (SPEC section 10)."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,17 @@ class Proposal:
     """Columns that are in neither, by header, and why."""
     empty: Mapping[str, int]
     """Empty cells of those that are."""
+    used: int
+    """How many are."""
+
+    def summary(self) -> str:
+        """What became of the file, in a sentence or two."""
+        said = [f"{self.used} of {self.used + len(self.dropped)} columns are reported."]
+        if self.dropped:
+            said.append(f"Left out: {', '.join(self.dropped)}; `peel profile propose` says why.")
+        if self.empty:
+            said.append(f"{sum(self.empty.values())} empty cells are skipped.")
+        return " ".join(said)
 
     @property
     def drafts(self) -> list[Draft]:
@@ -43,8 +56,9 @@ def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, 
     Ranges and categories are published with a profile. Taken from readings they say something about them: for a real fleet take those
     of the sensors.
     """
-    dropped = {column.header: why for column in data.columns.values() if (why := unfit(column))}
-    fit = [column for column in data.columns.values() if column.header not in dropped]
+    reasons = {column.name: unfit(column) for column in data.columns.values()}
+    dropped = {column.header: reasons[name] for name, column in data.columns.items() if reasons[name]}
+    fit = [column for name, column in data.columns.items() if not reasons[name]]
     numeric = [column for column in fit if column.is_numeric]
     categorical = [column for column in fit if not column.is_numeric]
     dropped |= {column.header: "categories; one such column is enough here" for column in categorical[1:]}
@@ -57,17 +71,22 @@ def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, 
         else None,
         dropped,
         {column.header: column.empty for column in used if column.empty},
+        len(used),
     )
 
 
-def write_proposal(proposal: Proposal, folder: Path) -> list[Path]:
-    """Write the proposed profiles, named after themselves; DatasetError when there is none."""
+def write_proposal(proposal: Proposal, folder: Path, *, overwrite: bool) -> list[Path]:
+    """Write the proposed profiles, named after themselves; DatasetError when there is none, or another file in its place."""
     if not proposal.drafts:
         reasons = "; ".join(f"{header}: {why}" for header, why in proposal.dropped.items())
         raise DatasetError(f"no column can be reported ({reasons})")
     paths = [folder / f"{draft.name}.toml" for draft in proposal.drafts]
-    for path, draft in zip(paths, proposal.drafts, strict=True):
-        path.write_text(draft.text(), encoding="utf-8")
+    texts = {path: draft.text() for path, draft in zip(paths, proposal.drafts, strict=True)}
+    for path, text in texts.items():
+        if not overwrite and path.exists() and path.read_text(encoding="utf-8") != text:
+            raise DatasetError(f"{path}: exists and says something else; --force overwrites it, --name gives another")
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
     return paths
 
 
@@ -81,16 +100,18 @@ def unfit(column: Column) -> str:
     if different < 2:
         return "always the same" if different else "empty"
     if column.is_numeric:
+        if _round_step(column.numbers.min(), column.numbers.max()) < _FINEST:
+            return "numbers that differ by a few millionths at most: give them in a smaller unit"
         steady = len(column.cells) >= _MANY_ROWS and bool((np.diff(column.numbers) >= 0).all())
         return "never falls from row to row, like a time or a counter" if steady else ""
     strange = [cell for cell in column.values if not math.isfinite(read_number(cell))]
-    if len(strange) < different / 2:
+    if len(strange) <= different / 2:
         line = next(line for line, cell in column.cells if cell == strange[0])
         return f"mostly numbers, but line {line} says {strange[0]!r}"
     if any("|" in cell or len(cell.encode()) > NAME_BYTES for cell in column.values):
         return "text that is too long for a category"
     if different > _MOST_CATEGORIES or len(column.cells) < _LEAST_PER_CATEGORY * different:
-        return f"text with {different} different values"
+        return f"text with {different} different values in {len(column.cells)} rows"
     return ""
 
 
@@ -101,6 +122,10 @@ def _numeric_table(column: Column) -> str:
 
 def _wide_range(low: float, high: float) -> tuple[str, str]:
     """The next round numbers outside, as TOML writes them."""
-    step = 10.0 ** math.floor(math.log10(high - low)) / 2
+    step = _round_step(low, high)
     ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
     return f"{ends[0]:.6f}".rstrip("0").rstrip("."), f"{ends[1]:.6f}".rstrip("0").rstrip(".")
+
+
+def _round_step(low: float, high: float) -> float:
+    return 10.0 ** math.floor(math.log10(high - low)) / 2
