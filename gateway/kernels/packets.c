@@ -62,17 +62,35 @@ static int take_report(peel_packets_parts *parts, const peel_packets_rule *rule,
   return 1;
 }
 
+/* Find what it takes to pass over a PUBLISH beyond the limit, as soon as that is there. Returns 0 or a negative code. */
+static int pass_over(peel_packets_parts *parts, const peel_packets_rule *rule, const uint8_t *packet, size_t head, size_t length,
+                     size_t bytes) {
+  unsigned type = packet[0] >> 4, qos = packet[0] >> 1 & 3;
+  if (rule->properties || type != PUBLISH || qos > 1) return PEEL_PACKETS_TOO_LONG;
+  if (bytes < head + 2) return 0;
+  size_t identifier = head + 2 + ((size_t)packet[head] << 8 | packet[head + 1]);
+  if (qos && identifier + 2 > head + length) return PEEL_PACKETS_MALFORMED;
+  if (qos && identifier + 2 > bytes) return 0;
+  parts->passed_bytes = head + length;
+  parts->passed_identifier = qos ? (uint16_t)(packet[identifier] << 8 | packet[identifier + 1]) : 0;
+  return 0;
+}
+
 ptrdiff_t peel_packets_split(peel_packets_parts *parts, const peel_packets_rule *rule, const uint8_t *stream, size_t bytes) {
   size_t at = 0;
   parts->reports = 0;
   parts->rest_bytes = 0;
+  parts->passed_bytes = 0;
   while (bytes - at >= 2) {
     size_t length = 0;
     int read = read_length(&length, stream + at + 1, bytes - at - 1);
     if (read < 0) return read;
     if (read == 0) break;
-    if (length > rule->longest_packet) return PEEL_PACKETS_TOO_LONG;
     size_t head = 1 + (size_t)read;
+    if (length > rule->longest_packet) {
+      int fault = pass_over(parts, rule, stream + at, head, length, bytes - at);
+      return fault ? fault : (ptrdiff_t)at;
+    }
     if (length > bytes - at - head) break;
     const uint8_t *packet = stream + at;
     unsigned type = packet[0] >> 4, qos = packet[0] >> 1 & 3;

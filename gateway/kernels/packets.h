@@ -2,7 +2,8 @@
 /* Splits a stream of MQTT packets into reports and all the rest, in one pass and without an object per packet.
  *
  * Reports are PUBLISH packets of QoS 0 or 1 under certain topics; their topics, payloads and packet identifiers are gathered. Every other
- * packet goes to the rest, untouched and whole, for an MQTT client to read. */
+ * packet goes to the rest, untouched and whole, for an MQTT client to read. In MQTT 3.1.1, where a broker cannot be told of a limit, a
+ * PUBLISH beyond it is passed over: it would come with every connection again. */
 #ifndef PEEL_PACKETS_H
 #define PEEL_PACKETS_H
 
@@ -10,7 +11,7 @@
 #include <stdint.h>
 
 #define PEEL_PACKETS_MALFORMED (-1) /* no MQTT */
-#define PEEL_PACKETS_TOO_LONG (-2)  /* a packet beyond the limit */
+#define PEEL_PACKETS_TOO_LONG (-2)  /* a packet beyond the limit, other than a PUBLISH of MQTT 3.1.1 */
 #define PEEL_PACKETS_LEAST 4        /* bytes of the smallest report packet: header, length, and the length of an empty topic */
 
 typedef struct {
@@ -34,11 +35,13 @@ typedef struct {
   uint8_t *rest;
   size_t reports;
   size_t rest_bytes;
+  size_t passed_bytes;        /* of a PUBLISH beyond the limit, which begins where the split ends; 0 if there is none */
+  uint16_t passed_identifier; /* what to acknowledge it by, 0 at QoS 0 */
 } peel_packets_parts;
 
-/* Split whole packets of the stream, up to the report that would be one too many. Returns how many bytes they are, or a negative code; what
- * was split before a fault stands in parts. What is left over is the beginning of a packet, or begins with a report if there are as many as
- * may be. */
+/* Split whole packets of the stream, up to the report that would be one too many, or to a PUBLISH beyond the limit. Returns how many bytes
+ * they are, or a negative code; what was split before a fault stands in parts. What is left over is the beginning of a packet, or begins
+ * with a report if there are as many as may be. */
 ptrdiff_t peel_packets_split(peel_packets_parts *parts, const peel_packets_rule *rule, const uint8_t *stream, size_t bytes);
 
 #endif

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import LONGEST_TOPIC, Message
-from peel_gateway.mqtt.stream import ReportStream, StreamError
+from peel_gateway.mqtt.stream import READ_BYTES, ReportStream, StreamError
 
 TOPIC = ("peel/v1/lab/", "/report")
 REPORT_TOPIC = "peel/v1/lab/2a/0000002a/report"
@@ -210,6 +210,45 @@ def test_what_is_no_mqtt_ends_the_stream(data: bytes, said: str) -> None:
     with pytest.raises(StreamError, match=said):
         line.feed(data)
     line.close()
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("topic", [REPORT_TOPIC, "homeassistant/status"])
+@pytest.mark.parametrize("cut", [1, 3, 40, 5000, READ_BYTES])
+def test_a_message_beyond_the_limit_is_acknowledged_and_passed_over(qos: int, topic: str, cut: int) -> None:
+    """However the stream is cut. MQTT 3.1.1 cannot forbid it, and the broker would send it with every connection again."""
+    line = Line(five=False)
+    long = publish(topic.encode(), bytes(LONGEST), qos=qos, identifier=0x1234, properties=None)
+    pong = packet(0xD0, b"")
+    data = report(b"before", 1, five=False) + long + report(b"between", 2, five=False) + pong + long + long
+    data += report(b"after", 3, five=False)
+    line.feed(data[:cut])
+    for start in range(cut, len(data), 5000):
+        line.feed(data[start : start + 5000])
+    for _ in range(3):
+        line.feed(b"")  # what came together with messages that were passed over
+    assert line.payloads == [b"before", b"between", b"after"]
+    assert line.identifiers == [1, 2, 3]
+    assert line.rest == pong
+    line.stream.flush()
+    line.stream.drop()
+    assert line.broker.recv(100) == 3 * b"\x40\x02\x12\x34" * qos
+    line.broker.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"\x32" + length(1025) + b"\xff\xff", "no MQTT"), (b"\x34" + length(1025), "packet_bytes")],
+    ids=["a topic beyond it", "QoS 2"],
+)
+def test_what_is_beyond_the_limit_and_cannot_be_acknowledged_ends_the_stream(data: bytes, said: str) -> None:
+    ours, broker = socket.socketpair()
+    stream = ReportStream(ours, topic=TOPIC, properties=False, longest_packet=1024)
+    broker.sendall(data)
+    with pytest.raises(StreamError, match=said):
+        stream.receive(1000)
+    broker.close()
+    stream.drop()
 
 
 def test_acknowledgements_go_out_together_and_between_packets_of_the_client() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
+from peel_gateway.logs import Log
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import LONGEST_TOPIC
 
@@ -30,6 +31,8 @@ _FAULTS = {
     lib.PEEL_PACKETS_MALFORMED: "the broker sent what is no MQTT",
     lib.PEEL_PACKETS_TOO_LONG: "the broker sent a packet beyond mqtt.packet_bytes",
 }
+
+_log = Log("stream")
 
 
 class StreamError(Exception):
@@ -57,7 +60,7 @@ class ReportStream:
     properties : bool
         Whether packets have properties: MQTT 5.
     longest_packet : int
-        Bytes; a longer one ends the stream.
+        Bytes; a longer one ends the stream. A longer message is acknowledged unread, where the broker cannot know the limit: MQTT 3.1.1.
     """
 
     def __init__(self, sock: Any, *, topic: tuple[str, str], properties: bool, longest_packet: int) -> None:
@@ -75,6 +78,7 @@ class ReportStream:
         self._outgoing = bytearray()
         self._closed = False
         self._full = False
+        self._passing = 0
 
     # ---- for the owner ----
 
@@ -90,16 +94,23 @@ class ReportStream:
 
     def _read(self) -> None:
         """Read what is there: once, or under TLS record by record, since brokers make one of each packet."""
-        end = len(self._incoming) + READ_BYTES
-        while len(self._incoming) < end and not self._closed:
+        left = READ_BYTES
+        while left > 0 and not self._closed:
             try:
-                data = self._sock.recv(end - len(self._incoming))
+                data = self._sock.recv(left)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             self._closed = not data
-            self._incoming += data
+            left -= len(data)
+            self._incoming += data[self._pass_over(len(data)) :]
             if not isinstance(self._sock, ssl.SSLSocket):
                 return
+
+    def _pass_over(self, there: int) -> int:
+        """How many of the bytes that are there belong to a message that is passed over."""
+        gone = min(self._passing, there)
+        self._passing -= gone
+        return gone
 
     @property
     def has_rest(self) -> bool:
@@ -161,7 +172,12 @@ class ReportStream:
         if used < 0:
             raise StreamError(_FAULTS[used])
         del self._incoming[:used]
-        self._full = bool(self._incoming) and int(parts.reports) == most_reports
+        if parts.passed_bytes:
+            _log.warning("a message beyond mqtt.packet_bytes is passed over", bytes=int(parts.passed_bytes))
+            self.acknowledge(np.array([parts.passed_identifier], np.uint16))
+            self._passing = int(parts.passed_bytes)
+            del self._incoming[: self._pass_over(len(self._incoming))]
+        self._full = bool(self._incoming) and (int(parts.reports) == most_reports or parts.passed_bytes > 0)
         self._rest += rest[: parts.rest_bytes].tobytes()
         count = int(parts.reports)
         if not count:

@@ -7,6 +7,7 @@ import json
 import threading
 
 import paho.mqtt.client as paho
+import pytest
 from field import Field
 from paho.mqtt.enums import CallbackAPIVersion
 
@@ -33,6 +34,21 @@ def test_a_long_topic_is_stored_short_however_many_pieces_it_brings(field: Field
     with gateway.store() as store:
         assert {len(exposure.topic) for exposure in store.exposures(limit=1000)} == {LONGEST_TOPIC}
     assert gateway.store_path.stat().st_size - empty < 3_000_000
+
+
+@pytest.mark.parametrize("protocol", ["5", "3.1.1"])
+def test_a_message_that_is_too_long_holds_nobody_up(field: Field, protocol: str) -> None:
+    """MQTT 3.1.1 cannot tell a broker what is too long, and the broker sends what is not acknowledged with every connection again."""
+    gateway = field.new_gateway(mqtt_protocol=protocol, mqtt_packet_bytes=65_536).start()
+    long = bytes(300_000)
+    field.publish([(field.topic(3), long), (field.topic(3).replace("report", "status"), long), (LONG_TOPIC, long)])
+    sent = field.reports(200)
+    field.publish(sent)
+    field.wait_accepted(gateway, 200, seconds=20)
+    connected = gateway.log_path.read_text().count("event=connected")
+    assert gateway.stop() == 0
+    assert connected == 1
+    field.audit(gateway, sent)
 
 
 def test_a_pardon_beside_the_running_gateway(field: Field) -> None:
