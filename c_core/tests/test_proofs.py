@@ -15,7 +15,7 @@ from peel_tools.boards.command import require
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "c_core" / "proofs"
-HEADERS = (ROOT / "c_core/include/peel.h", ROOT / "bindings/host/batch.h")
+HEADERS = (ROOT / "c_core/include/peel.h", ROOT / "bindings/host/batch.h", ROOT / "gateway/kernels/codewords.h")
 
 
 def load() -> ModuleType:
@@ -63,6 +63,13 @@ MISTAKES = {
     "a frame of any length": ("frame_open", 2, "c_core/src/frame.c", "if (len != (size_t)size)", "if (0)"),
     "a receipt of any length": ("receipt", 20, "c_core/src/receipt.c", "if (len != PEEL", "if (0 && len != PEEL"),
     "a bundle before the first": ("batch_open", 48, "bindings/host/batch.c", "if (bundle < 0) {", "if (slot < 0) {"),
+    "a slot beyond the last": (
+        "codewords",
+        48,
+        "gateway/kernels/codewords.c",
+        "(slot + 1) & (codewords->slot_count - 1)",
+        "slot + 1",
+    ),
 }
 
 
@@ -77,8 +84,9 @@ def test_a_mistake_is_found(name: str, tmp_path: Path) -> None:
     broken.write_text(code.replace(right, wrong))
     for header in (ROOT / file).parent.glob("*.h"):
         (tmp_path / header.name).write_text(header.read_text())
-    sources = [broken if source == ROOT / file else source for source in prove.SOURCES]
-    found = prove.faults(prove.analyse(PROOFS / f"{harness}.c", sources, size))
+    (about,) = [each for each in prove.HARNESSES if each.name == harness]
+    sources = [broken if source == ROOT / file else source for source in about.sources]
+    found = prove.faults(prove.analyse(about.file, sources, about.options, [size]), [size])
     assert any(broken.name in fault or "bytes.h" in fault for fault in found), found
 
 
@@ -87,8 +95,41 @@ def test_a_harness_that_stops_early_proves_nothing(tmp_path: Path) -> None:
     require("frama-c")
     harness = tmp_path / "early.c"
     harness.write_text('#include "peel.h"\nint main(void) { for (;;) {} return peel_frame_bytes(2, 0); }\n')
-    assert "the end of the harness is not reached" in prove.faults(prove.analyse(harness, prove.SOURCES, 2))
+    assert "the end of the harness is not reached" in prove.faults(prove.analyse(harness, prove.CORE, (), [2]), [2])
+
+
+@pytest.mark.slow
+def test_a_mistake_at_one_size_is_found_among_others(tmp_path: Path) -> None:
+    require("frama-c")
+    harness = tmp_path / "third.c"
+    harness.write_text(
+        "#include <string.h>\nstatic char bytes[3];\nint main(void) { memset(bytes, 0, 3); return bytes[WIDTH % 4]; }\n"
+    )
+    assert prove.faults(prove.analyse(harness, [], (), [2, 4, 5]), [2, 4, 5]) == []
+    assert any("third.c" in fault for fault in prove.faults(prove.analyse(harness, [], (), [2, 3, 4]), [2, 3, 4]))
 
 
 def test_no_report_is_no_proof() -> None:
-    assert len(prove.faults("")) == 4
+    assert len(prove.faults("", [48])) == 4
+
+
+def test_the_runs_of_a_harness_cover_its_sizes_and_each_its_whole_range() -> None:
+    for harness in prove.HARNESSES:
+        runs = prove.Task(harness, prove.Notes(harness, ""), [], harness.sizes).runs()
+        assert sorted(size for run in runs for size in run) == list(harness.sizes)
+        assert all(len(run) <= prove.SIZES_PER_RUN for run in runs)
+        assert runs[0][-1] - runs[0][0] >= 0.9 * (harness.sizes[-1] - harness.sizes[0])
+
+
+def test_what_was_proved_is_forgotten_when_what_it_rests_on_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prove, "NOTES", tmp_path)
+    source = tmp_path / "source.c"
+    source.write_text("int one;\n")
+    harness = prove.Harness("rule", (0,), (0,), (source,), ())
+    prove.Notes(harness, "25.0").add([1, 5])
+    assert prove.Notes(harness, "25.0").proved() == {1, 5}
+    assert prove.Notes(harness, "26.0").proved() == set()
+    source.write_text("int two;\n")
+    assert prove.Notes(harness, "25.0").proved() == set()

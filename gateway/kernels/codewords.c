@@ -24,7 +24,8 @@ static const uint8_t *codeword_at(const peel_codewords *codewords, uint32_t plac
 /* The slot that a codeword is in, or the free one that it would go to. */
 static size_t find(const peel_codewords *codewords, const uint8_t *packed) {
   size_t slot = slot_of(codewords, packed);
-  while (codewords->slots[slot] && memcmp(codeword_at(codewords, codewords->slots[slot] - 1), packed, codewords->bytes) != 0)
+  uint32_t taken;
+  while ((taken = codewords->slots[slot]) && memcmp(codeword_at(codewords, taken - 1), packed, codewords->bytes) != 0)
     slot = (slot + 1) & (codewords->slot_count - 1);
   return slot;
 }
