@@ -10,20 +10,39 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = {"fuzz_frame": [], "fuzz_payload": [ROOT / "bindings/host/batch.c"]}
+CORE = sorted((ROOT / "c_core/src").glob("*.c"))
+KERNELS = ROOT / "gateway/kernels"
+FOLDERS = ("c_core/include", "bindings/host", "gateway/kernels")
+BETS = ("bets", "faces", "sets", "candidates")
 
 
-def build(name: str, out: Path) -> Path:
-    """Compile a target with clang's fuzzer and both sanitizers."""
-    flags = ["-std=c99", "-O1", "-g", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
-    includes = [f"-I{ROOT / 'c_core/include'}", f"-I{ROOT / 'bindings/host'}"]
-    sources = [ROOT / f"c_core/tests/{name}.c", *sorted((ROOT / "c_core/src").glob("*.c")), *TARGETS[name]]
-    subprocess.run(["clang-22", *flags, *includes, *map(str, sources), "-o", str(out)], check=True)
-    return out
+@dataclass(frozen=True)
+class Target:
+    """A program of LLVMFuzzerTestOneInput, what it is linked with, and inputs to begin with."""
+
+    program: str
+    sources: Sequence[Path]
+    seeds: Callable[[], Iterator[bytes]]
+    longest: int = 600
+    times_slower: int = 1
+    """Than the fastest one, for each input: it is given as many fewer."""
+
+    @property
+    def name(self) -> str:
+        return Path(self.program).stem
+
+    def build(self, out: Path) -> Path:
+        """Compile it with clang's fuzzer and both sanitizers."""
+        flags = ["-std=c99", "-O1", "-g", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+        includes = [f"-I{ROOT / folder}" for folder in FOLDERS]
+        sources = [str(path) for path in (ROOT / self.program, *self.sources)]
+        subprocess.run(["clang-22", *flags, *includes, *sources, "-o", str(out)], check=True)
+        return out
 
 
 def frames() -> Iterator[tuple[int, bytes]]:
@@ -38,23 +57,53 @@ def small(frame: bytes) -> bytes:
     return b"\x11\x01" + (1).to_bytes(4, "little") * 2 + frame[10:16] + bytes(4) + b"\x00\x01"
 
 
-def write_corpus(name: str, folder: Path) -> Path:
-    """One file per frame, in the form that the target reads."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for position, (width, frame) in enumerate(frames()):
-        head = width.to_bytes(2, "little") if name == "fuzz_frame" else b"\x28"
-        body = frame if name == "fuzz_frame" else small(frame) + frame
-        (folder / str(position)).write_bytes(head + body)
-    return folder
+def frame_seeds() -> Iterator[bytes]:
+    return (width.to_bytes(2, "little") + frame for width, frame in frames())
 
 
-def run(name: str, work: Path, *, seconds: int, runs: int, seed: int) -> int:
+def payload_seeds() -> Iterator[bytes]:
+    return (b"\x28" + small(frame) + frame for _, frame in frames())
+
+
+def packet_seeds() -> Iterator[bytes]:
+    """Reports of both versions of MQTT among other packets."""
+    for version, properties in ((0, b""), (1, b"\x00"), (1, b"\x07\x26\x00\x01a\x00\x01b")):
+        for first, identifier in ((0x30, b""), (0x32, b"\x00\x07")):
+            body = b"\x00\x05p/x/r" + identifier + properties + b"payload"
+            report = bytes([first, len(body)]) + body
+            yield bytes([version | 6, 255, 0xFF, 9]) + b"\x20\x03\0\0\0" + report + b"\xd0\x00" + report
+
+
+def state_seeds() -> Iterator[bytes]:
+    """No event or a few, on a state that is empty, or full of one byte."""
+    for game in range(3):
+        for filling in (0, 1, 17, 255):
+            yield bytes([game, 3]) + bytes(range(24)) + bytes([filling]) * 3000
+
+
+TARGETS = (
+    Target("c_core/tests/fuzz_frame.c", CORE, frame_seeds),
+    Target("c_core/tests/fuzz_payload.c", [*CORE, ROOT / "bindings/host/batch.c"], payload_seeds),
+    Target("gateway/tests/fuzz_packets.c", [KERNELS / "packets.c"], packet_seeds),
+    Target("gateway/tests/fuzz_bets.c", [KERNELS / f"{part}.c" for part in BETS], state_seeds, 4096, times_slower=20),
+)
+
+
+def run(target: Target, work: Path, *, seconds: int, runs: int, seed: int) -> int:
     """Fuzz one target for a bounded time or number of inputs; the exit code is the fuzzer's."""
-    corpus = write_corpus(name, work / f"{name}_corpus")
-    limits = [f"-max_total_time={seconds}", f"-runs={runs}", "-max_len=600", "-timeout=60", "-rss_limit_mb=1024"]
-    target = build(name, work / name)
-    outputs = [f"-artifact_prefix={work}/{name}_", "-print_final_stats=1"]
-    return subprocess.run([str(target), str(corpus), f"-seed={seed}", *limits, *outputs]).returncode
+    corpus = work / f"{target.name}_corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for position, content in enumerate(target.seeds()):
+        (corpus / str(position)).write_bytes(content)
+    limits = [
+        f"-max_total_time={seconds}",
+        f"-runs={max(-1, runs // target.times_slower)}",
+        f"-max_len={target.longest}",
+    ]
+    limits += ["-timeout=60", "-rss_limit_mb=1024"]
+    program = target.build(work / target.name)
+    outputs = [f"-artifact_prefix={work}/{target.name}_", "-print_final_stats=1"]
+    return subprocess.run([str(program), str(corpus), f"-seed={seed}", *limits, *outputs]).returncode
 
 
 def main() -> int:
@@ -66,7 +115,7 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     limits = {"seconds": arguments.seconds, "runs": arguments.runs, "seed": arguments.seed}
-    return max(run(name, arguments.work, **limits) for name in TARGETS)
+    return max(run(target, arguments.work, **limits) for target in TARGETS)
 
 
 if __name__ == "__main__":

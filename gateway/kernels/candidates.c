@@ -73,11 +73,16 @@ static int elected(const uint8_t *symbols, uint32_t count) {
   return first;
 }
 
+/* How many candidates a list has: never more than there is room for, whatever a damaged state says. */
+static uint32_t drawn_on(const view *v, uint32_t which) {
+  return v->drawn[which] < PEEL_BETS_CANDIDATES ? v->drawn[which] : PEEL_BETS_CANDIDATES;
+}
+
 /* Returns what the bets on a list then hold. */
 static double play_list(const view *v, const peel_bets_candidates *c, uint32_t which, double stake, uint32_t hash, uint32_t symbol,
                         uint32_t now) {
   uint8_t symbols[PEEL_BETS_CANDIDATES];
-  uint32_t drawn = v->drawn[which];
+  uint32_t drawn = drawn_on(v, which);
   bet *bets = v->bets + which * bets_per_list(c);
   double each = stake / bets_per_list(c), held = 0;
   for (uint32_t i = 0; i < drawn; i++) symbols[i] = (uint8_t)hashed(c, hash, v->lists[which].category[i]);
@@ -173,7 +178,7 @@ void candidates_explain(peel_bets_evidence *best, const uint8_t *part, const pee
     if (!(wealth > best->wealth)) continue;
     *best = (peel_bets_evidence){.part = PEEL_BETS_PART_CANDIDATES, .bet = which, .bound = c->most, .wealth = wealth};
     best->size = at < c->sizes ? c->size[at] : c->vote[at - c->sizes];
-    if (best->size > v.drawn[which]) best->size = v.drawn[which];
+    if (best->size > drawn_on(&v, which)) best->size = drawn_on(&v, which);
     if (at < c->sizes && best->size) best->bound = c->most + (double)(best->size - 1) * c->least;
     best->events = v.bets[i].events, best->trials = v.bets[i].trials, best->since = v.bets[i].since;
   }
