@@ -103,7 +103,7 @@ def mutations(rng: np.random.Generator, stream: bytes) -> Iterator[bytes]:
 @pytest.mark.slow
 def test_any_stream_is_split_as_the_reference_splits_it(rng: np.random.Generator) -> None:
     faults = []
-    for _ in range(1500):
+    for _ in range(1000):
         rule = Rule(
             prefix=(b"", b"a/")[int(rng.integers(2))],
             suffix=(b"", b"/r")[int(rng.integers(2))],
@@ -114,7 +114,7 @@ def test_any_stream_is_split_as_the_reference_splits_it(rng: np.random.Generator
         )
         faults += [compare(rule, changed) for changed in mutations(rng, b"".join(packets(rng, rule)))]
     assert {None, Malformed, TooLong} == set(faults)
-    assert faults.count(None) > 2000 < faults.count(Malformed)
+    assert faults.count(None) > 200 < faults.count(Malformed)
 
 
 @pytest.mark.parametrize("properties", [False, True])
