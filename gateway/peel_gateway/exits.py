@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Exit"]
+__all__ = ["LASTING", "Exit"]
 
 
 class Exit(enum.IntEnum):
@@ -30,11 +30,15 @@ class Exit(enum.IntEnum):
     )
     USAGE = 2, "A setting, an option, a question or a file that was named is wrong."
     FLEET = 3, "The fleet folder is refused: key, devices, profiles, template."
-    STORE = 4, "The database is damaged, foreign, too new, or cannot be opened."
+    STORE = 4, "The database is damaged, foreign, too new, or made with other settings: waiting does not mend it."
     HTTP = 5, "The HTTP address cannot be listened on, or the token is missing or short."
     UNSTORED = 6, "A gateway was stopped while its store was failing: the broker keeps what was not acknowledged."
     MISSING = (
         7,
-        "A board, a broker, a database server, a tool or a checkout that is needed is not there, or does not work.",
+        "A board, a broker, a database or its disk, a tool or a checkout that is needed is not there, or does not work now.",
     )
     INTERNAL = 70, "An error in Peel itself; the traceback is on standard error."
+
+
+LASTING = frozenset({Exit.USAGE, Exit.FLEET, Exit.STORE, Exit.HTTP})
+"""What does not mend itself: a service manager need not start a gateway again that has ended with one of these."""

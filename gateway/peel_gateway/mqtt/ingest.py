@@ -24,20 +24,17 @@ from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.outlets.alarm import Alarm
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import (
-    StoreCorrupt,
     StoreError,
     StoreFull,
     StoreLocked,
     StoreLost,
-    StoreMismatch,
-    StoreTooNew,
+    StoreUnusable,
 )
 
-__all__ = ["FATAL", "Ingest"]
+__all__ = ["Ingest"]
 
-FATAL = (StoreCorrupt, StoreTooNew, StoreMismatch)
+_ENDING = (StoreUnusable, StoreLost)
 """Errors that no waiting mends."""
-_ENDING = (*FATAL, StoreLost)
 _FIRST_BACKOFF_SECONDS = 0.05
 _LONGEST_BACKOFF_SECONDS = 2.0
 _IDLE_SECONDS = 0.5
@@ -126,7 +123,7 @@ class Ingest:
         except StoreLost as error:
             self.failure = error
             _log.warning("the share is another worker's", cause=error)
-        except FATAL as error:
+        except StoreUnusable as error:
             self.failure = error
             _log.error("the database cannot be used", cause=error)
         except BaseException as error:

@@ -24,7 +24,6 @@ from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
 from peel_gateway.mqtt.inbox import Inbox
-from peel_gateway.mqtt.ingest import FATAL
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.mqtt.session import gateway_topic, listening_session
 from peel_gateway.outlets.alarm import Alarm
@@ -35,7 +34,7 @@ from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
 from peel_gateway.storage.leases import Leases
-from peel_gateway.storage.store import Archive
+from peel_gateway.storage.store import Archive, StoreUnusable
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpServer
 from peel_gateway.workers.crew import Crew
@@ -253,7 +252,7 @@ class Service:
 
     def _exit_code(self) -> Exit:
         failure = self._crew.failure
-        if isinstance(failure, FATAL):
+        if isinstance(failure, StoreUnusable):
             return Exit.STORE
         if failure is not None:
             return Exit.INTERNAL

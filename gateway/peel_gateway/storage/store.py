@@ -52,6 +52,7 @@ __all__ = [
     "StoreLost",
     "StoreMismatch",
     "StoreTooNew",
+    "StoreUnusable",
     "Transaction",
 ]
 
@@ -59,7 +60,13 @@ Ints = npt.NDArray[np.int64]
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing was applied."""
+    """The store could not do what was asked; nothing was applied. Waiting may mend it, unless it is a `StoreUnusable`."""
+
+    exit_code = Exit.MISSING
+
+
+class StoreUnusable(StoreError):  # noqa: N818 - the name says what is wrong with the store
+    """No waiting mends it: somebody has to do something about the database, or about the settings."""
 
     exit_code = Exit.STORE
 
@@ -72,15 +79,15 @@ class StoreLocked(StoreError):  # noqa: N818 - the name says what is wrong with 
     """Another process holds the database for longer than the timeout. Retry."""
 
 
-class StoreCorrupt(StoreError):  # noqa: N818 - the name says what is wrong with the store
+class StoreCorrupt(StoreUnusable):
     """The file is damaged, or is not a Peel database. It is left untouched."""
 
 
-class StoreTooNew(StoreError):  # noqa: N818 - the name says what is wrong with the store
+class StoreTooNew(StoreUnusable):
     """The file was written by a newer version of the gateway."""
 
 
-class StoreMismatch(StoreError):  # noqa: N818 - the name says what is wrong with the store
+class StoreMismatch(StoreUnusable):
     """The file was made with other settings than the ones asked for."""
 
 
@@ -90,8 +97,6 @@ class StoreFailed(StoreError):  # noqa: N818 - the name says what is wrong with 
 
 class StoreAway(StoreFailed):
     """The server that has the database cannot be reached. Retry: it may come back."""
-
-    exit_code = Exit.MISSING
 
 
 class StoreLost(StoreError):  # noqa: N818 - the name says what is wrong with the store

@@ -14,7 +14,7 @@ from pathlib import Path
 from click import Context, Group
 from field import Field
 
-from peel_gateway.exits import Exit
+from peel_gateway.exits import LASTING
 from peel_gateway.settings import settings_table
 from peel_gateway.workers.pipeline import DRAIN_SECONDS
 from peel_tools.boards.command import require
@@ -60,8 +60,7 @@ def test_the_unit_fits_the_gateway() -> None:
     program, *words = shlex.split(unit()["ExecStart"])
     assert program.endswith("/peel")
     knows(words)
-    lasting = {int(code) for code in unit()["RestartPreventExitStatus"].split()}
-    assert lasting == {Exit.USAGE, Exit.FLEET, Exit.STORE, Exit.HTTP}
+    assert {int(code) for code in unit()["RestartPreventExitStatus"].split()} == LASTING
     assert float(unit()["TimeoutStopSec"]) > DRAIN_SECONDS + 10
     assert unit()["ExecReload"].startswith("/bin/kill -HUP")
 

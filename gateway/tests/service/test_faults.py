@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sqlite3
 import time
@@ -78,6 +79,26 @@ def test_a_stop_while_the_disk_is_full_says_so_and_loses_nothing(field: Field, s
     _enlarge(small_disk)
     gateway.start()
     field.wait_accepted(gateway, 3000)
+    assert gateway.stop() == 0
+    field.audit(gateway, sent)
+
+
+def test_a_full_disk_at_the_start_ends_with_a_code_after_which_it_is_started_again(field: Field) -> None:
+    """A database that was not closed is recovered first, for which SQLite has to write."""
+    gateway = field.new_gateway().start()
+    sent = field.reports(100)
+    field.publish(sent)
+    field.wait_accepted(gateway, 100)
+    gateway.kill()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (gateway.log_path.stat().st_size + 10_000, before[1]))
+    try:
+        gateway.start(until="started")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert gateway.wait_end() == 7
+    assert "disk reported an error" in gateway.log_tail()
+    gateway.start()
     assert gateway.stop() == 0
     field.audit(gateway, sent)
 
