@@ -12,5 +12,6 @@ def fault_table() -> str:
     """One line per kind of fault: what it happens to, how long, what it is."""
     lines = ["| kind | track | seconds | what |", "|---" * 4 + "|"]
     for kind in KINDS.values():
-        lines.append(f"| `{kind.name}` | {kind.track} | {kind.shortest:g} to {kind.longest:g} | {kind.text} |")
+        what = f"{kind.text}; with `--store {kind.store}`" if kind.store else kind.text
+        lines.append(f"| `{kind.name}` | {kind.track} | {kind.shortest:g} to {kind.longest:g} | {what} |")
     return "\n".join(lines) + "\n"

@@ -25,6 +25,7 @@ from peel_tools.simulation.publisher import PublisherError
 from peel_tools.soak.run import Result, soak
 from peel_tools.soak.schedule import KINDS, make_schedule
 from peel_tools.soak.stage import Stage
+from peel_tools.soak.stores import STORES
 
 __all__ = ["soak_command"]
 
@@ -72,6 +73,13 @@ _MILLISECONDS = 1000
     help="Which broker is put to it.",
 )
 @click.option(
+    "--store",
+    type=click.Choice(list(STORES)),
+    default="sqlite",
+    show_default=True,
+    help="What reports are stored in: one gateway's file, or PostgreSQL, with two workers.",
+)
+@click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -89,11 +97,12 @@ def soak_command(
     drain: float,
     confirm: str,
     broker: str,
+    store: str,
     folder: Path | None,
 ) -> None:
     """Break everything on purpose, by a schedule that its seed repeats; then see that nothing was lost or counted twice.
 
-    A broker, a gateway, the firmware in processes of its own and a simulated fleet with attackers run on this machine,
+    A broker, a gateway (or several), the firmware in processes of its own and a simulated fleet with attackers run on this machine,
     while processes are killed and stopped, the broker forgets, lines are cut and slow, the disk is full, the database locked, the
     clock wrong, devices lose their power, their flash and their place. A model notes every report that a device makes, on the
     devices' side. In the end everything is healed, has some time to arrive, and the gateway's database is held against the model.
@@ -101,14 +110,23 @@ def soak_command(
     Exit code 0 when nothing is lost, counted twice or altered, and nobody honest is exposed; 1 otherwise.
     """
     seed = secrets.randbits(32) if seed is None else seed
-    schedule = [fault for fault in make_schedule(seconds, seed, boards) if fault.kind not in without]
+    schedule = [fault for fault in make_schedule(seconds, seed, boards, store) if fault.kind not in without]
     if show_plan:
         click.echo("\n".join(map(str, schedule)))
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no process is to be left behind
     click.echo(f"seed {seed}: the same again with --seed {seed}", err=True)
     with explaining(BrokerError, BuildError, FlashError, FleetError, GatewayError, PublisherError), ExitStack() as undo:
-        stage = Stage(folder, seed=seed, boards=boards, devices=devices, rate=rate, confirm=confirm, broker=broker)
+        stage = Stage(
+            folder,
+            seed=seed,
+            boards=boards,
+            devices=devices,
+            rate=rate,
+            confirm=confirm,
+            broker=broker,
+            store=store,
+        )
         undo.callback(stage.close)
         stage.start()
         show = undo.enter_context(_Progress(seconds))

@@ -24,7 +24,7 @@ from peel_tools.servers.ports import free_port
 
 __all__ = ["GatewayError", "GatewayProcess"]
 
-_START_SECONDS = 30.0
+_START_SECONDS = 90.0
 _STOP_SECONDS = 40.0
 _POLL_SECONDS = 0.05
 

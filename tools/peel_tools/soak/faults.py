@@ -3,37 +3,44 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import signal
-import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 
+from peel_tools.servers.gateway import GatewayProcess
+from peel_tools.servers.postgres import PostgresServer
+from peel_tools.soak.errors import CannotError
 from peel_tools.soak.schedule import Fault
 from peel_tools.soak.stage import Stage
+from peel_tools.soak.stores import ServerStore
 from peel_tools.soak.weather import Weather
 
-__all__ = ["DAMAGES", "CannotError"]
+__all__ = ["DAMAGES", "wrong_by"]
 
-_LOCK_SECONDS = 1.0
-_DAY_SECONDS = 86_400.0
+_CLOCK_ENDS = 2.0**32
+"""Unix seconds: in 2106."""
 _SLOWEST_SECONDS = 0.3
 _ROOM_BYTES = 65_536
 
 Damage = Callable[[Stage, Fault], AbstractContextManager[None]]
 
 
-class CannotError(Exception):
-    """A fault that cannot be done now, or not on this machine; the message says why. The run goes on without it."""
+def _gateway(stage: Stage, fault: Fault) -> GatewayProcess:
+    """The one that a fault is about."""
+    return stage.gateways[fault.target % len(stage.gateways)]
 
 
 @contextmanager
 def _gateway_kill(stage: Stage, fault: Fault) -> Iterator[None]:
-    stage.gateway_wanted = False
-    stage.gateway.kill()
+    gateway = _gateway(stage, fault)
+    stage.unwanted.add(gateway)
+    gateway.kill()
     yield
-    stage.gateway_wanted = True
+    stage.unwanted.remove(gateway)
 
 
 @contextmanager
@@ -49,7 +56,8 @@ def _frozen(pid: Callable[[], int | None]) -> Iterator[None]:
 
 
 def _gateway_freeze(stage: Stage, fault: Fault) -> AbstractContextManager[None]:
-    return _frozen(lambda: stage.gateway.pid)
+    gateway = _gateway(stage, fault)
+    return _frozen(lambda: gateway.pid)
 
 
 def _broker_freeze(stage: Stage, fault: Fault) -> AbstractContextManager[None]:
@@ -59,13 +67,14 @@ def _broker_freeze(stage: Stage, fault: Fault) -> AbstractContextManager[None]:
 @contextmanager
 def _disk_full(stage: Stage, fault: Fault) -> Iterator[None]:
     """The kernel lets the gateway's files grow to a small size and no further: no special rights, and no other process suffers."""
-    pid = stage.gateway.pid
+    gateway = _gateway(stage, fault)
+    pid = gateway.pid
     if pid is None:
         raise CannotError("the gateway is not running")
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (round(_ROOM_BYTES * fault.amount), hard))
     yield
-    if stage.gateway.pid == pid:
+    if gateway.pid == pid:
         with suppress(ProcessLookupError):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
 
@@ -103,24 +112,46 @@ def _slow(amount: float, *lines: Weather) -> Iterator[None]:
         line.heal()
 
 
+def _server(stage: Stage) -> PostgresServer:
+    if not isinstance(stage.store, ServerStore):
+        raise CannotError("a file has no server")
+    return stage.store.server
+
+
 @contextmanager
-def _database_lock(stage: Stage, fault: Fault) -> Iterator[None]:
-    holder = sqlite3.connect(stage.gateway.store_path, isolation_level=None, timeout=_LOCK_SECONDS)
-    try:
-        holder.execute("BEGIN IMMEDIATE")
-        yield
-        holder.execute("ROLLBACK")
-    except sqlite3.OperationalError as error:
-        raise CannotError(f"the database cannot be locked: {error}") from None
-    finally:
-        holder.close()
+def _database_kill(stage: Stage, fault: Fault) -> Iterator[None]:
+    server = _server(stage)
+    server.kill()
+    yield
+    server.start()
+
+
+@contextmanager
+def _database_freeze(stage: Stage, fault: Fault) -> Iterator[None]:
+    processes = _server(stage).processes()
+    for process in processes:
+        with suppress(ProcessLookupError):  # that of a connection that has just ended
+            os.kill(process, signal.SIGSTOP)
+    yield
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+
+
+def wrong_by(amount: float, now: float) -> float:
+    """Seconds by which a clock is wrong: from one to decades, evenly by their logarithm, behind or ahead.
+
+    Every fifth goes all the way: to 1970, where a clock begins that nobody has set, or to where one of 32 bits ends.
+    """
+    farthest = now if amount < 0.5 else _CLOCK_ENDS - now
+    return math.copysign(min(farthest, farthest ** (1.25 * abs(2 * amount - 1))), amount - 0.5)
 
 
 @contextmanager
 def _clock_step(stage: Stage, fault: Fault) -> Iterator[None]:
     if not stage.clock.settable:
         raise CannotError("libfaketime is not installed. On Debian, as root: apt-get install faketime")
-    stage.clock.set(_DAY_SECONDS * (2 * fault.amount - 1))
+    stage.clock.set(wrong_by(fault.amount, time.time()))
     yield
     stage.clock.set(0.0)
 
@@ -169,7 +200,9 @@ DAMAGES: Mapping[str, Damage] = {
     "device_line_slow": lambda stage, fault: _slow(fault.amount, stage.board_line, stage.crowd_line),
     "gateway_line_cut": lambda stage, fault: _cut(stage.gateway_line),
     "gateway_line_slow": lambda stage, fault: _slow(fault.amount, stage.gateway_line),
-    "database_lock": _database_lock,
+    "database_lock": lambda stage, fault: stage.store.locked(),
+    "database_kill": _database_kill,
+    "database_freeze": _database_freeze,
     "clock_step": _clock_step,
     "power_cut": _power_cut,
     "provision_again": _provision_again,

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from peel_tools.soak.faults import DAMAGES, CannotError
+from peel_gateway.exits import LASTING
+from peel_tools.servers.gateway import GatewayError, GatewayProcess
+from peel_tools.soak.errors import CannotError
+from peel_tools.soak.faults import DAMAGES
 from peel_tools.soak.schedule import KINDS, Fault
 from peel_tools.soak.stage import Stage
 from peel_tools.soak.verdict import Outcome, decide
@@ -30,7 +33,7 @@ class Result:
     skipped: dict[str, str]
     """Kinds that could not be done, at least once, and why."""
     restarts: int
-    """How often the gateway ended by itself, and was started again as a service manager would."""
+    """How often a gateway ended by itself, and was started again as a service manager would."""
 
 
 class _Driver:
@@ -53,13 +56,13 @@ class _Driver:
             if KINDS[fault.kind].track not in self._active:  # or, where healing took its time, it has to wait
                 self._coming.remove(fault)
                 self._begin(fault, now)
-        self.look_after_gateway()
+        self.look_after_gateways()
 
     def heal_all(self) -> None:
         """The end of all faults."""
         self._coming.clear()
         self._heal(list(self._active))
-        self.look_after_gateway()
+        self.look_after_gateways()
 
     def _begin(self, fault: Fault, now: float) -> None:
         undo = ExitStack()
@@ -76,14 +79,25 @@ class _Driver:
         for track in tracks:
             self._active.pop(track)[1].close()
 
-    def look_after_gateway(self) -> None:
-        """Start it again if it has ended."""
-        gateway = self._stage.gateway
-        if self._stage.gateway_wanted and gateway.pid is None:
-            if gateway.code is not None and gateway.code >= 0:
-                self.restarts += 1
-                self._say(f"the gateway has ended with {gateway.code}; started again")
-            gateway.start(until="started")
+    @property
+    def busy(self) -> bool:
+        """Whether there are faults that have not begun: those before them took their time."""
+        return bool(self._coming)
+
+    def look_after_gateways(self) -> None:
+        """Start again what has ended, as a service manager would; GatewayError where that one would not."""
+        for gateway in self._stage.gateways:
+            if gateway.pid is None and gateway not in self._stage.unwanted:
+                self._start_again(gateway)
+
+    def _start_again(self, gateway: GatewayProcess) -> None:
+        code = gateway.code
+        if code in LASTING:
+            raise GatewayError(f"a gateway has ended with {code}, for good; end of its log:\n{gateway.log_tail()}")
+        if code is not None and code >= 0:
+            self.restarts += 1
+            self._say(f"a gateway has ended with {code}; started again")
+        gateway.start(until="started")
 
 
 def soak(
@@ -99,7 +113,7 @@ def soak(
     driver = _Driver(stage, schedule, say)
     started = time.monotonic()
     try:
-        while (now := time.monotonic() - started) < seconds:
+        while (now := time.monotonic() - started) < seconds or driver.busy:
             driver.step(now)
             progress(now)
             time.sleep(_STEP_SECONDS)
@@ -117,14 +131,14 @@ def _drained(stage: Stage, driver: _Driver, seconds: float) -> Outcome:
         board.calm()
     stage.crowd.calm(seconds)
     while not stage.crowd.done or (any(board.waiting for board in stage.boards) and time.monotonic() < deadline):
-        driver.look_after_gateway()
+        driver.look_after_gateways()
         time.sleep(_POLL_SECONDS)
     for board in stage.boards:
         board.cut_power()
     model = stage.finished_truth()
     while True:
-        driver.look_after_gateway()
-        with stage.gateway.store() as store:
+        driver.look_after_gateways()
+        with stage.gateways[0].store() as store:
             outcome = decide(model, store, stage.model.conflicts)
         if outcome.good or time.monotonic() > deadline:
             return outcome

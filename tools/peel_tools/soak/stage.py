@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,13 +21,14 @@ from peel_tools.simulation.session import Plan, Session
 from peel_tools.soak.boards import Bench, SoakBoard
 from peel_tools.soak.clock import WrongClock
 from peel_tools.soak.model import Model
+from peel_tools.soak.stores import STORES
 from peel_tools.soak.weather import Weather
 
 __all__ = ["Crowd", "Stage"]
 
 _PROFILE = "greenhouse"
 _ATTACKERS = {"forgery": 0.005, "tampering": 0.005, "replay": 0.01, "stuck": 0.05, "budget": 0.02, "encoder": 0.02}
-_SETTINGS = {
+_SETTINGS: Mapping[str, object] = {
     "batch_seconds": 0.05,
     "fleet_reload_seconds": 0.2,
     "store_lock_seconds": 0.5,
@@ -101,8 +103,8 @@ class Stage:
         Processes with the firmware, and simulated devices.
     confirm : str
         Who must have a report before its device forgets it: `gateway`, or `broker`, which may then lose it.
-    broker : str
-        Which one, of `BROKERS`.
+    broker, store : str
+        Which ones, of `BROKERS` and of `STORES`.
     """
 
     def __init__(
@@ -115,18 +117,19 @@ class Stage:
         rate: float,
         confirm: str = "gateway",
         broker: str = "mosquitto",
+        store: str = "sqlite",
     ) -> None:
         self._undo = ExitStack()
         self._seed = seed
         self._boards_wanted = boards
         self._confirm = confirm
         try:
-            self._build(folder, devices, rate, broker)
+            self._build(folder, devices, rate, broker, store)
         except BaseException:
             self.close()
             raise
 
-    def _build(self, folder: Path | None, devices: int, rate: float, broker: str) -> None:
+    def _build(self, folder: Path | None, devices: int, rate: float, broker: str, store: str) -> None:
         self.folder = folder.resolve() if folder else self._temporary()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.fleet = make_fleet(self.folder / "fleet", "soak", **{_PROFILE: devices})
@@ -140,16 +143,12 @@ class Stage:
         self.crowd_line = self._undo.enter_context(Weather(target))
         self.gateway_line = self._undo.enter_context(Weather(target))
         self.clock = WrongClock(self.folder / "clock")
-        self.gateway = GatewayProcess(
-            fleet=self.fleet.folder,
-            folder=self.folder,
-            broker_port=self.gateway_line.endpoint[1],
-            settings=_SETTINGS,
-            variables=self.clock.variables,
-        )
-        self._undo.callback(self.gateway.kill)
-        self.gateway_wanted = True
-        """Whether it is to be started again when it has ended."""
+        self.store = STORES[store](self.folder)
+        self._undo.callback(self.store.close)
+        self.gateways = [self._gateway(place) for place in range(self.store.gateways)]
+        """One, or several workers."""
+        self.unwanted: set[GatewayProcess] = set()
+        """Those that are not to be started again when they have ended."""
         self.truth_path = self.folder / "truth.sqlite"
         host, port = self.crowd_line.endpoint
         plan = Plan(
@@ -157,6 +156,19 @@ class Stage:
         )
         self.crowd = Crowd(self.fleet, BrokerAddress(host=host, port=port), self.truth_path, plan)
         self.boards: list[SoakBoard] = []
+
+    def _gateway(self, place: int) -> GatewayProcess:
+        folder = self.folder / f"gateway{place}"
+        folder.mkdir()
+        gateway = GatewayProcess(
+            fleet=self.fleet.folder,
+            folder=folder,
+            broker_port=self.gateway_line.endpoint[1],
+            settings={**_SETTINGS, **self.store.settings},
+            variables=self.clock.variables,
+        )
+        self._undo.callback(gateway.kill)
+        return gateway
 
     def _temporary(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="peel-soak-"))
@@ -166,7 +178,9 @@ class Stage:
     def start(self) -> None:
         """Broker, gateway, simulated fleet, then boards: those who are registered later are not simulated."""
         self.broker.start()
-        self.gateway.start()
+        self.store.start()
+        for gateway in self.gateways:
+            gateway.start()
         self._undo.callback(self.crowd.stop)
         self.crowd.start()
         bench = Bench(
