@@ -173,7 +173,7 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
   return PEEL_OK;
 }
 
-int peel_batch_perturb(uint32_t *indices, uint8_t *minus, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
+int peel_batch_perturb(int64_t *indices, int64_t *signs, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
                        const uint32_t *words, const int32_t *readings, size_t readings_each, size_t count, peel_drbg *drbg) {
   *failed = 0;
   for (size_t i = 0; i < count; i++) {
@@ -184,7 +184,7 @@ int peel_batch_perturb(uint32_t *indices, uint8_t *minus, size_t *failed, uint32
       return error;
     }
     indices[i] = symbol.index;
-    minus[i] = (uint8_t)symbol.minus;
+    signs[i] = symbol.minus ? -1 : 1;
   }
   return PEEL_OK;
 }

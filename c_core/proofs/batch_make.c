@@ -10,6 +10,7 @@ static uint32_t devices[2], indices[2], assigned[2], words[2], rows[WIDTH - 1];
 static uint8_t seal_keys[2 * 16], index_keys[2 * 16], receipt_keys[2 * 16], minus[2], master[32], fleet[255];
 static uint64_t numbers[2];
 static int32_t readings[2 * WIDTH];
+static int64_t symbols[2], signs[2];
 static int8_t trits[2 * (WIDTH - 1)];
 static peel_run runs[PEEL_MAX_RECEIPT_RUNS + 1];
 static const uint64_t run_ends[2] = {PEEL_MAX_RECEIPT_RUNS, PEEL_MAX_RECEIPT_RUNS + 1};
@@ -39,7 +40,7 @@ int main(void) {
   peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, WIDTH, 2, &drbg);
   peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, 1, 2, &drbg);
   for (int few = 0; few < 2; few++) {
-    peel_batch_perturb(assigned, minus, &failed, ANY_U32(), ANY_U32(), ANY_U32(), ANY_U32(), words, readings, few ? 1 : WIDTH, 2, &drbg);
+    peel_batch_perturb(symbols, signs, &failed, ANY_U32(), ANY_U32(), ANY_U32(), ANY_U32(), words, readings, few ? 1 : WIDTH, 2, &drbg);
   }
   peel_batch_project(trits, WIDTH, rows, indices, minus, 2);
   peel_batch_index(assigned, ANY_U8(), ANY_U8(), ANY_U32(), ANY_U32(), devices, index_keys, numbers, 2);

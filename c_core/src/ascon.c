@@ -128,7 +128,7 @@ static void aead(uint8_t *out, uint8_t tag[16], const uint8_t key[16], const uin
   aead_absorb(s, ad, ad_len);
   aead_crypt(s, out, text, text_len, opening);
   aead_finish(s, tag, key);
-  peel_wipe(s, sizeof s);
+  wipe(s, sizeof s);
 }
 
 void peel_ascon_seal(uint8_t *out, uint8_t tag[16], const uint8_t key[16], const uint8_t nonce[16], const uint8_t *ad, size_t ad_len,
@@ -143,9 +143,9 @@ int peel_ascon_open(uint8_t *out, const uint8_t key[16], const uint8_t nonce[16]
   if (tag_len < PEEL_TAG_BYTES || tag_len > sizeof expected) return PEEL_E_LENGTH;
   aead(out, expected, key, nonce, ad, ad_len, text, text_len, 1);
   for (size_t i = 0; i < tag_len; i++) difference |= (uint8_t)(expected[i] ^ tag[i]);
-  peel_wipe(expected, sizeof expected);
+  wipe(expected, sizeof expected);
   if (difference) {
-    peel_wipe(out, text_len);
+    wipe(out, text_len);
     return PEEL_E_SEAL;
   }
   return PEEL_OK;
@@ -153,20 +153,21 @@ int peel_ascon_open(uint8_t *out, const uint8_t key[16], const uint8_t nonce[16]
 
 void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], const uint8_t nonce[16]) {
   uint64_t s[5];
-  uint8_t block[AEAD_RATE];
   aead_start(s, key, nonce);
   aead_absorb(s, NULL, 0);
-  while (out_len > 0) {
-    size_t take = out_len < AEAD_RATE ? out_len : AEAD_RATE;
+  for (; out_len >= AEAD_RATE; out_len -= AEAD_RATE, out += AEAD_RATE) {
+    store64(out, s[0]);
+    store64(out + 8, s[1]);
+    if (out_len > AEAD_RATE) permute(s, 8); /* zero text leaves the state's rate as it is */
+  }
+  if (out_len > 0) {
+    uint8_t block[AEAD_RATE];
     store64(block, s[0]);
     store64(block + 8, s[1]);
-    memcpy(out, block, take);
-    out += take;
-    out_len -= take;
-    if (out_len > 0) permute(s, 8); /* zero text leaves the state's rate as it is */
+    memcpy(out, block, out_len);
+    wipe(block, sizeof block);
   }
-  peel_wipe(block, sizeof block);
-  peel_wipe(s, sizeof s);
+  wipe(s, sizeof s);
 }
 
 /* ---- XOF ---- */
@@ -213,11 +214,4 @@ void peel_hash_init(peel_xof *xof, const char *label) {
   peel_xof_absorb(xof, (const uint8_t *)label, len);
 }
 
-void peel_wipe(void *data, size_t len) {
-  volatile uint8_t *p = data;
-  for (; len >= 8; len -= 8, p += 8) { /* a loop over single bytes spends most of its time on the loop */
-    p[0] = 0, p[1] = 0, p[2] = 0, p[3] = 0;
-    p[4] = 0, p[5] = 0, p[6] = 0, p[7] = 0;
-  }
-  while (len--) *p++ = 0;
-}
+void peel_wipe(void *data, size_t len) { wipe(data, len); }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The device's random generator: Ascon keystream, the key erased by every block (SPEC section 4). */
+#include "drbg.h"
+
 #include <string.h>
 
-#include "peel.h"
+#include "bytes.h"
 
 #define STUCK_RUN 6
 
@@ -52,8 +54,8 @@ int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len) {
   peel_xof_absorb(&xof, drbg->key, sizeof drbg->key);
   peel_xof_absorb(&xof, entropy, len);
   peel_xof_squeeze(&xof, drbg->key, sizeof drbg->key);
-  peel_wipe(&xof, sizeof xof);
-  peel_wipe(drbg->block, sizeof drbg->block);
+  wipe(&xof, sizeof xof);
+  wipe(drbg->block, sizeof drbg->block);
   memcpy(drbg->last, last, sizeof last);
   drbg->left = 0;
   drbg->seeded = 1;
@@ -66,7 +68,7 @@ static void refill(peel_drbg *drbg) {
   peel_ascon_stream(stream, sizeof stream, drbg->key, nonce);
   memcpy(drbg->key, stream, 16);
   memcpy(drbg->block, stream + 16, 16);
-  peel_wipe(stream, sizeof stream);
+  wipe(stream, sizeof stream);
   drbg->left = sizeof drbg->block;
 }
 
@@ -77,16 +79,30 @@ static uint8_t *next_word(peel_drbg *drbg) {
   return word;
 }
 
+static uint32_t draw(peel_drbg *drbg) {
+  if (drbg->left == 0) refill(drbg);
+  uint8_t *place = next_word(drbg);
+  uint32_t word = load32(place);
+  wipe(place, 4);
+  return word;
+}
+
+static int usable(const peel_drbg *drbg) { return drbg->seeded && drbg->left <= sizeof drbg->block && drbg->left % 4 == 0; }
+
+int peel_drbg_word(uint32_t *word, peel_drbg *drbg) {
+  if (!usable(drbg)) return PEEL_E_ENTROPY;
+  *word = draw(drbg);
+  return PEEL_OK;
+}
+
 int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len) {
-  if (!drbg->seeded || drbg->left > sizeof drbg->block || drbg->left % 4) return PEEL_E_ENTROPY;
-  while (len > 0) {
-    size_t take = len < 4 ? len : 4;
-    if (drbg->left == 0) refill(drbg);
-    uint8_t *word = next_word(drbg);
-    memcpy(out, word, take);
-    peel_wipe(word, 4);
-    out += take;
-    len -= take;
+  if (!usable(drbg)) return PEEL_E_ENTROPY;
+  for (; len >= 4; len -= 4, out += 4) store32(out, draw(drbg));
+  if (len > 0) {
+    uint8_t last[4];
+    store32(last, draw(drbg));
+    memcpy(out, last, len);
+    wipe(last, sizeof last);
   }
   return PEEL_OK;
 }

@@ -44,12 +44,12 @@ def perturb_many(
     assigned = np.ascontiguousarray(words, np.uint32)
     count = len(assigned)
     values = np.ascontiguousarray(readings, np.int32).reshape(count, -1 if count else 1)
-    index, minus = np.empty(count, np.uint32), np.empty(count, np.uint8)
+    index, sign = np.empty(count, np.int64), np.empty(count, np.int64)
     failed = ffi.new("size_t *")
     with Drbg(entropy).state() as drbg:
         code = lib.peel_batch_perturb(
-            ffi.from_buffer("uint32_t[]", index),
-            ffi.from_buffer("uint8_t[]", minus),
+            ffi.from_buffer("int64_t[]", index),
+            ffi.from_buffer("int64_t[]", sign),
             failed,
             mechanism,
             rule,
@@ -63,4 +63,4 @@ def perturb_many(
         )
     if code < 0:
         raise PeelError(code, f"report {failed[0]} of the batch")
-    return index.astype(np.int64), 1 - 2 * minus.astype(np.int64)
+    return index, sign
