@@ -173,7 +173,7 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
   return PEEL_OK;
 }
 
-int peel_batch_perturb(int64_t *indices, int64_t *signs, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
+int peel_batch_perturb(int32_t *indices, int8_t *signs, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
                        const uint32_t *words, const int32_t *readings, size_t readings_each, size_t count, peel_drbg *drbg) {
   *failed = 0;
   for (size_t i = 0; i < count; i++) {
@@ -183,7 +183,7 @@ int peel_batch_perturb(int64_t *indices, int64_t *signs, size_t *failed, uint32_
       *failed = i;
       return error;
     }
-    indices[i] = symbol.index;
+    indices[i] = (int32_t)symbol.index;
     signs[i] = symbol.minus ? -1 : 1;
   }
   return PEEL_OK;

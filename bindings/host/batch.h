@@ -64,7 +64,7 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
 
 /* Toss the coins of count reports (SPEC section 6): no frames, no keys. signs are +1 and -1, words has one WORD of SPEC section 7 per
  * report. Stops at the first failure: returns its code, with its position in failed. */
-int peel_batch_perturb(int64_t *indices, int64_t *signs, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
+int peel_batch_perturb(int32_t *indices, int8_t *signs, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
                        const uint32_t *words, const int32_t *readings, size_t readings_each, size_t count, peel_drbg *drbg);
 
 /* Codewords of count symbols as width - 1 trits each. rows is a filled cache. Returns 0 or PEEL_E_WIDTH. */

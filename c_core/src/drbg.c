@@ -62,7 +62,7 @@ int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len) {
   return PEEL_OK;
 }
 
-static void refill(peel_drbg *drbg) {
+void peel_drbg_refill(peel_drbg *drbg) {
   static const uint8_t nonce[16] = {0}; /* each key makes one block, so the nonce may stay the same */
   uint8_t stream[32];
   peel_ascon_stream(stream, sizeof stream, drbg->key, nonce);
@@ -72,35 +72,12 @@ static void refill(peel_drbg *drbg) {
   drbg->left = sizeof drbg->block;
 }
 
-/* Masked, so that it is a word of the block even when another thread, against the contract, changes left between two lines. */
-static uint8_t *next_word(peel_drbg *drbg) {
-  uint8_t *word = drbg->block + ((sizeof drbg->block - drbg->left) & 12);
-  drbg->left = (uint8_t)((drbg->left - 4) & 12);
-  return word;
-}
-
-static uint32_t draw(peel_drbg *drbg) {
-  if (drbg->left == 0) refill(drbg);
-  uint8_t *place = next_word(drbg);
-  uint32_t word = load32(place);
-  wipe(place, 4);
-  return word;
-}
-
-static int usable(const peel_drbg *drbg) { return drbg->seeded && drbg->left <= sizeof drbg->block && drbg->left % 4 == 0; }
-
-int peel_drbg_word(uint32_t *word, peel_drbg *drbg) {
-  if (!usable(drbg)) return PEEL_E_ENTROPY;
-  *word = draw(drbg);
-  return PEEL_OK;
-}
-
 int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len) {
-  if (!usable(drbg)) return PEEL_E_ENTROPY;
-  for (; len >= 4; len -= 4, out += 4) store32(out, draw(drbg));
+  if (!drbg_usable(drbg)) return PEEL_E_ENTROPY;
+  for (; len >= 4; len -= 4, out += 4) store32(out, drbg_draw(drbg));
   if (len > 0) {
     uint8_t last[4];
-    store32(last, draw(drbg));
+    store32(last, drbg_draw(drbg));
     memcpy(out, last, len);
     wipe(last, sizeof last);
   }

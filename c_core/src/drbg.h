@@ -1,13 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rest of the core draws. */
+/* What the rest of the core draws: words, inline, since most of them are there already. */
 #ifndef PEEL_DRBG_H
 #define PEEL_DRBG_H
 
 #include <stdint.h>
 
+#include "bytes.h"
 #include "peel.h"
 
+/* A new block, and a new key in place of the one that made it. */
+void peel_drbg_refill(peel_drbg *drbg);
+
+static inline int drbg_usable(const peel_drbg *drbg) {
+  return drbg->seeded && drbg->left <= sizeof drbg->block && drbg->left % 4 == 0;
+}
+
+/* Masked, so that it is a word of the block even when another thread, against the contract, changes left between two lines. */
+static inline uint32_t drbg_draw(peel_drbg *drbg) {
+  if (drbg->left == 0) peel_drbg_refill(drbg);
+  uint8_t *place = drbg->block + ((sizeof drbg->block - drbg->left) & 12);
+  uint32_t word = load32(place);
+  drbg->left = (uint8_t)((drbg->left - 4) & 12);
+  wipe(place, 4);
+  return word;
+}
+
 /* The next four bytes of peel_drbg_bytes, as a little-endian number. Returns 0 or PEEL_E_ENTROPY. */
-int peel_drbg_word(uint32_t *word, peel_drbg *drbg);
+static inline int drbg_word(uint32_t *word, peel_drbg *drbg) {
+  if (!drbg_usable(drbg)) return PEEL_E_ENTROPY;
+  *word = drbg_draw(drbg);
+  return PEEL_OK;
+}
 
 #endif

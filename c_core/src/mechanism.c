@@ -23,7 +23,7 @@ static uint32_t assign(uint32_t word, uint32_t k) { return ((word >> 16) * k + (
 /* P(+) = 1/2 (1 + x tau): Nguyen et al. 2016, in 32-bit integers. */
 static int harmony(peel_symbol *symbol, uint32_t rule, uint32_t assigned, const int32_t *readings, peel_drbg *drbg) {
   uint32_t u, x, shift, negative, threshold;
-  int error = peel_drbg_word(&u, drbg);
+  int error = drbg_word(&u, drbg);
   if (error) return error;
   x = magnitude(readings[assigned]);
   shift = 2 * x * (rule >> 16) + (x * (rule & 0xffff) >> 15); /* floor(x rule / 2^15) */
@@ -41,7 +41,7 @@ static int uniform(uint32_t *value, uint32_t k, peel_drbg *drbg) {
   mask |= mask >> 4;
   mask |= mask >> 8;
   do {
-    int error = peel_drbg_word(value, drbg);
+    int error = drbg_word(value, drbg);
     if (error) return error;
     *value &= mask;
   } while (*value >= k);
@@ -51,7 +51,7 @@ static int uniform(uint32_t *value, uint32_t k, peel_drbg *drbg) {
 /* Keep the category with probability rule / 2^31, otherwise take any of the k, the true one included. */
 static int krr(peel_symbol *symbol, uint32_t rule, uint32_t k, uint32_t category, peel_drbg *drbg) {
   uint32_t u, other, keep;
-  int error = peel_drbg_word(&u, drbg);
+  int error = drbg_word(&u, drbg);
   if (!error) error = uniform(&other, k, drbg);
   if (error) return error;
   keep = 0 - below(u, 2 * rule);

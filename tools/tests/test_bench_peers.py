@@ -11,6 +11,8 @@ import pytest
 from peel_gateway.exits import Exit
 from peel_tools.bench.peers import PeersMissingError, Task, installed, measure, prio3_histogram_bits
 
+#: How many times the fastest of the others, at least: 5 and 30 by themselves on a machine, less beside other tests.
+AHEAD = {"krr": 3, "hashing": 10}
 WITHOUT = """
 import sys
 sys.modules["pure_ldp"] = sys.modules["multi_freq_ldpy"] = None
@@ -46,6 +48,6 @@ def test_ours_are_ahead() -> None:
         assert found["ratio"]["bare"].keys() == {"encode_per_s", "aggregate_per_s"}
         for each in [*found["ours"].values(), *found["theirs"].values()]:
             assert each["largest_error"] < 0.2
-        assert found["ratio"]["bare"]["encode_per_s"] > 1.2
+        assert found["ratio"]["bare"]["encode_per_s"] > AHEAD[task.name]
     bits = figures["bits_per_report"]["k252"]
     assert bits["prio3_over_hashing"] > 10

@@ -15,7 +15,7 @@ __all__ = ["perturb_many"]
 
 def perturb_many(
     mechanism: int, rule: int, k: int, words: ArrayLike, readings: ArrayLike, *, entropy: bytes, domain: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """The symbols of N reports (SPEC section 6).
 
     Parameters
@@ -37,19 +37,19 @@ def perturb_many(
 
     Returns
     -------
-    index : int64, shape (N,)
-    sign : int64, shape (N,)
+    index : int32, shape (N,)
+    sign : int8, shape (N,)
         +1 or -1.
     """
     assigned = np.ascontiguousarray(words, np.uint32)
     count = len(assigned)
     values = np.ascontiguousarray(readings, np.int32).reshape(count, -1 if count else 1)
-    index, sign = np.empty(count, np.int64), np.empty(count, np.int64)
+    index, sign = np.empty(count, np.int32), np.empty(count, np.int8)
     failed = ffi.new("size_t *")
     with Drbg(entropy).state() as drbg:
         code = lib.peel_batch_perturb(
-            ffi.from_buffer("int64_t[]", index),
-            ffi.from_buffer("int64_t[]", sign),
+            ffi.from_buffer("int32_t[]", index),
+            ffi.from_buffer("int8_t[]", sign),
             failed,
             mechanism,
             rule,

@@ -30,6 +30,7 @@ from peel_gateway.screening.codewords import Codewords
 __all__ = ["Peer", "PeersMissingError", "Task", "installed", "measure", "prio3_histogram_bits"]
 
 Ints = npt.NDArray[np.int64]
+Symbols = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 EPSILON = 1.0
@@ -86,7 +87,7 @@ def _measure(task: Task) -> dict[str, Any]:
             "neither pure-ldp nor multi-freq-ldpy can be imported: pip install 'peel-telemetry[peers]' (in a checkout "
             "`.venv/bin/pip install -e '.[peers]'`)"
         )
-    values = np.random.default_rng(1).integers(0, task.categories // 2, task.reports)
+    values = np.random.default_rng(1).integers(0, task.categories // 2, task.reports, dtype=np.int32)
     truth = np.bincount(values, minlength=task.categories) / task.reports
     theirs = {peer.name: _rates(peer.encode, peer.aggregate, values.tolist(), truth) for peer in peers}
     ours = _ours(task, values, truth)
@@ -132,7 +133,7 @@ def _profile(task: Task) -> Profile:
     return make_profile({**table, "width": width, "seed": seed, "attribute": [attribute]})
 
 
-def _ours(task: Task, values: Ints, truth: Floats) -> dict[str, dict[str, float]]:
+def _ours(task: Task, values: Symbols, truth: Floats) -> dict[str, dict[str, float]]:
     profile, count = _profile(task), len(values)
     device = np.arange(1, count + 1, dtype=np.uint32)
     keys = derive_keys(bytes(32), "peers", device, 1)
@@ -141,15 +142,15 @@ def _ours(task: Task, values: Ints, truth: Floats) -> dict[str, dict[str, float]
     words = np.random.default_rng(2).integers(0, 2**32, count, dtype=np.uint32)
     given = (profile.mechanism_id, profile.rule, profile.k, words)
 
-    def toss(what: Ints) -> Ints:
+    def toss(what: Symbols) -> Symbols:
         index, _ = perturb_many(*given, what, entropy=os.urandom(64), domain=profile.hash_domain)
         return index
 
-    def count_cells(index: Ints) -> Floats:
+    def count_cells(index: Symbols) -> Floats:
         assigned = words.astype(np.int64) * profile.assignments >> 32
         return _shares(profile, np.asarray(profile.cell(assigned, index)))
 
-    def seal(what: Ints) -> bytes:
+    def seal(what: Symbols) -> bytes:
         return encode_many(profile, device, keys, np.ones(count), what, entropy=os.urandom(64)).tobytes()
 
     def open_and_count(frames: bytes) -> Floats:

@@ -50,7 +50,8 @@ class _OnDevices(Mechanism):
         self, words: NDArray[np.uint32], readings: NDArray[Any], rng: np.random.Generator, domain: int = 0
     ) -> tuple[Ints, Ints]:
         mechanism, rule = MECHANISMS[self.core_name].id, core_rule(self._epsilon_q20, self.faces)
-        return perturb_many(mechanism, rule, self.symbols, words, readings, entropy=rng.bytes(32), domain=domain)
+        tossed = perturb_many(mechanism, rule, self.symbols, words, readings, entropy=rng.bytes(32), domain=domain)
+        return tossed[0].astype(np.int64), tossed[1].astype(np.int64)
 
 
 def _words(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
