@@ -20,7 +20,7 @@ from peel_gateway.answers.table import QueryError, Table
 from peel_gateway.answers.views import Views
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.storage.store import StoreError
-from peel_gateway.web.api import api_routes
+from peel_gateway.web.api import Api
 from peel_gateway.web.assets import BrowserHeaders, asset_routes
 from peel_gateway.web.guard import Guard
 from peel_gateway.web.limits import HEALTH, Limits
@@ -87,7 +87,7 @@ def build_app(
     questions = [
         Route("/api", get_paths),
         Route("/api/openapi.json", get_openapi),
-        *api_routes(views, cases, summary),
+        *Api(views, cases, summary).routes(),
         Route(_EVENTS, get_events),
     ]
     document = description(questions)
