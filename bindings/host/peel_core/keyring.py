@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""The keyring, which finds a report's keys by device and number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peel_core._core import ffi, lib
+from peel_core.arrays import checked_keys, pointer, report_numbers
+from peel_core.keys import Keys
+from peel_core.profile import Profile
+
+__all__ = ["Keyring"]
+
+
+class Keyring:
+    """Who may report what: profiles, and devices with the bundles that were made for them. Immutable, and silent about its keys.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+        Ids must be distinct.
+    device_ids : uint32, shape (B,)
+        Whose bundle it is: not 0, in any order.
+    first_numbers : int or uint64, shape (B,)
+        The number that the bundle begins with; those of one device are distinct.
+    profile_of : int32, shape (B,)
+        Each bundle's position in ``profiles``.
+    keys : Keys
+        Of the bundles.
+    last_numbers : int or uint64, shape (B,)
+        The number that the bundle ends with, if it does before the device's next one begins.
+
+    Attributes
+    ----------
+    device_ids : uint32, shape (D,)
+        The devices, sorted: ``Opened.slot`` points into them.
+    profile_of : int32, shape (D,)
+        The profile of each device's last bundle.
+    last_bundle : int64, shape (D,)
+        Where that bundle is in what follows.
+    owners : int64, shape (B,)
+        Whose bundles they are, as positions in ``device_ids``.
+    bundle_first, bundle_last : uint64, shape (B,)
+    bundle_profile : int32, shape (B,)
+    keys : Keys
+        As given, sorted by device and first number: `find` points into them.
+    """
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        device_ids: ArrayLike,
+        first_numbers: ArrayLike,
+        profile_of: ArrayLike,
+        keys: Keys,
+        last_numbers: ArrayLike = lib.PEEL_NUMBER_MAX,
+    ) -> None:
+        self.profiles = tuple(profiles)
+        if len({profile.id for profile in self.profiles}) != len(self.profiles):
+            raise ValueError("two profiles have the same id; change the seed of one")
+        devices = np.asarray(device_ids, dtype=np.uint32)
+        firsts = report_numbers("first_numbers", first_numbers, len(devices))
+        lasts = report_numbers("last_numbers", last_numbers, len(devices))
+        if np.shape(profile_of) != devices.shape:
+            raise ValueError("profile_of and device_ids differ in length")
+        order = np.lexsort((firsts, devices))
+        self.bundle_first: NDArray[np.uint64] = firsts[order]
+        self.bundle_last: NDArray[np.uint64] = lasts[order]
+        self.bundle_profile: NDArray[np.int32] = np.asarray(profile_of, dtype=np.int32)[order]
+        self.keys = checked_keys(keys, len(devices)).of(order)
+        self.device_ids: NDArray[np.uint32]
+        self.owners: NDArray[np.int64]
+        self.device_ids, self.owners = np.unique(devices[order], return_inverse=True)
+        self.last_bundle: NDArray[np.int64] = np.cumsum(np.bincount(self.owners, minlength=len(self.device_ids))) - 1
+        self.profile_of: NDArray[np.int32] = self.bundle_profile[self.last_bundle]
+        self._ends = (self.last_bundle + 1).astype(np.uint32)
+        self._check()
+        bundles = (self.owners, self.bundle_first, self.bundle_last, self.bundle_profile, *vars(self.keys).values())
+        for array in (self.device_ids, self.profile_of, self.last_bundle, *bundles):
+            array.flags.writeable = False
+        self._table = ffi.new("peel_batch_profile[]", max(1, len(self.profiles)))
+        for row, profile in zip(self._table, self.profiles, strict=False):
+            row.id, row.width, row.mechanism = profile.id, profile.width, profile.mechanism_id
+            row.assignments = profile.assignments
+
+    def _check(self) -> None:
+        if len(self.device_ids) and self.device_ids[0] == 0:
+            raise ValueError("device id 0 is reserved")
+        if np.any((np.diff(self.owners) == 0) & (self.bundle_first[1:] == self.bundle_first[:-1])):
+            raise ValueError("a device has two bundles with the same first number")
+        if np.any((self.bundle_profile < 0) | (self.bundle_profile >= len(self.profiles))):
+            raise ValueError("profile_of points outside profiles")
+
+    def __repr__(self) -> str:
+        return f"Keyring({len(self.profiles)} profiles, {len(self.device_ids)} devices, {len(self.keys)} bundles)"
+
+    def only(self, chosen: NDArray[np.bool_]) -> Keyring:
+        """The same of some devices alone, bool (D,)."""
+        rows = np.flatnonzero(chosen[self.owners])
+        return Keyring(
+            self.profiles,
+            self.device_ids[self.owners[rows]],
+            self.bundle_first[rows],
+            self.bundle_profile[rows],
+            self.keys.of(rows),
+            self.bundle_last[rows],
+        )
+
+    def find(self, device_ids: ArrayLike, numbers: ArrayLike) -> NDArray[np.int32]:
+        """The bundles whose keys N reports have, shape (N,): positions, -1 where the device is unknown or has none for the number."""
+        devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
+        order = np.ascontiguousarray(numbers, dtype=np.uint64)
+        if order.shape != devices.shape:
+            raise ValueError("numbers and device_ids differ in length")
+        out = np.empty(len(devices), np.int32)
+        pointers = pointer("int32_t", out), pointer("uint32_t", devices), pointer("uint64_t", order)
+        lib.peel_batch_find(pointers[0], self.struct(False), *pointers[1:], len(devices))
+        return out
+
+    def struct(self, accept_unsealed: bool) -> Any:
+        """The C struct; valid while this object lives."""
+        keyring = ffi.new("peel_batch_keyring *")
+        buffers = {
+            "profiles": self._table,
+            "devices": pointer("uint32_t", self.device_ids),
+            "ends": pointer("uint32_t", self._ends),
+            "first_numbers": pointer("uint64_t", self.bundle_first),
+            "last_numbers": pointer("uint64_t", self.bundle_last),
+            "profile_of": pointer("int32_t", self.bundle_profile),
+            "seal_keys": pointer("uint8_t", self.keys.seal),
+            "index_keys": pointer("uint8_t", self.keys.index),
+        }
+        for field, buffer in buffers.items():
+            setattr(keyring, field, buffer)
+        keyring.profile_count, keyring.device_count = len(self.profiles), len(self.device_ids)
+        keyring.accept_unsealed = accept_unsealed
+        return keyring
