@@ -19,10 +19,6 @@ from peel_tools.simulation.truth import Outgoing
 class _Swallowing(Line):
     """A line on which acknowledgements get lost, and nothing else: what a cluster does that has no leader at the moment."""
 
-    def carry_to_far(self) -> None:
-        while data := receive(self.near):
-            send(self.far, data)
-
     def carry_to_near(self) -> None:
         splitter = Splitter()
         while data := receive(self.far):
@@ -31,22 +27,16 @@ class _Swallowing(Line):
                     send(self.near, packet)
 
 
-class _Plain(_Swallowing):
-    def carry_to_near(self) -> None:
-        while data := receive(self.far):
-            send(self.near, data)
-
-
-class _Leaderless(Relay[_Swallowing]):
+class _Leaderless(Relay[Line]):
     """Of all connections only the first is without acknowledgements."""
 
     def __init__(self, target: Endpoint) -> None:
         super().__init__(target)
         self.calls = 0
 
-    def line(self, near: socket.socket, far: socket.socket) -> _Swallowing:
+    def line(self, near: socket.socket, far: socket.socket) -> Line:
         self.calls += 1
-        return _Swallowing(near, far) if self.calls == 1 else _Plain(near, far)
+        return _Swallowing(near, far) if self.calls == 1 else Line(near, far)
 
 
 def test_what_is_not_acknowledged_is_sent_again_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.mechanisms.game import Game
 
-__all__ = ["Mechanism"]
+__all__ = ["Categorical", "Mechanism"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -61,3 +61,14 @@ class Mechanism(abc.ABC):
     def plain(self, profile: Profile, cell: Ints, plus: Ints, minus: Ints) -> tuple[Floats, Floats, Floats] | None:
         """Value, low and high of the textbook's estimator, float64[figures] each, where it is another one; from rows as above."""
         return None
+
+
+class Categorical(Mechanism):
+    """What those have in common that report one of `k` symbols about the one attribute there is."""
+
+    assigns = False
+    signed = False
+    separate = False
+
+    def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
+        return np.asarray((index < profile.k) & (sign > 0))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_core.hash_family import digits
 from peel_core.hashing import supports
-from peel_gateway.mechanisms.base import Mechanism
+from peel_gateway.mechanisms.base import Categorical
 from peel_gateway.mechanisms.game import Game
 from peel_gateway.mechanisms.hashing_bets import hashing_game
 
@@ -27,14 +27,8 @@ Bools = npt.NDArray[np.bool_]
 _ONE = 2.0**31
 
 
-class _Hashing(Mechanism):
+class _Hashing(Categorical):
     name = "hashing"
-    assigns = False
-    signed = False
-    separate = False
-
-    def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
-        return np.asarray((index < profile.k) & (sign > 0))
 
     def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
         return cell // profile.k, cell % profile.k

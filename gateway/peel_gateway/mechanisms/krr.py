@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Mechanism
+from peel_gateway.mechanisms.base import Categorical
 from peel_gateway.mechanisms.game import Game, Sets, both_ends
 
 __all__ = ["KRR", "krr_game"]
@@ -31,14 +31,8 @@ def krr_game(k: int, rule: int) -> Game:
     return Game(symbols=sets)
 
 
-class _Krr(Mechanism):
+class _Krr(Categorical):
     name = "krr"
-    assigns = False
-    signed = False
-    separate = False
-
-    def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
-        return np.asarray((index < profile.k) & (sign > 0))
 
     def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
         return np.zeros(len(cell), np.int64), cell

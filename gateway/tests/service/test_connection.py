@@ -17,7 +17,7 @@ from certificates import make_certificates
 from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_tools.network.relay import Line, LineCutError, Relay, receive, send
+from peel_tools.network.relay import Line, LineCutError, Relay, send
 from peel_tools.servers.broker import AnyBroker
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.soak.weather import Weather
@@ -189,21 +189,11 @@ def test_mqtt_311_with_a_small_window_reads_no_more_than_fits(field: Field) -> N
     field.audit(gateway, sent)
 
 
-class _Interrupted(Line):
-    """A line into which somebody else can speak."""
+class _Interrupter(Relay[Line]):
+    """A relay into whose lines somebody else can speak."""
 
-    def carry_to_far(self) -> None:
-        while data := receive(self.near):
-            send(self.far, data)
-
-    def carry_to_near(self) -> None:
-        while data := receive(self.far):
-            send(self.near, data)
-
-
-class _Interrupter(Relay[_Interrupted]):
-    def line(self, near: socket.socket, far: socket.socket) -> _Interrupted:
-        return _Interrupted(near, far)
+    def line(self, near: socket.socket, far: socket.socket) -> Line:
+        return Line(near, far)
 
     def say(self, data: bytes) -> None:
         """To whoever is connected, in the broker's name."""

@@ -38,20 +38,22 @@ def send(end: socket.socket, data: bytes) -> None:
         raise LineCutError from error
 
 
-class Line(ABC):
-    """One connection: `near` is the caller, `far` the target. Each direction has a thread of its own."""
+class Line:
+    """One connection: `near` is the caller, `far` the target. Each direction has a thread of its own, and carries what it gets as it is."""
 
     def __init__(self, near: socket.socket, far: socket.socket) -> None:
         self.near = near
         self.far = far
 
-    @abstractmethod
     def carry_to_far(self) -> None:
         """Pass on what the caller sends until the connection ends."""
+        while data := receive(self.near):
+            send(self.far, data)
 
-    @abstractmethod
     def carry_to_near(self) -> None:
         """Pass on what the target sends until the connection ends."""
+        while data := receive(self.far):
+            send(self.near, data)
 
     def close(self) -> None:
         """End the connection on both sides; whoever waits for it hears of it."""

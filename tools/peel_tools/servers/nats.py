@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from peel_tools.network.relay import Line, Relay, receive, send
+from peel_tools.network.relay import Line, Relay
 from peel_tools.servers.broker import BrokerError
 from peel_tools.servers.ports import free_port
 from peel_tools.servers.process import Server, ServerProcess
@@ -75,19 +75,7 @@ class _Node(ServerProcess):
             return False
 
 
-class _Through(Line):
-    """A connection as it is."""
-
-    def carry_to_far(self) -> None:
-        while data := receive(self.near):
-            send(self.far, data)
-
-    def carry_to_near(self) -> None:
-        while data := receive(self.far):
-            send(self.near, data)
-
-
-class _Front(Relay[_Through]):
+class _Front(Relay[Line]):
     """One address for all servers, as a load balancer is: callers get to the first that runs."""
 
     def __init__(self, servers: list[_Node]) -> None:
@@ -100,8 +88,8 @@ class _Front(Relay[_Through]):
             raise ConnectionRefusedError("no server runs")
         return "127.0.0.1", running[0]
 
-    def line(self, near: socket.socket, far: socket.socket) -> _Through:
-        return _Through(near, far)
+    def line(self, near: socket.socket, far: socket.socket) -> Line:
+        return Line(near, far)
 
 
 class NatsBroker(Server):

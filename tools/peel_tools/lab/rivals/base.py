@@ -7,6 +7,7 @@ its paper assumes (`Knowledge`): never more than it says in `assumes`.
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -14,7 +15,18 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bools", "Collected", "Floats", "Frequencies", "Ints", "Judgement", "Knowledge", "Numbers", "Rival"]
+__all__ = [
+    "Bools",
+    "Collected",
+    "Floats",
+    "Frequencies",
+    "Ints",
+    "Judgement",
+    "Knowledge",
+    "Numbers",
+    "Rival",
+    "SetHunter",
+]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -123,3 +135,19 @@ class Rival(Protocol):
 
     def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
         """Judge; None where it does not apply to such reports, or lacks what it assumes."""
+
+
+class SetHunter(abc.ABC):
+    """What those have in common that look for a set of categories which crafted reports support together."""
+
+    def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
+        """Flag whom `_abnormal` finds. A report that supports one category (kRR) has no sets, and a number none either."""
+        if not isinstance(collected, Frequencies) or collected.single:
+            return None
+        flags = self._abnormal(collected.supports[:, 0], collected.p, collected.q)
+        kept = collected.of(~flags)
+        return Judgement(float(flags.mean()), flags, kept.estimate if len(kept.supports) else None)
+
+    @abc.abstractmethod
+    def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:
+        """Which of the first round's reports look crafted, bool[reports]; `bits` is bool[reports, categories]."""

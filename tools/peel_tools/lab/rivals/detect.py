@@ -8,13 +8,13 @@ from math import ceil, lgamma, log
 
 import numpy as np
 
-from peel_tools.lab.rivals.base import Bools, Collected, Frequencies, Judgement, Knowledge
+from peel_tools.lab.rivals.base import Bools, SetHunter
 
 __all__ = ["Detect", "threshold"]
 
 
 @dataclass(frozen=True)
-class Detect:
+class Detect(SetHunter):
     """Flag the devices that support the set of categories that far too many support at once."""
 
     false_alarm: float = 0.01
@@ -26,14 +26,6 @@ class Detect:
         "judges the first round, as users report once there; sets are grown greedily from the most abnormal pair instead of mined "
         "exhaustively, and the most abnormal one counts; its threshold comes from a Chernoff bound and a union over all sets of a size"
     )
-
-    def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
-        """A report that supports one category has no sets: kRR and numbers are none of its business, as its paper says."""
-        if not isinstance(collected, Frequencies) or collected.single:
-            return None
-        flags = self._abnormal(collected.supports[:, 0], collected.p, collected.q)
-        kept = collected.of(~flags)
-        return Judgement(float(flags.mean()), flags, kept.estimate if len(kept.supports) else None)
 
     def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:
         """Which reports support the set whose count exceeds its threshold by the largest factor; bool[reports]."""

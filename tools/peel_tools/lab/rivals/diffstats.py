@@ -10,13 +10,13 @@ from math import comb
 
 import numpy as np
 
-from peel_tools.lab.rivals.base import Bools, Collected, Floats, Frequencies, Ints, Judgement, Knowledge
+from peel_tools.lab.rivals.base import Bools, Floats, Ints, SetHunter
 
 __all__ = ["Diffstats", "expected_counts"]
 
 
 @dataclass(frozen=True)
-class Diffstats:
+class Diffstats(SetHunter):
     """Grow the set of categories within which the number of supports per report differs most from what honest reports have, and flag the
     reports whose number is too frequent there."""
 
@@ -34,14 +34,6 @@ class Diffstats:
         "clearest excess in standard deviations instead of the squared difference; for kRR its paper recognises that there is an attack, "
         "not by whom, so that it does not apply here"
     )
-
-    def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
-        """Reports that support one category each all have the same number of supports."""
-        if not isinstance(collected, Frequencies) or collected.single:
-            return None
-        flags = self._abnormal(collected.supports[:, 0], collected.p, collected.q)
-        kept = collected.of(~flags)
-        return Judgement(float(flags.mean()), flags, kept.estimate if len(kept.supports) else None)
 
     def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:
         """Reports with a number of supports that too many have, in the set where that is clearest; bool[reports]."""
