@@ -16,7 +16,7 @@ from docs.generator.figures import record
 from docs.generator.figures.benchmarks import BENCHMARKS
 from docs.generator.figures.sections import SECTIONS
 from docs.generator.figures.targets import TARGETS, target_table, targets_sentence
-from docs.generator.figures.words import Wanted, rounded, run_sentence
+from docs.generator.figures.words import Wanted, paragraph, rounded, run_sentence
 
 KEPT: dict[str, Any] = json.loads(record.PATH.read_text(encoding="utf-8"))
 COLUMNS = 120
@@ -155,7 +155,7 @@ def test_what_is_missed_is_said(factor: float, altered: Callable[[Callable[[Any]
         assert " ".join(target.row()) in " ".join(target_table(target.benchmark).replace("|", " ").split())
 
 
-def test_all_met_is_said_too(altered: Callable[[Callable[[Any], Any]], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_met_is_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
     met = tuple(target for target in TARGETS if not target.missed)
     monkeypatch.setattr("docs.generator.figures.targets.TARGETS", met)
     assert targets_sentence() == f"All {len(met)} targets are met.\n"
@@ -183,6 +183,12 @@ def test_load_is_said(before: float, said: str, tmp_path: Path, monkeypatch: pyt
     path.write_text(json.dumps({"core": KEPT["core"] | {"load": KEPT["core"]["load"] | {"before": before}}}))
     monkeypatch.setattr(record, "PATH", path)
     assert said in " ".join(run_sentence("core").split())
+
+
+def test_a_number_stays_with_its_unit() -> None:
+    folded = paragraph("It takes 13 µs. " * 40)
+    assert "13\n" not in folded
+    assert "\0" not in folded
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,14 @@ def _privacy_rows() -> Iterator[list[str]]:
                 title if stretch == "day" else "",
                 stretch,
                 f"{run['reports']:,}",
-                f"{run['epsilon']:,g}" if run["epsilon"] < 1e5 else f"{run['epsilon']:,.0f}",
-                rounded(run["epsilon_at_delta"], max(3, len(str(int(run["epsilon_at_delta"]))))),
+                _short(run["epsilon"]),
+                _short(run["epsilon_at_delta"]),
                 rounded(run["error"]),
                 rounded(run["expected_error"]),
             ]
+
+
+def _short(value: float) -> str:
+    """Three digits, or as many as stand before the point; 4 rather than 4.00."""
+    text = rounded(value, max(3, len(str(int(value)))))
+    return text.rstrip("0").rstrip(".") if "." in text else text

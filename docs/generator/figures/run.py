@@ -178,4 +178,4 @@ def _compiler() -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="scripts/figures")

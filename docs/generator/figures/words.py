@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,8 @@ __all__ = ["BUSY", "Wanted", "listed", "paragraph", "rounded", "run_sentence", "
 BUSY = 1.0
 """A load above which times are said to be taken under load."""
 _COLUMNS = 118
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:µs|ms|s|KB|MB|GB|bytes|times|cycles)\b)")
+_NO_BREAK = "\0"
 
 
 def rounded(value: float, digits: int = 3) -> str:
@@ -38,8 +41,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Sentences, folded."""
-    return "\n".join(wrap(text, _COLUMNS, break_on_hyphens=False, break_long_words=False)) + "\n"
+    """Sentences, folded; a number stays with its unit."""
+    kept = _BEFORE_UNIT.sub(_NO_BREAK, text)
+    lines = wrap(kept, _COLUMNS, break_on_hyphens=False, break_long_words=False)
+    return "\n".join(lines).replace(_NO_BREAK, " ") + "\n"
 
 
 def run_sentence(name: str) -> str:
