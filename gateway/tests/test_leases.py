@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.postgres.leases import PostgresLeases
 from peel_gateway.storage.store import StoreError, StoreLocked, StoreLost
+from peel_gateway.workers.leaseholder import Leaseholder
 
 SHARES = 4
 
@@ -178,3 +180,24 @@ def test_fleets_in_one_database_do_not_touch_each_other(
         transaction.set_clock(transaction.clock())
     elsewhere.close()
     other.close()
+
+
+def test_a_share_that_is_given_back_while_the_others_are_looked_at() -> None:
+    """Pipelines end on threads of their own: what is held may be less from one look to the next."""
+    nobody: Any = None
+    holder = Leaseholder(
+        nobody, nobody, nobody, owner="a", shares=SHARES, seconds=60, on_failure=lambda: pytest.fail("it ended")
+    )
+
+    class Ending:
+        """Another share is left as soon as somebody looks at this one."""
+
+        @property
+        def leaving(self) -> bool:
+            holder._held.pop(1, None)
+            return True
+
+    held: Any = {0: Ending(), 1: Ending(), 2: Ending()}
+    holder._held = held
+    holder._give_back(0)
+    assert list(holder._held) == [0, 2]

@@ -149,7 +149,7 @@ class Leaseholder:
 
     def _give_back(self, keeping: int) -> None:
         """Leave what was taken last, but for so many."""
-        staying = [held for held in self._held.values() if not held.leaving]
+        staying = [held for held in list(self._held.values()) if not held.leaving]  # some may end meanwhile
         for held in staying[keeping:]:
             self._leave(held, self._crew.close)
 
