@@ -21,6 +21,9 @@ from peel_gateway.storage.store import Archive
 
 __all__ = ["Cases", "ExposedQuestion", "layer_tables"]
 
+_LARGEST_ID = 2**63 - 1
+"""Databases have no larger numbers to compare with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExposedQuestion:
@@ -83,7 +86,7 @@ class Cases:
 
     def piece(self, exposure_id: int) -> Table:
         """One piece of evidence: the sentence, its bytes field by field, and what it is reconstructed to; QueryError if it is gone."""
-        found = self._store.exposures(limit=1, before=exposure_id + 1)
+        found = self._store.exposures(limit=1, before=exposure_id + 1) if exposure_id < _LARGEST_ID else []
         if not found or found[0].id != exposure_id:
             raise QueryError(f"exposure {exposure_id}: not here (any more); see /api/exposures and /api/quarantine")
         (row,) = found

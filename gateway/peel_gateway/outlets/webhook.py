@@ -8,6 +8,7 @@ import json
 import queue
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from email.message import Message
@@ -45,6 +46,8 @@ class Webhook:
     def __init__(self, settings: Settings, fleet: str, metrics: Metrics) -> None:
         self._settings = settings
         self._whose = {"fleet": fleet, "gateway": settings.gateway_name}
+        self._server = urllib.parse.urlsplit(settings.webhook_url).netloc
+        """What is said of the address: for many services whoever knows the rest of it may post there."""
         self._metrics = metrics
         self._waiting: queue.Queue[bytes | None] = queue.Queue(_MOST_WAITING)
         self._stopping = threading.Event()
@@ -93,7 +96,7 @@ class Webhook:
                 return True
             lasting = isinstance(cause, urllib.error.HTTPError) and not _may_pass(cause.code)
             if lasting or attempt == _ATTEMPTS or self._stopping.wait(pause):
-                _log.error("the webhook was not taken", url=self._settings.webhook_url, attempts=attempt, cause=cause)
+                _log.error("the webhook was not taken", server=self._server, attempts=attempt, cause=cause)
                 return False
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return False

@@ -114,9 +114,11 @@ def test_a_second_request_must_not_trickle_either(gateway: GatewayProcess) -> No
         (b"/api/estimates?name=" + b"x" * 3000, b"", (414,)),
         (b"/" + b"x" * 3000, b"", (414,)),
         (b"/api/estimates?top=" + b"9" * 1000, b"", (400,)),
+        (b"/api/exposures/" + b"9" * 1000, b"", (404,)),
+        (b"/api/exposures/9223372036854775807", b"", (404,)),
         (b"/api/summary", b"".join(b"X-%d: 1\r\n" % n for n in range(2000)), (431,)),
     ],
-    ids=["parameters", "value", "path", "number", "headers"],
+    ids=["parameters", "value", "path", "number", "id", "largest id", "headers"],
 )
 def test_huge_questions_are_refused(
     gateway: GatewayProcess, target: bytes, head: bytes, code: tuple[int | None, ...]
