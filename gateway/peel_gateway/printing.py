@@ -8,14 +8,39 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import wrap
 
 import click
 
 from peel_gateway.exits import Exit
 
-__all__ = ["Stopped", "explaining", "json_option", "print_json", "print_table", "who_option"]
+__all__ = ["Group", "Stopped", "explaining", "in_two_columns", "json_option", "print_json", "print_table", "who_option"]
+
+_HELP_COLUMNS = 78
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, on the last line of stdout.")
+
+
+class Group(click.Group):
+    """A group that lists its commands with the whole first sentence of their help; click cuts it off at the end of the line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_sentence(self.commands[name])) for name in self.list_commands(ctx)])
+
+
+def _first_sentence(command: click.Command) -> str:
+    return command.get_short_help_str(limit=1000).rstrip(".") + "."
+
+
+def in_two_columns(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and what they mean, folded so that a help text has 80 columns."""
+    table = list(rows)
+    indent = " " * (max(len(name) for name, _ in table) + 2)
+    lines: list[str] = []
+    for name, text in table:
+        lines += wrap(text, _HELP_COLUMNS, initial_indent=name.ljust(len(indent)), subsequent_indent=indent)
+    return "\n".join(lines)
 
 
 class Stopped(click.ClickException):

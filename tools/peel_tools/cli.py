@@ -63,4 +63,16 @@ class _Peel(LazyGroup):
 @click.group(cls=_Peel, table=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="peel-telemetry")
 def main() -> None:
-    """Locally private sensor telemetry that exposes poisoning."""
+    """Locally private sensor telemetry that exposes poisoning.
+
+    \b
+    peel demo                               everything at once, on this machine
+    peel demo --csv weather.csv             the same with your own readings
+    peel plan --attributes 4 --every 15m --accuracy 5%
+                                            how many devices does it take?
+    peel fleet init fleet --name greenhouse
+                                            a fleet of your own begins here
+    peel doctor                             what is wrong, and what to do
+
+    Every command has --help, most have --json.
+    """

@@ -56,6 +56,15 @@ def run(*words: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.parametrize(
+    "path", [*COMMANDS, *{path[:-1] for path in COMMANDS}], ids=lambda path: " ".join(path) or "peel"
+)
+def test_help_fits_into_eighty_columns_and_is_whole(path: tuple[str, ...]) -> None:
+    code, text, _ = run(*path, "--help")
+    assert code == 0
+    assert [line for line in text.splitlines()[1:] if len(line) > 80 or line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=IDS)
 def test_json_is_asked_for_in_one_way(path: tuple[str, ...]) -> None:
     asked = [param for param in COMMANDS[path].params if "--json" in param.opts]

@@ -34,8 +34,8 @@ __all__ = ["audit", "pardon"]
     default=False,
     help="What they had counted before counts again, or stays withdrawn for ever.  [default: forfeit]",
 )
-@click.option("--cause", help="Instead of naming devices: all that this verdict has exposed ...")
-@click.option("--since", help="... at or after this time, Unix seconds or ISO 8601.")
+@click.option("--cause", help="Instead of naming devices: all that this verdict has exposed.")
+@click.option("--since", help="Of these: at or after this time, Unix seconds or ISO 8601.")
 @click.option("--yes", is_flag=True, help="Do not ask before many are pardoned.")
 def pardon(
     config: Path | None,

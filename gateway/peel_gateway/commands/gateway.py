@@ -19,14 +19,15 @@ from peel_gateway.commands.recount import recount, replay
 from peel_gateway.commands.shared import config_option, explained, find_settings
 from peel_gateway.commands.workers import workers
 from peel_gateway.logs import configure_logs
+from peel_gateway.printing import Group, in_two_columns
 from peel_gateway.service.process import run_service
 from peel_gateway.settings import load_settings, with_store
-from peel_gateway.settings.text import help_text, sample_toml
+from peel_gateway.settings.text import help_rows, sample_toml
 
 __all__ = ["gateway"]
 
 
-@click.group()
+@click.group(cls=Group)
 def gateway() -> None:
     """Run the gateway; ask it for estimates and exposures."""
 
@@ -39,7 +40,7 @@ for command in (
     gateway.add_command(command)
 
 
-@gateway.command(epilog="\b\nSettings, with their defaults:\n" + help_text())
+@gateway.command(epilog="\b\nSettings, with their defaults:\n" + in_two_columns(help_rows()))
 @config_option
 @click.option("--store", help="store.url, or store.path, whatever the settings say; passwords do not belong here.")
 def run(config: Path | None, store: str | None) -> None:
@@ -61,4 +62,4 @@ def settings(config: Path | None, sample: bool) -> None:
     with explained():
         if config is not None:
             load_settings(config)
-    click.echo(sample_toml() if sample else help_text(), nl=not sample)
+    click.echo(sample_toml() if sample else in_two_columns(help_rows()), nl=not sample)

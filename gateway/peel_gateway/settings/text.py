@@ -10,7 +10,7 @@ from textwrap import wrap
 
 from peel_gateway.settings import Setting, settings_table
 
-__all__ = ["SAMPLE_NAME", "help_text", "markdown_table", "sample_toml"]
+__all__ = ["SAMPLE_NAME", "help_rows", "markdown_table", "sample_toml"]
 
 SAMPLE_NAME = "gateway.sample.toml"
 
@@ -43,10 +43,9 @@ def markdown_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def help_text() -> str:
-    """One line per setting, for `peel gateway settings` and `--help`."""
-    width = max(len(row.name) for row in settings_table())
-    return "\n".join(f"{row.name:<{width}}  {row.help} [{_toml_value(row)}]" for row in settings_table())
+def help_rows() -> list[tuple[str, str]]:
+    """Each setting, and what it means with its default, for `peel gateway settings` and `--help`."""
+    return [(row.name, f"{row.help} [{_toml_value(row)}]") for row in settings_table()]
 
 
 def _bounds(row: Setting) -> str:

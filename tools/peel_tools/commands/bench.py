@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from peel_gateway.exits import Exit
-from peel_gateway.printing import Stopped, json_option, print_json
+from peel_gateway.printing import Group, Stopped, json_option, print_json
 from peel_tools.servers.brokers import BROKERS
 
 _SOURCES = Path(__file__).resolve().parents[3] / "c_core"
@@ -21,7 +21,7 @@ _NEEDS_CHECKOUT = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure sizes and speed. Times depend on the machine; ratios and emulated cycles hardly do."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.printing import explaining
+from peel_gateway.printing import Group, explaining
 from peel_tools.boards.errors import BuildError
 from peel_tools.device.flash import Changes, Flash
 from peel_tools.device.process import launch_command
@@ -19,7 +19,7 @@ from peel_tools.simulation.publisher import BrokerAddress, PublisherError
 __all__ = ["device"]
 
 
-@click.group()
+@click.group(cls=Group)
 def device() -> None:
     """Run a device's firmware on this machine."""
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from peel_gateway.printing import explaining, json_option, print_json, print_table
+from peel_gateway.printing import Group, explaining, json_option, print_json, print_table
 from peel_tools.profiles.dataset import DatasetError
 
 
-@click.group()
+@click.group(cls=Group)
 def lab() -> None:
     """Judge the promise on your own data: attacks, other defences, the paper's tables."""
 
@@ -36,7 +36,7 @@ def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> N
     """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about ten minutes.
 
     \b
-    (a) share of poisoned devices that each defence estimates, beside the paper's figures
+    (a) share of poisoned devices as each defence estimates it, and the paper
     (b) attack by attack: what exposes it, how soon, what harm is left
     (c) what defences cost a device
     (d) error with and without PEEL, mechanism by mechanism

@@ -88,8 +88,8 @@ def plan(
 
     \b
     peel plan --devices 200 --attributes 4 --every 15m --epsilon 1
-    peel plan --attributes 4 --every 15m --accuracy 5% --within 1d        how many devices?
-    peel plan --devices 200 --epsilon-per-day 24 --accuracy 5%            how often, and how much each time?
+    peel plan --attributes 4 --every 15m --accuracy 5%           how many devices?
+    peel plan --devices 200 --epsilon-per-day 24 --accuracy 5%   how often?
     """
     given = Given(
         attributes=attributes,

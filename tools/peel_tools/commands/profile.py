@@ -16,7 +16,7 @@ from peel_core.primitives import MAX_WIDTH
 from peel_gateway.exits import Exit
 from peel_gateway.planning.advice import advice
 from peel_gateway.planning.task import Subject, Task
-from peel_gateway.printing import Stopped, explaining, json_option, print_json
+from peel_gateway.printing import Group, Stopped, explaining, json_option, print_json
 from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name
 from peel_tools.profiles.proposal import propose, write_proposal
 from peel_tools.profiles.text import Draft, category_table, domain_table, number_table
@@ -25,7 +25,7 @@ _PLANNED_DEVICES = 100
 """Nobody has said how many there will be; `peel plan` asks."""
 
 
-@click.group()
+@click.group(cls=Group)
 def profile() -> None:
     """Make, check and show profiles."""
 
@@ -70,7 +70,8 @@ def new(
     Numeric attributes are reported by Harmony; categories by kRR or, where that is better, by local hashing.
 
     \b
-    peel profile new climate.toml --attribute temperature:-40:85:°C --attribute humidity:0:100:%
+    peel profile new climate.toml --attribute temperature:-40:85:°C \\
+                                  --attribute humidity:0:100:%
     """
     if path.exists() and not force:
         raise click.UsageError(f"{path} exists; --force overwrites it")

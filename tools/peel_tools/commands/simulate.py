@@ -14,7 +14,7 @@ import click
 from peel_core import Secret
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.registry import Fleet, FleetError
-from peel_gateway.printing import explaining, json_option, print_json
+from peel_gateway.printing import explaining, in_two_columns, json_option, print_json
 from peel_tools.profiles.dataset import DatasetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
@@ -33,8 +33,8 @@ def _attack_epilog() -> str:
     rows = []
     for attack in ATTACKS.values():
         what = "devices" if attack.by_device else "reports"
-        rows.append(f"  {attack.name:<15} {what:<8} {attack.layer_label or '-':<11} {attack.help}")
-    return "\b\nAttacks: kind, share of what, the layer that must expose it\n" + "\n".join(rows)
+        rows.append((f"{attack.name:<14} {what} {attack.layer_label or '-':<10}", attack.help))
+    return "\b\nAttacks: kind, share of what, the layer that must expose it\n" + in_two_columns(rows)
 
 
 def _parse_attacks(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, float]:

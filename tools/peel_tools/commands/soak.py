@@ -38,7 +38,11 @@ _MILLISECONDS = 1000
     "--seed", type=click.IntRange(0), help="The schedule and the readings follow from it; drawn if not given."
 )
 @click.option(
-    "--without", multiple=True, type=click.Choice(list(KINDS)), help="Leave this kind out; all else stays as it is."
+    "--without",
+    multiple=True,
+    metavar="KIND",
+    type=click.Choice(list(KINDS)),
+    help=f"Leave this kind out; all else stays as it is: {', '.join(KINDS)}.",
 )
 @click.option("--plan", "show_plan", is_flag=True, help="Print the schedule, and do nothing.")
 @json_option
