@@ -88,3 +88,12 @@ def test_a_new_profile_comes_with_advice(tmp_path: Path) -> None:
     assert "4 is enough" in CliRunner().invoke(main, arguments).output
     calm = ["profile", "new", str(tmp_path / "calm.toml"), "--attribute", "t:0:1", "--quota", "24", "--period", "86400"]
     assert "advice" not in CliRunner().invoke(main, calm).output
+
+
+def test_it_fits_into_eighty_columns() -> None:
+    text = run(
+        "--devices", "1000000", "--attributes", "30", "--every", "15m", "--epsilon", "1", "--accuracy", "5%"
+    ).output
+    assert max(map(len, text.splitlines())) <= 80
+    assert "  ±5% " in text
+    assert "  1 report " in text

@@ -138,7 +138,13 @@ def look_at_gateway(settings: Settings) -> Iterator[Finding]:
     except urllib.error.HTTPError as error:
         yield Finding("gateway", BAD, f"runs, and is not well ({error.code})", "With the token /healthz says why.")
     except OSError as error:
-        yield Finding("gateway", WARN, f"does not answer at {url}: {error}", "Start it: `peel gateway run`.")
+        cause = getattr(error, "reason", error)  # urllib wraps what the system says
+        yield Finding(
+            "gateway",
+            WARN,
+            f"does not answer at {url}: {getattr(cause, 'strerror', None) or cause}",
+            "Start it: `peel gateway run`.",
+        )
 
 
 def look_at_tools() -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 from typing import Any
 
 from peel_gateway.planning.outlook import YEAR_DAYS, outlook, rounded
@@ -62,7 +63,16 @@ def spoken(hours: float | None) -> str:
 
 def text(found: Mapping[str, Any]) -> str:
     """A plan in words and columns."""
-    return "\n".join(_lines(found)) + "\n"
+    return "\n".join(map(_folded, _lines(found))) + "\n"
+
+
+def _folded(line: str) -> str:
+    """A line within 80 columns, what goes on a little further in."""
+    return line if len(line) <= 80 else "\n".join(wrap(line, 80, subsequent_indent=" " * 4))
+
+
+def _reports(count: int) -> str:
+    return f"{count:,} report" if count == 1 else f"{count:,} reports"
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -98,20 +108,22 @@ def _accuracy_lines(found: Mapping[str, Any]) -> Iterator[str]:
         f"±{half:.1%} in {'an' if name == 'hour' else 'a'} {name}" for name, half in found["half_width"].items()
     )
     for row in found["until"]:
-        yield f"  ±{row['half_width']:.3g}".ljust(10) + f"{row['reports']:>14,} reports   {spoken(row['hours'])}"
+        yield (
+            f"  ±{100 * row['half_width']:.3g}%".ljust(10) + f"{_reports(row['reports']):>22}   {spoken(row['hours'])}"
+        )
 
 
 def _privacy_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"\nPrivacy (of one device; epsilon, and epsilon at delta {found['delta']:g})"
     for name in ("report", "day", "year"):
         row = found[name]
-        yield f"  {name:8}{row['reports']:>14,} reports   {row['epsilon']:,g}   {row['epsilon_at_delta']:,g}"
+        yield f"  {name:8}{_reports(row['reports']):>22}   {row['epsilon']:,g}   {row['epsilon_at_delta']:,g}"
 
 
 def _exposure_lines(waiting: list[Mapping[str, Any]], insider: Mapping[str, Any]) -> Iterator[str]:
     yield "\nExposed after"
     for row in waiting:
-        reports = "not seen" if row["reports"] is None else f"{row['reports']:,} reports"
+        reports = "not seen" if row["reports"] is None else _reports(row["reports"])
         yield f"  {reports:>16}   {spoken(row['hours']):>12}   {row['attack']}"
     ratio = insider["ratio"]
     later = ", ".join(f"{value:g} over {int(n):,} reports" for n, value in ratio.items() if n != "cap")
