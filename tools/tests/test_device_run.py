@@ -161,4 +161,4 @@ def test_what_is_wrong_with_a_bundle_is_said(fleet: Fleet, tmp_path: Path) -> No
     half.write_text(bundle.read_text()[:40])
     done = subprocess.run([*PEEL, "device", "run", str(half)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 7
-    assert "is not a bundle" in done.stderr
+    assert "is not a whole bundle (Expecting" in done.stderr

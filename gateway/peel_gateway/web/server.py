@@ -92,5 +92,7 @@ class HttpServer:
                 bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
             bound.bind(address)
         except OSError as error:
-            raise HttpError(f"http.host, http.port: cannot listen on {host}:{port}: {error.strerror}") from None
+            raise HttpError(
+                f"http.host, http.port: cannot listen on {host}:{port}: {error.strerror}: give another port"
+            ) from None
         return bound

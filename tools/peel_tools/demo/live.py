@@ -20,6 +20,8 @@ __all__ = ["LiveSummary"]
 _REDRAW_SECONDS = 1.0
 _LINE_SECONDS = 5.0
 _HARMLESS = (Verdict.ACCEPTED.label, Verdict.REDELIVERED.label)
+_WIDE = 80
+_NUMBERS_WIDE = 55
 _UP_AND_CLEAR = "\x1b[{}F\x1b[J"
 
 
@@ -47,7 +49,7 @@ class LiveSummary:
         self.say(f"page     {url}/  (open it in a browser; the same as JSON: {url}/api)")
         self.say(f"files    {demonstration.folder}")
         if demonstration.proposal is not None:
-            self.say("\n".join(wrap(f"data     {demonstration.proposal.summary()}", 80, subsequent_indent=" " * 9)))
+            self.say("\n".join(wrap(f"data     {demonstration.proposal.summary()}", _WIDE, subsequent_indent=" " * 9)))
         self.say("Ctrl-C stops everything.\n" if until is None else "")
 
     def progress(self, progress: Progress) -> None:
@@ -88,7 +90,7 @@ class LiveSummary:
             f"accepted       {found.accepted}",
             *wrap(
                 "exposed        " + ", ".join(f"{cause} {count}" for cause, count in sorted(found.exposed.items())),
-                80,
+                _WIDE,
                 subsequent_indent=" " * 15,
             ),
             f"honest exposed {found.honest_exposed} reports, {found.honest_devices_exposed} devices",
@@ -129,7 +131,9 @@ def _verdict_lines(verdicts: dict[str, int]) -> list[str]:
 
 def _estimate_lines(rows: list[dict[str, Any]]) -> list[str]:
     """A line each, of at most 80 columns; `if kept` is what it were with the exposed devices in it."""
-    lines = [f"{'estimate':<16}{'value':>9}  {'95% interval':>21}  {'truth':>9}  {'if kept':>9}"]
+    unit = max((len(row["unit"]) for row in rows), default=0)
+    room = min(max((len(row["name"]) for row in rows), default=0) + 2, _WIDE - _NUMBERS_WIDE - unit)
+    lines = [f"{'estimate':<{room}}{'value':>9}  {'95% interval':>21}  {'truth':>9}  {'if kept':>9}"]
     for row in rows:
         if row["value"] is None:
             continue
@@ -138,8 +142,8 @@ def _estimate_lines(rows: list[dict[str, Any]]) -> list[str]:
             f"{row[key]:.{digits}f}" for key in ("value", "low", "high", "truth", "before_withdrawal")
         )
         interval = f"{low} … {high}"
-        name = row["name"] if len(row["name"]) < 16 else row["name"][:14] + "…"
-        lines.append(f"{name:<16}{value:>9}  {interval:>21}  {truth:>9}  {kept:>9} {row['unit']}".rstrip()[:80])
+        name = row["name"] if len(row["name"]) < room else row["name"][: room - 2] + "…"
+        lines.append(f"{name:<{room}}{value:>9}  {interval:>21}  {truth:>9}  {kept:>9} {row['unit']}".rstrip()[:_WIDE])
     return lines
 
 

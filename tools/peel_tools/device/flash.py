@@ -100,8 +100,10 @@ def read_bundle(path: Path) -> dict[str, Any]:
     try:
         bundle = json.loads(path.read_bytes())
         return {**bundle, "mqtt": dict(bundle["mqtt"]), "device": str(bundle["device"]), "fleet": str(bundle["fleet"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FlashError(f"{path}: is not a bundle ({error!r}): make one with `peel fleet bundle`") from None
+    except OSError as error:
+        raise FlashError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise FlashError(f"{path}: is not a whole bundle ({error}): make it again with `peel fleet bundle`") from None
 
 
 def _der(path: Path) -> bytes:

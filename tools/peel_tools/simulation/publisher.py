@@ -103,7 +103,8 @@ class _Connection:
         try:
             self._client.connect(self._address.host, self._address.port, _KEEPALIVE_SECONDS)
         except (OSError, ValueError) as error:
-            raise PublisherError(f"broker {self._address}: {error}") from None
+            cause = getattr(error, "strerror", None) or error
+            raise PublisherError(f"broker {self._address}: {cause}: start one there, or name another") from None
 
     def disconnect(self) -> None:
         self._client.disconnect()
