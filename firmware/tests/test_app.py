@@ -239,7 +239,7 @@ def test_without_randomness_of_its_own_a_device_says_why_and_reports_nothing(
 ) -> None:
     files = MemoryFiles()
     board = HostBoard()
-    board.sources = lambda: [("adc noise", bytes, 64, 128), ("timing", os.urandom, 64, 16)]  # type: ignore[method-assign]
+    board.sources = lambda: [("adc noise", bytes, 64, 128), ("timing", os.urandom, 64, 16)]  # type: ignore[method-assign]  # of this board alone
     with pytest.raises(EntropyError, match="16 bits of 128"):
         make_app(core, broker.port, files, board, seed=os.urandom(32).hex())
     status = inbox.status()

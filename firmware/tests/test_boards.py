@@ -34,7 +34,7 @@ def test_light_sleep_never_asks_for_less_than_no_time(name: str, monkeypatch: py
 
     for missing in ("machine", "esp32", "network"):
         monkeypatch.setitem(sys.modules, missing, ModuleType(missing))
-    sys.modules["machine"].lightsleep = lightsleep  # type: ignore[attr-defined]
+    vars(sys.modules["machine"])["lightsleep"] = lightsleep
     monkeypatch.delitem(sys.modules, "peel_device.wifi", raising=False)
     module = importlib.import_module(f"boards.{name}")
     try:

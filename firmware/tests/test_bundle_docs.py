@@ -73,8 +73,7 @@ class Thermometer:
 )
 def test_a_sensor_of_ones_own(raw: bytes, expected: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ModuleType("machine")
-    machine.Pin = int  # type: ignore[attr-defined]
-    machine.I2C = lambda *arguments, **options: Thermometer(raw)  # type: ignore[attr-defined]
+    vars(machine).update(Pin=int, I2C=lambda *arguments, **options: Thermometer(raw))
     monkeypatch.setitem(sys.modules, "machine", machine)
     own = ModuleType("tmp117")
     exec(SENSORS.split("```python\n")[1].split("```")[0], own.__dict__)  # noqa: S102 - the documented example is what is tested

@@ -186,7 +186,7 @@ def test_another_device_on_the_bus_is_not_read() -> None:
 
 def test_a_line_that_is_held_low() -> None:
     bus = Ds18b20Bus(0)
-    bus.readbyte = lambda: 0  # type: ignore[method-assign]
+    bus.readbyte = lambda: 0  # type: ignore[method-assign]  # of this bus alone
     with pytest.raises(OSError, match="checksum"):
         Ds18b20(bus, bus.wait).temperature()
 
@@ -271,7 +271,7 @@ class FakePin:
 
 def test_motion_between_two_reports_is_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ModuleType("machine")
-    machine.Pin = FakePin  # type: ignore[attr-defined]
+    vars(machine)["Pin"] = FakePin
     monkeypatch.setitem(sys.modules, "machine", machine)
     from boards.pins import Pins
 

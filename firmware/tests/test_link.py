@@ -190,7 +190,8 @@ def test_an_idle_session_is_kept_alive_and_a_dead_one_noticed(broker: Broker, mo
         nonlocal pings
         pings += 1
         ping()
-        link._transport._flush()  # type: ignore[union-attr]
+        assert link._transport is not None
+        link._transport._flush()
         assert select.select([wire._sock], [], [], 10)[0], "no answer"
 
     monkeypatch.setattr(link._client, "ping", ping_and_wait)

@@ -72,7 +72,7 @@ def test_no_reading_of_a_working_sensor_decides_whether_there_is_a_report(readin
         profile=KRR_PROFILE, sensors={"mode": {"kind": "callable", "module": "krr_sensor", "function": "read"}}
     )
     module = ModuleType("krr_sensor")
-    module.read = lambda: reading  # type: ignore[attr-defined]
+    vars(module)["read"] = lambda: reading
     sys.modules["krr_sensor"] = module
     try:
         sampler = Sampler(made, HostBoard())
@@ -136,7 +136,7 @@ def raising(error: BaseException) -> Callable[[], float]:
 def own_sensor(read: Callable[[], Any]) -> Iterator[dict[str, Any]]:
     """The sensors of a bundle, one of which is a function of the user's own."""
     module = ModuleType("my_sensor")
-    module.read = read  # type: ignore[attr-defined]
+    vars(module)["read"] = read
     sys.modules["my_sensor"] = module
     try:
         yield {

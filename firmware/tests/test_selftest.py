@@ -58,7 +58,7 @@ def test_a_wrong_frame_is_found(core: ModuleType) -> None:
 
 def test_missing_entropy_is_found(core: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     board = HostBoard()
-    board.sources = list  # type: ignore[method-assign]
+    board.sources = list  # type: ignore[method-assign]  # of this board alone
     assert not selftest.run(core, board, MemoryFiles(), "peel")
     assert "selftest FAILED" in capsys.readouterr().out
 

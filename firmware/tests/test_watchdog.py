@@ -168,8 +168,8 @@ def test_the_timer_of_a_pico_feeds_for_a_bounded_time(monkeypatch: pytest.Monkey
         timers.append(SimpleNamespace(deinit=lambda: timers.pop(), **settings))
         return timers[-1]
 
-    timer.PERIODIC = 1  # type: ignore[attr-defined]
-    machine.Timer = timer  # type: ignore[attr-defined]
+    vars(timer)["PERIODIC"] = 1
+    vars(machine)["Timer"] = timer
     monkeypatch.setitem(sys.modules, "machine", machine)
     monkeypatch.delitem(sys.modules, "boards.pico", raising=False)
     pico = importlib.import_module("boards.pico")

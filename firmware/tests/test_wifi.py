@@ -40,7 +40,7 @@ _gmtime = time.gmtime
 def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock(request.param)
     machine = ModuleType("machine")
-    machine.RTC = lambda: made  # type: ignore[attr-defined]
+    vars(machine)["RTC"] = lambda: made
     monkeypatch.setitem(sys.modules, "machine", machine)
     monkeypatch.setitem(sys.modules, "network", ModuleType("network"))
     monkeypatch.setattr(time, "gmtime", made.gmtime)
@@ -56,15 +56,13 @@ def wifi(clock: Clock) -> Iterator[Any]:
 def ntp(monkeypatch: pytest.MonkeyPatch, answers: bool) -> ModuleType:
     """MicroPython's ntptime."""
     module = ModuleType("ntptime")
-    module.host = "pool.ntp.org"  # type: ignore[attr-defined]
-    module.asked = []  # type: ignore[attr-defined]
 
     def settime() -> None:
         module.asked.append(module.host)
         if not answers:
             raise OSError(110, "ETIMEDOUT")
 
-    module.settime = settime  # type: ignore[attr-defined]
+    vars(module).update(host="pool.ntp.org", asked=[], settime=settime)
     monkeypatch.setitem(sys.modules, "ntptime", module)
     return module
 

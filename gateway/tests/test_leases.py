@@ -17,7 +17,7 @@ from lab import Lab, harmony_profile
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.postgres.leases import PostgresLeases
-from peel_gateway.storage.store import StoreError, StoreLocked, StoreLost
+from peel_gateway.storage.store import Store, StoreError, StoreLocked, StoreLost
 from peel_gateway.workers.leaseholder import Leaseholder
 
 SHARES = 4
@@ -47,13 +47,13 @@ class OwnedShare:
         self._options = {"share": share, "shares": SHARES, "epoch": epoch}
         self.execute = schema.execute
 
-    def open(self, **options: object) -> object:
+    def open(self, **options: Any) -> Store:
         return self._schema.open(**self._options | options)
 
 
 def owner(schema: PostgresSchema, epoch: int, rng: np.random.Generator) -> Lab:
     """A gateway that owns share 1, under some epoch."""
-    return Lab(OwnedShare(schema, 1, epoch), (harmony_profile(),), 4, rng)  # type: ignore[arg-type]
+    return Lab(OwnedShare(schema, 1, epoch), (harmony_profile(),), 4, rng)
 
 
 def test_a_share_has_one_owner_at_a_time(leases: PostgresLeases) -> None:

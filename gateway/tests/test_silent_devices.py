@@ -21,7 +21,8 @@ ROOMS = [1, 9_000]
 @pytest.fixture
 def labs(make_lab: MakeLab, profiles: Makers) -> tuple[Lab, Lab]:
     """Two gateways that hear the same devices, of two profiles."""
-    return tuple(make_lab(profiles[0](4), profiles[1](3), devices=DEVICES) for _ in range(2))  # type: ignore[return-value]
+    first, second = (make_lab(profiles[0](4), profiles[1](3), devices=DEVICES) for _ in range(2))
+    return first, second
 
 
 def stories(lab: Lab, rng: np.random.Generator) -> Iterator[Sequence[bytes]]:

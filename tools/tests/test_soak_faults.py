@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from peel_gateway.storage.store import StoreAway
+from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.soak.faults import DAMAGES
 from peel_tools.soak.schedule import Fault
 from peel_tools.soak.stage import Stage
@@ -196,11 +198,15 @@ def test_a_frozen_database_stands_still(workers: Stage) -> None:
     until(lambda: growing(workers))
 
 
+def says_locked(gateway: GatewayProcess) -> bool:
+    return "StoreLocked" in gateway.fetch("/metrics")
+
+
 def test_a_locked_database_keeps_all_workers_from_writing(workers: Stage) -> None:
     until(lambda: growing(workers))
     with DAMAGES["database_lock"](workers, fault("database_lock")):
         for gateway in workers.gateways:
-            until(lambda gateway=gateway: "StoreLocked" in gateway.fetch("/metrics"))  # type: ignore[misc]
+            until(partial(says_locked, gateway))
     until(lambda: growing(workers))
 
 

@@ -221,7 +221,7 @@ class Link:
         return self._stream
 
     def _connect_properties(self) -> Properties:
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.CONNECT)
         if self._session.lasting:
             properties.SessionExpiryInterval = min(int(self._settings.mqtt_session_days * 86400), 0xFFFFFFFE)
         properties.ReceiveMaximum = self._settings.mqtt_window

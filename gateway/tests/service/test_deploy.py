@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from click import Context, Group
+from click import Command, Context, Group
 from field import Field
 
 from peel_gateway.exits import LASTING
@@ -29,18 +29,18 @@ MOST_EXPOSED = 20
 
 def unit() -> configparser.SectionProxy:
     parser = configparser.RawConfigParser(strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # as its documentation wants it
     parser.read_string(UNIT)
     return parser["Service"]
 
 
 def knows(words: list[str]) -> None:
     """The words lead to a command, whose options there are."""
-    command = main
+    command: Command = main
     while isinstance(command, Group):
         found = command.get_command(Context(command), words.pop(0))
         assert found is not None
-        command = found  # type: ignore[assignment]
+        command = found
     options = {name for param in command.params for name in param.opts}
     assert {word for word in words if word.startswith("-")} <= options
 
@@ -68,10 +68,10 @@ def test_the_unit_fits_the_gateway() -> None:
 def test_the_container_file_names_what_there_is(field: Field) -> None:
     variables = {row.variable for row in settings_table()}
     assert set(re.findall(r"PEEL_GATEWAY_\w+", CONTAINER)) <= variables
-    entry, command = (json.loads(re.search(rf"^{word} (.*)$", CONTAINER, re.M)[1]) for word in ("ENTRYPOINT", "CMD"))  # type: ignore[index]
+    entry, command = (json.loads(found) for found in re.findall(r"^(?:ENTRYPOINT|CMD) (.*)$", CONTAINER, re.M))
     assert entry == ["peel"]
     knows(list(command))
-    check = json.loads(re.search(r"^HEALTHCHECK .*\\\n  CMD (.*)$", CONTAINER, re.M)[1])  # type: ignore[index]
+    (check,) = (json.loads(found) for found in re.findall(r"^HEALTHCHECK .*\\\n  CMD (.*)$", CONTAINER, re.M))
     token = {"http_token": "a token of some length"}
     gateway = field.new_gateway("gateway", **token, health_broker_seconds=0).start(until="started")
     call = [sys.executable, "-c", check[-1].replace("http://127.0.0.1:8420", gateway.url)]

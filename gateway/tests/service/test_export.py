@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+import pyarrow.parquet as parquet
 import pytest
 from field import MakeField
 

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import paho.mqtt.client as paho
@@ -166,12 +167,12 @@ class Field(Site):
         assert gateway.summary()["totals"]["accepted"] == count
 
 
-def open_broker(folder: Path, **options: object) -> Broker:
+def open_broker(folder: Path, **options: Any) -> Broker:
     """A running broker: mosquitto, unless the test wants the embedded one."""
     folder.mkdir()
     if not options.get("embedded") and find_mosquitto() is None:
         pytest.skip("mosquitto is not installed")
-    broker = Broker(**{"folder": folder, "embedded": False} | options)  # type: ignore[arg-type]
+    broker = Broker(folder=folder, **{"embedded": False, **options})
     broker.start()
     return broker
 

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from typing import Any
 
-from homeassistant.components.mqtt import event, sensor  # type: ignore[import-not-found]
-from homeassistant.core import HomeAssistant  # type: ignore[import-not-found]
-from homeassistant.helpers.template import Template  # type: ignore[import-not-found]
+from homeassistant.components.mqtt import event, sensor
+from homeassistant.core import HomeAssistant
+from homeassistant.helpers.template import Template
 
 SCHEMAS = {"sensor": sensor.DISCOVERY_SCHEMA, "event": event.DISCOVERY_SCHEMA}
 TEMPLATES = {

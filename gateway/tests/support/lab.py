@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -144,13 +145,13 @@ class Lab(Dated):
         states = {name: column.tolist() for name, column in book.gather(slots).items()}
         return [states, bets, [total.tolist() for total in book.totals], book.arrival]
 
-    def make_engine(self, **options: object) -> Engine:
+    def make_engine(self, **options: Any) -> Engine:
         """An engine on the lab's store, as after a restart."""
-        engine = Engine(self.store, clock=self.clock, **options)  # type: ignore[arg-type]
+        engine = Engine(self.store, clock=self.clock, **options)
         engine.load(self)
         return engine
 
-    def reboot(self, *, off: float, skew: float = 0.0, **options: object) -> None:
+    def reboot(self, *, off: float, skew: float = 0.0, **options: Any) -> None:
         """Switch the gateway's machine off for some seconds, and on again with its wall clock off by `skew`."""
         self.now += off
         self.skew = skew
@@ -163,7 +164,7 @@ class Lab(Dated):
         assert isinstance(self.database, SqliteFile)
         return self.database.path
 
-    def reopen(self, **options: object) -> None:
+    def reopen(self, **options: Any) -> None:
         """Close the store and begin again from what it has stored."""
         self.store.close()
         self.store = self.database.open(**options)
@@ -183,7 +184,7 @@ class Lab(Dated):
         reading: float = 0.0,
         *,
         bundle: int | None = None,
-        **options: object,
+        **options: Any,
     ) -> list[bytes]:
         """Frames of one device; a Harmony reading is on [-1, 1], a kRR one is the category.
 
@@ -203,7 +204,7 @@ class Lab(Dated):
             numbers,
             readings,
             entropy=self._chance.bytes(64),
-            **options,  # type: ignore[arg-type]
+            **options,
         )
         return [frame.tobytes() for frame in frames]
 
@@ -243,9 +244,9 @@ class Lab(Dated):
         """What the first profile's reports say so far."""
         return estimates(self.profiles[0], self.store.device_tallies(self.profiles[0].id))
 
-    def send(self, frames: Sequence[bytes], **options: object) -> dict[str, int]:
+    def send(self, frames: Sequence[bytes], **options: Any) -> dict[str, int]:
         """Process frames as one batch; return reports by verdict."""
-        report = self.engine.process(self.messages(frames), **options)  # type: ignore[arg-type]
+        report = self.engine.process(self.messages(frames), **options)
         return {verdict.label: count for verdict, count in report.counts.items()}
 
 

@@ -46,7 +46,7 @@ def run_paho(host: str, port: int, topic: str, total: int) -> None:
 
     count, subscribed = Count(total), []
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id="bench-paho", protocol=MQTTProtocolVersion.MQTTv5)
-    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties = Properties(PacketTypes.CONNECT)
     properties.SessionExpiryInterval, properties.ReceiveMaximum = 3600, WINDOW
 
     def on_connect(*_: object) -> None:

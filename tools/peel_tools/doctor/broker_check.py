@@ -48,7 +48,7 @@ class _Client:
         self.client.on_subscribe = lambda *given: self._note("subscribe", given[3][0])
         self.client.on_publish = lambda *given: self._note("publish", given[3])
         self.client.on_message = self._hear
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = expiry
         try:
             self.client.connect(

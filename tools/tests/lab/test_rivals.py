@@ -8,6 +8,7 @@ import pytest
 from lab_reports import krr, oue, targeted_krr, targeted_oue, zipf
 
 from peel_tools.lab.rivals import RIVALS, Collected, Frequencies, Knowledge, Numbers
+from peel_tools.lab.rivals.base import Bools, Rival
 from peel_tools.lab.rivals.detect import Detect, threshold
 from peel_tools.lab.rivals.diffstats import Diffstats, expected_counts
 from peel_tools.lab.rivals.ldpguard import LdpGuard
@@ -23,6 +24,13 @@ def rng(seed: int = 7) -> np.random.Generator:
 
 
 # ---- DETECT ----
+
+
+def flagged(rival: Rival, collected: Collected) -> Bools:
+    """Whom a defence flags that is told nothing; bool[devices]."""
+    judged = rival.judge(collected, Knowledge())
+    assert judged is not None and judged.flags is not None
+    return judged.flags
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
@@ -41,16 +49,11 @@ def test_detect_is_silent_where_reports_are_random_vectors() -> None:
     honest = oue(zipf(DEVICES, CATEGORIES, rng()), CATEGORIES, 1.0, rng())
     supports = honest.supports.copy()
     supports[:3000] = rng().random(supports[:3000].shape) < 0.5
-    judged = Detect().judge(Frequencies(supports, honest.p, honest.q), Knowledge())
-    assert judged is not None and judged.flags is not None
-    assert judged.flags.mean() < 0.01
+    assert flagged(Detect(), Frequencies(supports, honest.p, honest.q)).mean() < 0.01
 
 
 def test_honest_devices_seldom_make_a_set_look_abnormal() -> None:
-    silent = [
-        not Detect().judge(oue(zipf(2000, 24, rng(seed)), 24, 1.0, rng(seed)), Knowledge()).flags.any()  # type: ignore[union-attr]
-        for seed in range(20)
-    ]
+    silent = [not flagged(Detect(), oue(zipf(2000, 24, rng(seed)), 24, 1.0, rng(seed))).any() for seed in range(20)]
     assert all(silent)
 
 
@@ -95,7 +98,7 @@ def test_ldpguard_says_anything_without_the_targets() -> None:
 def test_diffstats_finds_crafted_reports_and_spares_the_honest() -> None:
     fakes = 250
     honest = oue(zipf(5000, 64, rng()), 64, 1.0, rng())
-    assert not Diffstats().judge(honest, Knowledge()).flags.any()  # type: ignore[union-attr]
+    assert not flagged(Diffstats(), honest).any()
     judged = Diffstats().judge(targeted_oue(honest, fakes, np.arange(30, 40), rng()), Knowledge())
     assert judged is not None and judged.flags is not None
     assert judged.flags[:fakes].mean() > 0.95
@@ -177,7 +180,7 @@ def test_poisoncatcher_finds_what_stands_out_and_nothing_that_does_not(shift: fl
 
 def test_an_experts_thresholds_are_crossed_by_honest_noise_too() -> None:
     clean, now = lies(2000, 100, 30.0)
-    assert Expert().judge(now, Knowledge()).flags[:100].all()  # type: ignore[union-attr, index]
+    assert flagged(Expert(), now)[:100].all()
     honest = Expert().judge(clean, Knowledge())
     assert honest is not None and honest.flags is not None
     assert 0.01 < honest.flags.mean() < np.exp(-3), "one in twenty, of those who read the end of the range"
@@ -187,7 +190,7 @@ def test_an_experts_thresholds_are_crossed_by_honest_noise_too() -> None:
 
 
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
-def test_a_defence_judges_what_it_applies_to_with_what_it_says_it_assumes(rival: object) -> None:
+def test_a_defence_judges_what_it_applies_to_with_what_it_says_it_assumes(rival: Rival) -> None:
     honest = krr(zipf(300, 8, rng()), 8, 1.0, 4, rng())
     numbers, _ = lies(300, 0, 0.0)
     several = oue(zipf(300, 8, rng()), 8, 1.0, rng())
@@ -195,7 +198,7 @@ def test_a_defence_judges_what_it_applies_to_with_what_it_says_it_assumes(rival:
     applied = 0
     for collected in collections:
         known = Knowledge(np.arange(2), collected, np.zeros(150, bool) | (np.arange(150) < 8), 0.05)
-        judged = rival.judge(collected, known)  # type: ignore[attr-defined]
+        judged = rival.judge(collected, known)
         if judged is None:
             continue
         applied += 1
