@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from cases import delivery, frames, primitives, profiles, reports
+from cases import delivery, frames, payloads, primitives, profiles, reports
 from cases.tools import Vectors
 
 OUT = Path(__file__).parent / "vectors"
@@ -29,7 +29,7 @@ def to_json(vectors: Vectors) -> str:
 
 
 def all_vectors() -> dict[str, Vectors]:
-    makers = (*primitives.MAKERS, *reports.MAKERS, *frames.MAKERS, *profiles.MAKERS, *delivery.MAKERS)
+    makers = (*primitives.MAKERS, *reports.MAKERS, *frames.MAKERS, *payloads.MAKERS, *profiles.MAKERS, *delivery.MAKERS)
     vectors = {maker.__name__.rstrip("_"): maker() for maker in makers}
     vectors |= {f"profile_bad_{fault}": profiles.profile_bad(fault) for fault in profiles.FAULTS}
     return vectors

@@ -1,0 +1,115 @@
+"""Cases for section 9 as a reader sees it: what it finds in a payload.
+
+SPDX-License-Identifier: MIT
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import reference as ref
+from cases.frames import Context, flipped, make_frame, patched, renewed, unsealed
+from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors
+
+
+def piece_fields(piece: bytes, result: ref.Report | str) -> Case:
+    if isinstance(result, str):
+        return {"length": len(piece), "expect": result}
+    return {
+        "length": len(piece),
+        "expect": "ok",
+        **vars(result.header),
+        "rule": result.rule,
+        "trits": ref.pack(result.trits),
+    }
+
+
+def payload_case(note: str, payload: bytes, context: Context, *expected: str) -> Case:
+    pieces = context.reader().read_payload(payload)
+    fields = [piece_fields(piece, result) for piece, result in pieces]
+    assert [piece["expect"] for piece in fields] == list(expected), (note, fields)
+    return {"note": note, "payload": payload, **context.fields(), "pieces": fields}
+
+
+def payload() -> Vectors:
+    comment = (
+        "Section 9: payloads, and the pieces a reader finds in them: length in bytes, then what the frame says or the "
+        "fault. The lengths add up to the payload's."
+    )
+    s, w, c, u = make_frame(SMALL, 3), make_frame(WIDE, 2**48 - 1), make_frame(CHOICE, 9), make_frame(unsealed(WIDE), 4)
+    all_known = Context(SMALL, WIDE, CHOICE)
+    lenient = Context(SMALL, WIDE, CHOICE, accept_unsealed=True)
+    return comment, [
+        payload_case("empty", b"", all_known, "length"),
+        payload_case("one frame", w, all_known, "ok"),
+        payload_case("three profiles", s + w + c, all_known, "ok", "ok", "ok"),
+        payload_case("the same frame twice: replays are not the reader's affair", s + s, all_known, "ok", "ok"),
+        payload_case("sealed and unsealed, accepted", w + u + s, lenient, "ok", "ok", "ok"),
+        payload_case("sealed and unsealed, not accepted", w + u + s, all_known, "ok", "unsealed", "ok"),
+        payload_case("a wrong tag spoils its own frame only", s + flipped(w, 300) + c, all_known, "ok", "seal", "ok"),
+        payload_case(
+            "an unknown device spoils its own frame only",
+            s + w + s,
+            Context(SMALL, replace(WIDE, device=1)),
+            "ok",
+            "device",
+            "ok",
+        ),
+        payload_case("device 0 spoils its own frame only", patched(s, 6, bytes(4)) + c, all_known, "device", "ok"),
+        payload_case("number 0 spoils its own frame only", patched(s, 10, bytes(6)) + c, all_known, "number", "ok"),
+        payload_case(
+            "invalid trits spoil their own frame only",
+            make_frame(SMALL, packed=b"\xf3\x00") + c,
+            all_known,
+            "trits",
+            "ok",
+        ),
+        payload_case("an unknown profile ends the splitting", s + w + c, Context(SMALL, CHOICE), "ok", "profile"),
+        payload_case("another version ends the splitting", s + patched(w, 0, b"\x20") + c, all_known, "ok", "version"),
+        payload_case("unknown flags end the splitting", s + patched(w, 0, b"\x18") + c, all_known, "ok", "flags"),
+        payload_case(
+            "a wrong mechanism ends the splitting", s + patched(w, 1, b"\x02") + c, all_known, "ok", "mechanism"
+        ),
+        payload_case("a last frame cut short", s + w[:-1], all_known, "ok", "length"),
+        payload_case("a byte too many", s + b"\x10", all_known, "ok", "length"),
+        payload_case(
+            "a frame cut short in the middle shifts the next one",
+            w[:-8] + make_frame(WIDE, 5),
+            all_known,
+            "seal",
+            "version",
+        ),
+        payload_case(
+            "unsealed flag set on a sealed frame: the tag is left over",
+            patched(s, 0, b"\x11"),
+            all_known,
+            "unsealed",
+            "length",
+        ),
+        payload_case(
+            "reports of a device that was provisioned again, delivered late and out of order",
+            make_frame(renewed(SMALL), 10)
+            + make_frame(SMALL, 9)
+            + make_frame(renewed(SMALL), 19)
+            + make_frame(SMALL, 1)
+            + make_frame(replace(WIDE, device=SMALL.device), 20),
+            Context(SMALL, later={10: renewed(SMALL), 20: replace(WIDE, device=SMALL.device)}),
+            *["ok"] * 5,
+        ),
+        payload_case(
+            "a number below all bundles spoils its own frame only",
+            make_frame(SMALL, 9) + make_frame(SMALL, 10),
+            Context(later={10: SMALL}),
+            "device",
+            "ok",
+        ),
+        payload_case(
+            "any rule passes the reader",
+            make_frame(replace(SMALL, rule=0)) + make_frame(replace(SMALL, rule=2**32 - 1), 2),
+            all_known,
+            "ok",
+            "ok",
+        ),
+    ]
+
+
+MAKERS: tuple[Callable[[], Vectors], ...] = (payload,)
