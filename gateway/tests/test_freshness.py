@@ -13,6 +13,7 @@ from lab import MakeLab, Makers
 
 from peel_gateway.engine.clock import Reading, advance
 from peel_gateway.engine.recount import recount
+from peel_gateway.model.message import Message
 from peel_gateway.model.moment import DOUBT, Moment
 from peel_gateway.screening.freshness import Repeat, last_allowed, repeats
 from peel_gateway.screening.gaps import LIMIT, missing, settle_to
@@ -269,3 +270,19 @@ def test_an_old_report_delivered_first_does_not_make_its_device_look_fast(make_l
     lab.enrolled = {}
     assert lab.send(lab.frames(2, [1])) == {"accepted": 1}
     assert lab.send(lab.frames(2, [5_000_000])) == {"flood": 1}
+
+
+def test_when_a_device_was_heard_is_right_again_once_the_clock_is(make_lab: MakeLab, profiles: Makers) -> None:
+    """The clock was ahead for a while: else no silence of a device that was heard then would be noticed for eighty years."""
+    lab = make_lab(profiles[0](4), devices=2)
+    lab.skew = 80 * 365 * DAY
+    lab.engine.process([Message("t", frame, lab.now + lab.skew) for frame in lab.frames(1, [1]) + lab.frames(2, [1])])
+    lab.skew = 0
+    lab.now += 60
+    lab.send(lab.frames(1, [3]))
+    lab.now += 60
+    lab.send(lab.frames(1, [2]))
+    assert lab.store.devices().last_received[0] == lab.now * 1000
+    lab.reboot(off=10, skew=-DAY)  # behind: nobody knows how late it is
+    lab.engine.process([Message("t", lab.frames(1, [4])[0], lab.now + lab.skew)])
+    assert lab.store.devices().last_received[0] == (lab.now - 10) * 1000

@@ -131,11 +131,11 @@ def _assigning(keyring: Keyring, slots: Ints) -> Bools:
     return np.asarray(assigns[keyring.profile_of[slots]], dtype=np.bool_)
 
 
-def _settle(batch: Batch, book: Book, verdicts: Ints, states: States) -> _Numbers:
+def _settle(batch: Batch, book: Book, verdicts: Ints, states: States, moment: Moment) -> _Numbers:
     """Use the numbers that enter the log, settle those that are no longer expected, and find what the missing ones assign."""
     entering = _LOGGED[verdicts] | (verdicts == OPEN)
     at, number, settled = batch.at[entering], batch.number[entering], states["settled"]
-    states = states | vars(enter(seen_in(states), at, number)) | _heard(states, at, batch.received[entering])
+    states = states | vars(enter(seen_in(states), at, number)) | _heard(states, at, batch.received[entering], moment)
     upto = np.where(states["withdrawn"] == 0, gaps.settle_to(settled, states["last_number"]), settled)
     mine = np.flatnonzero((upto > settled) & _assigning(book.roster.keyring, batch.heard))
     ids = book.roster.ids(batch.heard[mine])
@@ -145,9 +145,10 @@ def _settle(batch: Batch, book: Book, verdicts: Ints, states: States) -> _Number
     return _Numbers(states | {"settled": upto}, statistics.find_gaps(book.roster, device, missing), late)
 
 
-def _heard(states: States, at: Ints, received: Ints) -> States:
-    """Note when devices were heard."""
+def _heard(states: States, at: Ints, received: Ints, moment: Moment) -> States:
+    """Note when devices were heard; a time that is yet to come, by a clock that was ahead, would hide their silence until then."""
     last = states["last_received"].copy()
+    last[at] = np.where(last[at] > moment.seen, 0, last[at])
     np.maximum.at(last, at, received)
     return {
         "last_received": last,
@@ -165,7 +166,7 @@ def plan(drafted: Draft, found: Found) -> Plan:
     profiles = roster.keyring.profiles
     verdicts = layers.judge_content(drafted.verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
-    numbers = _settle(batch, book, verdicts, standing.states)
+    numbers = _settle(batch, book, verdicts, standing.states, moment)
     judged = statistics.judge(batch, book, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
     standing = _expose(
         _Standing(numbers.states, standing.exposed),
