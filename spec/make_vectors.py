@@ -1,6 +1,5 @@
+# SPDX-License-Identifier: MIT
 """Write spec/vectors/*.json with the reference. Usage: make_vectors.py [directory]
-
-SPDX-License-Identifier: MIT
 
 Every input is made by rule, so the files come out the same on every machine. A negative case states the fault it was
 built for; making it fails when the reference does not refuse it for just that fault. README.md describes the format.

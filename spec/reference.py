@@ -1,9 +1,9 @@
+# SPDX-License-Identifier: MIT
 """Peel's wire format, version 1: a slow, plain implementation made to be read next to SPEC.md.
 
-SPDX-License-Identifier: MIT
-
 The sections below carry the numbers of SPEC.md. Nothing but the vector generator and the tests beside it imports this
-file: its use is to be obviously right. It is neither fast nor constant time; never run it with real keys.
+file: its use is to be obviously right, and it is one file so that it can be read from beginning to end. It is neither
+fast nor constant time; never run it with real keys.
 """
 
 import re

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from climate import climate_profile
 from peel_device.config import load
 from privileges import as_root
 
@@ -19,24 +20,6 @@ from peel_gateway.fleet.bundle import load_template, make_bundles, write_bundles
 from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, Issue, parse_device
 from peel_gateway.fleet.snapshot import take_snapshot
 
-PROFILE = """
-name = "climate"
-mechanism = "harmony"
-epsilon = 1.0
-seed = 7
-quota = 96
-period = 86400
-[[attribute]]
-name = "temperature"
-unit = "degC"
-low = -10
-high = 50
-[[attribute]]
-name = "soil"
-unit = ""
-low = 0
-high = 1
-"""
 KRR = """
 name = "state"
 mechanism = "krr"
@@ -52,7 +35,7 @@ categories = ["open", "shut", "jammed"]
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
-    for name, text in (("a.toml", PROFILE), ("b.toml", KRR)):
+    for name, text in (("a.toml", climate_profile()), ("b.toml", KRR)):
         (tmp_path / name).write_text(text)
     return Fleet.create(tmp_path / "fleet", "greenhouse", [tmp_path / "a.toml", tmp_path / "b.toml"])
 
@@ -185,13 +168,13 @@ def test_a_broken_list_is_refused(fleet: Fleet, text: str, said: str) -> None:
 
 
 def test_two_profiles_of_one_name_are_refused(fleet: Fleet) -> None:
-    (fleet.folder / "profiles" / "copy.toml").write_text(PROFILE)
+    (fleet.folder / "profiles" / "copy.toml").write_text(climate_profile())
     with pytest.raises(FleetError, match="second profile named 'climate'"):
         take_snapshot(fleet)
 
 
 def test_a_changed_profile_needs_a_new_name(fleet: Fleet, tmp_path: Path) -> None:
-    (tmp_path / "changed.toml").write_text(PROFILE.replace("epsilon = 1.0", "epsilon = 4.0"))
+    (tmp_path / "changed.toml").write_text(climate_profile().replace("epsilon = 1.0", "epsilon = 4.0"))
     with pytest.raises(FleetError, match="needs a new name"):
         fleet.adopt_profile(tmp_path / "changed.toml")
 
@@ -329,7 +312,7 @@ def test_no_clock_makes_bundles_overlap(fleet: Fleet, rng: np.random.Generator) 
 @pytest.fixture
 def limited(fleet: Fleet, tmp_path: Path) -> Fleet:
     """A fleet whose devices have a lifetime, all of which the first bundle gets."""
-    text = PROFILE.replace("climate", "limited").replace("86400", "86400\nlifetime = 20000")
+    text = climate_profile("limited", lifetime=20_000)
     (tmp_path / "limited.toml").write_text(text)
     fleet.adopt_profile(tmp_path / "limited.toml")
     return fleet
@@ -370,7 +353,7 @@ def test_with_a_lifetime_a_clock_that_was_ahead_needs_an_operators_word(limited:
 
 
 def test_a_lifetime_runs_out(fleet: Fleet, tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(PROFILE.replace("climate", "short").replace("86400", "86400\nlifetime = 30"))
+    (tmp_path / "c.toml").write_text(climate_profile("short", lifetime=30))
     fleet.adopt_profile(tmp_path / "c.toml")
     devices = [*fleet.add("short"), *fleet.add("climate")]
     assert fleet.left(devices) == [30, None]

@@ -1,7 +1,5 @@
-"""Cases for section 11: topics, receipts, and receipts that are refused.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""Cases for section 11: topics, receipts, and receipts that are refused."""
 
 from collections.abc import Iterator
 

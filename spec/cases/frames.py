@@ -1,7 +1,5 @@
-"""Cases for section 9 as a reader sees it: the frames that it refuses.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""Cases for section 9 as a reader sees it: the frames that it refuses."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
-"""Cases for section 9 as a reader sees it: what it finds in a payload.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""Cases for section 9 as a reader sees it: what it finds in a payload."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
-"""Cases for sections 2 to 5: Ascon, the key schedule, the generator, the rule.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""Cases for sections 2 to 5: Ascon, the key schedule, the generator, the rule."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
-"""Cases for section 10: profiles, and profiles that are refused.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""Cases for section 10: profiles, and profiles that are refused."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

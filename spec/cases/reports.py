@@ -1,7 +1,5 @@
-"""Cases for sections 6 to 9 as a device sees them: from readings to the frame.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""Cases for sections 6 to 9 as a device sees them: from readings to the frame."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

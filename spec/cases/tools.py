@@ -1,7 +1,5 @@
-"""What all makers of cases share: inputs made by rule, and how to see a refusal.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""What all makers of cases share: inputs made by rule, and how to see a refusal."""
 
 from collections.abc import Callable
 from typing import Any

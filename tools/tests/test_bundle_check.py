@@ -10,26 +10,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from climate import climate_profile
 
-from peel_core.projection import search_seed
 from peel_gateway.fleet.registry import Fleet
 from peel_tools.commands.fleet import fleet as fleet_group
 
-PROFILE = f"""name = "climate"
-mechanism = "harmony"
-epsilon = 1.0
-seed = {search_seed(48, 2)[0]}
-quota = 60
-period = 3600
-[[attribute]]
-name = "temperature"
-low = -10
-high = 50
-[[attribute]]
-name = "soil"
-low = 0
-high = 1
-"""
 TEMPLATE: dict[str, Any] = {
     "board": "pico_w",
     "mqtt": {"host": "192.0.2.10", "port": 1883},
@@ -40,7 +25,7 @@ TEMPLATE: dict[str, Any] = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "climate.toml").write_text(PROFILE)
+    (tmp_path / "climate.toml").write_text(climate_profile(quota=60, period=3600))
     return Fleet.create(tmp_path / "fleet", "home", [tmp_path / "climate.toml"]).folder
 
 

@@ -8,29 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from climate import climate_profile
 from field import Field
 
 from peel_tools.servers.gateway import GatewayProcess
 
-SLOW = """
-name = "slow"
-mechanism = "harmony"
-epsilon = 1.0
-width = {width}
-seed = {seed}
-quota = 10
-period = 60
-[[attribute]]
-name = "temperature"
-unit = "degC"
-low = -10
-high = 50
-[[attribute]]
-name = "soil"
-unit = ""
-low = 0
-high = 1
-"""
 DAY = 24 * 60 * 10
 """Numbers that such a device may take in a day."""
 
@@ -59,7 +41,7 @@ def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
 def slow(field: Field) -> list[int]:
     """Devices of the field, enrolled a moment ago, whose quota is small; the field's reports are now theirs."""
     path = field.folder / "slow.toml"
-    path.write_text(SLOW.format(width=field.profile.width, seed=field.profile.seed))
+    path.write_text(climate_profile("slow", quota=10, period=60))
     field.profile = field.fleet.adopt_profile(path)
     devices = [device.id for device in field.fleet.enrol("slow", count=2)]
     field._next |= dict.fromkeys(devices, 1)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import paho.mqtt.client as paho
 import pytest
+from climate import climate_profile
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import derive_keys, encode_many
 from peel_core.frame import DEVICE, NUMBER
-from peel_core.projection import search_seed
 from peel_core.topics import device_topic
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.tables import Counts
@@ -26,28 +26,7 @@ from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.site import Site
 
-WIDTH = 48
 DEVICES = 20
-PROFILE = f"""
-name = "climate"
-mechanism = "harmony"
-epsilon = 1.0
-width = {WIDTH}
-seed = {search_seed(WIDTH, 2)[0]}
-quota = 1000000
-period = 1
-lifetime = 1000000000
-[[attribute]]
-name = "temperature"
-unit = "degC"
-low = -10
-high = 50
-[[attribute]]
-name = "soil"
-unit = ""
-low = 0
-high = 1
-"""
 
 
 @contextlib.contextmanager
@@ -102,7 +81,7 @@ class Field(Site):
     """A site whose devices are bare encoders; tests add the gateways they want."""
 
     def __init__(self, folder: Path, broker: Broker, chance: np.random.Generator) -> None:
-        (folder / "climate.toml").write_text(PROFILE)
+        (folder / "climate.toml").write_text(climate_profile(quota=1_000_000, period=1, lifetime=10**9))
         super().__init__(folder, Fleet.create(folder / "fleet", "field", [folder / "climate.toml"]), broker)
         self.fleet.enrol("climate", count=DEVICES)
         self.profile = self.fleet.profiles()["climate"]
