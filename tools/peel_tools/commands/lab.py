@@ -25,6 +25,10 @@ def lab() -> None:
     help="A CSV file, as it is or packed by gzip; columns are chosen and scaled for you. Built-in traces without it.",
 )  # fmt: skip
 @click.option(
+    "--columns", metavar="NAME,NAME,...",
+    help="Numeric columns to use, by header, whatever the automatic choice says of them.",
+)  # fmt: skip
+@click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False),
     help="A folder for a page to open in a browser (lab.html), its plots (SVG) and all figures (lab.json).",
 )  # fmt: skip
@@ -32,7 +36,7 @@ def lab() -> None:
     "--quick", is_flag=True, help="A small fleet and one seed: a minute or less, wide margins, no emulated boards."
 )
 @json_option
-def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> None:
+def tables(path: Path | None, columns: str | None, out: Path | None, quick: bool, as_json: bool) -> None:
     """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about ten minutes.
 
     \b
@@ -46,7 +50,7 @@ def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> N
     from peel_tools.lab.tables import Lab
 
     with explaining(DatasetError):
-        planned = Lab(load_data(path), quick=quick)
+        planned = Lab(load_data(path, _names(columns)), quick=quick)
     with click.progressbar(
         length=planned.steps, label="attack lab", file=sys.stderr, item_show_func=lambda what: what or ""
     ) as bar:
@@ -55,7 +59,7 @@ def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> N
             bar.update(1, what.replace("_", " "))
 
         figures = planned.tables(progress)
-    figures["run"]["command"] = _command(path, quick)
+    figures["run"]["command"] = _command(path, columns, quick)
     if out is not None:
         from peel_tools.lab.page import write_page
 
@@ -66,10 +70,16 @@ def tables(path: Path | None, out: Path | None, quick: bool, as_json: bool) -> N
         _print(figures)
 
 
-def _command(path: Path | None, quick: bool) -> str:
+def _names(columns: str | None) -> list[str]:
+    """As many as there are between commas; none where nothing was said."""
+    return [name.strip() for name in (columns or "").split(",") if name.strip()]
+
+
+def _command(path: Path | None, columns: str | None, quick: bool) -> str:
     """What to type for the same figures."""
-    words = ["peel", "lab", "tables", *(["--data", path.name] if path else []), *(["--quick"] if quick else [])]
-    return shlex.join([*words, "--json"])
+    data = ["--data", path.name] if path else []
+    chosen = ["--columns", columns] if columns else []
+    return shlex.join(["peel", "lab", "tables", *data, *chosen, *(["--quick"] if quick else []), "--json"])
 
 
 def _print(figures: dict[str, Any]) -> None:

@@ -2,12 +2,13 @@
 """What the lab's devices read: the columns of any CSV file that can be used, or the built-in traces, scaled to [-1, 1].
 
 As in the paper, numeric columns are scaled by their least and greatest value, and overly skewed ones are left out: their mean says little
-when an outlier sets the scale. Frequencies are those of the first column of categories.
+when an outlier sets the scale. Which columns are readings at all is decided in `columns`, or by whoever names them. Frequencies are those of
+the first column of categories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from itertools import pairwise
@@ -18,22 +19,16 @@ import numpy.typing as npt
 
 from peel_core import Profile, load_profile
 from peel_core.primitives import READING_ONE
+from peel_tools.lab.columns import choose, complete_rows, named
 from peel_tools.profiles.dataset import Column, Dataset, DatasetError
-from peel_tools.profiles.proposal import unfit
 from peel_tools.simulation import profiles as demonstration
 from peel_tools.simulation.traces import BuiltInTraces
 
-__all__ = ["MOST_SKEWED", "LabData", "load_data"]
+__all__ = ["LabData", "load_data"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MOST_SKEWED = 2.0
-"""Largest skewness of a column, either way: an exponential's."""
-_SAME = 0.999
-"""Correlation from which on two columns are one in two units."""
-_MOST_EMPTY = 0.1
-"""Share of a column's cells that may be empty; the rows of the others' are left out."""
 _BINS = 8
 """Categories made of a numeric column where a file has no column of categories."""
 _TRACED_DEVICES, _TRACED_NUMBERS = 200, 40
@@ -97,9 +92,16 @@ class LabData:
         }
 
 
-def load_data(path: Path | None) -> LabData:
-    """Read a CSV file; the built-in traces without one. DatasetError says why a file cannot be used."""
-    return _built_in() if path is None else _from_file(path)
+def load_data(path: Path | None, columns: Sequence[str] = ()) -> LabData:
+    """Read a CSV file, and of it the columns that are named, or those that seem fit; the built-in traces without a file.
+
+    DatasetError says why a file cannot be used.
+    """
+    if path is not None:
+        return _from_file(path, columns)
+    if columns:
+        raise DatasetError("columns are those of a file: name one, too")
+    return _built_in()
 
 
 def _built_in() -> LabData:
@@ -125,22 +127,23 @@ def _demonstrated(name: str) -> Profile:
         return load_profile(path)
 
 
-def _from_file(path: Path) -> LabData:
+def _from_file(path: Path, columns: Sequence[str]) -> LabData:
     data = Dataset.read(path)
-    dropped = dict(_useless(data))
-    numeric = [column for column in data.columns.values() if column.is_numeric and column.header not in dropped]
-    dropped |= dict(_repeated(numeric))
-    numeric = [column for column in numeric if column.header not in dropped]
+    numeric, dropped = named(data, columns) if columns else choose(data)
     if not numeric:
         reasons = "; ".join(f"{header}: {why}" for header, why in dropped.items())
         raise DatasetError(f"{path}: no numeric column can be used ({reasons})")
-    physical = _complete_rows(numeric)
+    physical = complete_rows(numeric)
+    if not len(physical):
+        raise DatasetError(f"{path}: no row has a number in all {len(numeric)} columns; choose fewer of them by name")
     low, high = physical.min(axis=0), physical.max(axis=0)
+    for column in np.flatnonzero(low == high):
+        raise DatasetError(f"{path}: column {numeric[column].header!r} is always the same where others are not empty")
     subject, categories, category = _counted(data, dropped, numeric[0])
     return LabData(
         source=path.name,
         names=tuple(column.name for column in numeric),
-        values=2 * (physical - low) / (high - low) - 1,
+        values=_scaled(physical, low, high),
         low=low,
         high=high,
         subject=subject,
@@ -151,47 +154,9 @@ def _from_file(path: Path) -> LabData:
     )
 
 
-def _useless(data: Dataset) -> Iterator[tuple[str, str]]:
-    """Columns that nothing can be reported of, or nothing worth a mean."""
-    for column in data.columns.values():
-        why = unfit(column) or (_unbalanced(column) if column.is_numeric else "")
-        if why:
-            yield column.header, why
-
-
-def _unbalanced(column: Column) -> str:
-    if column.empty > _MOST_EMPTY * (len(column.cells) + column.empty):
-        return f"{column.empty} cells are empty"
-    values = column.numbers
-    skewness = float(np.mean((values - values.mean()) ** 3) / values.std() ** 3)
-    return f"too skewed: skewness {skewness:.1f}, beyond {MOST_SKEWED:g}" if abs(skewness) > MOST_SKEWED else ""
-
-
-def _repeated(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
-    """Columns that say what an earlier one says, in another unit."""
-    kept: list[Column] = []
-    for column in columns:
-        twin = next((other for other in kept if _correlation(other, column) > _SAME), None)
-        if twin is None:
-            kept.append(column)
-        else:
-            yield column.header, f"says what {twin.header} says"
-
-
-def _correlation(one: Column, other: Column) -> float:
-    both = _complete_rows([one, other])
-    return abs(float(np.asarray(np.corrcoef(both.T))[0, 1])) if len(both) > 1 else 0.0
-
-
-def _complete_rows(columns: Sequence[Column]) -> Floats:
-    """The rows in which no cell is empty, float64[rows, columns]."""
-    lines = [np.array([line for line, _ in column.cells]) for column in columns]
-    common = lines[0]
-    for own in lines[1:]:
-        common = np.intersect1d(common, own, assume_unique=True)
-    return np.stack(
-        [column.numbers[np.searchsorted(own, common)] for column, own in zip(columns, lines, strict=True)], axis=1
-    )
+def _scaled(physical: Floats, low: Floats, high: Floats) -> Floats:
+    """To [-1, 1]; halves first, for the difference of two very large numbers is beyond what floats hold."""
+    return np.asarray(2 * (physical / 2 - low / 2) / (high / 2 - low / 2) - 1)
 
 
 def _counted(
@@ -204,6 +169,6 @@ def _counted(
             places = {name: place for place, name in enumerate(categories)}
             return column.name, categories, np.array([places[cell] for _, cell in column.cells], np.int64)
     values = otherwise.numbers
-    edges = np.linspace(values.min(), values.max(), _BINS + 1)
+    edges = np.linspace(values.min() / 2, values.max() / 2, _BINS + 1) * 2
     names = tuple(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges))
     return otherwise.name, names, np.clip(np.searchsorted(edges, values, side="right") - 1, 0, _BINS - 1)

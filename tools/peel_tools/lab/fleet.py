@@ -39,19 +39,21 @@ class Sent(NamedTuple):
 
 
 def profiles_for(data: LabData, epsilon: float) -> dict[str, Profile]:
-    """A profile for the means of the data, and one for its frequencies."""
+    """A profile for the means of the data, and two for its frequencies."""
     numeric = [{"name": name, "low": -1, "high": 1} for name in data.names]
     counted = [{"name": data.subject, "categories": list(data.categories)}]
     return {
         "harmony": _profile("harmony", data.k, numeric, epsilon),
         "krr": _profile("krr", len(data.categories), counted, epsilon),
+        "hashing": _profile("hashing", len(data.categories), counted, epsilon),
     }
 
 
-def _profile(mechanism: str, k: int, attributes: Sequence[Mapping[str, object]], epsilon: float) -> Profile:
-    width = max(_WIDTH, k)
+def _profile(mechanism: str, size: int, attributes: Sequence[Mapping[str, object]], epsilon: float) -> Profile:
+    """As wide as the largest mechanism needs: indices are fewer than attributes and categories, or as many."""
+    width = max(_WIDTH, size)
     table = {"name": f"lab_{mechanism}", "mechanism": mechanism, "epsilon": epsilon, "width": width}
-    table |= {"seed": search_seed(width, k)[0], "quota": _QUOTA, "period": _PERIOD, "attribute": attributes}
+    table |= {"seed": search_seed(width, size)[0], "quota": _QUOTA, "period": _PERIOD, "attribute": attributes}
     return make_profile(table | ({"force_krr": True} if mechanism == "krr" else {}))
 
 
@@ -160,7 +162,7 @@ class LabFleet:
         sent = self._as_sent(devices, numbers, frames)
         decoded = self.decoded([each.frame for each in sent])
         for each, cell, sign in zip(sent, decoded[0].tolist(), decoded[1].tolist(), strict=True):
-            yield Piece(each.device, each.number, HONEST, False, cell, cell, sign, 0, each.frame)
+            yield Piece(each.device, each.number, HONEST, False, cell, cell % self.profile.k, sign, 0, each.frame)
 
     def decoded(self, payloads: Sequence[bytes]) -> tuple[Ints, Ints]:
         """Cells and signs that a gateway without any further doubt would read from what opens: the nearest codeword, any number."""
@@ -169,4 +171,5 @@ class LabFleet:
         gamma = reconstruction(self.profile.seed, self.profile.width)
         index, sign, _ = reconstruct(gamma, opened.trits[mine])
         known = index < self.profile.k
-        return index[known].astype(np.int64), sign[known].astype(np.int64)
+        cell = self.profile.cell(opened.index[mine].astype(np.int64), index.astype(np.int64))
+        return cell[known], sign[known].astype(np.int64)

@@ -1,25 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""Table (e): the harm of an insider who knows everything, over the number of his reports, and the most that he can possibly do.
+"""Table (e): the harm of an insider who knows everything, over the number of his reports, target by target, and the most he can possibly do.
 
-**The bound.** Whoever wants plus of every attribute is bet on with a fixed face, so the bound is simple and holds for every strategy.
-One fraction c of one bet, begun with a stake s, alone holds ``s (1 + c (1 - b)/b)^m (1 - c)^(n - m)`` after m plus reports of n. A
-device that is not exposed has less than 1/alpha, so m is bounded, by the least bound over all fractions. His harm per report is
-(2 m/n - 1)/(2 b - 1) times a liar's. A sleeper who turns after H reports meets what is put in at toss H + 1.
+**The bounds.** One fraction c of one bet alone, begun with a stake s, holds ``s (1 + c (1 - u)/u)^right (1 - c)^wrong``, u the most that
+an honest device makes the bet right. A device that is not exposed has less than the limit, so
+
+    right A - wrong B < room        A = log(1 + c (1 - u)/u), B = -log(1 - c), room = log(limit / s)
+
+for every fraction, and the least bound over fractions counts. What *right* and *wrong* are worth depends on the target:
+
+- *plus of all attributes* (or minus: the purses are the same). The bet on plus is right with every plus: right = m, wrong = n - m.
+- *a direction of his own per attribute*. The bet that a report says what the device has said of this attribute most often is not made on
+  a tie. Let an attribute's lead be by how much: it grows with what is right, falls with what is wrong, and begins anew from a tie. All
+  that attributes were pushed, net, is at most right - wrong + ties; ties come first, or after a wrong one, so ties <= wrong + k. With
+  n = right + wrong + ties a net push of D needs right >= D - k and wrong <= (n - D)/2. A **steady** insider never lets a lead go back
+  to zero, so that ties <= k: right >= m - k, wrong = n - m.
+- *a set of categories, by local hashing*. The same of hashes in place of attributes, and symbols in place of signs; pushed against the set
+  are all other symbols.
+- *a set of categories, by kRR*. The bet that the category is among the a that came most often is right with every one of his a, if he is
+  steady: if they always lead, once each has come. For others there is the cap alone.
+
+In the limit a steady insider does what a liar does. One who is not, and who wastes reports to make ties, can be held to u/(2 - u) of what is
+possible by these bets alone; nobody we know gets as far, for other bets look at him, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 
 import numpy as np
 
 from peel_gateway.mechanisms.game import Face
-from peel_tools.promise.arena import ALPHA, Arena, HarmonyArena, KrrArena
+from peel_tools.promise.arena import ALPHA, Arena, Goal, HarmonyArena, HashingArena, KrrArena
 from peel_tools.promise.insider import HONEST_LIFE, ratios
 
-__all__ = ["FRACTIONS", "InsiderRow", "bound", "insider_table"]
+__all__ = ["FRACTIONS", "InsiderRow", "Purse", "insider_table", "plus_bound", "steady_bound", "turning_bound"]
 
 FRACTIONS = (0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003)
 """As in the kernel (`gateway/kernels/purse.h`)."""
@@ -36,29 +52,41 @@ class InsiderRow:
     mechanism: str
     epsilon: float
     k: int
+    target: str
     n: int
     cap: float
     """What the first report alone can do: no LDP protocol can avoid it."""
-    plus: float | None
-    """Plus of every attribute; None for categories."""
-    bound: float | None
-    """The most that any strategy for plus can do."""
     newcomer: float
-    """The most that any goal we know does."""
+    """The most that we know to do."""
+    steady: float | None
+    """The most that anybody can who is steady; None where nothing but the cap is known."""
+    bound: float | None
+    """The most that anybody can."""
     sleeper: float | None
-    """The same after 100,000 honest reports; None in a quick run."""
+    """What we know to do after 100,000 honest reports; None in a quick run."""
     sleeper_bound: float | None
+    """The most that anybody can after as many."""
 
 
-def bound(arena: HarmonyArena, n: int, honest: int = 0) -> float:
-    """The most harm per report over a liar's that n reports for plus can do without exposing their device."""
-    faces = arena.bets.game.faces
-    assert faces is not None
-    stake = _put_in(honest + 1) * faces.capital[Face.PLUS] / len(FRACTIONS)
-    room = log(1 / ALPHA) - log(stake) + n * _FLOAT
-    odds = (1 - faces.most) / faces.most
-    most = min((room - n * log(1 - c)) / (log(1 + c * odds) - log(1 - c)) for c in FRACTIONS)
-    return (2 * min(most / n, 1.0) - 1) / arena.bias
+@dataclass(frozen=True)
+class Purse:
+    """A bet that bounds an insider."""
+
+    most: float
+    """u: how often an honest device makes it right, at most."""
+    capital: float
+    late_share: float
+    """What another process has of alpha."""
+
+    def room(self, n: int, honest: int = 0) -> float:
+        """How far the logarithm of a fraction that begins after so many honest reports can grow in n tosses."""
+        stake = _put_in(honest + 1) * self.capital / len(FRACTIONS)
+        return log(1 / ALPHA) - log(1 - self.late_share) - log(stake) + n * _FLOAT
+
+    def least(self, bound: Callable[[float, float], float]) -> float:
+        """The least of what each fraction allows, as a function of A and B."""
+        odds = (1 - self.most) / self.most
+        return min(bound(log(1 + c * odds), -log(1 - c)) for c in FRACTIONS)
 
 
 def _put_in(toss: int) -> float:
@@ -67,35 +95,125 @@ def _put_in(toss: int) -> float:
     return 1 / ((1 << b) * (b + 1) * (b + 2))
 
 
+def plus_bound(purse: Purse, goal: Goal, n: int, honest: int = 0) -> float:
+    """Harm per report of whoever wants plus of all attributes, or minus."""
+    return steady_bound(purse, goal, n, free=0, honest=honest)
+
+
+def steady_bound(purse: Purse, goal: Goal, n: int, *, free: int, lost: int = 0, honest: int = 0) -> float:
+    """Harm per report of whoever is steady: of his wanted reports at most so many are not right, and so many of these are wrong."""
+    room = purse.room(n, honest)
+    most = purse.least(lambda a, b: (room + free * a + (n + lost) * b) / (a + b))
+    return _harm(goal, most, n)
+
+
+def turning_bound(purse: Purse, goal: Goal, n: int, units: int) -> float:
+    """Harm per report of anybody, where the bet predicts what was said of a unit most often."""
+    room = purse.room(n)
+    net = purse.least(lambda a, b: (room + units * a + n * b / 2) / (a + b / 2))
+    return _harm(goal, (n + net) / 2, n)
+
+
+def _harm(goal: Goal, wanted: float, n: int) -> float:
+    """Of so many wanted reports among n, per report: never more than the cap."""
+    share = min(wanted / n, 1.0)
+    return share * goal.gain + (1 - share) * goal.loss
+
+
+# ---- the bets that bound each mechanism's targets ----
+
+Bounds = Callable[[Goal, int], tuple[float | None, float | None, float | None]]
+"""Of a goal and a length: for the steady, for anybody, and for a sleeper who is anybody."""
+
+
+def _harmony_bounds(arena: HarmonyArena) -> Bounds:
+    game = arena.bets.game
+    assert game.faces is not None
+    plus, past = (Purse(game.faces.most, game.faces.capital[face], game.late_share) for face in (Face.PLUS, Face.PAST))
+
+    def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
+        if goal.name == "plus":
+            return plus_bound(plus, goal, n), plus_bound(plus, goal, n), plus_bound(plus, goal, n, HONEST_LIFE + 64)
+        anybody = turning_bound(past, goal, n, arena.k)
+        return min(steady_bound(past, goal, n, free=arena.k), anybody), anybody, None
+
+    return bounds
+
+
+def _krr_bounds(arena: KrrArena) -> Bounds:
+    sets = arena.bets.game.symbols
+    assert sets is not None
+
+    def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
+        size = int(goal.name.split()[0])
+        played = next(each for each in sets.few if each >= size)
+        most = sets.most + (played - 1) * sets.least
+        purse = Purse(most, sets.past / len(sets.few + sets.many), arena.bets.game.late_share)
+        return steady_bound(purse, goal, n, free=size, lost=size), None, None
+
+    return bounds
+
+
+def _hashing_bounds(arena: HashingArena) -> Bounds:
+    game = arena.bets.game
+
+    def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
+        if game.faces is None:  # so many hashes that what is said about each is not remembered
+            return None, None, None
+        purse = Purse(game.faces.most, game.faces.capital[Face.PAST], game.late_share)
+        anybody = turning_bound(purse, goal, n, arena.hashes)
+        return min(steady_bound(purse, goal, n, free=arena.hashes), anybody), anybody, None
+
+    return bounds
+
+
+# ---- the table ----
+
+
 def insider_table(epsilon: float, k: int, categories: int, *, quick: bool) -> list[InsiderRow]:
-    """Rows for k attributes and for so many categories, by number of reports."""
-    lengths = _QUICK_LENGTHS if quick else _LENGTHS
-    return _rows(HarmonyArena(epsilon, k), "harmony", epsilon, k, lengths, quick) + _rows(
-        KrrArena(epsilon, categories), "krr", epsilon, categories, lengths, quick
-    )
-
-
-def _rows(
-    arena: Arena, mechanism: str, epsilon: float, k: int, lengths: Sequence[int], quick: bool
-) -> list[InsiderRow]:
-    rng = np.random.default_rng(2)
-    goals = arena.goals(rng)
-    best = ratios(arena, goals, lengths, rng, sleepers=not quick)
-    signs = arena if isinstance(arena, HarmonyArena) else None
-    plus = ratios(arena, goals[:1], lengths, rng, sleepers=False) if signs else {}
+    """Rows for k attributes and for so many categories, by target and number of reports."""
+    harmony, krr = HarmonyArena(epsilon, k), KrrArena(epsilon, categories)
+    hashing = HashingArena(epsilon, categories)
     return [
-        InsiderRow(
-            mechanism=mechanism,
-            epsilon=epsilon,
-            k=k,
-            n=n,
-            cap=max(goal.gain for goal in goals),
-            plus=plus.get(f"ratio_{n}"),
-            bound=bound(signs, n) if signs else None,
-            newcomer=best[f"ratio_{n}"],
-            sleeper=best.get(f"sleeper_ratio_{n}"),
-            sleeper_bound=bound(signs, n, HONEST_LIFE) if signs and not quick else None,
-        )
-        for n in lengths
-        if f"ratio_{n}" in best
+        *_rows(harmony, "harmony", epsilon, k, _harmony_bounds(harmony), quick),
+        *_rows(krr, "krr", epsilon, categories, _krr_bounds(krr), quick),
+        *_rows(hashing, "hashing", epsilon, categories, _hashing_bounds(hashing), quick),
     ]
+
+
+_CALLED = {"plus": "plus of all, or minus", "mixed": "half of them up, half down"}
+
+
+def _rows(arena: Arena, mechanism: str, epsilon: float, k: int, bounds: Bounds, quick: bool) -> list[InsiderRow]:
+    rng = np.random.default_rng(2)
+    lengths = _QUICK_LENGTHS if quick else _LENGTHS
+    return [row for goal in arena.goals(rng) for row in _of_goal(arena, mechanism, epsilon, k, goal, bounds, lengths, rng)]
+
+
+def _of_goal(
+    arena: Arena, mechanism: str, epsilon: float, k: int, goal: Goal, bounds: Bounds, lengths: Sequence[int],
+    rng: np.random.Generator,
+) -> list[InsiderRow]:  # fmt: skip
+    sleepers = lengths is _LENGTHS
+    best = ratios(arena, [goal], lengths, rng, sleepers=sleepers)
+    rows = []
+    for n in lengths:
+        if f"ratio_{n}" not in best:
+            continue
+        steady, bound, sleeper_bound = bounds(goal, n)
+        rows.append(
+            InsiderRow(
+                mechanism=mechanism,
+                epsilon=epsilon,
+                k=k,
+                target=_CALLED.get(goal.name, goal.name),
+                n=n,
+                cap=goal.gain,
+                newcomer=best[f"ratio_{n}"],
+                steady=steady,
+                bound=bound,
+                sleeper=best.get(f"sleeper_ratio_{n}"),
+                sleeper_bound=sleeper_bound if sleepers else None,
+            )
+        )
+    return rows

@@ -141,13 +141,13 @@ def _named(flags: Bools, poisoned: Bools) -> tuple[float | None, float]:
 
 
 def _judged(rival: Rival, scene: Scene) -> _Outcome | None:
-    """Told what its paper assumes; the second half of the devices is what nobody has labelled."""
-    half = len(scene.poisoned) // 2
-    known = Knowledge(scene.targets, scene.clean, scene.poisoned[:half], SHARE / (1 - SHARE))
+    """Told what its paper assumes; the last fifth of the devices is what nobody has labelled."""
+    taught = len(scene.poisoned) * 4 // 5
+    known = Knowledge(scene.targets, scene.clean, scene.poisoned[:taught], SHARE / (1 - SHARE))
     judged = rival.judge(scene.halves if isinstance(rival, LdpGuard) else scene.now, known)
     if judged is None:
         return None
-    recall, wrong = (None, None) if judged.flags is None else _named(judged.flags[half:], scene.poisoned[half:])
+    recall, wrong = (None, None) if judged.flags is None else _named(judged.flags[taught:], scene.poisoned[taught:])
     return _Outcome(judged.ratio, recall, wrong, _error(judged.estimate, scene))
 
 

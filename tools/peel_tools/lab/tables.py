@@ -83,7 +83,10 @@ def _rounded(value: Any) -> Any:
 
 def _headline(attacks: AttackTable, insiders: Sequence[InsiderRow]) -> dict[str, Any]:
     """What a program asks for first."""
-    bounded = [row for row in insiders if row.plus is not None and row.bound is not None]
+    worst: dict[str, dict[str, float]] = {}
+    for row in insiders:
+        of_mechanism = worst.setdefault(row.mechanism, {})
+        of_mechanism[str(row.n)] = max(of_mechanism.get(str(row.n), 0.0), row.newcomer)
     return {
         "false_positive_rate": attacks.false_positive_rate,
         "false_positive_limit": attacks.false_positive_limit,
@@ -92,11 +95,8 @@ def _headline(attacks: AttackTable, insiders: Sequence[InsiderRow]) -> dict[str,
         "honest_devices": attacks.honest_devices,
         "honest_devices_exposed": attacks.honest_exposed,
         "exposure": _exposure(attacks.rows),
-        "adaptive_shift_over_bound": max(row.plus / row.bound for row in bounded if row.plus and row.bound),
-        "adaptive_shift_over_liar": {
-            mechanism: {str(row.n): row.newcomer for row in insiders if row.mechanism == mechanism}
-            for mechanism in dict.fromkeys(row.mechanism for row in insiders)
-        },
+        "adaptive_shift_over_bound": max(row.newcomer / row.steady for row in insiders if row.steady is not None),
+        "adaptive_shift_over_liar": worst,
     }
 
 

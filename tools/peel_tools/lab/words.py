@@ -45,7 +45,7 @@ def summary(figures: Figures) -> str:
         f"Of {honest:,} honest reports {refused or 'none'} {'were' if refused > 1 else 'was'} refused or withdrawn"
         f" (with 95% confidence fewer than one in {1 / figures['false_positive_limit']:,.0f}). "
         f"An insider who knows everything and stays unexposed does {late:.2f} times a liar's harm per report over 10,000 reports, and "
-        f"never more than {figures['adaptive_shift_over_bound']:.1%} of what is possible at all."
+        f"never more than {figures['adaptive_shift_over_bound']:.1%} of what is proved to be the most, whatever the target."
     )
 
 
@@ -141,31 +141,28 @@ def _scores(figures: Figures) -> Section:
 def _insider(figures: Figures) -> Section:
     rows = [
         (
-            row["mechanism"], str(row["k"]), f"{row['n']:,}", _plain(row["cap"]), _plain(row["plus"]), _plain(row["bound"]),
-            _plain(row["newcomer"]), _plain(row["sleeper"]), _plain(row["sleeper_bound"]),
+            row["mechanism"], row["target"], f"{row['n']:,}", _plain(row["cap"]), _plain(row["newcomer"]), _plain(row["steady"]),
+            _plain(row["bound"]), _plain(row["sleeper"]), _plain(row["sleeper_bound"]),
         )
         for row in figures["insider"]
     ]  # fmt: skip
     return Section(
         "insider",
         "(e) What an insider can do who knows everything",
-        "Harm per report over a liar's, on average over n reports without ever being exposed. The bound holds for every strategy that "
-        "wants plus of all attributes; beside it the most that we know to do, for that goal and for any. A sleeper was honest for 100,000 "
-        "reports first.",
+        f"Harm per report over a liar's, on average over n reports without ever being exposed, with {_sizes(figures)}: what we know to do, and "
+        "what can be proved that nobody does better. Steady is who never wastes reports to confuse the bets on his own past: that covers all "
+        "that we know to do. Where there is a dash nothing is proved but the cap. A sleeper was honest for 100,000 reports first.",
         (
-            "mechanism",
-            "k",
-            "n",
-            "cap",
-            "for plus",
-            "bound for plus",
-            "any goal",
-            "sleeper",
-            "bound of a sleeper for plus",
+            "mechanism", "target", "n", "cap", "newcomer", "bound, if steady", "bound, anybody", "sleeper", "bound, any sleeper",
         ),
         rows,
         plot="insider",
     )
+
+
+def _sizes(figures: Figures) -> str:
+    sizes = {row["mechanism"]: row["k"] for row in figures["insider"]}
+    return f"{sizes['harmony']} attributes and {sizes['krr']} categories"
 
 
 # ---- (a) ratios ----
@@ -225,7 +222,9 @@ def _rivals(figures: Figures) -> Section:
     return Section(
         "rivals",
         "(a) The defences",
-        "Written anew from what their papers describe, correct rather than complete.",
+        "Written anew from what their papers describe and, where there is any, from what their published programs do; correct rather than "
+        "complete. Their thresholds are fixed beforehand, never fitted to what is shown: one false alarm in a hundred runs of honest devices "
+        "(DETECT, Diffstats), three standard deviations (expert, PoisonCatcher without labels), or what its labels teach it.",
         ("defence", "from", "is told", "differs from its paper"),
         [(rival.name, rival.source or "-", rival.assumes or "nothing", rival.departs or "-") for rival in RIVALS],
     )

@@ -28,7 +28,7 @@ _CEILING = 0.2
 """How close to the limit an adaptive insider lets his wealth come: the gateway's view of the cohort is not quite his."""
 
 _HARMONY = ("harmony",)
-_KRR = ("krr",)
+_CATEGORICAL = ("krr", "hashing")
 
 
 def biased(strength: float) -> Say:
@@ -37,8 +37,8 @@ def biased(strength: float) -> Say:
     def say(course: Course) -> Course:
         often = course.chance(strength)
         if course.profile.categorical:
-            k = course.profile.k
-            return course.saying(np.where(often, TARGET, (TARGET + course.rng.integers(1, k, often.shape)) % k), 1)
+            k, wanted = course.profile.k, course.symbol(TARGET)
+            return course.saying(np.where(often, wanted, (wanted + course.rng.integers(1, k, often.shape)) % k), 1)
         return course.saying(course.unit, np.where(often, 1, -1))
 
     return say
@@ -50,7 +50,12 @@ def _own_directions(course: Course) -> Course:
 
 
 def _half_of_the_categories(course: Course) -> Course:
-    return course.saying(course.rng.integers(0, course.profile.k // 2, course.unit.shape), 1)
+    """Any of the lower half; of symbols, the one that most of them hash to."""
+    half, symbols = course.profile.domain // 2, np.arange(course.profile.k)
+    if not course.profile.hash_domain:
+        return course.saying(course.rng.integers(0, half, course.unit.shape), 1)
+    votes = sum((course.symbol(category)[:, :, None] == symbols).astype(np.int64) for category in range(half))
+    return course.saying(np.argmax(votes, axis=2), 1)
 
 
 def _asleep_first(course: Course) -> Course:
@@ -61,6 +66,14 @@ def _asleep_first(course: Course) -> Course:
 
 def _only_plus(course: Course) -> Course:
     return replace(course, sent=course.sign > 0)
+
+
+def _only_target(course: Course) -> Course:
+    return replace(course, sent=course.index == course.symbol(TARGET))
+
+
+def _one_symbol(course: Course) -> Course:
+    return course.saying(0, 1)
 
 
 def _doubled(course: Course) -> Course:
@@ -81,9 +94,10 @@ def _at_the_bound(course: Course) -> Course:
 
 
 def _designed(course: Course) -> Course:
-    """Outputs drawn from a distribution of the attacker's own, the same for all his devices."""
-    k = course.profile.k
-    return course.saying(course.rng.choice(k, course.unit.shape, p=course.rng.dirichlet(np.full(k, 0.3))), 1)
+    """Categories drawn from a distribution of the attacker's own, the same for all his devices."""
+    domain = course.profile.domain
+    drawn = course.rng.choice(domain, course.unit.shape, p=course.rng.dirichlet(np.full(domain, 0.3)))
+    return course.saying(course.symbol(drawn), 1)
 
 
 def _minding_the_bets(course: Course) -> Course:
@@ -101,7 +115,8 @@ def _walk(bets: Bets, wanted: Course, other: Course, row: int) -> npt.NDArray[np
 
 
 def _events(course: Course, row: int) -> Events:
-    unit, symbol = mechanism_of(course.profile).toss(course.profile, course.index[row], course.sign[row])
+    cell = course.profile.cell(course.unit[row], course.index[row])
+    unit, symbol = mechanism_of(course.profile).toss(course.profile, cell, course.sign[row])
     zero = np.zeros(len(unit), np.int64)
     cohort = zero if course.profile.categorical else course.leaning[unit]
     return Events(
@@ -172,11 +187,27 @@ COIN_ATTACKS = (
     ),
     _statistical(
         name="half_of_the_categories",
-        help="Any category of the lower half, evenly: none of them too often.",
-        why="Sets of categories are bet on, too, up to half of them.",
+        help="Any category of the lower half, evenly: none of them too often. Of symbols, what most of them hash to.",
+        why="Sets of categories are bet on, too, up to half of them, and what is said about each hash.",
         say=_half_of_the_categories,
+        effort=6,
+        mechanisms=_CATEGORICAL,
+    ),
+    _statistical(
+        name="other_reports_kept_back",
+        help="Honest coins, but only what speaks for one category is ever sent.",
+        why="What is sent speaks for it too often, whatever the coins were.",
+        say=_only_target,
+        effort=8,
+        mechanisms=_CATEGORICAL,
+    ),
+    _statistical(
+        name="always_one_symbol",
+        help="The same symbol, whatever the hash.",
+        why="Symbols are bet on, too, whatever the hash.",
+        say=_one_symbol,
         effort=3,
-        mechanisms=_KRR,
+        mechanisms=("hashing",),
     ),
     _coin(
         name="another_budget_declared",
@@ -223,7 +254,7 @@ COIN_ATTACKS = (
         why="It exceeds what an honest device may say of some set of categories.",
         say=_designed,
         effort=10,
-        mechanisms=_KRR,
+        mechanisms=("krr",),
     ),
     _coin(
         name="adaptive_insider",

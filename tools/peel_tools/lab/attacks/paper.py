@@ -93,13 +93,13 @@ PAPER_ATTACKS = (
     ),
     LabAttack(
         name="output_poisoning_category",
-        help="The paper's output poisoning of kRR: another category by its kernel.",
+        help="The paper's output poisoning of categories: another one, or another symbol, by its kernel.",
         place=Place.COIN,
         needs=Needs.KEYS,
         layer=None,
         why="An honest answer replaced evenly is an honest answer about a random reading, so a lie: no category comes more often than p.",
         say=_any_output,
-        mechanisms=("krr",),
+        mechanisms=("krr", "hashing"),
         effort=TALKATIVE,
     ),
     LabAttack(

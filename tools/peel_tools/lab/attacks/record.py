@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
+from peel_core.hashing import hashed
 from peel_core.primitives import EPSILON_ONE, RULE_ONE
 from peel_gateway.model.verdict import Layer
 from peel_tools.simulation.tricks import Transform
@@ -53,11 +54,11 @@ class Course:
     devices: Ints
     """int64[A]."""
     unit: Ints
-    """Attribute that each number assigns; 0 where there is none to assign. int64[A, M]."""
+    """Attribute, or hash, that each number assigns; 0 where there is none to assign. int64[A, M]."""
     value: Floats
     """The reading behind it, in [-1, 1], or the category. float64[A, M]."""
     index: Ints
-    """Attribute or category that the honest report names, int64[A, M]."""
+    """Attribute, category or symbol that the honest report names, int64[A, M]."""
     sign: Ints
     """Its sign, int64[A, M]."""
     leaning: Ints
@@ -76,6 +77,13 @@ class Course:
             sign=np.broadcast_to(sign, shape).astype(np.int64),
         )
 
+    def symbol(self, category: Ints | int) -> Ints:
+        """What speaks for a category: its own name, or what the hash of each number makes of it. int64[A, M]."""
+        profile = self.profile
+        if not profile.hash_domain:
+            return np.broadcast_to(np.asarray(category, np.int64), self.unit.shape)
+        return hashed(self.unit, category, profile.k, profile.hash_domain)
+
     def chance(self, probability: float) -> Bools:
         """A coin for each report, bool[A, M]."""
         return self.rng.random(self.unit.shape) < probability
@@ -85,7 +93,8 @@ class Course:
         told = self._rules(epsilon) / RULE_ONE
         if self.profile.categorical:
             other = self.rng.integers(0, self.profile.k, told.shape)
-            return self.saying(np.where(self.rng.random(told.shape) < told, self.value.astype(np.int64), other), 1)
+            own = self.symbol(self.value.astype(np.int64))
+            return self.saying(np.where(self.rng.random(told.shape) < told, own, other), 1)
         plus = self.rng.random(told.shape) < (1 + self.value * told) / 2
         return self.saying(self.unit, np.where(plus, 1, -1))
 
@@ -120,7 +129,7 @@ class LabAttack:
     lie: Lie | None = None
     say: Say | None = None
     turn: Transform | None = None
-    mechanisms: tuple[str, ...] = ("harmony", "krr")
+    mechanisms: tuple[str, ...] = ("harmony", "krr", "hashing")
     least: int = 1
     """Attributes, or categories, that it takes at least."""
     effort: float = 1
@@ -135,7 +144,7 @@ class LabAttack:
 
     def fits(self, profile: Profile) -> bool:
         """Whether it can be committed with this profile."""
-        return profile.mechanism in self.mechanisms and profile.k >= self.least
+        return profile.mechanism in self.mechanisms and profile.size >= self.least
 
     def numbers(self, profile: Profile, reports: int) -> int:
         """Numbers that an attacker's device uses while an honest one uses so many."""

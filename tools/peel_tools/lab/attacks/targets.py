@@ -77,11 +77,11 @@ TARGET_ATTACKS = (
     ),
     _coin(
         name="random_report_category_ROPA",
-        help="Any category, evenly (PoisonCatcher: randomised output poisoning; Cao, Jia, Gong 2021: RPA).",
+        help="Any category or symbol, evenly (PoisonCatcher: randomised output poisoning; Cao, Jia, Gong 2021: RPA).",
         layer=None,
         why="It is what a device says that reads every category equally often: a lie.",
         say=_random_output,
-        mechanisms=("krr",),
+        mechanisms=("krr", "hashing"),
         effort=TALKATIVE,
     ),
 )

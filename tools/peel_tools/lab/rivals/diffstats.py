@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from statistics import NormalDist
 
 import numpy as np
 
@@ -22,8 +23,8 @@ class Diffstats(SetHunter):
 
     most: int = 12
     """Largest set that is tried."""
-    significance: float = 6.0
-    """Standard deviations by which a number of supports must be too frequent."""
+    false_alarm: float = 0.01
+    """Probability that honest devices alone make any number in any set that is tried look too frequent."""
     name: str = "Diffstats"
     source: str = (
         "Li, Li, Wang, Sun: Mitigating Data Poisoning Attacks to Local Differential Privacy, 2025 (arXiv 2506.02156)"
@@ -31,19 +32,21 @@ class Diffstats(SetHunter):
     assumes: str = ""
     departs: str = (
         "judges the first round, as users report once there; the set is grown greedily among the most supported categories, by the "
-        "clearest excess in standard deviations instead of the squared difference; for kRR its paper recognises that there is an attack, "
+        "clearest excess in standard deviations instead of the squared difference; a threshold from the number of sets tried (Bonferroni) "
+        "instead of none; for kRR its paper recognises that there is an attack, "
         "not by whom, so that it does not apply here"
     )
 
     def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:
         """Reports with a number of supports that too many have, in the set where that is clearest; bool[reports]."""
         candidates = np.argsort(-bits.sum(axis=0))[: 3 * self.most].tolist()
+        limit = self._significance(len(candidates))
         clearest, chosen = max((_excess(bits[:, pair].sum(axis=1), 2, p, q).max(), pair) for pair in _pairs(candidates))
         numbers = bits[:, chosen].sum(axis=1)
         best, flags = 0.0, np.zeros(len(bits), np.bool_)
         for size in range(2, self.most + 1):
             if clearest > best:
-                best, flags = clearest, self._too_frequent(numbers, size, p, q)
+                best, flags = clearest, _too_frequent(numbers, size, p, q, limit)
             candidates = [each for each in candidates if each not in chosen]
             if not candidates:
                 break
@@ -54,11 +57,18 @@ class Diffstats(SetHunter):
             numbers = numbers + bits[:, category]
         return flags
 
-    def _too_frequent(self, numbers: Ints, size: int, p: float, q: float) -> Bools:
-        """Reports whose number is too frequent by far, where most that have it are not honest."""
-        observed = np.bincount(numbers, minlength=size + 1)
-        wrong = (_excess(numbers, size, p, q) > self.significance) & (observed > 2 * expected_counts(observed, p, q))
-        return np.asarray(wrong[numbers])
+    def _significance(self, candidates: int) -> float:
+        """Standard deviations by which a number of supports must be too frequent, with so many candidates to choose from."""
+        grown = range(3, min(self.most, candidates) + 1)
+        tried = 3 * comb(candidates, 2) + sum((size + 1) * (candidates - size + 1) for size in grown)
+        return NormalDist().inv_cdf(1 - self.false_alarm / tried)
+
+
+def _too_frequent(numbers: Ints, size: int, p: float, q: float, limit: float) -> Bools:
+    """Reports whose number is too frequent by far, where most that have it are not honest."""
+    observed = np.bincount(numbers, minlength=size + 1)
+    wrong = (_excess(numbers, size, p, q) > limit) & (observed > 2 * expected_counts(observed, p, q))
+    return np.asarray(wrong[numbers])
 
 
 def _pairs(categories: list[int]) -> Iterator[list[int]]:
