@@ -2,14 +2,14 @@
 """Which columns of a file are readings whose mean is worth knowing, and why others are not.
 
 A reading varies, with the place and with the time. What never varies is a constant; what only ever rises is a clock or a counter; what is
-different in every row, and whole, numbers rows; what is the same whenever a name is the same says where or when, not what. All of this is seen in
-the figures; headers are asked only where the figures leave it open.
+different in every row, and whole, numbers rows; what is the same whenever a name is the same says where or when, not what. All of this is
+seen in the figures; headers are asked only where the figures leave it open.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ _MOST_EMPTY = 0.1
 """Share of a column's cells that may be empty; the rows of the others' are left out."""
 _MANY_ROWS = 20
 """With fewer, what looks like a rule may be chance."""
+_WHOLE = 2.0**53
+"""From here on every float is whole."""
 _CLOCK = 0.98
 """Correlation of ranks with the row from which on a column is a clock."""
 _OFTEN = 3
@@ -49,7 +51,7 @@ def choose(data: Dataset) -> tuple[list[Column], dict[str, str]]:
     dropped |= dict(_repeated(numeric))
     numeric = [column for column in numeric if column.header not in dropped]
     for column in numeric[MOST_COLUMNS:]:
-        dropped[column.header] = f"the first {MOST_COLUMNS} are enough; choose others by name"
+        dropped[column.header] = f"the first {MOST_COLUMNS} are enough; choose others with --columns"
     return numeric[:MOST_COLUMNS], dropped
 
 
@@ -109,7 +111,7 @@ def _counts(column: Column) -> str:
     ranks = np.unique(values, return_inverse=True)[1]
     if abs(_correlation(ranks.astype(np.float64), np.arange(len(values), dtype=np.float64))) > _CLOCK:
         return "rises or falls with the row, like a time or a counter"
-    whole = bool((values == np.rint(values)).all())
+    whole = bool((values == np.rint(values)).all()) and float(np.abs(values).max()) < _WHOLE
     return "whole, and different in every row, like an identifier" if whole and len(set(values)) == len(values) else ""
 
 

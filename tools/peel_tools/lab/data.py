@@ -2,8 +2,8 @@
 """What the lab's devices read: the columns of any CSV file that can be used, or the built-in traces, scaled to [-1, 1].
 
 As in the paper, numeric columns are scaled by their least and greatest value, and overly skewed ones are left out: their mean says little
-when an outlier sets the scale. Which columns are readings at all is decided in `columns`, or by whoever names them. Frequencies are those of
-the first column of categories.
+when an outlier sets the scale. Which columns are readings at all is decided in `columns`, or by whoever names them. Frequencies are those
+of the first column of categories.
 """
 
 from __future__ import annotations
@@ -131,11 +131,13 @@ def _from_file(path: Path, columns: Sequence[str]) -> LabData:
     data = Dataset.read(path)
     numeric, dropped = named(data, columns) if columns else choose(data)
     if not numeric:
-        reasons = "; ".join(f"{header}: {why}" for header, why in dropped.items())
+        reasons = "; ".join(f"{header}: {why}" for header, why in dropped.items()) or "all of it is text"
         raise DatasetError(f"{path}: no numeric column can be used ({reasons})")
     physical = complete_rows(numeric)
     if not len(physical):
-        raise DatasetError(f"{path}: no row has a number in all {len(numeric)} columns; choose fewer of them by name")
+        raise DatasetError(
+            f"{path}: no row has a number in all {len(numeric)} columns; choose fewer of them with --columns"
+        )
     low, high = physical.min(axis=0), physical.max(axis=0)
     for column in np.flatnonzero(low == high):
         raise DatasetError(f"{path}: column {numeric[column].header!r} is always the same where others are not empty")
@@ -156,7 +158,7 @@ def _from_file(path: Path, columns: Sequence[str]) -> LabData:
 
 def _scaled(physical: Floats, low: Floats, high: Floats) -> Floats:
     """To [-1, 1]; halves first, for the difference of two very large numbers is beyond what floats hold."""
-    return np.asarray(2 * (physical / 2 - low / 2) / (high / 2 - low / 2) - 1)
+    return np.asarray(2 * ((physical / 2 - low / 2) / (high / 2 - low / 2)) - 1)
 
 
 def _counted(

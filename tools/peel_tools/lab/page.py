@@ -38,8 +38,9 @@ table { border-collapse: collapse; font-size: .85rem }
 td, th { padding: .25rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
 th { color: var(--quiet); font-weight: 600; white-space: normal }
 tr:nth-child(even) td { background: var(--stripe) }
+.short { white-space: nowrap }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-svg { max-width: 100%; height: auto; margin: .5rem 0 1rem }
+.plot svg { max-width: 100%; min-width: 46rem; height: auto; margin: .5rem 0 1rem }
 footer { color: var(--quiet); margin-top: 3rem }
 code { font-size: .9em }
 """
@@ -72,21 +73,35 @@ def page(figures: Mapping[str, Any]) -> str:
 
 
 def _section(part: Section, figures: Mapping[str, Any]) -> str:
-    plot = draw(part.plot, figures) if part.plot else ""
-    right = [all(_is_number(cell) for cell in column) for column in zip(*part.rows, strict=True)]
-    head = _cells("th", part.header, right)
-    rows = "".join(f"<tr>{_cells('td', row, right)}</tr>" for row in part.rows)
+    kinds = [_kind(column) for column in zip(*part.rows, strict=True)]
+    head = _cells("th", part.header, kinds)
+    rows = "".join(f"<tr>{_cells('td', row, kinds)}</tr>" for row in part.rows)
     return (
-        f'<section id="{part.key}"><h2>{escape(part.title)}</h2><p>{escape(part.text)}</p>{plot}'
+        f'<section id="{part.key}"><h2>{escape(part.title)}</h2><p>{escape(part.text)}</p>{_plot(part, figures)}'
         f'<div class=wide tabindex=0 role=region aria-label="{escape(part.title)}"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></section>"
     )
 
 
-def _cells(tag: str, cells: Sequence[str], right: Sequence[bool]) -> str:
-    kinds = (" class=number" if is_number else "" for is_number in right)
-    return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
+def _plot(part: Section, figures: Mapping[str, Any]) -> str:
+    """As wide as the page, or to be moved sideways where that would make it too small to read."""
+    if part.plot is None:
+        return ""
+    label = escape(f"Plot: {part.title}")
+    return f'<div class="wide plot" tabindex=0 role=region aria-label="{label}">{draw(part.plot, figures)}</div>'
 
 
-def _is_number(cell: str) -> bool:
-    return cell in ("", "-") or (cell.lstrip("-")[:1].isdigit() and len(cell) < 28)
+def _cells(tag: str, cells: Sequence[str], kinds: Sequence[str]) -> str:
+    classes = (f' class="{kind}"' if (kind and tag == "td") or "number" in kind else "" for kind in kinds)
+    return "".join(f"<{tag}{each}>{escape(cell)}</{tag}>" for cell, each in zip(cells, classes, strict=True))
+
+
+def _kind(column: Sequence[str]) -> str:
+    """Figures stand to the right; neither they nor short texts are broken."""
+    if all(cell in ("", "-") or (cell.lstrip("-")[:1].isdigit() and len(cell) < _SHORT) for cell in column):
+        return "number"
+    return "short" if max(map(len, column)) < 2 * _SHORT else ""
+
+
+_SHORT = 28
+"""Characters of a cell that is not to be broken."""

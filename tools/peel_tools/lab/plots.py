@@ -17,14 +17,16 @@ _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #333 }
 .quiet { fill: #777 } .axis { stroke: #bbb; fill: none } .mark { stroke: #888; stroke-width: 1.5; stroke-dasharray: 4 3 }
 .a { fill: #2a7f9e; stroke: #2a7f9e } .b { fill: #c2571a; stroke: #c2571a } .c { fill: #8a8a8a; stroke: #8a8a8a }
+.d { fill: #7a55b0; stroke: #7a55b0 }
 @media (prefers-color-scheme: dark) {
   text { fill: #ddd } .quiet { fill: #999 } .axis { stroke: #555 } .mark { stroke: #999 }
   .a { fill: #5cb8d6; stroke: #5cb8d6 } .b { fill: #f0935a; stroke: #f0935a } .c { fill: #9a9a9a; stroke: #9a9a9a }
+  .d { fill: #b797e6; stroke: #b797e6 }
 }
 .line { fill: none; stroke-width: 2 } .dashed { stroke-dasharray: 5 4 } .bar { stroke: none }
 """
-_ROW, _LABEL, _WIDE, _TAIL = 20, 330, 420, 130
-"""Height of a bar's row; width of labels, bars and figures behind them."""
+_ROW, _LABEL, _WIDE, _TAIL, _CAPTION = 20, 330, 420, 130, 24
+"""Height of a bar's row; width of labels, bars and figures behind them; height of what stands above."""
 
 
 def draw(name: str, figures: Figures) -> str:
@@ -58,17 +60,17 @@ class _Bar:
 
 def _bars(title: str, bars: Sequence[_Bar], *, most: float, mark: float | None = None) -> str:
     """Horizontal bars up to `most`, with a dashed line at `mark`."""
-    height = _ROW * (len(bars) + 1) + 12
-    upright = "M{:.1f} 6V" + str(height - 10)
-    parts = [f'<path class="axis" d="{upright.format(_LABEL)}"/>']
+    height = _CAPTION + _ROW * (len(bars) + 1)
+    upright = f"M{{:.1f}} {_CAPTION}V{height - 8}"
+    parts = [_text(_LABEL, 14, title, quiet=True), f'<path class="axis" d="{upright.format(_LABEL)}"/>']
     if mark is not None:
         parts.append(f'<path class="mark" d="{upright.format(_LABEL + _WIDE * mark / most)}"/>')
     for place, bar in enumerate(bars):
-        y = _ROW * (place + 1)
+        y = _CAPTION + _ROW * place + 12
         length = _WIDE * max(0.0, min(bar.value / most, 1.0))
         parts.append(_text(_LABEL - 8, y + 4, bar.label, anchor="end"))
         parts.append(f'<rect class="bar {bar.kind}" x="{_LABEL}" y="{y - 7}" width="{length:.1f}" height="13" rx="2"/>')
-        parts.append(_text(_LABEL + _WIDE + 8, y + 4, bar.figure, quiet=True))
+        parts.append(_text(_LABEL + length + 6, y + 4, bar.figure, quiet=True))
     return _document(_LABEL + _WIDE + _TAIL, height, title, parts)
 
 
@@ -101,11 +103,15 @@ def _ratio_bars(figures: Figures) -> str:
         if row["attack"] == "targets":
             continue
         label = f"{row['mechanism']}, {row['attack']}: {row['defence']}"
-        if row["printed"] is not None:
-            bars.append(_Bar(_cut(f"{label}, printed"), row["printed"], f"{row['printed']:.2f}", "c"))
         if row["ratio"] is not None:
             bars.append(_Bar(_cut(label), row["ratio"]["mean"], f"{row['ratio']['mean']:.2f}"))
-    return _bars("Estimated share of poisoned devices in percent, 5 in truth (dashed)", bars, most=40.0, mark=5.0)
+        elif row["printed"] is not None:
+            bars.append(_Bar(_cut(label), 0, "does not apply"))
+        if row["printed"] is not None:
+            bars.append(_Bar("the paper prints", row["printed"], f"{row['printed']:.2f}", "c"))
+    return _bars(
+        "Estimated share of poisoned devices in percent, 5 in truth (dashed); bars end at 12", bars, most=12.0, mark=5.0
+    )
 
 
 def _cut(label: str) -> str:
@@ -133,45 +139,36 @@ def _accuracy_bars(figures: Figures) -> str:
 
 # ---- lines ----
 
-_LEFT, _TOP, _PLOT_WIDE, _PLOT_HIGH = 60, 20, 620, 300
-_CURVES = (
-    ("c dashed", "bound", "bound, for plus"),
-    ("a", "plus", "for plus"),
-    ("b", "sleeper", "sleeper, any goal"),
-)
+_LEFT, _TOP, _PLOT_WIDE, _PLOT_HIGH, _LEGEND = 60, 34, 560, 320, 300
+_LEVELS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+_KINDS = {"harmony": "a", "krr": "b", "hashing": "d"}
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where values go: powers of ten to the right, from `low` to `high` upwards."""
+    """Where values go: powers of ten to the right, and from 1 to `high` upwards, both logarithmic."""
 
     first: int
     last: int
-    low: float
     high: float
 
     def x(self, n: float) -> float:
         return _LEFT + _PLOT_WIDE * (log10(n) - self.first) / (self.last - self.first)
 
     def y(self, value: float) -> float:
-        return _TOP + _PLOT_HIGH * (1 - (value - self.low) / (self.high - self.low))
+        return _TOP + _PLOT_HIGH * (1 - log10(value) / log10(self.high))
 
     def axes(self, name: str) -> list[str]:
-        bottom = _TOP + _PLOT_HIGH
+        bottom, right = _TOP + _PLOT_HIGH, _LEFT + _PLOT_WIDE
         ticks = [10**power for power in range(self.first, self.last + 1)]
-        return [
-            f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{_LEFT + _PLOT_WIDE}"/>',
-            *(_text(self.x(tick), bottom + 18, f"{tick:,}", anchor="middle", quiet=True) for tick in ticks),
-            _text(_LEFT + _PLOT_WIDE / 2, bottom + 38, name, anchor="middle", quiet=True),
-        ]
-
-    def level(self, value: float, name: str) -> list[str]:
-        y, right = self.y(value), _LEFT + _PLOT_WIDE
-        return [
-            f'<path class="mark" d="M{_LEFT} {y:.1f}H{right}"/>',
-            _text(_LEFT - 8, y + 4, f"{value:.2f}", anchor="end", quiet=True),
-            _text(right + 6, y + 4, name, quiet=True),
-        ]
+        parts = [_text(self.x(tick), bottom + 18, f"{tick:,}", anchor="middle", quiet=True) for tick in ticks]
+        for level in (each for each in _LEVELS if each <= self.high):
+            y, kind = self.y(level), "mark" if level == 1 else "axis"
+            parts.append(f'<path class="{kind}" d="M{_LEFT} {y:.1f}H{right}"/>')
+            parts.append(_text(_LEFT - 8, y + 4, f"{level:g}", anchor="end", quiet=True))
+        parts.append(_text(_LEFT + _PLOT_WIDE / 2, bottom + 38, name, anchor="middle", quiet=True))
+        parts.append(_text(right + 14, self.y(1.0) + 4, "a liar", quiet=True))
+        return parts
 
     def curve(self, kind: str, points: Sequence[tuple[float, float]]) -> str:
         path = "L".join(f"{self.x(n):.1f} {self.y(value):.1f}" for n, value in points)
@@ -179,22 +176,38 @@ class _Frame:
 
 
 def _insider(figures: Figures) -> str:
-    """Harm per report over the number of reports, which is logarithmic."""
-    rows = [row for row in figures["insider"] if row["mechanism"] == "harmony"]
-    cap = rows[0]["cap"]
-    frame = _Frame(floor(log10(rows[0]["n"])), ceil(log10(rows[-1]["n"])), 0.9, 1.05 * cap)
-    parts = [*frame.axes("reports"), *frame.level(1.0, "a liar"), *frame.level(cap, "cap")]
-    for place, (kind, key, name) in enumerate(_CURVES):
-        points = [(row["n"], row[key]) for row in rows if row[key] is not None]
-        if points:
-            x, y = _LEFT + 430, _TOP + 60 + 20 * place
-            parts += [
-                frame.curve(kind, points),
-                f'<path class="{kind} line" d="M{x} {y - 4}h20"/>',
-                _text(x + 28, y, name),
-            ]
-    width, height = _LEFT + _PLOT_WIDE + 80, _TOP + _PLOT_HIGH + 50
-    return _document(width, height, "Harm of an unexposed insider over a liar's", parts)
+    """Harm per report over the number of reports, of each mechanism with the target that is hit hardest in the end."""
+    rows = figures["insider"]
+    frame = _Frame(floor(log10(rows[0]["n"])), ceil(log10(rows[-1]["n"])), 1.1 * max(_drawn(row) for row in rows))
+    title = "Harm of an unexposed insider over a liar's, by number of reports; both logarithmic"
+    parts = [_text(_LEFT, 14, title, quiet=True), *frame.axes("reports")]
+    for place, (mechanism, kind) in enumerate(_KINDS.items()):
+        mine = _worst_target([row for row in rows if row["mechanism"] == mechanism])
+        x, y = _LEFT + _PLOT_WIDE + 14, _TOP + 30 + 50 * place
+        parts += [
+            frame.curve(
+                f"{kind} dashed", [(row["n"], row["steady"]) for row in mine if row["steady"] is not None] or _NOWHERE
+            ),
+            frame.curve(kind, [(row["n"], row["newcomer"]) for row in mine]),
+            f'<path class="{kind} line" d="M{x} {y - 4}h20"/>',
+            _text(x + 28, y, f"{mechanism}: {mine[0]['target']}"),
+            f'<path class="{kind} dashed line" d="M{x} {y + 12}h20"/>',
+            _text(x + 28, y + 16, "bound, if steady", quiet=True),
+        ]
+    return _document(_LEFT + _PLOT_WIDE + _LEGEND, _TOP + _PLOT_HIGH + 50, title, parts)
+
+
+_NOWHERE = [(1.0, 1.0)]
+
+
+def _drawn(row: Mapping[str, Any]) -> float:
+    return float(max(row["newcomer"], row["steady"] or 0.0))
+
+
+def _worst_target(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    last = max(row["n"] for row in rows)
+    target = max((row for row in rows if row["n"] == last), key=lambda row: row["newcomer"])["target"]
+    return [row for row in rows if row["target"] == target]
 
 
 PLOTS: Mapping[str, Callable[[Figures], str]] = {

@@ -149,11 +149,19 @@ def _insider(figures: Figures) -> Section:
     return Section(
         "insider",
         "(e) What an insider can do who knows everything",
-        f"Harm per report over a liar's, on average over n reports without ever being exposed, with {_sizes(figures)}: what we know to do, and "
-        "what can be proved that nobody does better. Steady is who never wastes reports to confuse the bets on his own past: that covers all "
-        "that we know to do. Where there is a dash nothing is proved but the cap. A sleeper was honest for 100,000 reports first.",
+        f"Harm per report over a liar's, on average over n reports without ever being exposed, with {_sizes(figures)}: what we know to do, "
+        "and what is proved that nobody does better. Steady is who wastes no reports on confusing the bets on his own past, as the insiders "
+        "here. A dash: nothing is proved but the cap. A sleeper was honest for 100,000 reports first.",
         (
-            "mechanism", "target", "n", "cap", "newcomer", "bound, if steady", "bound, anybody", "sleeper", "bound, any sleeper",
+            "mechanism",
+            "target",
+            "n",
+            "cap",
+            "newcomer",
+            "bound, if steady",
+            "bound, anybody",
+            "sleeper",
+            "bound, any sleeper",
         ),
         rows,
         plot="insider",
@@ -162,7 +170,8 @@ def _insider(figures: Figures) -> Section:
 
 def _sizes(figures: Figures) -> str:
     sizes = {row["mechanism"]: row["k"] for row in figures["insider"]}
-    return f"{sizes['harmony']} attributes and {sizes['krr']} categories"
+    attributes = f"{sizes['harmony']} attribute{'s' if sizes['harmony'] > 1 else ''}"
+    return f"{attributes} and {sizes['krr']} categories"
 
 
 # ---- (a) ratios ----
@@ -223,8 +232,8 @@ def _rivals(figures: Figures) -> Section:
         "rivals",
         "(a) The defences",
         "Written anew from what their papers describe and, where there is any, from what their published programs do; correct rather than "
-        "complete. Their thresholds are fixed beforehand, never fitted to what is shown: one false alarm in a hundred runs of honest devices "
-        "(DETECT, Diffstats), three standard deviations (expert, PoisonCatcher without labels), or what its labels teach it.",
+        "complete. Their thresholds are fixed beforehand, never fitted to what is shown: one false alarm in a hundred runs of honest "
+        "devices (DETECT, Diffstats), three standard deviations (expert, PoisonCatcher without labels), or what its labels teach it.",
         ("defence", "from", "is told", "differs from its paper"),
         [(rival.name, rival.source or "-", rival.assumes or "nothing", rival.departs or "-") for rival in RIVALS],
     )

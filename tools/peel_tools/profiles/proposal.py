@@ -100,7 +100,10 @@ def unfit(column: Column) -> str:
     if different < 2:
         return "always the same" if different else "empty"
     if column.is_numeric:
-        if _round_step(column.numbers.min(), column.numbers.max()) < _FINEST:
+        low, high = float(column.numbers.min()), float(column.numbers.max())
+        if not math.isfinite(high - low):
+            return "numbers that are further apart than can be counted with"
+        if _round_step(low, high) < _FINEST:
             return "numbers that differ by a few millionths at most: give them in a smaller unit"
         steady = len(column.cells) >= _MANY_ROWS and bool((np.diff(column.numbers) >= 0).all())
         return "never falls from row to row, like a time or a counter" if steady else ""

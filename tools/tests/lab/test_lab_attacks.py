@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from peel_core import Profile
+from peel_core.hashing import hashed
 from peel_core.primitives import RULE_ONE
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.verdict import Layer, Verdict
@@ -30,7 +31,7 @@ SMALL = Scale(devices=20, reports=40, rounds=2, seeds=1)
 def _course(profile: Profile, devices: int = 4, reports: int = 5000) -> Course:
     shape = (devices, reports)
     rng = np.random.default_rng(5)
-    unit = np.zeros(shape, np.int64) if profile.categorical else rng.integers(0, profile.k, shape)
+    unit = rng.integers(0, profile.assignments, shape)
     blank = Course(
         profile=profile,
         rng=rng,
@@ -58,8 +59,19 @@ def test_every_attack_is_one_thing_and_explains_itself() -> None:
 def test_an_honest_course_is_tossed_by_the_rule() -> None:
     plus = (_course(PROFILES["harmony"]).sign > 0).mean()
     assert plus == pytest.approx(np.e / (1 + np.e), abs=0.02)  # all readings are at the upper end
-    told = (_course(PROFILES["krr"]).index == 1).mean()
-    assert told == pytest.approx(PROFILES["krr"].likeliest, abs=0.02)
+    for mechanism in ("krr", "hashing"):
+        course = _course(PROFILES[mechanism])
+        told = (course.index == course.symbol(1)).mean()
+        assert told == pytest.approx(PROFILES[mechanism].likeliest, abs=0.02)
+
+
+def test_what_speaks_for_a_category_is_what_the_numbers_hash_makes_of_it() -> None:
+    course = _course(PROFILES["hashing"])
+    profile = course.profile
+    for category in range(profile.domain):
+        expected = hashed(course.unit, category, profile.k, profile.domain)
+        assert (course.symbol(category) == expected).all()
+    assert (_course(PROFILES["krr"]).symbol(2) == 2).all()
 
 
 @pytest.mark.parametrize("devices", [2, 5, 50])
@@ -126,7 +138,33 @@ def test_an_honest_report_that_is_refused_would_be_counted(monkeypatch: pytest.M
     assert trial.honest_refused == 3 and trial.honest_exposed == 0
 
 
-@pytest.mark.parametrize("mechanism", ["harmony", "krr"])
+@pytest.mark.parametrize(
+    ("name", "slowest"),
+    [
+        ("biased_coin_always", 90),
+        ("half_of_the_categories", 90),
+        ("always_one_symbol", 90),
+        ("other_reports_kept_back", 90),
+        ("biased_coin_sleeper", 160),
+        ("another_budget_declared", 1),
+        ("noise_on_y", 1),
+    ],
+)
+def test_local_hashing_exposes_what_it_should(name: str, slowest: int) -> None:
+    trial = play(DATA, PROFILES["hashing"], LAB_ATTACKS[name], QUICK, seed=2)
+    assert trial.exposure == 1 and trial.attackers_exposed == trial.attackers == 1
+    assert trial.delays[0] <= slowest
+    assert trial.honest_refused == trial.honest_exposed == 0
+    assert trial.shifts.undefended > 0 and trial.shifts.after == 0
+
+
+def test_supports_of_hashed_reports_are_counted_under_the_hash_of_their_number() -> None:
+    """An always-target device moves the target's share by the cap, three times as far as a liar: under another hash, hardly at all."""
+    trial = play(DATA, PROFILES["hashing"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
+    assert trial.shifts.undefended == pytest.approx(PROFILES["hashing"].cap * trial.shifts.liar, rel=0.3)
+
+
+@pytest.mark.parametrize("mechanism", ["harmony", "krr", "hashing"])
 def test_a_lie_is_not_exposed_and_does_what_a_lie_does(mechanism: str) -> None:
     attack = replace(LAB_ATTACKS["false_reading_DIPA"], effort=20)
     trial = play(DATA, PROFILES[mechanism], attack, SMALL, seed=1)

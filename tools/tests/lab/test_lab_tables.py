@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from peel_gateway.mechanisms.game import Face
 from peel_tools.cli import main
 from peel_tools.lab.attacks import LAB_ATTACKS
-from peel_tools.lab.insider import FRACTIONS, bound
+from peel_tools.lab.insider import FRACTIONS, Purse, plus_bound, turning_bound
 from peel_tools.lab.page import page
 from peel_tools.lab.words import sections, summary
 from peel_tools.promise.arena import HarmonyArena
-from peel_tools.promise.insider import HONEST_LIFE, ratios
+from peel_tools.promise.insider import HONEST_LIFE, in_order, ratios
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -66,16 +67,46 @@ def test_what_is_published_is_off_by_no_more_than_a_lie(figures: dict[str, Any])
 def test_an_insider_comes_close_to_his_bound_and_never_beyond(figures: dict[str, Any]) -> None:
     assert 0.9 < figures["adaptive_shift_over_bound"] <= 1
     assert figures["adaptive_shift_over_liar"]["harmony"]["10000"] < 1.2
+    for row in figures["insider"]:
+        assert row["newcomer"] <= row["steady"] <= (row["bound"] or row["cap"]) <= row["cap"], row
+
+
+def test_every_mechanism_that_devices_run_is_in_the_tables(figures: dict[str, Any]) -> None:
+    for table in ("attacks", "insider"):
+        assert {row["mechanism"] for row in figures[table]} == {"harmony", "krr", "hashing"}, table
 
 
 def test_the_bound_holds_for_a_sleeper_too() -> None:
     arena = HarmonyArena(1.0, 8)
     rng = np.random.default_rng(4)
     lengths = (300, 1000, 10_000)
-    measured = ratios(arena, arena.goals(rng)[:1], lengths, rng)
+    goal = arena.goals(rng)[0]
+    measured = ratios(arena, [goal], lengths, rng)
     for n in lengths:
-        assert measured[f"ratio_{n}"] <= bound(arena, n)
-        assert measured[f"sleeper_ratio_{n}"] <= bound(arena, n, HONEST_LIFE + 64)
+        assert measured[f"ratio_{n}"] <= plus_bound(_purse(arena, Face.PLUS), goal, n)
+        assert measured[f"sleeper_ratio_{n}"] <= plus_bound(_purse(arena, Face.PLUS), goal, n, HONEST_LIFE + 64)
+
+
+def _purse(arena: HarmonyArena, face: Face) -> Purse:
+    faces = arena.bets.game.faces
+    assert faces is not None
+    return Purse(faces.most, faces.capital[face], arena.bets.game.late_share)
+
+
+@pytest.mark.parametrize("wasted", [0.1, 0.2, 0.3])
+def test_who_wastes_reports_to_make_ties_does_more_than_a_steady_insider_and_stays_below_the_bound_for_anybody(
+    wasted: float,
+) -> None:
+    """A share of the attributes says plus and minus in turn: no bet, and one that is lost. The others are pushed, each its own way."""
+    arena, n, rng = HarmonyArena(1.0, 20), 4000, np.random.default_rng(6)
+    unit = arena.assign(rng, n)
+    visit = np.array([np.count_nonzero(unit[:i] == each) for i, each in enumerate(unit)])
+    symbol = np.where(unit < wasted * arena.k, visit % 2, unit % 2)
+    exposed = int(arena.bets.update(arena.bets.new_states(1), in_order(unit, symbol, 1))[0])
+    assert exposed > 0, "so it went beyond what anybody may for long"
+    net = sum(abs(np.count_nonzero(unit[:exposed][symbol[:exposed] == 1] == each) * 2 - np.count_nonzero(unit[:exposed] == each))
+              for each in range(arena.k))  # fmt: skip
+    assert net / exposed / arena.bias <= turning_bound(_purse(arena, Face.PAST), arena.mixed(), exposed, arena.k)
 
 
 def test_the_bound_is_that_of_the_kernel() -> None:

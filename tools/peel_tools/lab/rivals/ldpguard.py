@@ -26,8 +26,8 @@ class LdpGuard:
         "Huang et al.: LDPGuard: Defenses against Data Poisoning Attacks to LDP Protocols, IEEE TKDE 36(7), 2024"
     )
     departs: str = (
-        "kRR only, and of the attacks that it supposes random reports and targets; removes the expected counts of fake reports instead of a "
-        "random sample of them; every run counts, where its published experiments repeat those whose estimate is below 0 or above 1 (above "
+        "kRR only, and of the attacks that it supposes random reports and targets; removes the expected counts of fake reports instead of "
+        "a random sample of them; every run counts, where its published experiments repeat those whose estimate is below 0 or above 1 (above "
         "0.1, if fake reports are supposed to be random)"
     )
 

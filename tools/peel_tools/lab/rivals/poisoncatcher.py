@@ -33,8 +33,8 @@ class PoisonCatcher:
         "Shuai et al.: PoisonCatcher: Revealing and Identifying LDP Poisoning Attacks in IIoT, 2024 (arXiv 2412.15704)"
     )
     departs: str = (
-        "identification only, on every attribute (no prior detection of poisoned ones), against the same round of the clean past instead of "
-        "all of its rounds; two of its paper's nine features (its published program has one of them alone, which finds less), and a linear "
+        "identification only, on every attribute (no prior detection of poisoned ones), against the same round of the clean past instead "
+        "of all of its rounds; two of its paper's nine features (its published program has one of them alone, which finds less), and a linear "
         "classifier in place of a random forest; poisoned reports may happen to be what an honest coin would "
         "have said, where its published experiments draw until they differ; twice as many groups; without labels, a rule of ours"
     )
