@@ -150,7 +150,7 @@ def _insider(figures: Figures) -> Section:
         "insider",
         "(e) What an insider can do who knows everything",
         f"Harm per report over a liar's, on average over n reports without ever being exposed, with {_sizes(figures)}: what we know to do, "
-        "and what is proved that nobody does better. Steady is who wastes no reports on confusing the bets on his own past, as the insiders "
+        "and what is proved that nobody does better. Steady is who wastes no reports on confusing the bets on his own past, like those "
         "here. A dash: nothing is proved but the cap. A sleeper was honest for 100,000 reports first.",
         (
             "mechanism",

@@ -27,8 +27,8 @@ class LdpGuard:
     )
     departs: str = (
         "kRR only, and of the attacks that it supposes random reports and targets; removes the expected counts of fake reports instead of "
-        "a random sample of them; every run counts, where its published experiments repeat those whose estimate is below 0 or above 1 (above "
-        "0.1, if fake reports are supposed to be random)"
+        "a random sample of them; every run counts, where its published experiments repeat those whose estimate is below 0 or above 1 "
+        "(above 0.1, if fake reports are supposed to be random)"
     )
 
     @property

@@ -34,9 +34,9 @@ class PoisonCatcher:
     )
     departs: str = (
         "identification only, on every attribute (no prior detection of poisoned ones), against the same round of the clean past instead "
-        "of all of its rounds; two of its paper's nine features (its published program has one of them alone, which finds less), and a linear "
-        "classifier in place of a random forest; poisoned reports may happen to be what an honest coin would "
-        "have said, where its published experiments draw until they differ; twice as many groups; without labels, a rule of ours"
+        "of all of its rounds; two of its paper's nine features (its published program has one of them alone, which finds less), and a "
+        "linear classifier in place of a random forest; twice as many groups; poisoned reports may happen to be what an honest coin would "
+        "have said, where its published experiments draw until they differ; without labels, a rule of ours"
     )
 
     @property
