@@ -92,7 +92,8 @@ def _exposed(figures: Figures) -> Section:
         "(b) What is exposed",
         "Share of poisoned reports that do not count in the end: refused, absorbed as repetitions, or withdrawn with their device. The "
         "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over a liar's: if whatever "
-        "opens counted, with what passed as a single report, and as published once devices were withdrawn.",
+        "opens counted, with what passed as a single report, and as published once devices were withdrawn. False positives in all of these "
+        f"trials together: {figures['honest_reports_refused']:,} of {figures['honest_reports']:,} honest reports.",
         (
             "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "before withdrawal",
             "published",
