@@ -211,3 +211,9 @@ def test_attacks_are_parsed_with_reasons() -> None:
     for text in ("stuck", "stuck=", "stuck=5%", "stuck=1.5", "stuck=-1", "stuck=nan"):
         with pytest.raises(ValueError, match=r"give the share as a number from 0 to 1"):
             parse_attack(text)
+
+
+def test_a_demonstration_begins_without_devices_that_nobody_can_expose() -> None:
+    """They pull estimates away from the truth for ever: who wants to see that switches them on."""
+    for name in default_shares(MECHANISMS):
+        assert ATTACKS[name].layer is not None or not ATTACKS[name].by_device, name

@@ -156,7 +156,7 @@ _KINDS = (
     Attack(
         transform=tricks.burst, layer=None, knowledge=Knowledge.KEYS, mechanisms=frozenset({"harmony"}),
         help="Devices that save reports of a false reading and send them at once; bounded: no bucket holds more than its quota's part.",
-        reading=READING_ONE, share=0.01,
+        reading=READING_ONE,
     ),
 )  # fmt: skip
 
