@@ -57,7 +57,7 @@ def test_nobody_reads_the_gateways_database_behind_its_stores_back() -> None:
     truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in imports(path)}
     assert truth == {"truth.py", "referee.py", "books.py"}  # the truth is a file of the simulation's own
     soak = {path.name for path in (ROOT / "tools/peel_tools/soak").glob("*.py") if "sqlite3" in imports(path)}
-    assert soak == {"verdict.py", "faults.py"}  # the same truth; and a lock, which reads nothing
+    assert soak == {"verdict.py", "stores.py"}  # the same truth; and a lock, which reads nothing
 
 
 def test_only_one_command_asks_for_the_developers_package_and_by_name() -> None:

@@ -81,18 +81,7 @@ class Service:
             undo.callback(self._store.close)
             self._make_parts()
             self._owner = own_by()
-            self._condition = Condition(
-                settings,
-                self._worker,
-                self._fleet,
-                self._store,
-                self._views,
-                self._crew,
-                self._owner,
-                lambda: self._receivers,
-            )
-            self._condition.show(self._metrics)
-            self._metrics.watch_estimates(lambda: self._publication.estimates)
+            self._condition = self._build_condition()
             self._owner.start()
             undo.pop_all()
         if self._desk is not None:
@@ -126,6 +115,22 @@ class Service:
         self._crew = Crew(settings, self._fleet.snapshot, self._build_pipeline, on_failure=self.ended.set)
         self._alarm = Alarm(self._metrics, self._tell, worker=self._worker, on_duty=lambda: self._crew.on_duty)
         self._desk = self._build_desk() if self._worker else None
+
+    def _build_condition(self) -> Condition:
+        """How it is, and that among the metrics."""
+        condition = Condition(
+            settings=self._settings,
+            worker=self._worker,
+            fleet=self._fleet,
+            store=self._store,
+            views=self._views,
+            crew=self._crew,
+            owner=self._owner,
+            receivers=lambda: self._receivers,
+        )
+        condition.show(self._metrics)
+        self._metrics.watch_estimates(lambda: self._publication.estimates)
+        return condition
 
     def _open_store(self) -> Callable[[], Owner]:
         """Open what is read; return what makes the owner of what is written."""
