@@ -102,7 +102,10 @@ def _ratio_bars(figures: Figures) -> str:
     for row in figures["ratio_estimates"]:
         if row["attack"] == "targets":
             continue
-        label = f"{row['mechanism']}, {row['attack']}: {row['defence']}"
+        defence, _, more = row["defence"].partition(",")
+        where = row["acts"].partition(":")[0]  # who looks at more than reports is tried in several places
+        told = f"{defence}, {where}" if defence.upper() == "PEEL" else f"{defence},{more}" if more else defence
+        label = f"{row['mechanism']}, {row['attack']}: {told}"
         if row["ratio"] is not None:
             bars.append(_Bar(_cut(label), row["ratio"]["mean"], f"{row['ratio']['mean']:.2f}"))
         elif row["printed"] is not None:
