@@ -231,3 +231,19 @@ def test_a_device_first_heard_while_the_clock_was_ahead_has_room_once_it_is_righ
     lab.skew = 0
     lab.send([*lab.frames(1, [2]), *lab.frames(1, [3])])
     assert held(lab)[1, this_bucket(lab)] == 2
+
+
+def test_a_clock_beyond_what_the_log_can_hold_files_under_no_time(fleet: Callable[[int], Any]) -> None:
+    """Cut to 32 bits the log would name another bucket than the tallies: what is withdrawn would leave the wrong one."""
+    lab = fleet(2)
+    lab.skew = 2**32
+    for number in (1, 2):
+        lab.engine.process([Message("t", lab.frames(device, [number])[0], lab.now + lab.skew) for device in (1, 2)])
+        lab.now += BUCKET
+    lab.send([lab.sealed(1, 3, rule=5)])
+    assert set(lab.store.log(2).bucket.tolist()) == {UNFILED}
+    assert recount(lab.store, lab).agrees
+    lab.skew = 0
+    lab.send(lab.frames(2, [3]))
+    assert held(lab) == {(2, this_bucket(lab)): 1}
+    assert recount(lab.store, lab).agrees

@@ -35,6 +35,8 @@ Bools = npt.NDArray[np.bool_]
 
 UNFILED = 0
 """The bucket of reports that no bucket has room for."""
+_LAST = 2**32 - 1
+"""The log has 32 bits for a bucket: what a clock files after 7 February 2106 has no time."""
 LOOKBACK = 4096
 """Most buckets that are searched for room, from the receipt back: two weeks of five minutes each."""
 _KEPT = LOOKBACK + 288
@@ -80,7 +82,8 @@ def kept_from(now: int, bucket_seconds: int) -> int:
 
 def receipts(batch: Batch, bucket_seconds: int, now: int) -> Ints:
     """The bucket of each report's receipt; what seems to come from the future was received while the clock was wrong."""
-    return np.asarray(np.minimum(batch.received, now) // 1000 // bucket_seconds * bucket_seconds)
+    bucket = np.minimum(batch.received, now) // 1000 // bucket_seconds * bucket_seconds
+    return np.where(bucket > _LAST, UNFILED, bucket)
 
 
 def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
