@@ -103,7 +103,7 @@ def write_units(folder: Path, harness: Path, sizes: Sequence[int]) -> list[Path]
         units.append(unit)
     program = folder / "all.c"
     declared = "".join(f"int main_{size}(void);\n" for size in sizes)
-    called = "".join(f"  main_{size}();\n" for size in sizes)
+    called = "".join(f"  main_{size}();\n  //@ slevel merge;\n" for size in sizes)
     program.write_text(f"{declared}int main(void) {{\n{called}  return 0;\n}}\n")
     return [*units, program]
 
