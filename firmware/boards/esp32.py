@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Source, Wire
 
 WATCHDOG_MS = 30000
+LIGHT_SLEEP_MAX_MS = 86400000  # the tick counter begins again after 12.4 days, and must be read before half of that
 LED_PIN = 2
 
 
@@ -74,7 +75,7 @@ class Board(Pins):
             left = end - self.clock.now()
             if left <= 0:
                 return
-            machine.lightsleep(left)
+            machine.lightsleep(min(left, LIGHT_SLEEP_MAX_MS))
 
     def deep_sleep(self, milliseconds: int) -> None:
         """Sleep, then boot."""

@@ -48,7 +48,7 @@ class App:
             profile.lifetime, config.last_number,
         )  # fmt: skip
         by_broker = config.confirm == "broker"
-        self.outbox = Outbox(files, home + "/outbox", config.outbox, by_broker)
+        self.outbox = Outbox(files, home + "/outbox", config.outbox, by_broker, board.feed)
         self._receipts = Reader(core, config.receipt_key.reveal(), config.device)
         self._entropy = Entropy(core, board, files, root + "/seed")
         self.sampler = Sampler(config, board)

@@ -21,6 +21,8 @@ from peel_device.slots import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Callable
+
     from peel_device.interfaces import Files
 
 _NAME_DIGITS = 12
@@ -30,10 +32,21 @@ _NOTE_EVERY = 8  # as many as fit into one message: to send them once more costs
 
 
 class Outbox:
-    """At most `limit` frames, in the order of their numbers."""
+    """At most `limit` frames, in the order of their numbers.
 
-    def __init__(self, files: "Files", folder: str, limit: int, confirmed_by_broker: bool = False) -> None:
+    `feed` is called for every file that goes: one receipt may settle thousands, and a flash takes its time.
+    """
+
+    def __init__(
+        self,
+        files: "Files",
+        folder: str,
+        limit: int,
+        confirmed_by_broker: bool = False,
+        feed: "Callable[[], None]" = lambda: None,
+    ) -> None:
         self._files = files
+        self._feed = feed
         self._folder = folder
         self._limit = limit
         self._confirmed_by_broker = confirmed_by_broker
@@ -76,8 +89,15 @@ class Outbox:
 
     @property
     def unconfirmed(self) -> int:
-        """How many frames the broker has taken and no receipt has settled."""
-        return len([number for number in self._numbers if number <= self._taken])
+        """How many frames the broker has taken and no receipt has settled. Asked often, so it makes no list."""
+        low, high = 0, len(self._numbers)
+        while low < high:
+            middle = (low + high) // 2
+            if self._numbers[middle] <= self._taken:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     @property
     def waiting(self) -> int:
@@ -106,7 +126,7 @@ class Outbox:
     def unsent(self, count: int) -> list[tuple[int, bytes]]:
         """Return up to `count` frames that are to be sent, with their numbers, oldest first."""
         found: "list[tuple[int, bytes]]" = []
-        for number in [number for number in self._numbers if number > self._taken]:
+        for number in self._numbers[self.unconfirmed :]:
             if len(found) == count:
                 break
             frame = self._load(number)
@@ -149,6 +169,7 @@ class Outbox:
 
     def _remove(self, numbers: list[int]) -> None:
         for number in numbers:
+            self._feed()
             self._files.remove(self._path(number))
             self._numbers.remove(number)
 

@@ -30,7 +30,9 @@ class Station:
         self._wlan: "Any" = network.WLAN(network.STA_IF if hasattr(network, "STA_IF") else network.WLAN.IF_STA)
 
     def join(self, wifi: "Wifi", board: "Board") -> None:
-        """Be on the network. Raises OSError when it cannot be joined in time."""
+        """Be on the network. Raises OSError when it cannot be joined in time; the radio is then off, and begins anew with the
+        next attempt: some drivers get stuck for good after a loss of signal, and a device is to come back by itself.
+        """
         self.power_on()
         if self._wlan.isconnected():
             return
@@ -38,7 +40,7 @@ class Station:
         deadline = board.clock.now() + JOIN_MS
         while not self._wlan.isconnected():
             if board.clock.now() >= deadline:
-                self._wlan.disconnect()
+                self.off()
                 raise OSError(errno.ETIMEDOUT, "the network %s could not be joined" % wifi.ssid)
             board.feed()
             board.pause(_POLL_MS)

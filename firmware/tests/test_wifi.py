@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from host_board import HostBoard, config
+from host_board import HostBoard, PacedBoard, config
 
 MADE = 1_790_000_000
 """2026-09-21 14:13:20, a Monday."""
@@ -96,3 +96,38 @@ def test_a_clock_that_was_set_is_left_alone(wifi: Any, clock: Clock, monkeypatch
     clock.now = MADE - clock.epoch
     wifi.set_clock(config(mqtt__made=MADE).mqtt, HostBoard())
     assert time_server.asked == clock.set_to == []
+
+
+class DeafRadio:
+    """`network.WLAN` with a driver that got stuck when the signal went: only switching it off and on helps."""
+
+    def __init__(self) -> None:
+        self.stuck = True
+        self.on = False
+        self.asked = False
+
+    def active(self, on: bool) -> None:
+        if self.on and not on:
+            self.stuck = False
+        self.on = on
+
+    def connect(self, ssid: str, password: str) -> None:
+        self.asked = True
+
+    def disconnect(self) -> None:
+        self.asked = False
+
+    def isconnected(self) -> bool:
+        return self.on and self.asked and not self.stuck
+
+
+def test_a_radio_that_is_stuck_begins_anew(wifi: Any) -> None:
+    station = wifi.Station.__new__(wifi.Station)
+    station._wlan = radio = DeafRadio()
+    settings = config(wifi={"ssid": "shed", "password": "a secret of the shed"})
+    board = PacedBoard()
+    board.pause = lambda milliseconds: setattr(board.paces, "at", board.paces.at + milliseconds)  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="shed could not be joined"):
+        station.join(settings.wifi, board)
+    station.join(settings.wifi, board)
+    assert radio.isconnected()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What only a long life shows: a tick counter that wraps, a large backlog on a slow flash, a heap that must not creep."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from host_board import PacedBoard, config
+from peel_device.app import App
+from peel_device.clock import TickClock
+from peel_tools.boards.umqtt import umqtt_folder
+from peel_tools.boards.unix_port import micropython_program
+from power_cut import ManualClock, MemoryFiles
+
+PERIOD = 1 << 30
+"""After so many milliseconds MicroPython's tick counter begins again: 12.4 days."""
+WATCHDOG_MS = 8300
+
+
+def ticks_difference(end: int, start: int) -> int:
+    """As `time.ticks_diff` has it."""
+    return (end - start + PERIOD // 2) % PERIOD - PERIOD // 2
+
+
+@pytest.mark.parametrize("step", [1, 200, 86_400_000, PERIOD // 2 - 1])
+def test_the_clock_goes_on_when_the_ticks_begin_again(step: int) -> None:
+    true = ManualClock()
+    true.at = begun = PERIOD - 3 * step // 2
+    clock = TickClock(lambda: true.at % PERIOD, ticks_difference, 1)
+    for _ in range(6):
+        true.at += step
+        assert clock.now() == true.at - begun
+
+
+class SlowFlash(MemoryFiles):
+    """Every file that is read, made or removed takes its time, as on a worn flash with many files in a folder."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def read(self, path: str) -> bytes | None:
+        self._clock.at += 5
+        return super().read(path)
+
+    def remove(self, path: str) -> None:
+        self._clock.at += 50
+        super().remove(path)
+
+
+class WatchedBoard(PacedBoard):
+    """Notes the longest time that the watchdog was not fed for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = 0
+        self._fed_at = 0
+
+    def feed(self) -> None:
+        self.longest = max(self.longest, self.paces.at - self._fed_at)
+        self._fed_at = self.paces.at
+
+
+def test_a_receipt_for_a_large_backlog_does_not_starve_the_watchdog(core: ModuleType) -> None:
+    """The gateway was away for a day, and its first receipt settles all that was sent meanwhile."""
+    board = WatchedBoard()
+    app = App(config(outbox=2000), core, board, SlowFlash(board.paces), "peel")
+    app.start()
+    for _ in range(1000):
+        app.report()
+    app.outbox.sent(list(range(1, 1001)))
+    app.outbox.settle([(0, 990)])
+    board.feed()
+    assert len(app.outbox) == 10
+    assert board.longest < WATCHDOG_MS / 4
+
+
+YEAR = Path(__file__).with_name("year_on_micropython.py")
+REPORTS = 1600
+HEAP = "256k"
+"""Objects of this port are twice as large as those of a board: about what a Pico's 190 KB hold."""
+PART = re.compile(r"^part (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", re.M)
+
+
+@pytest.mark.board
+def test_the_heap_stays_as_it_is_over_outages_and_wraps_of_the_ticks() -> None:
+    """Reports of a day and more on MicroPython, the broker away for hours in between; and the flash is written as little as documented."""
+    command = [str(micropython_program()), "-X", f"heapsize={HEAP}", str(YEAR), str(YEAR.parents[1])]
+    run = subprocess.run([*command, str(umqtt_folder()), str(REPORTS)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr
+    parts = [tuple(map(int, found)) for found in PART.findall(run.stdout)]
+    reports, free, largest, writes, dropped, faults = (list(column) for column in zip(*parts, strict=True))
+    assert (len(parts), reports[-1]) == (10, REPORTS)
+    assert dropped[-1] > 200 < faults[-1], "outages filled the outbox"
+    assert min(free[5:]) > min(free[:5]) - 4096, free
+    assert min(largest[5:]) > 0.8 * min(largest[:5]), largest
+    assert writes[-1] - writes[0] < 2.2 * (reports[-1] - reports[0]), "one file per report, and one per drop"
+    assert re.search(r"^time \d+ wraps 1 left \d+$", run.stdout, re.M), "the ticks began again"
