@@ -13,6 +13,7 @@ import numpy.typing as npt
 from peel_core import open_joined
 from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
+from peel_gateway.engine.damage import reading_stored
 from peel_gateway.logs import Log
 from peel_gateway.model.heard import Heard
 from peel_gateway.model.mail import Mail
@@ -278,18 +279,19 @@ class Engine:
         arrival, checkpointed = transaction.arrival, transaction.checkpointed
         tail = transaction.events(Book.tail_begins(arrival, checkpointed))
         unstored = Book.unstored(tail, checkpointed)
-        return Book.open(
-            roster,
-            alpha=self._policy.alpha,
-            room=self._room,
-            generation=generation,
-            devices=transaction.devices(unstored),
-            conduct=transaction.conduct(unstored),
-            checkpointed=checkpointed,
-            arrival=arrival,
-            tail=tail,
-            totals=transaction.totals(),
-        )
+        with reading_stored():
+            return Book.open(
+                roster,
+                alpha=self._policy.alpha,
+                room=self._room,
+                generation=generation,
+                devices=transaction.devices(unstored),
+                conduct=transaction.conduct(unstored),
+                checkpointed=checkpointed,
+                arrival=arrival,
+                tail=tail,
+                totals=transaction.totals(),
+            )
 
 
 def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
@@ -297,4 +299,5 @@ def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
     strangers = book.strangers(slots)
     if len(strangers):
         ids = book.roster.ids(strangers)
-        book.admit(strangers, transaction.devices(ids), transaction.conduct(ids))
+        with reading_stored():
+            book.admit(strangers, transaction.devices(ids), transaction.conduct(ids))

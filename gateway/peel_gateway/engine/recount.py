@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.engine.damage import reading_stored
 from peel_gateway.engine.recount_conduct import ConductCheck
 from peel_gateway.engine.recount_numbers import NumberCheck
 from peel_gateway.model.grouping import add_up, up_to
@@ -66,7 +67,7 @@ def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6) -> Rec
 
 def _recount_share(store: Store, registry: Registry, alpha: float) -> RecountReport:
     store.check()
-    with store.inspect() as (kept, events):
+    with reading_stored(), store.inspect() as (kept, events):
         sums, numbers, conduct = _Sums(kept), NumberCheck(kept, registry), ConductCheck(kept, registry, alpha)
         found: list[Difference] = []
         for log, gaps in events:

@@ -58,7 +58,7 @@ import numpy.typing as npt
 from peel_gateway._kernels import ffi, lib
 from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets
 
-__all__ = ["FRESH", "GAP", "TARDY", "Bet", "Bets", "Events", "in_words"]
+__all__ = ["FRESH", "GAP", "TARDY", "Bet", "Bets", "Events", "Unplayable", "in_words"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -69,6 +69,10 @@ FRESH, TARDY, GAP = int(lib.PEEL_BETS_FRESH), int(lib.PEEL_BETS_TARDY), int(lib.
 
 _ROUNDING = 2.0**-30
 """The sums that are compared with 1/alpha are off by far less than this, relatively."""
+
+
+class Unplayable(ValueError):  # noqa: N818 - the name says what is wrong with them
+    """Events or states that the game has not: no layer lets such a report through, so what is stored is damaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +320,7 @@ def _check(game: Game, alpha: float) -> None:
 
 def _check_range(name: str, column: npt.NDArray[Any], limit: int) -> None:
     if len(column) and (column.min() < 0 or column.max() >= limit):
-        raise ValueError(f"events.{name} goes from {column.min()} to {column.max()}, expected 0 to {limit - 1}")
+        raise Unplayable(f"events.{name} goes from {column.min()} to {column.max()}, expected 0 to {limit - 1}")
 
 
 def _fill_faces(target: Any, faces: Faces) -> None:

@@ -20,7 +20,7 @@ from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import Aged, ConductTable, DeviceTable, GapTable, LogTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
+from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events, Unplayable
 from peel_gateway.screening.roster import Roster, slots_of
 from peel_gateway.screening.seats import Seats
 
@@ -317,4 +317,6 @@ def joined(tables: Sequence[ConductTable]) -> ConductTable:
 def put(states: Bytes, rows: Ints, stored: Sequence[bytes]) -> None:
     """Copy stored states into rows."""
     for row, state in zip(rows.tolist(), stored, strict=True):
+        if len(state) != states.shape[1]:
+            raise Unplayable(f"a state of a device's bets has {len(state)} bytes, not {states.shape[1]}")
         states[row] = np.frombuffer(state, np.uint8)

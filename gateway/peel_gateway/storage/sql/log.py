@@ -23,6 +23,7 @@ from peel_gateway.storage.records import (
     unpack,
 )
 from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.store import StoreCorrupt
 
 __all__ = ["LogWriter", "append", "cut", "read_columns", "read_tables", "verify"]
 
@@ -42,8 +43,8 @@ def append(connection: Connection, log: LogTable, gaps: GapTable, *, last: int, 
     connection.insert("log", _ROW, [(last, len(records), 0, pack(records))])
     if last - sealed < _SEALED_EVENTS:
         return sealed
-    rows = connection.rows("SELECT data FROM {log} AS log WHERE last > ? ORDER BY last", (sealed,))
-    records = np.concatenate([_records(unpack(data, sealed=False)) for (data,) in rows])
+    rows = connection.rows(f"{_SEGMENTS} WHERE last > ? ORDER BY last", (sealed,))
+    records = np.concatenate([_records(_opened(*row)) for row in rows])
     connection.delete("log", "last > ?", (sealed,))
     connection.insert("log", _ROW, [(last, len(records), 1, seal(records))])
     return last
@@ -80,8 +81,8 @@ def cut(connection: Connection, upto: int) -> None:
     connection.delete("log", "last <= ?", (upto,))
     if row is None or row[0] - row[1] >= upto:
         return
-    last, _, sealed, data = row
-    records = _records(unpack(data, sealed=sealed))[upto - last :]
+    last, _, sealed, _ = row
+    records = _records(_opened(*row))[upto - last :]
     data = seal(records) if sealed else pack(records)
     connection.update("log", "events = ?, data = ?", "last = ?", (len(records), data, last))
 
@@ -94,7 +95,7 @@ def read_columns(
     waiting: list[Columns] = []
     last = held = 0
     for last, events, sealed, data in rows:
-        columns = unpack(data, sealed=sealed, names=names)
+        columns = _opened(last, events, sealed, data, names)
         waiting.append({name: column[max(0, after - last + events) :] for name, column in columns.items()})
         held += events
         if held >= _SEALED_EVENTS:
@@ -102,6 +103,22 @@ def read_columns(
             waiting, held = [], 0
     if waiting:
         yield last, _joined(waiting)
+
+
+def _opened(last: int, events: int, sealed: int, data: bytes, names: Sequence[str] = FIELDS) -> Columns:
+    """Columns of a segment, given as its row; `StoreCorrupt` where it is damaged."""
+    try:
+        columns = unpack(data, sealed=bool(sealed), names=names)
+    except (ValueError, zlib.error) as error:
+        raise _damaged(last, str(error)) from None
+    counts = {len(column) for column in columns.values()}
+    if counts != {events}:
+        raise _damaged(last, f"{sorted(counts)} instead of {events}")
+    return columns
+
+
+def _damaged(last: int, what: str) -> StoreCorrupt:
+    return StoreCorrupt(f"the log is damaged: events up to {last}: {what}; restore a copy")
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
