@@ -61,6 +61,18 @@ def test_a_short_soak_loses_nothing(tmp_path: Path, broker: str) -> None:
     assert result.outcome.good, result.outcome
 
 
+def test_workers_hear_all_lanes_of_their_shares(tmp_path: Path) -> None:
+    """Each session has sixteen filters, and NATS a limit for all of them together."""
+    stage = Stage(tmp_path / "soak", seed=1, boards=1, devices=40, rate=100.0, broker="nats", store="postgres")
+    try:
+        stage.start()
+        result = soak(stage, [], seconds=2.0, drain_seconds=60.0, say=print, progress=lambda seconds: None)
+    finally:
+        stage.close()
+    assert result.outcome.made > 100
+    assert result.outcome.good, result.outcome
+
+
 def wait_kept(rig: Rig, topic: str, what: bytes, seconds: float = 30.0) -> None:
     """Wait until whoever comes now finds this as what the broker has kept."""
     kept: list[bytes] = []

@@ -82,7 +82,7 @@ def measure(*, messages: int = 70_000, k: int = 16, kind: str = "mosquitto") -> 
 def _broker(kind: str, folder: Path) -> AnyBroker:
     """mosquitto keeps the queue in memory here, so that nothing but the gateway writes; NATS knows no queue but on disk."""
     folder.mkdir()
-    return Broker(folder=folder, embedded=False) if kind == "mosquitto" else BROKERS[kind](folder)
+    return Broker(folder=folder, embedded=False) if kind == "mosquitto" else BROKERS[kind](folder, 1)
 
 
 def _make_sessions(gateway: GatewayProcess, broker: AnyBroker, bare: list[str]) -> None:

@@ -11,9 +11,9 @@ from peel_tools.servers.nats import NatsBroker
 
 __all__ = ["BROKERS"]
 
-BROKERS: Mapping[str, Callable[[Path], AnyBroker]] = {
-    "mosquitto": lambda folder: Broker(folder=folder, persistent=True, embedded=False),
-    "nats": lambda folder: NatsBroker(folder=folder),
-    "nats-cluster": lambda folder: NatsBroker(folder=folder, servers=3),
+BROKERS: Mapping[str, Callable[[Path, int], AnyBroker]] = {
+    "mosquitto": lambda folder, filters: Broker(folder=folder, persistent=True, embedded=False),
+    "nats": lambda folder, filters: NatsBroker(folder=folder, filters=filters),
+    "nats-cluster": lambda folder, filters: NatsBroker(folder=folder, servers=3, filters=filters),
 }
-"""Each makes one that keeps sessions and messages in a folder."""
+"""Each makes one that keeps sessions and messages in a folder, for gateways that subscribe to so many filters per session."""

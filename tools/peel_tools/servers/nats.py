@@ -26,7 +26,8 @@ __all__ = ["NatsBroker"]
 
 _START_SECONDS = 60.0
 _MOST_PENDING = 65_535
-"""Unacknowledged messages that NATS lets a subscriber have; 100 if not told, and the gateway acknowledges after a commit."""
+"""Unacknowledged messages that NATS lets all subscriptions of a session have together; it gives each 100 if not told, and the gateway
+acknowledges after a commit."""
 _CONNECT = bytes.fromhex("100d00044d5154540402003c0001") + b"p"
 """CONNECT of MQTT 3.1.1, clean, as "p"."""
 _CONNACK = bytes.fromhex("20020000")
@@ -35,8 +36,9 @@ _CONNACK = bytes.fromhex("20020000")
 class _Node(ServerProcess):
     """One nats-server."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, filters: int) -> None:
         self.folder = folder
+        self._pending = _MOST_PENDING // filters
         self.mqtt_port, self.client_port, self.route_port = free_port(), free_port(), free_port()
         folder.mkdir(parents=True, exist_ok=True)
         super().__init__(folder / "nats.log")
@@ -54,7 +56,7 @@ class _Node(ServerProcess):
             "server_name": self.folder.name,
             "listen": f"127.0.0.1:{self.client_port}",
             "jetstream": {"store_dir": str(self.folder / "jetstream")},
-            "mqtt": {"listen": f"127.0.0.1:{self.mqtt_port}", "max_ack_pending": _MOST_PENDING},
+            "mqtt": {"listen": f"127.0.0.1:{self.mqtt_port}", "max_ack_pending": self._pending},
         }
         if not routes:
             return alone
@@ -98,16 +100,17 @@ class NatsBroker(Server):
     Parameters
     ----------
     folder: where configurations, logs and messages go; a temporary one, removed at `close`, when not given.
+    filters: to how many a session may subscribe at QoS 1: NATS refuses the one with which it might have too much unacknowledged.
     """
 
-    def __init__(self, *, folder: Path | None = None, servers: int = 1) -> None:
+    def __init__(self, *, folder: Path | None = None, servers: int = 1, filters: int = 1) -> None:
         program = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
         if program is None:
             raise BrokerError("nats-server is not installed. On Debian, as root: apt-get install nats-server")
         self._program = program
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="peel-nats-"))
-        self._servers = [_Node(self.folder / f"server{place}") for place in range(servers)]
+        self._servers = [_Node(self.folder / f"server{place}", filters) for place in range(servers)]
         self._front = _Front(self._servers) if servers > 1 else None
         self.host, self.port = self._front.endpoint if self._front else ("127.0.0.1", self._servers[0].mqtt_port)
         self._open = False

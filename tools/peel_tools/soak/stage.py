@@ -133,9 +133,11 @@ class Stage:
         self.folder = folder.resolve() if folder else self._temporary()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.fleet = make_fleet(self.folder / "fleet", "soak", **{_PROFILE: devices})
+        self.store = STORES[store](self.folder)
+        self._undo.callback(self.store.close)
         broker_folder = self.folder / "broker"
         broker_folder.mkdir()
-        self.broker = BROKERS[broker](broker_folder)
+        self.broker = BROKERS[broker](broker_folder, self.store.filters)
         self._undo.callback(self.broker.close)
         self.model = Model(self.fleet.profiles()[_PROFILE])
         target = (self.broker.host, self.broker.port)
@@ -143,8 +145,6 @@ class Stage:
         self.crowd_line = self._undo.enter_context(Weather(target))
         self.gateway_line = self._undo.enter_context(Weather(target))
         self.clock = WrongClock(self.folder / "clock")
-        self.store = STORES[store](self.folder)
-        self._undo.callback(self.store.close)
         self.gateways = [self._gateway(place) for place in range(self.store.gateways)]
         """One, or several workers."""
         self.unwanted: set[GatewayProcess] = set()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from peel_core.topics import LANES
 from peel_tools.servers.postgres import PostgresServer
 from peel_tools.servers.process import Server
 from peel_tools.soak.errors import CannotError
@@ -16,6 +17,7 @@ from peel_tools.soak.errors import CannotError
 __all__ = ["STORES", "FileStore", "ServerStore", "SoakStore"]
 
 _LOCK_SECONDS = 1.0
+_SHARES = 4
 
 
 class SoakStore(Server):
@@ -23,6 +25,8 @@ class SoakStore(Server):
 
     gateways: int
     """How many it is for."""
+    filters: int
+    """To how many a session of theirs subscribes for reports."""
     settings: Mapping[str, object]
 
     @abc.abstractmethod
@@ -34,6 +38,7 @@ class FileStore(SoakStore):
     """An SQLite file."""
 
     gateways = 1
+    filters = 1
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "peel.sqlite"
@@ -62,10 +67,11 @@ class ServerStore(SoakStore):
     """A PostgreSQL server, and two workers, whose leases run out while they are frozen."""
 
     gateways = 2
+    filters = LANES // _SHARES
 
     def __init__(self, folder: Path) -> None:
         self.server = PostgresServer()
-        self.settings = {"store_url": self.server.url, "store_shares": 4, "worker_lease_seconds": 2.0}
+        self.settings = {"store_url": self.server.url, "store_shares": _SHARES, "worker_lease_seconds": 2.0}
 
     def start(self) -> None:
         self.server.start()
