@@ -17,8 +17,16 @@ def read_outbox(home: Path) -> dict[int, bytes]:
     found = {}
     for path in home.glob("outbox/*"):
         if len(path.name) == _NAME_DIGITS:
-            data = path.read_bytes()
+            data = _read(path)
             frame, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
             if frame and zlib.crc32(frame) == int.from_bytes(checksum, "little"):
                 found[int(path.name, 16)] = frame
     return found
+
+
+def _read(path: Path) -> bytes:
+    """What is in a file; nothing where a running device has just removed it."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
