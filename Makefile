@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: MIT
-# make run    broker, gateway and a simulated fleet on this machine; Ctrl-C stops all of it
-# make test   checks and all tests, emulated boards included
-# make quick  what one runs while editing: lint, types, tests without boards, brokers and storms
+# make run       broker, gateway and a simulated fleet on this machine; Ctrl-C stops all of it
+# make test      checks and all tests, emulated boards included
+# make quick     what one runs while editing: lint, types, tests without boards, brokers and storms
+# make coverage  which lines the tests run, boards apart: the total and the ten files with the least
+# make check     formatting, lint, types, warnings, a few of the proofs
+# make prove     that no input makes the C code do anything undefined: every function, every width, some hours
+# make bench     sizes and speed of the core, of an emulated device and of the gateway
+# make fuzz      the parsers under a coverage-guided fuzzer, ten minutes each (SECONDS=n for another time)
+# make package   source distribution and wheel in dist/, native modules for all boards in them
+# make clean     removes what was built here
+#
 # Each target sets up what it needs (scripts/setup).
 
 .PHONY: run test quick coverage check prove bench fuzz package clean help
@@ -9,13 +17,6 @@
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
-	@echo "make coverage  which lines the tests run, boards apart: the total and the ten files with the least"
-	@echo "make check  formatting, lint, types, warnings, a few of the proofs"
-	@echo "make prove  that no input makes the C code do anything undefined: every function, every width, some hours"
-	@echo "make bench  sizes and speed of the core, of an emulated device and of the gateway"
-	@echo "make fuzz   the parsers under a coverage-guided fuzzer, ten minutes each (SECONDS=n for another time)"
-	@echo "make package  source distribution and wheel in dist/, native modules for all boards in them"
-	@echo "make clean  removes what was built here"
 
 run:
 	@scripts/setup base broker
