@@ -50,7 +50,7 @@ static inline void store64(uint8_t b[8], uint64_t x) {
 /* Erase what nobody reads again: the empty instruction keeps the compiler from seeing that. */
 static inline void wipe(void *data, size_t len) {
 #if defined(__GNUC__)
-  memset(data, 0, len);
+  if (len) memset(data, 0, len); /* the standard lets no pointer past an object through, not even for no bytes */
   __asm__ volatile("" : : "r"(data) : "memory");
 #else
   volatile uint8_t *p = data;
