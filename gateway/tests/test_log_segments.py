@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lab import Lab, MakeLab, Makers
+from lab import Lab, MakeLab, Makers, harmony_profile
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import GapTable, LogTable
@@ -132,6 +132,15 @@ def test_a_restart_plays_no_more_than_the_tail(small: Lab) -> None:
     assert len(log) + len(gaps) <= 120 < lab.book.arrival
     assert lab.known() == known
     work(lab, 401, 501)
+    assert recount(lab.store, lab).agrees
+
+
+def test_checkpoints_take_little_room_while_little_is_known(small: Lab, make_lab: MakeLab) -> None:
+    lab = make_lab(harmony_profile(k=48))
+    work(lab, 1, 101)
+    sizes = [size for (size,) in lab.database.execute("SELECT LENGTH(state) FROM conduct WHERE arrival > 1")]
+    assert 0 < max(sizes) < lab.book.conduct[0].bets.state_bytes * 4 / 5
+    lab.reopen()
     assert recount(lab.store, lab).agrees
 
 

@@ -212,7 +212,7 @@ class Book:
         for profile, conduct in zip(self.roster.keyring.profiles, self.conduct, strict=True):
             due = np.flatnonzero(conduct.unstored)
             ids = self.roster.ids(conduct.seats.slot[due])
-            tables.append(checkpoints(profile, ids, conduct.arrival[due], conduct.states[due]))
+            tables.append(checkpoints(profile, ids, conduct.arrival[due], conduct.states, due))
         return joined(tables), self._known_to
 
     def note_checkpoint(self) -> None:

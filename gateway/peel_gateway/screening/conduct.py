@@ -20,7 +20,8 @@ from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import Aged, ConductTable, DeviceTable, GapTable, LogTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events, Unplayable
+from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
+from peel_gateway.screening.packing import pack, unpack
 from peel_gateway.screening.roster import Roster, slots_of
 from peel_gateway.screening.seats import Seats
 
@@ -87,20 +88,28 @@ class Conduct:
 
     def admit(self, slots: Ints, states: Bytes, checkpoint: Ints, arrival: Ints) -> None:
         """Take in states of slots that were lacking."""
+        rows = self._seat(slots)
+        self.states[rows], self.checkpoint[rows], self.arrival[rows] = states, checkpoint, arrival
+
+    def admit_stored(self, slots: Ints, devices: Ints, profile: Profile, stored: ConductTable) -> None:
+        """Take in slots that were lacking (sorted ids) as the store has them: everything that they did is in their checkpoints."""
+        rows, checkpoint = self._seat(slots), np.full(len(devices), -1, np.int64)
+        mine = _rows_of(stored, profile, devices)
+        place = np.searchsorted(devices, stored.device[mine])
+        checkpoint[place] = stored.arrival[mine]
+        self.states[rows[checkpoint < 0]] = 0
+        unpack(self.states, rows[place], [stored.state[at] for at in mine.tolist()])
+        self.checkpoint[rows], self.arrival[rows] = checkpoint, np.maximum(checkpoint, 0)
+
+    def _seat(self, slots: Ints) -> Ints:
+        """Give rows to slots; what is in them is not theirs."""
         rows = self.seats.seat(slots)
         added = len(self.seats.slot) - len(self.states)
         if added:
             self.states = np.concatenate([self.states, self.bets.new_states(added)])
             self.checkpoint = np.append(self.checkpoint, np.full(added, -1))
             self.arrival = np.append(self.arrival, np.zeros(added, np.int64))
-        self.states[rows], self.checkpoint[rows], self.arrival[rows] = states, checkpoint, arrival
-
-    def admit_stored(self, slots: Ints, devices: Ints, profile: Profile, stored: ConductTable) -> None:
-        """Take in slots that were lacking (sorted ids) as the store has them: everything that they did is in their checkpoints."""
-        arrival = np.full(len(devices), -1, np.int64)
-        mine = np.flatnonzero((stored.profile == profile.id) & np.isin(stored.device, devices))
-        arrival[np.searchsorted(devices, stored.device[mine])] = stored.arrival[mine]
-        self.admit(slots, starts(stored, profile, devices, self.bets), arrival, np.maximum(arrival, 0))
+        return rows
 
     @property
     def unstored(self) -> Bools:
@@ -220,7 +229,7 @@ def restore(
         each.admit(slots[mine], played.states[mine], played.checkpoint[mine], played.arrival[mine])
         conduct.append(each)
         other = ~mine & (played.arrival > played.checkpoint)
-        aside.append(checkpoints(profile, played.device[other], played.arrival[other], played.states[other]))
+        aside.append(played.checkpoints(profile, other))
     known = roster.profile_ids()
     strange = np.concatenate([table.arrival[~np.isin(table.profile, known)] for table in (log, gaps)])
     strange = strange[strange > checkpointed]
@@ -235,6 +244,11 @@ class _Played:
     checkpoint: Ints
     arrival: Ints
     states: Bytes
+
+    def checkpoints(self, profile: Profile, which: Bools) -> ConductTable:
+        """Some of them as the store wants them."""
+        rows = np.flatnonzero(which)
+        return checkpoints(profile, self.device[rows], self.arrival[rows], self.states, rows)
 
 
 def _played_on(stored: ConductTable, profile: Profile, bets: Bets, log: LogTable, gaps: GapTable) -> _Played:
@@ -280,17 +294,21 @@ def bases(
     tables = []
     for profile in profiles:
         played = _played_on(former, profile, make_bets(profile, alpha), *events)
-        news = played.arrival > played.checkpoint
-        tables.append(checkpoints(profile, played.device[news], played.arrival[news], played.states[news]))
+        tables.append(played.checkpoints(profile, played.arrival > played.checkpoint))
     return joined(tables)
 
 
 def starts(former: ConductTable, profile: Profile, devices: Ints, bets: Bets) -> Bytes:
     """States that devices (sorted ids) begin with: a former one, or that of a device that has said nothing."""
     states = bets.new_states(len(devices))
-    mine = np.flatnonzero((former.profile == profile.id) & np.isin(former.device, devices))
-    put(states, np.searchsorted(devices, former.device[mine]), [former.state[at] for at in mine.tolist()])
+    mine = _rows_of(former, profile, devices)
+    unpack(states, np.searchsorted(devices, former.device[mine]), [former.state[at] for at in mine.tolist()])
     return states
+
+
+def _rows_of(table: ConductTable, profile: Profile, devices: Ints) -> Ints:
+    """Where a table has the states of devices of a profile."""
+    return np.flatnonzero((table.profile == profile.id) & np.isin(table.device, devices))
 
 
 def over(bets: Bets, states: Bytes) -> Bools:
@@ -298,9 +316,9 @@ def over(bets: Bets, states: Bytes) -> Bools:
     return np.asarray(bets.log_wealth(states) >= -np.log(bets.alpha))
 
 
-def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes) -> ConductTable:
-    """States of devices of a profile as the store wants them."""
-    return ConductTable(device, np.full(len(device), profile.id), arrival, [state.tobytes() for state in states])
+def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes, rows: Ints) -> ConductTable:
+    """States of devices of a profile, which are in these rows, as the store wants them."""
+    return ConductTable(device, np.full(len(device), profile.id), arrival, pack(states, rows))
 
 
 def joined(tables: Sequence[ConductTable]) -> ConductTable:
@@ -312,11 +330,3 @@ def joined(tables: Sequence[ConductTable]) -> ConductTable:
         arrival=np.concatenate(none + [table.arrival for table in tables]),
         state=[state for table in tables for state in table.state],
     )
-
-
-def put(states: Bytes, rows: Ints, stored: Sequence[bytes]) -> None:
-    """Copy stored states into rows."""
-    for row, state in zip(rows.tolist(), stored, strict=True):
-        if len(state) != states.shape[1]:
-            raise Unplayable(f"a state of a device's bets has {len(state)} bytes, not {states.shape[1]}")
-        states[row] = np.frombuffer(state, np.uint8)

@@ -46,7 +46,7 @@ def conduct_table(roster: Roster, conduct: Sequence[Conduct], played: Sequence[P
     for profile, of, each in zip(roster.keyring.profiles, conduct, played, strict=True):
         rows = each.rows[each.stored]
         ids = roster.ids(of.seats.slot[rows])
-        tables.append(checkpoints(profile, ids, each.arrival[each.stored], of.states[rows]))
+        tables.append(checkpoints(profile, ids, each.arrival[each.stored], of.states, rows))
     return joined(tables)
 
 

@@ -99,7 +99,8 @@ CREATE TABLE refused ({share}
     PRIMARY KEY ({by_share}device, verdict)
 ){clustered};
 
--- The statistics layer bets in the order of events. A state per device and profile, as it was after one event; the rest is in the log.
+-- The statistics layer bets in the order of events. A state per device and profile, as it was after one event,
+-- packed (`screening/packing.py`); the rest is in the log.
 CREATE TABLE conduct ({share}
     device  {int} NOT NULL,
     profile {int} NOT NULL,
