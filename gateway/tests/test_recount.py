@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from databases import change_log
-from lab import Lab
+from lab import Lab, MakeLab, harmony_profile
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.storage.records import GAP
@@ -119,3 +120,20 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Lab) ->
     assert recount(lab.store, lab).agrees
     lab.database.execute("UPDATE device SET withdrawn = 0, cause = 0")
     assert any(difference.table == "device" for difference in recount(lab.store, lab).differences)
+
+
+def test_states_of_many_devices_are_not_in_memory_together(make_lab: MakeLab) -> None:
+    """A recount with little room judges all the same, some devices at a time."""
+    lab = make_lab(harmony_profile(k=48), devices=800)
+    lab.send([frame for device in lab.ids.tolist() for frame in lab.frames(device, [1, 2])])
+    whole = lab.book.conduct[0].bets.state_bytes * 800
+    peaks = {}
+    for room in (2**28, whole // 10):
+        tracemalloc.start()
+        report = recount(lab.store, lab, room=room)
+        peaks[room] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert report.agrees and report.devices == 800
+    assert peaks[whole // 10] < peaks[2**28] - whole, "as played and as stored, they would be twice that"
+    lab.database.execute("UPDATE conduct SET state = (SELECT state FROM conduct WHERE device = 1) WHERE device = 700")
+    assert [each.key for each in recount(lab.store, lab, room=whole // 10).differences] == [f"{700:08x}"]

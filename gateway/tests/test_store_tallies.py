@@ -71,10 +71,12 @@ def test_device_tallies_are_the_tallies_of_each_device(make_lab: MakeLab, profil
 def test_a_long_question_keeps_no_short_one_waiting(lab: Lab) -> None:
     """While somebody reads the log, others read and write, and he sees one moment."""
     lab.send(lab.frames(1, range(1, 101)))
-    with lab.store.inspect() as (kept, events):
+    with lab.store.inspect() as shown:
         lab.send(lab.frames(2, range(1, 51)))
         assert int(lab.store.tallies(lab.profiles[0].id).plus.sum()) > 0
-        assert kept.arrival == sum(len(log) + len(gaps) for log, gaps in events) == 100
+        for _ in range(2):
+            assert shown.kept.arrival == sum(len(log) + len(gaps) for log, gaps in shown.events()) == 100
+        assert shown.conduct(np.array([1, 2])).device.tolist() == [1]
     assert lab.store.device_tallies(lab.profiles[0].id).device.max() == 2
 
 

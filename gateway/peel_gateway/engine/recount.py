@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Recount: every published number once more from the log, and whether it differs from what is stored.
 
-The log is read once, some events at a time, so that its size does not matter to the memory.
+The log is read some events at a time, so that its size does not matter to the memory; and as often as there are devices whose states of
+bets would not fit into it together.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.engine.damage import reading_stored
-from peel_gateway.engine.recount_conduct import ConductCheck
+from peel_gateway.engine.recount_conduct import ConductCheck, portions
 from peel_gateway.engine.recount_numbers import NumberCheck
 from peel_gateway.model.grouping import add_up, up_to
 from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
 from peel_gateway.model.verdict import LOGGED, Verdict
+from peel_gateway.screening.book import ROOM
 from peel_gateway.screening.roster import Registry
 from peel_gateway.storage.store import Archive, Store
 
@@ -43,7 +45,7 @@ class RecountReport:
         return not self.differences
 
 
-def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6) -> RecountReport:
+def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6, room: int = ROOM) -> RecountReport:
     """Check what is stored, recount tallies, counters, device reports and numbers, and play all bets again, in the log's order.
 
     Every share by itself, and where there are several, differences say which one they are in.
@@ -54,27 +56,35 @@ def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6) -> Rec
         Supplies the profiles and keys; devices that are not in it any more are counted, but not judged again.
     alpha : float
         The engine's: who is past it must have been exposed.
+    room : int
+        Bytes of memory for states of bets.
     """
     reports = devices = 0
     found: list[Difference] = []
     for store in archive.stores():
-        report = _recount_share(store, registry, alpha)
+        report = _recount_share(store, registry, alpha, room)
         where = "" if archive.shares == 1 else f"share {store.share}: "
         reports, devices = reports + report.reports, devices + report.devices
         found += [replace(each, table=where + each.table) for each in report.differences]
     return RecountReport(reports, devices, found)
 
 
-def _recount_share(store: Store, registry: Registry, alpha: float) -> RecountReport:
+def _recount_share(store: Store, registry: Registry, alpha: float, room: int) -> RecountReport:
     store.check()
-    with reading_stored(), store.inspect() as (kept, events):
-        sums, numbers, conduct = _Sums(kept), NumberCheck(kept, registry), ConductCheck(kept, registry, alpha)
+    with reading_stored(), store.inspect() as shown:
+        kept = shown.kept
+        sums, numbers = _Sums(kept), NumberCheck(kept, registry)
         found: list[Difference] = []
-        for log, gaps in events:
-            sums.add(log, gaps)
-            found += numbers.add(log, gaps)
-            conduct.add(log, gaps)
-    found = [*sums.differences(), *conduct.differences(), *found, *numbers.differences(), *_pardons(kept)]
+        judged: list[Difference] = []
+        for place, devices in enumerate(portions(kept, registry, alpha, room)):
+            conduct = ConductCheck(shown, devices, registry, alpha)
+            for log, gaps in shown.events():
+                conduct.add(log, gaps)
+                if place == 0:
+                    sums.add(log, gaps)
+                    found += numbers.add(log, gaps)
+            judged += conduct.differences()
+    found = [*sums.differences(), *judged, *found, *numbers.differences(), *_pardons(kept)]
     return RecountReport(sums.reports, sums.devices, found)
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Recount of conduct: all bets played again from the log, against the checkpoints and the exposures.
 
-A pardon ends a stretch: what a device does afterwards is judged as if it were new. Each stretch is judged again on its own.
+A pardon ends a stretch: what a device does afterwards is judged as if it were new. Each stretch is judged again on its own. States are
+large, so as many devices at a time are judged as there is room for.
 """
 
 from __future__ import annotations
@@ -18,22 +19,41 @@ from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import ConductTable, Difference, GapTable, Kept, LogTable
 from peel_gateway.screening.conduct import held_against, make_bets, over, replay, select, starts
 from peel_gateway.screening.roster import Registry
+from peel_gateway.storage.store import Inspection
 
-__all__ = ["ConductCheck"]
+__all__ = ["ConductCheck", "portions"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Events = tuple[LogTable, GapTable]
 
+_COPIES = 4
+"""Of a state: as played, as stored, and what comparing them takes."""
+
+
+def portions(kept: Kept, registry: Registry, alpha: float, room: int) -> Iterator[Ints]:
+    """The devices that are to be judged again, as many at a time as there is room for the states of; at least one portion."""
+    pardoned = np.array([entry.device for entry in kept.pardons], np.int64)
+    devices = np.union1d(kept.played, pardoned)
+    each = _COPIES * sum(make_bets(profile, alpha).state_bytes for profile in registry.keyring.profiles)
+    some = max(1, room // max(1, each))
+    for begin in range(0, max(1, len(devices)), some):
+        yield devices[begin : begin + some]
+
 
 class ConductCheck:
-    """Plays the log and finds checkpoints that it does not lead to, devices that it convicts and that still count, and the opposite."""
+    """Plays the log and finds checkpoints that it does not lead to, devices that it convicts and that still count, and the opposite.
 
-    def __init__(self, kept: Kept, registry: Registry, alpha: float) -> None:
+    Of some devices (ascending) alone; events of others are passed over.
+    """
+
+    def __init__(self, shown: Inspection, devices: Ints, registry: Registry, alpha: float) -> None:
         self._checks: list[_Present | _Ended] = []
+        conduct, bases = shown.conduct(devices), shown.bases(devices)
+        stretches = list(_ended_stretches(shown.kept, devices))
         for profile in registry.keyring.profiles:
-            self._checks.append(_Present(kept, profile, alpha))
-            self._checks += [_Ended(kept, profile, alpha, stretch) for stretch in _ended_stretches(kept)]
+            self._checks.append(_Present(shown.kept, conduct, bases, profile, alpha))
+            self._checks += [_Ended(shown.kept, profile, alpha, stretch) for stretch in stretches]
 
     def add(self, log: LogTable, gaps: GapTable) -> None:
         """Play events."""
@@ -81,11 +101,13 @@ class _Table:
 class _Present:
     """Devices since their last pardon. Each has a checkpoint from its first event on."""
 
-    def __init__(self, kept: Kept, profile: Profile, alpha: float) -> None:
+    def __init__(
+        self, kept: Kept, conduct: ConductTable, bases: ConductTable, profile: Profile, alpha: float
+    ) -> None:
         self._kept = kept
-        mine = kept.conduct.profile == profile.id
-        self._table = _Table(profile, alpha, kept.conduct.device[mine], kept.bases)
-        self._mark, self._stored = kept.conduct.arrival[mine], self._table.start(kept.conduct)
+        mine = conduct.profile == profile.id
+        self._table = _Table(profile, alpha, conduct.device[mine], bases)
+        self._mark, self._stored = conduct.arrival[mine], self._table.start(conduct)
         last = {entry.device: entry.last_exposure for entry in kept.pardons}
         self._exposed = _convictions(kept, profile, alpha, last, {})
         self._compared, self._differs = np.zeros((2, len(self._mark)), np.bool_)
@@ -131,11 +153,13 @@ class _Stretch:
     exposures_upto: Mapping[int, int]
 
 
-def _ended_stretches(kept: Kept) -> Iterator[_Stretch]:
+def _ended_stretches(kept: Kept, devices: Ints) -> Iterator[_Stretch]:
     """The first, second, ... stretch of devices that a pardon has ended, of those that retention has taken nothing from."""
     pardons: dict[int, list[AuditEntry]] = {}
+    among = set(devices.tolist())
     for entry in kept.pardons:
-        pardons.setdefault(entry.device, []).append(entry)
+        if entry.device in among:
+            pardons.setdefault(entry.device, []).append(entry)
     for device in np.unique(kept.past.device).tolist():
         pardons.pop(device, None)
     for place in range(max(map(len, pardons.values()), default=0)):

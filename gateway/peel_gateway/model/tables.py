@@ -386,12 +386,11 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """All that is kept beside the log, as a recount compares it with the log."""
+    """All that is kept beside the log and the states of bets, as a recount compares it with the log."""
 
     devices: DeviceTable
-    conduct: ConductTable
-    bases: ConductTable
-    """The states of bets where the log begins, for devices that retention has taken something from."""
+    played: Ints
+    """Ids of the devices that there are states of bets of, ascending."""
     past: PastTable
     tallies: TallyTable
     filed: FiledTable

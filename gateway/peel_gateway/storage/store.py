@@ -12,8 +12,9 @@ be written too. Where there is one share they are the same.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ from peel_gateway.model.verdict import Verdict
 
 __all__ = [
     "Archive",
+    "Inspection",
     "Store",
     "StoreAway",
     "StoreCorrupt",
@@ -292,6 +294,19 @@ class Archive(abc.ABC):
         """Release it; safe to call twice."""
 
 
+@dataclass(frozen=True)
+class Inspection:
+    """All that a store has, as of one moment."""
+
+    kept: Kept
+    events: Callable[[], Iterator[tuple[LogTable, GapTable]]]
+    """The log in order, some events at a time; from its beginning each time that it is called."""
+    conduct: Callable[[Ints], ConductTable]
+    """The states of the bets on some devices (ascending)."""
+    bases: Callable[[Ints], ConductTable]
+    """The same where the log begins, of those that retention has taken something from."""
+
+
 class Store(Archive):
     """One share of an archive, with the right to write."""
 
@@ -303,5 +318,5 @@ class Store(Archive):
         """Open the share's one write transaction: commits on a clean exit, rolls back on an exception."""
 
     @abc.abstractmethod
-    def inspect(self) -> AbstractContextManager[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
-        """Show all that is kept, and the events of the log in order, some at a time: all as of one moment."""
+    def inspect(self) -> AbstractContextManager[Inspection]:
+        """Show all that is kept."""

@@ -20,7 +20,6 @@ from peel_gateway.model.tables import (
     Exposure,
     ExposureFilter,
     GapTable,
-    Kept,
     LogTable,
     TallyTable,
 )
@@ -32,9 +31,9 @@ from peel_gateway.storage.sql.exposures import read_exposures
 from peel_gateway.storage.sql.kept import read_kept
 from peel_gateway.storage.sql.log import read_columns, read_tables
 from peel_gateway.storage.sql.migration import copy_archive
-from peel_gateway.storage.sql.rows import read_counters, read_devices, read_reports
+from peel_gateway.storage.sql.rows import read_conduct, read_counters, read_devices, read_reports
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
-from peel_gateway.storage.store import Archive, Store, StoreMismatch
+from peel_gateway.storage.store import Archive, Inspection, Store, StoreMismatch
 
 __all__ = ["SqlArchive", "SqlStore"]
 
@@ -182,9 +181,14 @@ class SqlStore(SqlArchive, Store):
         yield self
 
     @contextmanager
-    def inspect(self) -> Iterator[tuple[Kept, Iterator[tuple[LogTable, GapTable]]]]:
+    def inspect(self) -> Iterator[Inspection]:
         with self._read_long() as connection:
-            yield read_kept(connection), (as_tables(columns, last) for last, columns in read_columns(connection))
+            yield Inspection(
+                kept=read_kept(connection),
+                events=lambda: (as_tables(columns, last) for last, columns in read_columns(connection)),
+                conduct=lambda only: read_conduct(connection, only=only),
+                bases=lambda only: read_conduct(connection, "conduct_base", only),
+            )
 
 
 def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:

@@ -10,7 +10,6 @@ from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.exposures import read_exposures
 from peel_gateway.storage.sql.rows import (
     columns,
-    read_conduct,
     read_counters,
     read_devices,
     read_past,
@@ -21,7 +20,7 @@ __all__ = ["read_kept"]
 
 
 def read_kept(connection: Connection) -> Kept:
-    """Read everything but the log."""
+    """Read everything but the log and the states of bets."""
     meta: dict[str, int] = dict(connection.rows("SELECT key, value FROM {meta} AS meta"))
     held = connection.rows(
         "SELECT blamed, COUNT(*), CAST(SUM(LENGTH(raw)) AS BIGINT) FROM {exposure} AS exposure GROUP BY blamed"
@@ -30,8 +29,7 @@ def read_kept(connection: Connection) -> Kept:
     refused = connection.rows("SELECT device, verdict, reports FROM {refused} AS refused")
     return Kept(
         devices=read_devices(connection),
-        conduct=read_conduct(connection),
-        bases=read_conduct(connection, "conduct_base"),
+        played=columns(connection.rows("SELECT DISTINCT device FROM {conduct} AS conduct ORDER BY device"), 1)[0],
         past=read_past(connection),
         tallies=read_tallies_kept(connection),
         filed=FiledTable(*columns(connection.rows("SELECT device, bucket, reports FROM {filed} AS filed"), 3)),
