@@ -144,6 +144,16 @@ def test_checkpoints_take_little_room_while_little_is_known(small: Lab, make_lab
     assert recount(lab.store, lab).agrees
 
 
+def test_a_damaged_checkpoint_is_said_plainly(small: Lab) -> None:
+    lab = small
+    work(lab, 1, 101)
+    lab.database.execute("UPDATE conduct SET state = substr(state, 2) WHERE device = 2")
+    lab.reopen()
+    for question in (lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
+        with pytest.raises(StoreCorrupt, match=r"damaged: a state of \d+ bytes is none of .* restore a copy"):
+            question()
+
+
 def test_a_device_that_leaves_and_comes_back_is_judged_by_all_it_did(small: Lab) -> None:
     """What it did since its last checkpoint is played, and stored, although the roster does not have it any more."""
     lab = small

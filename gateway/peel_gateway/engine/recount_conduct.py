@@ -101,9 +101,7 @@ class _Table:
 class _Present:
     """Devices since their last pardon. Each has a checkpoint from its first event on."""
 
-    def __init__(
-        self, kept: Kept, conduct: ConductTable, bases: ConductTable, profile: Profile, alpha: float
-    ) -> None:
+    def __init__(self, kept: Kept, conduct: ConductTable, bases: ConductTable, profile: Profile, alpha: float) -> None:
         self._kept = kept
         mine = conduct.profile == profile.id
         self._table = _Table(profile, alpha, conduct.device[mine], bases)

@@ -147,6 +147,7 @@ class ConductTable:
     arrival: Ints
     """The device's last event that the state knows; what came after it is in the log."""
     state: list[bytes]
+    """Packed (`screening/packing.py`)."""
 
     def __len__(self) -> int:
         return len(self.device)
