@@ -8,10 +8,10 @@ stopped and goes on later can neither store nor acknowledge anything; it finds t
 
 from __future__ import annotations
 
-import math
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from peel_gateway.logs import Log
@@ -20,7 +20,7 @@ from peel_gateway.storage.leases import Lease, Leases
 from peel_gateway.storage.store import Store, StoreError
 from peel_gateway.workers.crew import Crew
 
-__all__ = ["Leaseholder"]
+__all__ = ["Leaseholder", "fair_number"]
 
 _TURNS_PER_LEASE = 4
 """So often a lease is renewed before it would run out."""
@@ -42,6 +42,19 @@ class _Held:
     until: float
     """When it runs out unless it is renewed: counted from before it was asked for, so never too late."""
     leaving: bool = False
+
+
+def fair_number(owner: str, leases: Sequence[Lease], shares: int, workers: int) -> int:
+    """How many shares a worker may have: shares by workers, rounded down, and one of the remainder where that is not taken.
+
+    Rounding up would not do: of four shares two workers could have two each, and a third none. Where more workers have one of the remainder
+    than it has, their names decide.
+    """
+    least, remainder = divmod(shares, workers)
+    held = Counter(lease.owner for lease in leases if lease.seconds > 0)
+    richer = sorted(name for name, count in held.items() if count > least)
+    more = owner in richer[:remainder] if owner in richer else len(richer) < remainder
+    return least + more
 
 
 class Leaseholder:
@@ -140,10 +153,11 @@ class Leaseholder:
             self._leave(held, self._crew.abandon)
 
     def _share_out(self) -> None:
-        fair = 0 if self._stopping else math.ceil(self._shares / self.workers)
+        leases = self._leases.all()
+        fair = 0 if self._stopping else fair_number(self._owner, leases, self._shares, self.workers)
         self._give_back(fair)
         wanted = fair - len(self._held)
-        for lease in self._leases.all() if wanted > 0 else ():
+        for lease in leases if wanted > 0 else ():
             if wanted > 0 and lease.seconds < 0 and self._take(lease.share):
                 wanted -= 1
 
