@@ -13,8 +13,9 @@ __all__ = ["NoPortError", "free_port"]
 
 _PORTS = range(15_000, 32_000)
 """Below those that Linux and macOS give to outgoing connections, which could take the port of a server that is away."""
-_PORTS_APART = 1000
-"""Processes that start one after the other, such as the workers of a test run, begin so far from each other."""
+_PORTS_APART = 10_507
+"""The golden section of the ports: however many processes follow each other, each begins far from all others. A port that was given is not
+always listened on, and only its giver knows that it is taken."""
 _ports_given = itertools.count()
 
 

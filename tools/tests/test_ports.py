@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""Ports for servers: processes that run at the same time are given others."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from peel_tools.servers import ports
+
+
+def test_processes_that_follow_each_other_begin_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = []
+    for process in range(1000, 1050):
+        monkeypatch.setattr(ports, "_ports_given", itertools.count())
+        monkeypatch.setattr("os.getpid", lambda process=process: process)
+        places.append(ports.free_port())
+    places.sort()
+    assert min(after - before for before, after in itertools.pairwise(places)) > 100
