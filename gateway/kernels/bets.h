@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PEEL_BETS_FRACTIONS 8      /* shares of the largest admissible stake that each bet is spread over */
-#define PEEL_BETS_UNIT_FRACTIONS 4 /* the same for the bets on one unit: the largest ones */
+#define PEEL_BETS_UNIT_FRACTIONS 4 /* the same for the bets on one unit: every other one */
 #define PEEL_BETS_NOTEBOOKS 4      /* memories that compete; see purse.h */
 #define PEEL_BETS_SIZES 32         /* at most so many sizes of predicted sets */
 #define PEEL_BETS_CANDIDATES 16    /* categories on a list of candidates */

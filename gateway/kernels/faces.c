@@ -13,7 +13,10 @@ typedef struct {
 /* Memories, a byte per unit each: the whole past, the last few reports of the unit, and the notebooks. */
 enum { CELLS_PAST, CELLS_SHORT, CELLS_NOTEBOOK, CELLS = CELLS_NOTEBOOK + PEEL_BETS_NOTEBOOKS };
 
-#define SHORT_LEAD 4
+/* How far one symbol may be in the lead by the last few reports. If it were far less, whoever pushes an attribute could be back at a tie
+ * before the bet on it has lost what it won, and let it lose the rest there at no cost to what he pushes; if more, whoever turns would
+ * be found later. */
+#define SHORT_LEAD 32
 
 typedef struct {
   uint32_t *clock;
@@ -79,7 +82,7 @@ static double play_unit(unit_run *r, float *purse, double stake, int outcome, do
     r->trials++;
     r->events = (uint16_t)(r->events + (outcome == RIGHT));
   }
-  return purse_play(purse, PEEL_BETS_UNIT_FRACTIONS, stake / PEEL_BETS_UNIT_FRACTIONS, paid(outcome, bound));
+  return purse_play(purse, PEEL_BETS_UNIT_FRACTIONS, stake, paid(outcome, bound));
 }
 
 static void remember(view *v, const peel_bets_faces *faces, uint32_t unit, uint32_t symbol) {

@@ -47,9 +47,12 @@ static double purse_sum(const float *purse, uint32_t count) {
   return sum;
 }
 
-/* Put stake into each of count fractions and bet. Returns what the purse then holds. */
+/* Put a stake into a purse, in equal parts for each of count fractions from the largest to small ones, and bet. Returns what it then
+ * holds. */
 static double purse_play(float *purse, uint32_t count, double stake, double pays) {
-  for (uint32_t f = 0; f < count; f++) purse[f] = (float)cut(((double)purse[f] + stake) * (1.0 + fractions[f] * pays) * KEPT);
+  const double part = stake / count;
+  const uint32_t step = PEEL_BETS_FRACTIONS / count;
+  for (uint32_t f = 0; f < count; f++) purse[f] = (float)cut(((double)purse[f] + part) * (1.0 + fractions[f * step] * pays) * KEPT);
   return purse_sum(purse, count);
 }
 
@@ -76,7 +79,7 @@ static double bet_play(bet *b, double stake, int outcome, double bound, uint32_t
     b->trials++;
     b->events += outcome == RIGHT;
   }
-  return purse_play(b->purse, PEEL_BETS_FRACTIONS, stake / PEEL_BETS_FRACTIONS, paid(outcome, bound));
+  return purse_play(b->purse, PEEL_BETS_FRACTIONS, stake, paid(outcome, bound));
 }
 
 /* Every so many tosses one of the notebooks is begun anew. One that is right about a device grows rich and stays; so there is always one

@@ -16,10 +16,10 @@ from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets
 __all__ = ["Event", "Reference"]
 
 FRACTIONS = (0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003)
-UNIT_FRACTIONS = FRACTIONS[:4]
+UNIT_FRACTIONS = FRACTIONS[::2]
 NOTEBOOKS = 4
 BURN_EVERY = 64
-SHORT_LEAD = 4
+SHORT_LEAD = 32
 KEPT = 1 - 2.0**-46
 HAIR = 1 + 2.0**-46
 

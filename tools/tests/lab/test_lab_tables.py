@@ -109,17 +109,24 @@ def test_who_wastes_reports_to_make_ties_does_more_than_a_steady_insider_and_sta
     assert net / exposed / arena.bias <= turning_bound(_purse(arena, Face.PAST), arena.mixed(), exposed, arena.k)
 
 
-def test_wasted_reports_buy_more_harm_to_one_attribute_as_the_threat_model_says() -> None:
-    """Sixty pluses, five minuses until what was last said is a tie, fourteen times plus and minus in turn; honest about all others."""
+WASTEFUL = [
+    (pushed, back, turns) for pushed in (40, 50, 60) for back in (1, 2, 5, 9, 17, 33) for turns in (0, 4, 9, 14, 20, 30)
+]
+"""Pluses in a row, minuses after them, and how often plus and minus then come in turn, so that the bet loses and nothing is pushed."""
+
+
+def test_wasted_reports_buy_little_harm_to_one_attribute_as_the_threat_model_says() -> None:
     arena, rng = HarmonyArena(1.0, 8), np.random.default_rng(1)
-    unit = arena.assign(rng, 160_000)
-    symbol = arena.toss(rng, np.zeros(len(unit)))
-    said = np.resize([1] * 60 + [0] * 5 + [1, 0] * 14, np.count_nonzero(unit == 0))
-    symbol[unit == 0] = said
-    assert arena.bets.update(arena.bets.new_states(1), in_order(unit, symbol, 1))[0] == -1
-    harm = (2 * said - 1).mean() / arena.bias
-    assert harm == pytest.approx(1.28, abs=0.01)
-    assert "1.28 times a liar's harm" in " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
+    unit = arena.assign(rng, 8 * 40_000)
+    symbol = arena.toss(rng, np.zeros(len(unit)))  # honest about all other attributes
+    harm = 0.0
+    for pushed, back, turns in WASTEFUL:
+        said = np.resize([1] * pushed + [0] * back + [1, 0] * turns, np.count_nonzero(unit == 0))
+        symbol[unit == 0] = said
+        if arena.bets.update(arena.bets.new_states(1), in_order(unit, symbol, 1))[0] == -1:
+            harm = max(harm, (2 * said - 1).mean() / arena.bias)
+    assert 1 < harm < 1.06
+    assert "1.06 times a liar's harm" in " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
 
 
 def test_the_bound_is_that_of_the_kernel() -> None:
