@@ -11,9 +11,7 @@
 /* A new block, and a new key in place of the one that made it. */
 void peel_drbg_refill(peel_drbg *drbg);
 
-static inline int drbg_usable(const peel_drbg *drbg) {
-  return drbg->seeded && drbg->left <= sizeof drbg->block && drbg->left % 4 == 0;
-}
+static inline int drbg_usable(const peel_drbg *drbg) { return drbg->seeded && drbg->left <= sizeof drbg->block && drbg->left % 4 == 0; }
 
 /* Masked, so that it is a word of the block even when another thread, against the contract, changes left between two lines. */
 static inline uint32_t drbg_draw(peel_drbg *drbg) {

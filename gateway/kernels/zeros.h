@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Packs records that are mostly zeros, as the states of bets are: words of eight bytes, each as a byte that says which of its bytes are not
- * zero, and those bytes; a word of zeros as a zero and how many more of them follow, up to 255. What would not become smaller is taken as it
- * is, and is known again by its size. */
+ * zero, and those bytes; a word of zeros as a zero and how many more of them follow, up to 255. What would not become smaller is taken as
+ * it is, and is known again by its size. */
 #ifndef PEEL_ZEROS_H
 #define PEEL_ZEROS_H
 
