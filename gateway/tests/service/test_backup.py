@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from pathlib import Path
 
 from field import Field
+
+from peel_gateway.storage.sqlite.backup import copy_database
 
 
 def test_a_copy_is_taken_while_reports_come_and_put_back(field: Field, tmp_path: Path) -> None:
@@ -67,3 +70,13 @@ def test_what_is_no_copy_leaves_everything_as_it_was(field: Field, tmp_path: Pat
     ] == []
     field.audit(gateway, sent)
     assert gateway.command("backup", str(tmp_path / "no" / "folder")).returncode == 7
+
+
+def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
+    source = tmp_path / "50% #1?mode=memory" / "peel.sqlite"
+    source.parent.mkdir()
+    with sqlite3.connect(source) as database:
+        database.execute("CREATE TABLE kept (value)")
+    copy_database(source, tmp_path / "copy.sqlite")
+    with sqlite3.connect(tmp_path / "copy.sqlite") as copy:
+        assert copy.execute("SELECT name FROM sqlite_master").fetchall() == [("kept",)]

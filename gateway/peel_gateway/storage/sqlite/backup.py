@@ -28,7 +28,7 @@ def copy_database(source: Path, target: Path) -> None:
     try:
         with (
             translated(source),
-            closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as old,
+            closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
             closing(sqlite3.connect(temporary)) as new,
         ):
             old.backup(new, pages=_PAGES)
