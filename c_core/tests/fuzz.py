@@ -81,10 +81,16 @@ def state_seeds() -> Iterator[bytes]:
             yield bytes([game, 3]) + bytes(range(24)) + bytes([filling]) * 3000
 
 
+def packed_seeds() -> Iterator[bytes]:
+    """Zeros to the end, words with something in them, a record as it is, and one that ends too early."""
+    yield from (b"\x40\x00\x3f", b"\x03\xff12345678\x01\x07\x00\x00", b"\x02" + bytes(range(16)), b"\x03\x81a")
+
+
 TARGETS = (
     Target("c_core/tests/fuzz_frame.c", CORE, frame_seeds),
     Target("c_core/tests/fuzz_payload.c", [*CORE, ROOT / "bindings/host/batch.c"], payload_seeds),
     Target("gateway/tests/fuzz_packets.c", [KERNELS / "packets.c"], packet_seeds),
+    Target("gateway/tests/fuzz_zeros.c", [KERNELS / "zeros.c"], packed_seeds),
     Target("gateway/tests/fuzz_bets.c", [KERNELS / f"{part}.c" for part in BETS], state_seeds, 4096, times_slower=20),
 )
 
