@@ -57,7 +57,7 @@ def run(*words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    "path", [*COMMANDS, *{path[:-1] for path in COMMANDS}], ids=lambda path: " ".join(path) or "peel"
+    "path", [*COMMANDS, *sorted({path[:-1] for path in COMMANDS})], ids=lambda path: " ".join(path) or "peel"
 )
 def test_help_fits_into_eighty_columns_and_is_whole(path: tuple[str, ...]) -> None:
     code, text, _ = run(*path, "--help")
