@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from lab import START, Lab, MakeLab, harmony_profile
 
+from peel_gateway.engine.clock import believe
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.model.message import Message
@@ -174,4 +175,24 @@ def test_what_was_filed_long_ago_is_forgotten_and_gives_no_room_again(make_lab: 
     assert lab.database.execute("SELECT COUNT(*) FROM filed") == [(0,)]
     lab.engine.process([Message("t", frame, received) for frame in lab.frames(1, range(4, 9))])
     assert lab.store.log().bucket.tolist()[3:] == [0] * 5
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_clock_that_was_ahead_before_a_reboot_is_put_right_by_somebodys_word(lab: Lab) -> None:
+    lab.send(lab.frames(1, range(1, 51)))
+    lab.reboot(off=60, skew=80 * 365 * 86400)
+    lab.send(lab.frames(1, range(51, 101)))
+    lab.reboot(off=60)
+    lab.send(lab.frames(1, [101]))
+    lab.now += 40 * 86400
+    assert lab.engine.prune(30 * 86400) is None, "for the next eighty years"
+    with lab.store.begin() as transaction:
+        transaction.set_clock(believe(transaction.clock(), lab.clock()))
+    assert lab.engine.prune(30 * 86400) is None
+    lab.now += 86400
+    assert lab.engine.prune(30 * 86400) == 101
+    assert not lab.engine.moment.behind
+    lab.reboot(off=60)
+    lab.send(lab.frames(1, [102]))
+    assert not lab.engine.moment.behind
     assert recount(lab.store, lab).agrees

@@ -10,6 +10,7 @@ import click
 
 from peel_gateway.commands.audit import audit, pardon
 from peel_gateway.commands.backup import backup, restore
+from peel_gateway.commands.clock import clock
 from peel_gateway.commands.devices import devices
 from peel_gateway.commands.estimates import estimates
 from peel_gateway.commands.export import export
@@ -35,7 +36,7 @@ def gateway() -> None:
 for command in (
     *(estimates, devices, exposures, quarantine, export),
     *(recount, replay, pardon, audit),
-    *(backup, restore, migrate, schema, workers),
+    *(backup, restore, migrate, schema, workers, clock),
 ):
     gateway.add_command(command)
 

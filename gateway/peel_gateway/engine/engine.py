@@ -261,7 +261,8 @@ class Engine:
         self.moment = moment
         if moment.behind and not before.behind:
             _log.warning(
-                "clock behind: it is earlier than before the machine was off; floods are not judged until it is set"
+                "clock behind: it is earlier than before the machine was off; floods are not judged until it is set, or, if it is right, "
+                "until `peel gateway clock --believe`"
             )
         if before.behind and not moment.behind:
             _log.info("clock right again", passed_seconds=(moment.seen - before.seen) / 1000)

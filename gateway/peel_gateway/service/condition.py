@@ -57,7 +57,8 @@ class Condition:
                 causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
         if any(pipeline.engine.moment.behind for pipeline in self.crew.pipelines):
             causes.append(
-                "clock: behind the last batch before the machine was off; set it, floods are not judged meanwhile"
+                "clock: behind the last batch before the machine was off; set it (or, if it is right, `peel gateway clock --believe`), "
+                "floods are not judged meanwhile"
             )
         if self.crew.failure is not None:
             causes.append(f"ingest: ended: {type(self.crew.failure).__name__}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,32 @@ def test_ten_days_off_and_up_again_in_the_wrong_decade(field: Field, slow: list[
     field.publish(field.reports(1, devices=[greedy]))
     gateway.wait_for(lambda: flood_count(gateway) == 1)
     assert gateway.summary()["totals"]["exposed"] == 1
+    assert gateway.stop() == 0
+    assert gateway.command("recount").returncode == 0
+
+
+def test_a_clock_that_was_decades_ahead_is_believed_on_somebodys_word(
+    field: Field, slow: list[int], set_clock: SetClock
+) -> None:
+    set_clock("+9000d")
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(2, devices=slow))
+    field.wait_accepted(gateway, 2)
+    assert gateway.stop() == 0
+    _switch_off(gateway.store_path)
+    set_clock("+0d")
+    gateway.start()
+    field.publish(field.reports(2, devices=slow))
+    field.wait_accepted(gateway, 4)
+    assert any(cause.startswith("clock: behind") for cause in gateway.summary()["health"])
+    (before,) = json.loads(gateway.command("clock", "--json").stdout)["shares"]
+    (after,) = json.loads(gateway.command("clock", "--believe", "--json").stdout)["shares"]
+    assert before["time"] >= before["behind_until"] > after["time"]
+    assert after["behind_until"] is None
+    field.publish(field.reports(2, devices=slow))
+    field.wait_accepted(gateway, 6)
+    assert gateway.summary()["health"] == []
+    assert "None" not in gateway.command("clock").stdout
     assert gateway.stop() == 0
     assert gateway.command("recount").returncode == 0
 
