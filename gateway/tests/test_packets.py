@@ -38,6 +38,7 @@ def by_kernel(rule: Rule, stream: bytes) -> tuple[Split, type[Exception] | None]
     topics, payloads = (_pieces(buffers, name, count) for name in ("topic", "payload"))
     identifiers = buffers["identifiers"][: 2 * count].view(np.uint16).tolist()
     done = Split(used, list(zip(topics, payloads, identifiers, strict=True)), _bytes(buffers["rest"], parts.rest_bytes))
+    done.passed = (int(parts.passed_bytes), int(parts.passed_identifier)) if parts.passed_bytes else None
     return done, FAULTS.get(used)
 
 
@@ -57,7 +58,7 @@ def compare(rule: Rule, stream: bytes) -> type[Exception] | None:
     assert kind is (None if fault is None else type(fault)), stream.hex()
     assert (found.reports, found.rest) == (expected.reports, expected.rest), stream.hex()
     if fault is None:
-        assert found.used == expected.used, stream.hex()
+        assert (found.used, found.passed) == (expected.used, expected.passed), stream.hex()
     return kind
 
 

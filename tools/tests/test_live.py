@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import io
-import os
-import shutil
 
 import pytest
 
@@ -62,7 +60,8 @@ def test_it_draws_no_more_lines_than_the_terminal_has(monkeypatch: pytest.Monkey
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((_WIDE, 24)))
+    monkeypatch.setenv("COLUMNS", str(_WIDE))
+    monkeypatch.setenv("LINES", "24")
     stream = Terminal()
     LiveSummary(stream)._draw([f"line {place}" for place in range(60)])
     assert len(stream.getvalue().splitlines()) == 23

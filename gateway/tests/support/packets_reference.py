@@ -36,6 +36,8 @@ class Split:
     reports: list[tuple[bytes, bytes, int]] = field(default_factory=list)
     """Topic, payload and packet identifier of each."""
     rest: bytes = b""
+    passed: tuple[int, int] | None = None
+    """Of the message beyond the limit that it ended at, and that can be passed over: bytes, and packet identifier or 0."""
 
 
 def read_length(data: bytes) -> tuple[int, int] | None:
@@ -91,9 +93,31 @@ def split(rule: Rule, stream: bytes) -> tuple[Split, Exception | None]:
             else:
                 done.reports.append(found)
             done.used += len(head) + len(body)
-    except (Malformed, TooLong) as fault:
+    except TooLong as fault:
+        try:
+            done.passed = _passed(rule, stream[done.used :], fault)
+        except (Malformed, TooLong) as final:
+            return done, final
+    except Malformed as fault:
         return done, fault
     return done, None
+
+
+def _passed(rule: Rule, stream: bytes, fault: TooLong) -> tuple[int, int] | None:
+    """What it takes to pass over a message beyond the limit, once that is there; where a broker was told the limit, it is a fault."""
+    kind, qos = stream[0] >> 4, stream[0] >> 1 & 3
+    read = read_length(stream[1:])
+    if rule.properties or kind != 3 or qos > 1 or read is None:
+        raise fault
+    length, body = read[0], stream[1 + read[1] :]
+    if len(body) < 2:
+        return None
+    place = 2 + int.from_bytes(body[:2], "big")
+    if qos and place + 2 > length:
+        raise Malformed
+    if qos and place + 2 > len(body):
+        return None
+    return 1 + read[1] + length, int.from_bytes(body[place : place + 2], "big") if qos else 0
 
 
 def _packet(rule: Rule, stream: bytes) -> tuple[bytes, bytes] | None:
