@@ -15,6 +15,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import GapTable, LogTable
 from peel_gateway.screening import book as screening_book
 from peel_gateway.screening.book import Book
+from peel_gateway.storage.checksum import add_checksum
 from peel_gateway.storage.records import as_tables, pack, records_of, seal, unpack
 from peel_gateway.storage.sql import log as sql_log
 from peel_gateway.storage.store import StoreCorrupt
@@ -144,14 +145,42 @@ def test_checkpoints_take_little_room_while_little_is_known(small: Lab, make_lab
     assert recount(lab.store, lab).agrees
 
 
+def flipped(data: bytes, place: int) -> bytes:
+    """Some bytes with one bit of them turned over."""
+    return (int.from_bytes(data, "little") ^ 1 << place).to_bytes(len(data), "little")
+
+
 def test_a_damaged_checkpoint_is_said_plainly(small: Lab) -> None:
     lab = small
     work(lab, 1, 101)
     lab.database.execute("UPDATE conduct SET state = substr(state, 2) WHERE device = 2")
     lab.reopen()
-    for question in (lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
-        with pytest.raises(StoreCorrupt, match=r"damaged: a state of \d+ bytes is none of .* restore a copy"):
+    for question in (lab.store.check, lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
+        with pytest.raises(StoreCorrupt, match=r"what device 2 has done: .* checksum do not agree; restore a copy"):
             question()
+
+
+def test_a_checkpoint_of_something_else_is_said_plainly(small: Lab) -> None:
+    lab = small
+    work(lab, 1, 101)
+    lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (add_checksum(b"\xff"),))
+    lab.reopen()
+    for question in (lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
+        with pytest.raises(StoreCorrupt, match=r"damaged: a state of 1 bytes is none of .* restore a copy"):
+            question()
+
+
+def test_one_flipped_bit_of_a_checkpoint_is_no_other_conduct(small: Lab, rng: np.random.Generator) -> None:
+    """A bit of a count is as good a count: nothing but the checksum knows."""
+    lab = small
+    work(lab, 1, 101)
+    ((good,),) = lab.database.execute("SELECT state FROM conduct WHERE device = 2")
+    for place in rng.permutation(8 * len(good))[:40].tolist():
+        lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (flipped(good, place),))
+        with pytest.raises(StoreCorrupt, match="what device 2 has done"):
+            lab.store.check()
+    lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (good,))
+    lab.store.check()
 
 
 def test_a_device_that_leaves_and_comes_back_is_judged_by_all_it_did(small: Lab) -> None:
@@ -221,3 +250,16 @@ def test_a_damaged_segment_is_told(small: Lab) -> None:
     small.database.execute("UPDATE log SET data = ? WHERE last = ?", (damaged, last))
     with pytest.raises(StoreCorrupt, match="events up to"):
         small.store.check()
+
+
+def test_one_flipped_bit_of_a_batch_is_told(small: Lab, rng: np.random.Generator) -> None:
+    """Of one that is not sealed yet: its bytes are numbers, and every bit of them is some number."""
+    work(small, 1, 101)
+    work(small, 101, 104)
+    ((last, data),) = small.database.execute("SELECT last, data FROM log WHERE sealed = 0 ORDER BY last DESC LIMIT 1")
+    for place in rng.permutation(8 * len(data))[:40].tolist():
+        small.database.execute("UPDATE log SET data = ? WHERE last = ?", (flipped(data, place), last))
+        with pytest.raises(StoreCorrupt, match=f"events up to {last}"):
+            small.store.check()
+        with pytest.raises(StoreCorrupt, match=f"events up to {last}"):
+            recount(small.store, small)

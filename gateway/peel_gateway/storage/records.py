@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.tables import GapTable, LogTable
+from peel_gateway.storage.checksum import add_checksum, drop_checksum
 
 __all__ = [
     "FIELDS",
@@ -99,7 +100,7 @@ def signs(marks: Ints) -> Ints:
 
 def join_tables(parts: Sequence[tuple[LogTable, GapTable]]) -> tuple[LogTable, GapTable]:
     """Several pairs of tables as one."""
-    parts = [as_tables(unpack(b"", sealed=False), 0), *parts]
+    parts = [as_tables(unpack(pack(np.zeros(0, RECORD)), sealed=False), 0), *parts]
     log, gaps = ([part[place] for part in parts] for place in (0, 1))
     return (
         LogTable(**{name: np.concatenate([getattr(each, name) for each in log]) for name in vars(log[0])}),
@@ -109,11 +110,11 @@ def join_tables(parts: Sequence[tuple[LogTable, GapTable]]) -> tuple[LogTable, G
 
 def pack(records: Records) -> bytes:
     """A segment as it is appended."""
-    return records.tobytes()
+    return add_checksum(records.tobytes())
 
 
 def seal(records: Records) -> bytes:
-    """A segment as it is kept: column by column, each transposed so that like bytes stand together, and compressed with a checksum."""
+    """A segment as it is kept: column by column, each transposed so that like bytes stand together, and compressed (with a checksum)."""
     parts = []
     for name in FIELDS:
         column = np.ascontiguousarray(records[name])
@@ -125,7 +126,7 @@ def seal(records: Records) -> bytes:
 def unpack(data: bytes, *, sealed: bool, names: Sequence[str] = FIELDS) -> Columns:
     """Some columns of a segment; ValueError or zlib.error where it is damaged."""
     if not sealed:
-        records = np.frombuffer(data, RECORD)
+        records = np.frombuffer(drop_checksum(data), RECORD)
         return {name: records[name] for name in names}
     columns, start = {}, 0
     for name in FIELDS:

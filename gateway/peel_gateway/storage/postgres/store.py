@@ -21,8 +21,9 @@ from peel_gateway.storage.postgres.schema import DEFAULT_SHARES, Made, check, lo
 from peel_gateway.storage.postgres.session import Address, Session
 from peel_gateway.storage.sql.archive import SqlArchive, SqlStore
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.log import verify
+from peel_gateway.storage.sql.log import verify_log
 from peel_gateway.storage.sql.quarantine import Limits
+from peel_gateway.storage.sql.rows import verify_states
 from peel_gateway.storage.sql.schema import TABLES
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.store import Store, StoreCorrupt, StoreLost, Transaction
@@ -153,7 +154,12 @@ class PostgresArchive(SqlArchive):
 
     def check(self) -> None:
         with self._read_long() as connection:
-            problems = [problem for scope in connection.scopes() for problem in verify(scope)]
+            problems = [
+                problem
+                for scope in connection.scopes()
+                for verify in (verify_log, verify_states)
+                for problem in verify(scope)
+            ]
         if problems:
             raise StoreCorrupt(f"{self.place}: damaged: {'; '.join(problems)}; restore a copy")
 

@@ -25,7 +25,7 @@ from peel_gateway.storage.records import (
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.store import StoreCorrupt
 
-__all__ = ["LogWriter", "append", "cut", "read_columns", "read_tables", "verify"]
+__all__ = ["LogWriter", "append", "cut", "read_columns", "read_tables", "verify_log"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -130,7 +130,7 @@ def read_tables(connection: Connection, *, after: int = 0) -> tuple[LogTable, Ga
     return join_tables([as_tables(columns, last) for last, columns in read_columns(connection, after=after)])
 
 
-def verify(connection: Connection) -> Iterator[str]:
+def verify_log(connection: Connection) -> Iterator[str]:
     """Yield what is wrong with segments: damaged ones, and such as do not follow each other up to the last event."""
     before = None
     for last, events, sealed, data in connection.stream(f"{_SEGMENTS} ORDER BY last"):

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, PastTable, TallyTable
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.checksum import add_checksum, drop_checksum
 from peel_gateway.storage.sql.connection import Connection, Row
+from peel_gateway.storage.store import StoreCorrupt
 
 __all__ = [
     "CHUNK",
@@ -30,6 +32,7 @@ __all__ = [
     "read_reports",
     "read_tallies_kept",
     "read_totals",
+    "verify_states",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -98,7 +101,14 @@ def read_conduct(connection: Connection, table: str = "conduct", only: Ints | No
 def as_conduct(rows: Sequence[Row]) -> ConductTable:
     """Rows of device, profile, arrival and state as a table."""
     device, profile, arrival = columns([row[:3] for row in rows], 3)
-    return ConductTable(device, profile, arrival, [row[3] for row in rows])
+    return ConductTable(device, profile, arrival, [_state(row[0], row[3]) for row in rows])
+
+
+def _state(device: int, stored: bytes) -> bytes:
+    try:
+        return drop_checksum(stored)
+    except ValueError as error:
+        raise StoreCorrupt(f"the store is damaged: what device {device} has done: {error}; restore a copy") from None
 
 
 def put_conduct(connection: Connection, conduct: ConductTable, table: str = "conduct") -> None:
@@ -106,8 +116,18 @@ def put_conduct(connection: Connection, conduct: ConductTable, table: str = "con
     connection.put(
         table,
         {"device": conduct.device, "profile": conduct.profile},
-        {"arrival": conduct.arrival, "state": conduct.state},
+        {"arrival": conduct.arrival, "state": [add_checksum(state) for state in conduct.state]},
     )
+
+
+def verify_states(connection: Connection) -> Iterator[str]:
+    """Yield whose states of bets are damaged."""
+    for table in ("conduct", "conduct_base"):
+        for device, stored in connection.stream(f"SELECT device, state FROM {{{table}}} AS conduct ORDER BY device"):
+            try:
+                drop_checksum(stored)
+            except ValueError as error:
+                yield f"what device {device} has done: {error}"
 
 
 def read_past(connection: Connection) -> PastTable:

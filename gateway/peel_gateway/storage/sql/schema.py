@@ -100,7 +100,7 @@ CREATE TABLE refused ({share}
 ){clustered};
 
 -- The statistics layer bets in the order of events. A state per device and profile, as it was after one event,
--- packed (`screening/packing.py`); the rest is in the log.
+-- packed (`screening/packing.py`), with a checksum; the rest is in the log.
 CREATE TABLE conduct ({share}
     device  {int} NOT NULL,
     profile {int} NOT NULL,

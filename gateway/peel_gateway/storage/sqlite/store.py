@@ -16,8 +16,9 @@ from pathlib import Path
 from peel_gateway.files import make_private
 from peel_gateway.storage.sql.archive import SqlStore
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.log import verify
+from peel_gateway.storage.sql.log import verify_log
 from peel_gateway.storage.sql.quarantine import Limits
+from peel_gateway.storage.sql.rows import verify_states
 from peel_gateway.storage.sql.schema import META, VERSION, Words, tables
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.sqlite.connection import SqliteConnection
@@ -207,7 +208,7 @@ class SqliteStore(SqlStore):
     def check(self) -> None:
         with self._read_long() as connection:
             problems = [row[0] for row in connection.raw.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
-            problems += verify(connection)
+            problems += [*verify_log(connection), *verify_states(connection)]
         if problems:
             raise StoreCorrupt(f"{self.path}: damaged: {'; '.join(problems)}; restore a copy")
 
