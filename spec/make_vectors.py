@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from cases import delivery, frames, payloads, primitives, profiles, reports
+from cases import delivery, encoder_faults, frames, payloads, primitives, profiles, reports
 from cases.tools import Vectors
 
 OUT = Path(__file__).parent / "vectors"
@@ -28,8 +28,8 @@ def to_json(vectors: Vectors) -> str:
 
 
 def all_vectors() -> dict[str, Vectors]:
-    makers = (*primitives.MAKERS, *reports.MAKERS, *frames.MAKERS, *payloads.MAKERS, *profiles.MAKERS, *delivery.MAKERS)
-    vectors = {maker.__name__.rstrip("_"): maker() for maker in makers}
+    modules = (primitives, reports, encoder_faults, frames, payloads, profiles, delivery)
+    vectors = {maker.__name__.rstrip("_"): maker() for module in modules for maker in module.MAKERS}
     vectors |= {f"profile_bad_{fault}": profiles.profile_bad(fault) for fault in profiles.FAULTS}
     return vectors
 
