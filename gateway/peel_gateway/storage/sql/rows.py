@@ -101,14 +101,18 @@ def read_conduct(connection: Connection, table: str = "conduct", only: Ints | No
 def as_conduct(rows: Sequence[Row]) -> ConductTable:
     """Rows of device, profile, arrival and state as a table."""
     device, profile, arrival = columns([row[:3] for row in rows], 3)
-    return ConductTable(device, profile, arrival, [_state(row[0], row[3]) for row in rows])
+    try:
+        return ConductTable(device, profile, arrival, [_state(row[0], row[3]) for row in rows])
+    except ValueError as error:
+        raise StoreCorrupt(f"the store is damaged: {error}; restore a copy") from None
 
 
 def _state(device: int, stored: bytes) -> bytes:
+    """A state of bets without its checksum; `ValueError` says whose it is where they do not agree."""
     try:
         return drop_checksum(stored)
     except ValueError as error:
-        raise StoreCorrupt(f"the store is damaged: what device {device} has done: {error}; restore a copy") from None
+        raise ValueError(f"what device {device} has done: {error}") from None
 
 
 def put_conduct(connection: Connection, conduct: ConductTable, table: str = "conduct") -> None:
@@ -125,9 +129,9 @@ def verify_states(connection: Connection) -> Iterator[str]:
     for table in ("conduct", "conduct_base"):
         for device, stored in connection.stream(f"SELECT device, state FROM {{{table}}} AS conduct ORDER BY device"):
             try:
-                drop_checksum(stored)
+                _state(device, stored)
             except ValueError as error:
-                yield f"what device {device} has done: {error}"
+                yield str(error)
 
 
 def read_past(connection: Connection) -> PastTable:
