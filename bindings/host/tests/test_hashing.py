@@ -161,7 +161,8 @@ def test_krr_is_refused_from_where_hashing_is_better() -> None:
     assert krr(10, 1).k == 10
     with pytest.raises(ProfileError, match=r"hashing.*force_krr = true"):
         krr(11, 1)
-    assert krr(11, 1, force_krr=True).id == krr(11, 1, force_krr=True).id
+    assert krr(11, 1, force_krr=True).k == 11
+    assert krr(10, 1, force_krr=True).id == krr(10, 1).id, "it is no part of what devices agree on"
     assert krr(160, 4).k == 160
 
 
