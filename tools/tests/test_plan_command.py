@@ -97,3 +97,9 @@ def test_it_fits_into_eighty_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "  ±5% " in text
     assert "  1 report " in text
+
+
+def test_one_is_said_in_the_singular() -> None:
+    assert run("--devices", "1", "--attributes", "1", "--every", "1h").output.startswith(
+        "1 device, 1 attribute (harmony), "
+    )

@@ -71,15 +71,15 @@ def _folded(line: str) -> str:
     return line if len(line) <= 80 else "\n".join(wrap(line, 80, subsequent_indent=" " * 4))
 
 
-def _reports(count: int) -> str:
-    return f"{count:,} report" if count == 1 else f"{count:,} reports"
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     task = found["task"]
-    what = f"{task['size']:,} attributes" if task["mechanism"] == "harmony" else f"{task['size']:,} categories"
+    what = _counted(task["size"], "attribute") if task["mechanism"] == "harmony" else f"{task['size']:,} categories"
     yield (
-        f"{task['devices']:,} devices, {what} ({task['mechanism']}), a report every {spoken(task['interval_s'] / 3600)}, "
+        f"{_counted(task['devices'], 'device')}, {what} ({task['mechanism']}), a report every {spoken(task['interval_s'] / 3600)}, "
         f"epsilon {task['epsilon']:g} each"
     )
     for name, why in (("found", "from what you asked for"), ("assumed", "because nothing was said")):
@@ -109,7 +109,8 @@ def _accuracy_lines(found: Mapping[str, Any]) -> Iterator[str]:
     )
     for row in found["until"]:
         yield (
-            f"  ±{100 * row['half_width']:.3g}%".ljust(10) + f"{_reports(row['reports']):>22}   {spoken(row['hours'])}"
+            f"  ±{100 * row['half_width']:.3g}%".ljust(10)
+            + f"{_counted(row['reports'], 'report'):>22}   {spoken(row['hours'])}"
         )
 
 
@@ -117,13 +118,13 @@ def _privacy_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"\nPrivacy (of one device; epsilon, and epsilon at delta {found['delta']:g})"
     for name in ("report", "day", "year"):
         row = found[name]
-        yield f"  {name:8}{_reports(row['reports']):>22}   {row['epsilon']:,g}   {row['epsilon_at_delta']:,g}"
+        yield f"  {name:8}{_counted(row['reports'], 'report'):>22}   {row['epsilon']:,g}   {row['epsilon_at_delta']:,g}"
 
 
 def _exposure_lines(waiting: list[Mapping[str, Any]], insider: Mapping[str, Any]) -> Iterator[str]:
     yield "\nExposed after"
     for row in waiting:
-        reports = "not seen" if row["reports"] is None else _reports(row["reports"])
+        reports = "not seen" if row["reports"] is None else _counted(row["reports"], "report")
         yield f"  {reports:>16}   {spoken(row['hours']):>12}   {row['attack']}"
     ratio = insider["ratio"]
     later = ", ".join(f"{value:g} over {int(n):,} reports" for n, value in ratio.items() if n != "cap")
