@@ -12,8 +12,9 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
+from peel_gateway.storage.checksum import drop_checksum
 from peel_gateway.storage.postgres.store import PostgresArchive, PostgresStore
-from peel_gateway.storage.records import RECORD
+from peel_gateway.storage.records import RECORD, pack
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Store
 
@@ -74,8 +75,8 @@ class PostgresSchema:
 def change_log(database: Database, change: Callable[[Any], Any]) -> None:
     """Put other events in the place of those that the log has; they must stay as many, or the log says so itself."""
     rows = database.execute("SELECT last, data FROM log ORDER BY last")
-    ends = np.cumsum([len(data) // RECORD.itemsize for _, data in rows])
-    events = np.frombuffer(b"".join(data for _, data in rows), RECORD).copy()
-    events = change(events)
+    segments = [np.frombuffer(drop_checksum(data), RECORD) for _, data in rows]
+    events = change(np.concatenate(segments))
+    ends = np.cumsum([len(segment) for segment in segments])
     for (last, _), part in zip(rows, np.split(events, ends[:-1]), strict=True):
-        database.execute("UPDATE log SET data = ? WHERE last = ?", (part.tobytes(), last))
+        database.execute("UPDATE log SET data = ? WHERE last = ?", (pack(part), last))
