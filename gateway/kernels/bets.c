@@ -112,6 +112,11 @@ double peel_bets_wealth(const uint8_t *state, const peel_bets_game *game) {
   return wealth_of((const head *)state, game, units);
 }
 
+int peel_bets_over(const uint8_t *state, const peel_bets_game *game) {
+  const head *h = (const head *)state;
+  return wealth_of(h, game, h->worth[PEEL_BETS_PART_UNIT]) >= game->limit;
+}
+
 static const peel_bets_sets *sets_of(const peel_bets_game *game, uint32_t part) {
   switch (part) {
     case PEEL_BETS_PART_REPORTS:

@@ -146,6 +146,9 @@ size_t peel_bets_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const pee
 /* Wealth of a device, all units counted: that of its richer process, times the process's share of alpha. */
 double peel_bets_wealth(const uint8_t *state, const peel_bets_game *game);
 
+/* Whether the last event took the device's wealth to the limit. That counts one unit alone, where peel_bets_wealth counts them all. */
+int peel_bets_over(const uint8_t *state, const peel_bets_game *game);
+
 /* The bet that holds most of a device's wealth; part is PEEL_BETS_PARTS if it has said nothing. */
 peel_bets_evidence peel_bets_explain(const uint8_t *state, const peel_bets_game *game);
 

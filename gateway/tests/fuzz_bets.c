@@ -98,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memcpy(state, data + at, size - at < game.bytes ? size - at : game.bytes);
   peel_bets_peek(wealth, scratch, state, &game, &events);
   peel_bets_wealth(state, &game);
+  peel_bets_over(state, &game);
   explain(state, &game);
   peel_bets_update(&crossed, state, &place, &game, &events);
   explain(state, &game);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from lab import Lab, MakeLab, Makers
 
@@ -11,6 +12,8 @@ from peel_core import index_many
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.bets import FRESH, Bets, Events
+from peel_gateway.screening.conduct import make_bets
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.store import StoreFull
 
@@ -175,4 +178,47 @@ def test_a_krr_device_that_always_names_one_category(make_lab: MakeLab, profiles
         )
     assert verdicts == {"accepted", "statistics", "withdrawn"}
     assert [exposure.device for exposure in lab.store.exposures(STATISTICS)] == [1]
+    assert recount(lab.store, lab).agrees
+
+
+def near_the_limit(bets: Bets, unit: npt.NDArray[np.uint32], filled: int) -> list[int]:
+    """Signs, 1 for minus, of an insider who pushes the first few attributes as far up as the bet on each alone lets him, and says plus and
+    minus of the others in turn: until those bets together hold more than the limit."""
+    states, minus = bets.new_states(1), np.zeros(8, np.int64)
+    said: list[int] = []
+    while bets.log_wealth(states)[0] < -np.log(0.8 * bets.alpha):
+        number, of = len(said) + 1, int(unit[len(said)])
+        too_much = bets.peek(states, toss(number, of, 1))[0] >= 0.97 / bets.alpha
+        minus[of] = too_much if of < filled else 1 - minus[of]
+        assert bets.update(states, toss(number, of, 1 - minus[of]))[0] < 0
+        said.append(int(minus[of]))
+    return said
+
+
+def toss(number: int, unit: int, symbol: int) -> Events:
+    """A report of device 0, as its bets take it."""
+    said = {"row": 0, "number": number, "unit": unit, "symbol": symbol, "cohort": 0, "kind": FRESH}
+    return Events(**{name: np.array([value]) for name, value in said.items()})
+
+
+def test_a_restart_forgives_nothing_to_an_insider_whose_purses_are_nearly_full(
+    make_lab: MakeLab, profiles: Makers
+) -> None:
+    """All single attributes together may hold more than exposes a device; what is checkpointed then is not the end of the bets on it."""
+    lab = make_lab(profiles[0](8), devices=1)
+    numbers = np.arange(1, 2000)
+    unit = index_many(lab.profiles[0], np.ones(len(numbers)), lab.keys_of(1, numbers), numbers)
+    signs = near_the_limit(make_bets(lab.profiles[0], 1e-6), unit, 3)
+    lab.send([lab.sealed(1, n, minus=minus) for n, minus in enumerate(signs, start=1)])
+    lab.engine = lab.make_engine(room=1)
+    lab.send([])  # stores a checkpoint
+    lab.engine = lab.make_engine()
+    sent = len(signs)
+    while not lab.store.counts().withdrawn_devices and sent < len(signs) + 200:
+        lab.send([lab.sealed(1, n, minus=int(unit[n - 1] < 3)) for n in range(sent + 1, sent + 21)])
+        known, sent = lab.known(), sent + 20
+        lab.engine = lab.make_engine()
+        lab.send([])
+        assert lab.known() == known
+    assert lab.store.counts().withdrawn_devices == 1
     assert recount(lab.store, lab).agrees

@@ -17,7 +17,7 @@ from peel_core import Profile
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import ConductTable, Difference, GapTable, Kept, LogTable
-from peel_gateway.screening.conduct import held_against, make_bets, over, replay, select, starts
+from peel_gateway.screening.conduct import held_against, make_bets, replay, select, starts
 from peel_gateway.screening.roster import Registry
 from peel_gateway.storage.store import Inspection
 
@@ -73,7 +73,7 @@ class _Table:
         self.devices = devices
         self._profile, self._bets = profile, make_bets(profile, alpha)
         self.states = self.start(begins) if begins else self._bets.new_states(len(devices))
-        self._over = over(self._bets, self.states)
+        self._over = self._bets.over(self.states)
 
     def start(self, stored: ConductTable) -> npt.NDArray[np.uint8]:
         """The states that some table has of these devices."""

@@ -227,6 +227,13 @@ class Bets:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.array(wealth, np.float64)))
 
+    def over(self, states: Bytes) -> npt.NDArray[np.bool_]:
+        """Whose bets are over, bool[R]: the last event that was played on them is the one that exposed the device. Not by `log_wealth`,
+        which adds up all single units: an insider can fill the purses of several, each kept below the limit."""
+        first = self._states(states)
+        over = [lib.peel_bets_over(first + row * self.state_bytes, self._game) for row in range(len(states))]
+        return np.array(over, np.bool_)
+
     def explain(self, state: Bytes) -> Bet:
         """The bet that holds most of a device's wealth; state uint8[state_bytes]."""
         pointer = self._states(state.reshape(1, -1))

@@ -35,7 +35,6 @@ __all__ = [
     "held_against",
     "joined",
     "make_bets",
-    "over",
     "replay",
     "restore",
     "select",
@@ -264,7 +263,7 @@ def _played_on(stored: ConductTable, profile: Profile, bets: Bets, log: LogTable
     arrival = np.maximum(checkpoint, 0)
     for table in news:
         np.maximum.at(arrival, np.searchsorted(devices, table.device), table.arrival)
-    going_on = ~over(bets, states)
+    going_on = ~bets.over(states)  # else what came after the exposure, in the same batch, was not played
     replay(profile, bets, devices, states, *select(news, lambda each: going_on[np.searchsorted(devices, each.device)]))
     return _Played(devices, checkpoint, arrival, states)
 
@@ -309,11 +308,6 @@ def starts(former: ConductTable, profile: Profile, devices: Ints, bets: Bets) ->
 def _rows_of(table: ConductTable, profile: Profile, devices: Ints) -> Ints:
     """Where a table has the states of devices of a profile."""
     return np.flatnonzero((table.profile == profile.id) & np.isin(table.device, devices))
-
-
-def over(bets: Bets, states: Bytes) -> Bools:
-    """Whose bets are over: their wealth has reached the limit, and what came in the same batch after that was not played."""
-    return np.asarray(bets.log_wealth(states) >= -np.log(bets.alpha))
 
 
 def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes, rows: Ints) -> ConductTable:
