@@ -14,7 +14,7 @@ from lab import Lab, MakeLab, Makers
 from peel_core import Keyring, index_many
 from peel_core.frame import DEVICE, NUMBER, PROFILE
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
 
 

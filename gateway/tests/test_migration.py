@@ -17,8 +17,8 @@ from lab import Lab, MakeLab, harmony_profile, krr_profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.engine.recount import recount
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.share import Share
-from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.storage.store import Archive, StoreMismatch
 from peel_gateway.workers.registry import registry_of
 

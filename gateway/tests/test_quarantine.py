@@ -12,7 +12,7 @@ from peel_core import Keyring
 from peel_gateway.engine.recount import recount
 from peel_gateway.engine.replay import replay
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
 

@@ -10,7 +10,7 @@ from lab import Lab, MakeLab, Makers
 
 from peel_core import index_many
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.tables import ExposureFilter
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bets import FRESH, Bets, Events
 from peel_gateway.screening.conduct import make_bets

@@ -9,7 +9,7 @@ import pytest
 from lab import harmony_profile, krr_profile
 
 from peel_gateway.answers.words import sentence
-from peel_gateway.model.tables import Exposure
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bets import _WORDS
 

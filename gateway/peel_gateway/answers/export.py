@@ -22,7 +22,8 @@ from peel_core import Profile
 from peel_gateway.answers.views import Views
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.tables import ExposureFilter, LogTable
+from peel_gateway.model.exposure import ExposureFilter
+from peel_gateway.model.tables import LogTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
 

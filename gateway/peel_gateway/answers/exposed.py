@@ -15,7 +15,8 @@ from peel_gateway.answers.words import sentence
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.roll import Roll
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.tables import DeviceTable, Exposure, ExposureFilter
+from peel_gateway.model.exposure import Exposure, ExposureFilter
+from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import LAYERS, Verdict
 from peel_gateway.storage.store import Archive
 

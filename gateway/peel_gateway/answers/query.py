@@ -13,8 +13,8 @@ from peel_gateway.answers.table import QueryError
 from peel_gateway.answers.views import parse_moment
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import FleetError, parse_device
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.standing import Standing
-from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.planning.solve import Given
 

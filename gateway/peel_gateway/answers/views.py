@@ -23,7 +23,8 @@ from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.audit import PARDON, AuditEntry
-from peel_gateway.model.tables import Counts, Exposure, ExposureFilter
+from peel_gateway.model.exposure import Exposure, ExposureFilter
+from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook
 from peel_gateway.planning.solve import Given, PlanError, solve

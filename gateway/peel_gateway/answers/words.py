@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from peel_core import Profile
-from peel_gateway.model.tables import Exposure
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 
 __all__ = ["sentence"]

@@ -14,8 +14,8 @@ from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import ReplayReport
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.exits import Exit
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.share import Share
-from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.workers.crew import open_engine
 

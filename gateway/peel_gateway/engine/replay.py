@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from peel_gateway.engine.engine import Engine
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.message import Message
-from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import NETWORK, Verdict
 from peel_gateway.storage.store import Store
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.exposure import digest_of
 from peel_gateway.model.moment import Moment
-from peel_gateway.model.tables import Questions, digest_of
+from peel_gateway.model.tables import Questions
 from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.screening import filing, freshness, layers
 from peel_gateway.screening.batch import Batch

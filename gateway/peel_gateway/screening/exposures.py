@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from peel_core import CODE_NAMES, Profile
 from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.tables import Exposure
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.bets import Bets, in_words

@@ -25,15 +25,9 @@ import numpy.typing as npt
 
 from peel_core import Keyring
 from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.moment import Moment
-from peel_gateway.model.tables import (
-    MOVING_COLUMNS,
-    DeviceTable,
-    Effects,
-    Exposure,
-    Found,
-    LogTable,
-)
+from peel_gateway.model.tables import MOVING_COLUMNS, DeviceTable, Effects, Found, LogTable
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 from peel_gateway.screening import effects, filing, gaps, layers, statistics
 from peel_gateway.screening.batch import Batch

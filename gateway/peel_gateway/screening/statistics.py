@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from peel_core import index_many
 from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.moment import Moment
-from peel_gateway.model.tables import Exposure, GapTable
+from peel_gateway.model.tables import GapTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import layers
 from peel_gateway.screening.batch import Batch

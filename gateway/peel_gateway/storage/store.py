@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from peel_gateway.exits import Exit
 from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
     Aged,
@@ -29,8 +30,6 @@ from peel_gateway.model.tables import (
     DeviceTable,
     DeviceTallyTable,
     Effects,
-    Exposure,
-    ExposureFilter,
     Found,
     GapTable,
     Kept,

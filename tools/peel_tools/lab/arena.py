@@ -17,9 +17,9 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.engine.engine import BatchReport
 from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import Message
-from peel_gateway.model.tables import ExposureFilter
 from peel_gateway.model.verdict import Layer, Verdict
 from peel_gateway.screening.bets import Bets
 from peel_gateway.screening.conduct import replay

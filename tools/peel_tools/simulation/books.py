@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peel_gateway.model.tables import DeviceTable, Exposure, LogTable, TallyTable
+from peel_gateway.model.exposure import Exposure
+from peel_gateway.model.tables import DeviceTable, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
 from peel_tools.simulation.piece import digest_of

@@ -12,17 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.grouping import add_up
-from peel_gateway.model.tables import (
-    Counts,
-    DeviceTable,
-    DeviceTallyTable,
-    Exposure,
-    ExposureFilter,
-    GapTable,
-    LogTable,
-    TallyTable,
-)
+from peel_gateway.model.tables import Counts, DeviceTable, DeviceTallyTable, GapTable, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import as_tables, join_tables
 from peel_gateway.storage.sql.audit import read_audit

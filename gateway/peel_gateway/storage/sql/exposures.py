@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from peel_gateway.model.tables import Exposure, ExposureFilter
+from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql.connection import Connection
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from peel_gateway.model.tables import ExposureFilter, FiledTable, Kept
+from peel_gateway.model.exposure import ExposureFilter
+from peel_gateway.model.tables import FiledTable, Kept
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql.audit import read_audit
 from peel_gateway.storage.sql.connection import Connection

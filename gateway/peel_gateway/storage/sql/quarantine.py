@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from peel_gateway.model.tables import Exposure
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rows import CHUNK, add_counts, in_chunks
