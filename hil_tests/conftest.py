@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One fixture, `dut`: the firmware on an emulated board. `--board` chooses the boards, "all" by default.
+"""The firmware on an emulated board (`dut`), and a site for it (`site`). `--board` chooses the boards, "all" by default.
 
 A board whose tools are missing is skipped with the reason; with CI=true that is a failure (see conftest.py of the repository).
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from peel_hil.duts import ALL_DUTS, DUTS, Dut, Endpoint, open_dut
+from peel_hil.site import BoardSite
 
 OpenDut = Callable[..., Dut]
 
@@ -70,3 +71,10 @@ def open_board(board: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def dut(open_board: OpenDut) -> Dut:
     """A running board at its raw REPL, shared by the tests of a module."""
     return open_board()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[BoardSite]:
+    """A fleet, a broker and a gateway for boards that report as fast as they can."""
+    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
+        yield running

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,18 +12,11 @@ import pytest
 from peel_core.frame import NUMBER
 from peel_hil.device import Device
 from peel_hil.duts import Dut
-from peel_hil.site import BoardSite
+from peel_hil.site import TRACES, BoardSite
 from peel_hil.tap import Tap
 
-TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 OUTBOX = 12
 TIMEOUT_MS = 1500
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[BoardSite]:
-    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
-        yield running
 
 
 @pytest.mark.boards("mps2")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,21 +13,12 @@ import pytest
 from peel_core.frame import NUMBER
 from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
-from peel_hil.site import BoardSite
+from peel_hil.site import TRACES, BoardSite
 from peel_hil.tap import Tap
 from peel_tools.servers.ports import free_port
 
-TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 TIMEOUT_MS = 1500
-
-
 CUTS = {"mps2": 50, "pico": 15}
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[BoardSite]:
-    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
-        yield running
 
 
 class Witness:

@@ -12,11 +12,10 @@ import pytest
 from peel_hil.device import Device
 from peel_hil.duts import Dut
 from peel_hil.proxy import Proxy
-from peel_hil.site import BoardSite
+from peel_hil.site import TRACES, BoardSite
 from peel_hil.tampering import TRICKS, Tamperer
 
 QUOTA = 2048
-TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 TIMEOUT_MS = 1500
 RESEND_MS = 1500
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,19 +22,12 @@ from peel_core.topics import device_topic
 from peel_hil.device import Device
 from peel_hil.duts import Dut
 from peel_hil.listener import Listener
-from peel_hil.site import BoardSite
+from peel_hil.site import TRACES, BoardSite
 from peel_hil.tap import Tap
 
-TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 TIMEOUT_MS = 1500
 RESEND_MS = 2000
 REPORTS = 20
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[BoardSite]:
-    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
-        yield running
 
 
 def killed(site: BoardSite) -> None:

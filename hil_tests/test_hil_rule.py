@@ -12,9 +12,8 @@ import pytest
 
 from peel_hil.device import Device
 from peel_hil.duts import Dut
-from peel_hil.site import BoardSite
+from peel_hil.site import TRACES, BoardSite
 
-TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 QUOTA = 640
 
 

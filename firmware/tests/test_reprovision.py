@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from issuing import ENROLLED, issued
 
 from peel_core import burst_size
 from peel_device import ledger as device_ledger
-from peel_device.ledger import NUMBER_MAX, Ledger, block_size
+from peel_device.ledger import Ledger, block_size
 from peel_gateway.fleet.registry import Issue
 from peel_gateway.model.pace import RATE_SLACK
 from peel_gateway.screening.freshness import last_allowed
 from power_cut import ManualClock, MemoryFiles
 
-ENROLLED = datetime(2026, 1, 1, tzinfo=UTC)
 ALLOWANCE = 64
 
 
@@ -54,15 +54,7 @@ def allowed(issue: Issue, now: datetime) -> int:
 )
 def test_erased_again_and_again(lives: list[int], quota: int, fast: float) -> None:
     period, now, highest = 3600, ENROLLED, 0
-    issue = Issue(
-        first_number=1,
-        last_number=NUMBER_MAX,
-        made=now.isoformat(),
-        profile="p",
-        profile_id="00000001",
-        quota=quota,
-        period=period,
-    )
+    issue = issued(1, now, quota, period)
     for seconds in lives:
         numbers = lifetime(issue.first_number, quota, period, seconds, fast)
         now += timedelta(seconds=seconds)
@@ -70,27 +62,10 @@ def test_erased_again_and_again(lives: list[int], quota: int, fast: float) -> No
             assert numbers[0] > highest
             highest = numbers[-1]
         assert highest <= allowed(issue, now), "the gateway would call it a flood"
-        first = issue.first_unused(now)
-        issue = Issue(
-            first_number=first,
-            last_number=NUMBER_MAX,
-            made=now.isoformat(),
-            profile="p",
-            profile_id="00000001",
-            quota=quota,
-            period=period,
-        )
+        issue = issued(issue.first_unused(now), now, quota, period)
 
 
 @pytest.mark.parametrize("quota", [1, 7, 8, 96, 10**6])
 def test_the_registry_knows_what_a_device_uses_at_once(quota: int) -> None:
-    first = Issue(
-        first_number=500,
-        last_number=NUMBER_MAX,
-        made=ENROLLED.isoformat(),
-        profile="p",
-        profile_id="00000001",
-        quota=quota,
-        period=60,
-    )
+    first = issued(500, ENROLLED, quota, 60)
     assert first.first_unused(ENROLLED) - 500 == burst_size(quota) == device_ledger.burst_size(quota)

@@ -7,18 +7,17 @@ with the true time at which it was handed out. No number may come within a perio
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from issuing import ENROLLED, issued
 
-from peel_device.ledger import NUMBER_MAX, Ledger, block_size
-from peel_gateway.fleet.registry import Issue
+from peel_device.ledger import Ledger, block_size
 from power_cut import MemoryFiles
 
 PERIOD_S = 3
 MICROSECONDS = 1_000_000
-ENROLLED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class World:
@@ -30,15 +29,7 @@ class World:
         self.numbers: list[int] = []
         self._quota = quota
         self._deep = deep
-        self._issue = Issue(
-            first_number=1,
-            last_number=NUMBER_MAX,
-            made=ENROLLED.isoformat(),
-            profile="p",
-            profile_id="00000001",
-            quota=quota,
-            period=PERIOD_S,
-        )
+        self._issue = issued(1, ENROLLED, quota, PERIOD_S)
         self._files = MemoryFiles()
         self.boot(woke=False)
 
@@ -77,15 +68,7 @@ class World:
     def provision(self, *, erase: bool) -> None:
         """A fresh bundle, onto the board as it is or onto an empty flash."""
         made = ENROLLED + timedelta(microseconds=self.at)
-        self._issue = Issue(
-            first_number=self._issue.first_unused(made),
-            last_number=NUMBER_MAX,
-            made=made.isoformat(),
-            profile="p",
-            profile_id="00000001",
-            quota=self._quota,
-            period=PERIOD_S,
-        )
+        self._issue = issued(self._issue.first_unused(made), made, self._quota, PERIOD_S)
         if erase:
             self._files = MemoryFiles()
         self.boot(woke=False)

@@ -26,23 +26,23 @@ Loss = Callable[[Rig, Session], None]
 
 def killed_broker(rig: Rig, session: Session) -> None:
     """SIGKILL while it holds reports for a gateway that is away: what it had not saved is gone."""
-    rig.gateway.start()
-    session.simulation.run(reports=REPORTS // 2)
-    rig.gateway.stop()
-    session.simulation.run(reports=REPORTS // 2)
-    assert session.simulation.drain(PATIENCE)
+    _half_is_left_to_the_broker(rig, session)
     rig.broker.kill()
 
 
 def deleted_persistence(rig: Rig, session: Session) -> None:
     """It stops in order, and its file is gone when it comes back: with it the gateway's session."""
+    _half_is_left_to_the_broker(rig, session)
+    rig.broker.stop()
+    (rig.broker.folder / "mosquitto.db").unlink()
+
+
+def _half_is_left_to_the_broker(rig: Rig, session: Session) -> None:
     rig.gateway.start()
     session.simulation.run(reports=REPORTS // 2)
     rig.gateway.stop()
     session.simulation.run(reports=REPORTS // 2)
     assert session.simulation.drain(PATIENCE)
-    rig.broker.stop()
-    (rig.broker.folder / "mosquitto.db").unlink()
 
 
 def before_the_first_connection(rig: Rig, session: Session) -> None:

@@ -15,7 +15,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.broker import Broker
 from peel_tools.servers.site import Site
 
-__all__ = ["BoardSite"]
+__all__ = ["TRACES", "BoardSite"]
 
 _FLEET = "lab"
 _PROFILE = "climate"
@@ -43,6 +43,9 @@ unit = "%"
 low = 0
 high = 100
 """
+
+TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
+"""Readings for devices that have to report something, whatever it is."""
 
 
 class BoardSite(Site):

@@ -81,10 +81,7 @@ def test_ten_days_off_and_up_again_in_the_wrong_decade(field: Field, slow: list[
     gateway = field.new_gateway(screen_number_allowance=0).start()
     field.publish(field.reports(2, devices=slow))
     field.wait_accepted(gateway, 2)
-    assert gateway.stop() == 0
-    _switch_off(gateway.store_path)
-    set_clock("-3650d")
-    gateway.start()
+    _switch_off_and_on(gateway, set_clock, "-3650d")
     field._next[honest] = 10 * DAY - 300
     field.publish(field.reports(300, devices=[honest]))
     field.wait_accepted(gateway, 302)
@@ -108,10 +105,7 @@ def test_a_clock_that_was_decades_ahead_is_believed_on_somebodys_word(
     gateway = field.new_gateway().start()
     field.publish(field.reports(2, devices=slow))
     field.wait_accepted(gateway, 2)
-    assert gateway.stop() == 0
-    _switch_off(gateway.store_path)
-    set_clock("+0d")
-    gateway.start()
+    _switch_off_and_on(gateway, set_clock, "+0d")
     field.publish(field.reports(2, devices=slow))
     field.wait_accepted(gateway, 4)
     assert any(cause.startswith("clock: behind") for cause in gateway.summary()["health"])
@@ -127,8 +121,11 @@ def test_a_clock_that_was_decades_ahead_is_believed_on_somebodys_word(
     assert gateway.command("recount").returncode == 0
 
 
-def _switch_off(store: Path) -> None:
-    """Have the file say that it was written before the machine was last started."""
-    with sqlite3.connect(store) as connection:
+def _switch_off_and_on(gateway: GatewayProcess, set_clock: SetClock, offset: str) -> None:
+    """The machine comes up with another time. Its store then says that it was written before the machine was last started."""
+    assert gateway.stop() == 0
+    with sqlite3.connect(gateway.store_path) as connection:
         assert connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'").rowcount == 1
     connection.close()
+    set_clock(offset)
+    gateway.start()

@@ -34,6 +34,14 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
         click.echo(f"{key:>26}  {value}")
 
 
+def _measure_in_steps(name: str) -> dict[str, Any]:
+    """Run a long benchmark that tells of each of its steps."""
+    benchmark = import_module(name)
+    with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
+        figures: dict[str, Any] = benchmark.measure(on_progress=lambda _: bar.update(1))
+    return figures
+
+
 @bench.command()
 @click.option("-k", default=252, show_default=True, help="Number of attributes.")
 @json_option
@@ -111,10 +119,7 @@ def disk(seconds: float, batch_seconds: float | None, as_json: bool) -> None:
 @json_option
 def growth(as_json: bool) -> None:
     """Throughput and memory against attributes, devices, log and exposures; a gateway with a million devices. Takes minutes."""
-    benchmark = import_module("peel_tools.bench.growth")
-    with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
-        figures = benchmark.measure(on_progress=lambda _: bar.update(1))
-    _print(figures, as_json)
+    _print(_measure_in_steps("peel_tools.bench.growth"), as_json)
 
 
 @bench.command()
@@ -132,10 +137,7 @@ def peers(as_json: bool) -> None:
 @json_option
 def scale(as_json: bool) -> None:
     """1, 2 and 4 workers on PostgreSQL, a million devices registered: throughput, CPU time, what the database does. Takes minutes."""
-    benchmark = import_module("peel_tools.bench.scale")
-    with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
-        figures = benchmark.measure(on_progress=lambda _: bar.update(1))
-    _print(figures, as_json)
+    _print(_measure_in_steps("peel_tools.bench.scale"), as_json)
 
 
 @bench.command()

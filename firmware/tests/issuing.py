@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""Bundles as the registry notes them, for tests of the numbers that a device takes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from peel_device.ledger import NUMBER_MAX
+from peel_gateway.fleet.registry import Issue
+
+ENROLLED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def issued(first_number: int, made: datetime, quota: int, period: int) -> Issue:
+    """A bundle without a lifetime, made at some moment."""
+    return Issue(
+        first_number=first_number,
+        last_number=NUMBER_MAX,
+        made=made.isoformat(),
+        profile="p",
+        profile_id="00000001",
+        quota=quota,
+        period=period,
+    )
