@@ -150,14 +150,25 @@ def _heard(states: States, at: Ints, received: Ints, moment: Moment) -> States:
     }
 
 
-# ---- all effects ----
+# ---- the layers in order ----
 
 
-def plan(drafted: Draft, found: Found) -> Plan:
-    """Screen a batch against the book and what was found in the store."""
+@dataclass(frozen=True)
+class _Screened:
+    """What the layers have found."""
+
+    verdicts: Ints
+    """Of each report."""
+    standing: _Standing
+    numbers: _Numbers
+    judged: statistics.Judged
+    exposures: Sequence[Exposure]
+    """Of single reports; those by statistics are among what was judged."""
+
+
+def _screen(drafted: Draft, found: Found) -> _Screened:
     batch, book, policy, moment = drafted.batch, drafted.book, drafted.policy, drafted.moment
-    roster = book.roster
-    profiles = roster.keyring.profiles
+    profiles = book.roster.keyring.profiles
     verdicts = layers.judge_content(drafted.verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
     numbers = _settle(batch, book, verdicts, standing.states, moment)
@@ -173,8 +184,21 @@ def plan(drafted: Draft, found: Found) -> Plan:
         batch=batch, verdicts=judged.verdicts, allowed=drafted.allowed, reached=drafted.reached, profiles=profiles
     )
     verdicts, exposures = _exhibit(case, found)
+    return _Screened(verdicts, standing, numbers, judged, exposures)
+
+
+# ---- all effects ----
+
+
+def plan(drafted: Draft, found: Found) -> Plan:
+    """Screen a batch against the book and what was found in the store."""
+    screened = _screen(drafted, found)
+    batch, book, moment, bucket_seconds = drafted.batch, drafted.book, drafted.moment, drafted.policy.bucket_seconds
+    verdicts, standing, numbers, judged = screened.verdicts, screened.standing, screened.numbers, screened.judged
+    roster = book.roster
+    profiles = roster.keyring.profiles
     counted = verdicts == Verdict.ACCEPTED
-    filed = filing.file_reports(batch, book, found, counted, standing.states, drafted.crowded, policy.bucket_seconds)
+    filed = filing.file_reports(batch, book, found, counted, standing.states, drafted.crowded, bucket_seconds)
     tallies = effects.tallies(
         profiles,
         batch.opened.profile[counted].astype(np.int64),
@@ -182,11 +206,10 @@ def plan(drafted: Draft, found: Found) -> Plan:
         batch.cell[counted],
         batch.decoded.sign[counted],
     )
-    values, times = np.unique(verdicts, return_counts=True)
     log, gap_table, states = effects.in_order(
         _log(batch, book, verdicts, judged.cohort, numbers.late, filed.bucket),
         numbers.gaps.table,
-        book.roster.ids(batch.heard),
+        roster.ids(batch.heard),
         filed.states
         | {"accepted": filed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.heard))},
         book.arrival,
@@ -203,14 +226,19 @@ def plan(drafted: Draft, found: Found) -> Plan:
         tallies=tallies,
         filed=filed.table,
         gaps=gap_table,
-        exposures=[*exposures, *judged.cases],
+        exposures=[*screened.exposures, *judged.cases],
         withdrawn=roster.ids(batch.heard[newly]).tolist(),
-        counts={Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)},
+        counts=_by_verdict(verdicts),
         arrival=last,
         moment=moment,
     )
     change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies), log, last)
     return Plan(written, change, _exposed_devices(batch, book, standing, judged.cases))
+
+
+def _by_verdict(verdicts: Ints) -> dict[Verdict, int]:
+    values, times = np.unique(verdicts, return_counts=True)
+    return {Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)}
 
 
 def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.Judged) -> list[Played]:
