@@ -32,9 +32,10 @@ def login_routes(token: Secret | None) -> list[Route]:
         """Log in with a browser: takes the token as a form, gives a cookie."""
         require_same_origin(request)
         address = request.client.host if request.client else ""
+        given = (await read_form(request)).get("token", "")
+        # Nobody else gets a turn from here on: of many who ask at once, no more are judged than may be.
         if not attempts.may_try(address):
             raise HTTPException(429, "too many attempts; wait a minute", headers={"retry-after": "60"})
-        given = (await read_form(request)).get("token", "")
         if token is not None and not is_token(given.strip(), token):
             attempts.failed(address)
             raise HTTPException(401, "that is not the token")

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
+import socket
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -113,6 +116,25 @@ def test_a_wrong_token_is_refused_and_then_has_to_wait(field: Field) -> None:
     assert send(gateway, "POST", "/login", {"token": TOKEN})[0].status == 429
     assert send(gateway, "GET", "/api/summary", Authorization=f"Bearer {TOKEN}")[0].status == 200
     assert send(gateway, "POST", "/login", {"token": "x" * 5000})[0].status in (413, 429)
+
+
+def test_guesses_that_come_at_once_are_no_more_than_others(field: Field) -> None:
+    """Whoever opens many requests, and sends the guesses when all of them have been let in, gets as many as anybody."""
+    gateway = field.new_gateway(http_token=TOKEN)
+    gateway.start(until="started")
+    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    body = urlencode({"token": TOKEN[:-1]}).encode()
+    host, _, port = gateway.url.removeprefix("http://").partition(":")
+    head = f"POST /login HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        lines = [stack.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(20)]
+        for line in lines:
+            line.sendall(head.encode())
+        assert all(line.recv(1000).startswith(b"HTTP/1.1 100") for line in lines), "the bodies are waited for"
+        for line in lines:
+            line.sendall(body)
+        codes = Counter(int(line.recv(1000).split()[1]) for line in lines)
+    assert codes == {401: 5, 429: 15}
 
 
 def test_the_page_is_open_and_says_nothing(gateway: GatewayProcess) -> None:
