@@ -265,3 +265,30 @@ def test_room_is_given_back_many_pages_at_a_time(lab: Lab) -> None:
     with lab.store.begin() as transaction:
         assert not transaction.give_back()
     assert writer.execute("PRAGMA freelist_count").fetchone() == (0,)
+
+
+def test_totals_do_not_look_at_every_device(tmp_path: Path) -> None:
+    """A page and a scraper ask for them all the time, and a fleet may have a million devices."""
+    store = SqliteStore(tmp_path / "a.sqlite")
+    columns = [row[1] for row in store._writer.execute("PRAGMA table_info(device)")]
+    honest = ["" if name == "holes" else 0 for name in columns]
+
+    def add(device: int, **exposed: int) -> None:
+        values = dict(zip(columns, honest, strict=True)) | {"device": device} | exposed
+        store._writer.execute(f"INSERT INTO device VALUES ({', '.join('?' * len(columns))})", list(values.values()))
+
+    def steps() -> int:
+        """Instructions of SQLite that the totals take, by the hundred."""
+        taken: list[None] = []
+        store._reader.set_progress_handler(lambda: taken.append(None), 100)
+        counts = store.counts()
+        assert (counts.exposed_devices, counts.withdrawn_devices) == (2, 1)
+        return len(taken)
+
+    add(1, cause=Verdict.RULE, withdrawn=1)
+    add(2, cause=Verdict.FLOOD)
+    few = steps()
+    for device in range(3, 5003):
+        add(device)
+    assert steps() <= few + 10
+    store.close()

@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 
 _GENERATION = "SELECT CAST(SUM(value) AS BIGINT) FROM {meta} AS meta WHERE key = 'generation'"
 _EXPOSED = """
-    SELECT COUNT(*) FILTER (WHERE cause != 0), COUNT(*) FILTER (WHERE withdrawn != 0) FROM {device} AS device
+    SELECT COUNT(*), COUNT(*) FILTER (WHERE withdrawn != 0) FROM {device} AS device WHERE cause != 0
 """
 
 
@@ -87,7 +87,7 @@ class SqlArchive(Archive):
         with self._read() as connection:
             return connection.value(
                 f"""SELECT COUNT(*) FROM {{device}} AS device JOIN {{conduct}} AS conduct {connection.same_device}
-                    WHERE withdrawn != 0 AND profile = ?""",
+                    WHERE cause != 0 AND withdrawn != 0 AND profile = ?""",
                 (profile,),
             )
 

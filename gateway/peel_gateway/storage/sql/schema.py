@@ -78,6 +78,8 @@ CREATE TABLE device ({share}
     forfeited      {int} NOT NULL,
     PRIMARY KEY ({by_share}device)
 );
+-- Few are exposed, and only those can be withdrawn: whoever counts them must not look at all.
+CREATE INDEX device_exposed ON device (device) WHERE cause != 0;
 -- What nearly every report changes of it: apart, so that a batch writes little.
 CREATE TABLE progress ({share}
     device        {int} NOT NULL,

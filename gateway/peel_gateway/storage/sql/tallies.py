@@ -109,7 +109,8 @@ def recount_tallies(connection: Connection) -> TallyTable:
 
 def _read_withdrawn(connection: Connection) -> Ints:
     """Devices whose reports do not count."""
-    (withdrawn,) = columns(connection.rows("SELECT device FROM {device} AS device WHERE withdrawn != 0"), 1)
+    query = "SELECT device FROM {device} AS device WHERE cause != 0 AND withdrawn != 0"
+    (withdrawn,) = columns(connection.rows(query), 1)
     return withdrawn
 
 
