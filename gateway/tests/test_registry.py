@@ -13,6 +13,7 @@ import pytest
 from climate import climate_profile
 from peel_device.config import load
 from privileges import as_root
+from registers import checked
 
 from peel_core import burst_size, derive_keys
 from peel_core.primitives import NUMBER_MAX
@@ -146,18 +147,22 @@ BUNDLE = (
     [
         ("{", "line 1"),
         ("{}", "must begin with"),
+        (checked(HEAD) + ROW, "missing"),
+        (HEAD, "it was cut"),
+        (HEAD + ROW, "it was cut"),
+        (checked(HEAD + ROW).replace("active", "revoked"), "line 3: the checksum"),
         (HEAD + '{"id": "1", "profile": "climate"}', "'state' is missing"),
         (HEAD + "7", "line 2: not a JSON object"),
         (HEAD + '{"id": "1", "profile": "climate", "state": "active"', "line 2"),
-        (HEAD + ROW.replace("active", "gone"), "state must be"),
-        (HEAD + ROW.replace("2026-01-01T00:00:00Z", "soon"), "cannot be read"),
-        (HEAD + ROW.replace("T00:00:00Z", ""), "time zone"),
-        (HEAD + ROW.replace('"1"', '"0"'), "must be from 00000001"),
-        (HEAD + ROW.replace("climate", "nope"), "its profile 'nope' is not in"),
-        (HEAD + ROW + "\n" + ROW.replace('"1"', '"01"'), "listed twice"),
-        (HEAD + ROW[:-1] + f', "bundles": [{BUNDLE}, {BUNDLE}]}}', "must ascend"),
-        (HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("T00:00:00Z", "")}]}}', "time zone"),
-        (HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("9,", "9.5,", 1)}]}}', "cannot be read"),
+        (checked(HEAD + ROW.replace("active", "gone")), "state must be"),
+        (checked(HEAD + ROW.replace("2026-01-01T00:00:00Z", "soon")), "cannot be read"),
+        (checked(HEAD + ROW.replace("T00:00:00Z", "")), "time zone"),
+        (checked(HEAD + ROW.replace('"1"', '"0"')), "must be from 00000001"),
+        (checked(HEAD + ROW.replace("climate", "nope")), "its profile 'nope' is not in"),
+        (checked(HEAD + ROW + "\n" + ROW.replace('"1"', '"01"')), "listed twice"),
+        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE}, {BUNDLE}]}}'), "must ascend"),
+        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("T00:00:00Z", "")}]}}'), "time zone"),
+        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("9,", "9.5,", 1)}]}}'), "cannot be read"),
     ],
 )
 def test_a_broken_list_is_refused(fleet: Fleet, text: str, said: str) -> None:

@@ -118,7 +118,7 @@ def test_a_wrong_type_of_secret_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_secret_files(tmp_path: Path) -> None:
-    token = write(tmp_path / "token", "0123456789abcdef\n")
+    token = write(tmp_path / "token", "\ufeff0123456789abcdef\r\n")  # as some editors write it
     assert load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(token)}).http_token == Secret(b"0123456789abcdef")
     with pytest.raises(SettingsError, match="not both"):
         load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(token), "PEEL_GATEWAY_HTTP_TOKEN": "x" * 16})

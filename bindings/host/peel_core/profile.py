@@ -218,7 +218,7 @@ def load_profile(path: Path | str) -> Profile:
     """Read a TOML profile. Errors name the file and the key."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark first
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(str(path), f"cannot be read: {error}") from error
     try:

@@ -17,7 +17,7 @@ from peel_gateway.files import write_atomically
 from peel_gateway.fleet.logins import OWN_LOGIN, device_password
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, Issue
 
-__all__ = ["TEMPLATE_KEYS", "draft_bundle", "load_template", "make_bundles", "write_bundles"]
+__all__ = ["TEMPLATE_KEYS", "draft_bundle", "load_template", "make_bundles", "prepare_bundles", "write_bundles"]
 
 TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox", "confirm")
 """What a template may hold: the part of a bundle that devices share."""
@@ -124,16 +124,24 @@ def _bundle(
     }
 
 
+def prepare_bundles(fleet: Fleet) -> None:
+    """Refuse what would end `write_bundles` in the middle, before anybody is registered and anything is issued: a bad key, no folder."""
+    fleet.master()
+    with fleet.writing():
+        (fleet.folder / "bundles").mkdir(mode=0o700, exist_ok=True)
+
+
 def write_bundles(
     fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any], *, first_number: int | None = None
 ) -> list[Path]:
     """Write the bundles with mode 0600; return their paths. Each bundle's numbers begin above those of the former one."""
-    (fleet.folder / "bundles").mkdir(mode=0o700, exist_ok=True)
+    prepare_bundles(fleet)
     paths = []
     issued = {device.id: device for device in fleet.issue([device.id for device in devices], first_number)}
     devices = [issued[device.id] for device in devices]
     for device, bundle in zip(devices, make_bundles(fleet, devices, template), strict=True):
         path = fleet.bundle_path(device)
-        write_atomically(path, json.dumps(bundle, indent=1, ensure_ascii=False) + "\n", mode=0o600)
+        with fleet.writing():
+            write_atomically(path, json.dumps(bundle, indent=1, ensure_ascii=False) + "\n", mode=0o600)
         paths.append(path)
     return paths

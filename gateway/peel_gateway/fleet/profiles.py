@@ -12,7 +12,7 @@ from peel_core import Profile, ProfileError, load_profile
 from peel_gateway.fleet.device import FleetError
 from peel_gateway.fleet.roll import Roll
 
-__all__ = ["parsed_profile", "refuse_edited", "refuse_unsound"]
+__all__ = ["parsed_profile", "refuse_edited", "refuse_missing", "refuse_unsound"]
 
 
 def parsed_profile(path: Path) -> Profile:
@@ -33,6 +33,17 @@ def refuse_unsound(where: Path, profiles: Iterable[Profile]) -> None:
                 f"{where}: profile {profile.name!r}: seed: {profile.seed} is not sound at width {profile.width}, honest devices would "
                 "be exposed; `peel profile new` finds one that is (`peel profile check` says why)"
             )
+
+
+def refuse_missing(where: Path, profiles: Mapping[str, Profile], devices: Roll) -> None:
+    """Raise FleetError where devices have a profile that is not there."""
+    named = devices.each(lambda about: about.profile not in profiles, np.bool_)
+    named[devices.owners[devices.each_bundle(lambda terms: terms.profile not in profiles, np.bool_)]] = True
+    if named.any():
+        device = devices[int(np.argmax(named))]
+        names = [device.profile, *(bundle.profile for bundle in device.bundles)]
+        name = next(each for each in names if each not in profiles)
+        raise FleetError(f"device {device.label}: its profile {name!r} is not in {where}; put it back")
 
 
 def refuse_edited(where: Path, profiles: Mapping[str, Profile], devices: Roll) -> None:

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The register: the contents of `devices.jsonl`, one JSON object per line: a head, the devices by id, the audit trail."""
+"""The register: the contents of `devices.jsonl`, one JSON object per line: a head, the devices by id, the audit trail, a checksum.
+
+Without the last a file that was cut between two lines would be a smaller fleet: ids and numbers would be given out again.
+"""
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,6 +21,8 @@ __all__ = ["FILE_NAME", "Register"]
 
 FILE_NAME = "devices.jsonl"
 _FORMAT = 1
+_END = "crc32"
+"""What the last line has, and no other: the checksum of all lines above it."""
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 _CHARACTERS = 1 << 20
 """So many are parsed together: a fleet of a million has a file of 300 MB."""
@@ -35,34 +41,58 @@ class Register:
     def read(cls, path: Path) -> Register:
         """Read the file; OSError, ValueError, KeyError or TypeError where it is none."""
         audit: list[FleetAction] = []
-        with path.open(encoding="utf-8") as file:
-            head = _parsed(file.readline(), 1)
+        with path.open(encoding="utf-8-sig") as file:
+            first = file.readline()
+            head = _parsed(first, 1)
             if head.get("peel_devices") != _FORMAT:
                 raise ValueError(
                     f'line 1: must begin with {{"peel_devices": {_FORMAT}; another version, or no such file'
                 )
-            devices = Roll.parse(_devices(file, audit))
+            devices = Roll.parse(_devices(file, audit, _checksum(first)))
         clock = datetime.fromisoformat(head["clock"]) if "clock" in head else _LONG_AGO
         return cls(devices, audit, clock)
 
     def lines(self) -> Iterator[str]:
         """The file."""
+        checksum = 0
+        for line in self._content():
+            checksum = _checksum(line, checksum)
+            yield line
+        yield json.dumps({_END: f"{checksum:08x}"}) + "\n"
+
+    def _content(self) -> Iterator[str]:
         yield json.dumps({"peel_devices": _FORMAT, "clock": self.clock.isoformat(timespec="seconds")}) + "\n"
         yield from self.devices.lines()
         for entry in self.audit:
             yield json.dumps(asdict(entry), ensure_ascii=False) + "\n"
 
 
-def _devices(file: TextIO, audit: list[FleetAction]) -> Iterator[dict[str, Any]]:
-    """Yield the devices, and put the rest aside."""
-    number = 2
+def _checksum(text: str, before: int = 0) -> int:
+    """CRC-32, continued."""
+    return zlib.crc32(text.encode(), before)
+
+
+def _devices(file: TextIO, audit: list[FleetAction], checksum: int) -> Iterator[dict[str, Any]]:
+    """Yield the devices, and put the rest aside; ValueError where it is not all there, or not as it was written."""
+    number, end = 2, None
     while lines := file.readlines(_CHARACTERS):
-        for row in _rows(lines, number):
+        rows = _rows(lines, number)
+        if _END in rows[-1] and not file.read(1):
+            end = rows.pop()[_END]
+            lines.pop()
+        for row in rows:
             if "action" in row:
                 audit.append(FleetAction.of(row))
             else:
                 yield row
-        number += len(lines)
+        checksum = _checksum("".join(lines), checksum)
+        number += len(rows)
+    if end is None:
+        raise ValueError(f"ends with line {number - 1}, without the checksum that its last line must have: it was cut")
+    if end != f"{checksum:08x}":
+        raise ValueError(
+            f"line {number}: the checksum is that of another text: something was changed by hand, or damaged"
+        )
 
 
 def _rows(lines: list[str], first: int) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ from peel_gateway.fleet.device import (
     parse_device,
 )
 from peel_gateway.fleet.numbering import first_free, issued
-from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_unsound
+from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_missing, refuse_unsound
 from peel_gateway.fleet.register import FILE_NAME, Register
 from peel_gateway.fleet.roll import Roll
 
@@ -94,7 +94,7 @@ class Fleet:
         target = self.folder / "profiles" / f"{profile.name}.toml"
         if target.exists() and parsed_profile(target).id != profile.id:
             raise FleetError(f"{target}: exists and differs; a changed profile needs a new name")
-        write_atomically(target, path.read_text(encoding="utf-8"), mode=0o644)
+        write_atomically(target, path.read_text(encoding="utf-8-sig"), mode=0o644)
         return profile
 
     def devices(self) -> Roll:
@@ -112,8 +112,8 @@ class Fleet:
             return Register.read(path)
         except FileNotFoundError:
             raise FleetError(f"{path}: missing; restore it, or the gateway knows no device") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FleetError(f"{path}: cannot be read: {_said(error)}") from None
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, FleetError) as error:
+            raise FleetError(f"{path}: cannot be read: {_said(error)}; restore it from your backup") from None
 
     def profiles(self) -> dict[str, Profile]:
         """All profiles, by name."""
@@ -126,10 +126,11 @@ class Fleet:
         return found
 
     def usable_profiles(self, devices: Roll) -> dict[str, Profile]:
-        """All profiles, by name, once they are found sound and to be those that devices were given."""
+        """All profiles, by name, once they are found sound and to be those that devices were given, all of them."""
         found = self.profiles()
         where = self.folder / "profiles"
         refuse_unsound(where, found.values())
+        refuse_missing(where, found, devices)
         refuse_edited(where, found, devices)
         return found
 
@@ -264,7 +265,7 @@ class Fleet:
                 f"{path}: others can read it (mode {mode:04o}); run chmod 600 {path}, and think about a new key"
             )
         try:
-            key = bytes.fromhex(text.decode("ascii").strip())
+            key = bytes.fromhex(text.decode("utf-8-sig").strip())
         except ValueError:
             key = b""
         if len(key) != _MASTER_BYTES:
@@ -286,7 +287,7 @@ class Fleet:
     def _read_name(self) -> str:
         path = self.folder / "fleet.toml"
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
             name = document["name"]
             check_fleet_name(name)
         except FileNotFoundError:
@@ -298,9 +299,19 @@ class Fleet:
         return str(name)
 
     @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Say by FleetError what the disk, or who may write to it, does not allow."""
+        try:
+            yield
+        except OSError as error:
+            raise FleetError(
+                f"{error.filename or self.folder}: cannot be written: {error.strerror}; put that right, and repeat the command"
+            ) from None
+
+    @contextmanager
     def _changing(self) -> Iterator[Register]:
         """Hold the lock, hand out the contents of `devices.jsonl`, write them back."""
-        with (self.folder / ".lock").open("w") as lock:
+        with self.writing(), (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             register = self.register()
             yield register

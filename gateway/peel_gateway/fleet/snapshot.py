@@ -59,7 +59,6 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
     register = fleet.register()
     devices = register.devices
     profiles = fleet.usable_profiles(devices)
-    _refuse_unknown(fleet, profiles, devices)
     return Snapshot(
         fleet=fleet.name,
         profiles=tuple(profiles.values()),
@@ -68,17 +67,6 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
         revoked=frozenset(devices.ids[devices.each(lambda about: about.state == REVOKED, np.bool_)].tolist()),
         audit=tuple(register.audit),
     )
-
-
-def _refuse_unknown(fleet: Fleet, profiles: Mapping[str, Profile], devices: Roll) -> None:
-    """Raise FleetError where devices have a profile that is not there."""
-    named = devices.each(lambda about: about.profile not in profiles, np.bool_)
-    named[devices.owners[devices.each_bundle(lambda terms: terms.profile not in profiles, np.bool_)]] = True
-    if named.any():
-        device = devices[int(np.argmax(named))]
-        names = [device.profile, *(bundle.profile for bundle in device.bundles)]
-        name = next(each for each in names if each not in profiles)
-        raise FleetError(f"device {device.label}: its profile {name!r} is not in {fleet.folder / 'profiles'}")
 
 
 def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Roll) -> Keyring:

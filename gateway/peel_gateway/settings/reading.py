@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import difflib
 import os
@@ -35,7 +36,7 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
 def _from_file(path: Path) -> dict[str, object]:
     try:
         with path.open("rb") as file:
-            document = tomllib.load(file)
+            document = tomllib.loads(file.read().decode("utf-8-sig"))  # some editors put a mark first
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except FileNotFoundError:
         raise SettingsError(
@@ -166,7 +167,7 @@ def _read_secret(path: Path, name: str) -> Secret:
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            text = file.read(4096).strip()
+            text = file.read(4096).removeprefix(codecs.BOM_UTF8).strip()
     except OSError as error:
         raise SettingsError(f"{name}: cannot read {path}: {error.strerror}") from None
     if mode & 0o077:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from peel_gateway.fleet.bundle import draft_bundle, load_template, write_bundles
+from peel_gateway.fleet.bundle import draft_bundle, load_template, prepare_bundles, write_bundles
 from peel_gateway.fleet.commands import explained, folder_argument, show_devices
 from peel_gateway.fleet.registry import Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option
@@ -28,6 +28,7 @@ template_option = click.option(
 
 def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict[str, Any]:
     """What devices with these profiles share, checked as they will check it: nothing is registered or written before."""
+    prepare_bundles(fleet)
     default = fleet.folder / _TEMPLATE_NAME
     path = given or (default if default.exists() else None)
     if path is None:
@@ -37,7 +38,7 @@ def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict
         )
         return {}
     template = load_template(path)
-    known = fleet.profiles()
+    known = fleet.usable_profiles(fleet.devices())
     for name in sorted(set(profiles) & known.keys()):
         try:
             check_bundle(draft_bundle(fleet, known[name], template))

@@ -50,7 +50,12 @@ class Changes:
         if self.interval_s is not None:
             changed["interval_s"] = self.interval_s
         if self.simulate is not None:
-            changed["sensors"] = simulated_sensors(bundle, self.simulate)
+            try:
+                changed["sensors"] = simulated_sensors(bundle, self.simulate)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise FlashError(
+                    f"the bundle's profile is damaged ({error}): make it again with `peel fleet bundle`"
+                ) from None
         return changed
 
 
