@@ -61,7 +61,7 @@ def _table() -> str:
 def _what_it_says() -> str:
     run, (alone, *_) = figures("scale"), _runs()
     each = sum(alone[f"{part}cpu_us_per_report"] for part in ("", "database_", "broker_"))
-    cores, engine = run["processors"] * 1e6 / each, figures("engine")["k16_d500"]["cpu_us_per_report"]
+    cores = run["processors"] * 1e6 / each
     gains = listed([f"with {count} {run[f'speedup_{count}']:.2f} times as many" for count in _WORKERS[1:]])
     return (
         f"Workers, database and broker share {run['processors']} cores here. With one worker a report takes {each:.0f} "
@@ -69,20 +69,18 @@ def _what_it_says() -> str:
         f"share them: {gains} reports per second as with one. How far workers carry on machines of their own has not "
         f"been measured. One report in {run['reports'] / run['speaking']:g} was its device's first, which costs more "
         f"than later ones, because it makes its rows: the same gateway on SQLite with 500 devices that keep reporting "
-        f"needs {engine:.1f} µs ([figures.md](figures.md))."
+        f"needs {_engine_us():.1f} µs ([figures.md](figures.md))."
     )
 
 
 def sizes() -> str:
     """What to plan with, part by part."""
     start = figures("growth")["start"]
-    stored = max(figures("disk")[rate]["stored_bytes_per_report"] for rate in ("r10", "r1000"))
-    engine = figures("engine")["k16_d500"]["cpu_us_per_report"]
     rows = [
         [
             "a share",
-            f"{_range('cpu_us_per_report')} µs of one core per report while devices are new; {engine:.0f} later, on "
-            "SQLite",
+            f"{_range('cpu_us_per_report')} µs of one core per report while devices are new; {_engine_us():.0f} later, "
+            "on SQLite",
             "one core: its screening is one thread",
         ],
         [
@@ -95,7 +93,7 @@ def sizes() -> str:
             "the database",
             f"{_range('database_cpu_us_per_report')} µs of CPU and up to {_most('wal_bytes_per_report'):.0f} bytes of "
             "write-ahead log per report; one transaction per share and `batch.seconds` at most when it is quiet",
-            f"its disk: some {stored:.0f} bytes per report for `store.retention_days`, and what each device takes "
+            f"its disk: some {_stored_bytes():.0f} bytes per report for `store.retention_days`, and what each device takes "
             "([gateway.md](gateway.md#what-the-database-takes))",
         ],
         [
@@ -113,6 +111,16 @@ def sizes() -> str:
     return table(["part", "plan with", "limit"], rows)
 
 
+def _engine_us() -> float:
+    """CPU time of a report on one gateway whose devices keep reporting."""
+    return float(figures("engine")["k16_d500"]["cpu_us_per_report"])
+
+
+def _stored_bytes() -> float:
+    """Of a report, at rates at which the states of the devices hardly count."""
+    return max(float(figures("disk")[rate]["stored_bytes_per_report"]) for rate in ("r10", "r1000"))
+
+
 def _most(field: str) -> float:
     return max(float(run[field]) for run in _runs())
 
@@ -126,8 +134,7 @@ def _range(field: str) -> str:
 def billion() -> str:
     """A billion devices with a report an hour each, by the costs of the table."""
     rate = _BILLION / _HOUR
-    stored = max(figures("disk")[each]["stored_bytes_per_report"] for each in ("r10", "r1000"))
-    day = rate * _DAY * stored / 1e12
+    day = rate * _DAY * _stored_bytes() / 1e12
     rows = [
         ["reports per second", f"{rate:,.0f}"],
         ["workers", f"{_cores(rate, 'cpu_us_per_report')} cores"],
