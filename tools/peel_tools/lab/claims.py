@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 __all__ = ["claims"]
@@ -31,34 +31,21 @@ def _encoding(figures: Figures) -> Iterator[tuple[str, str, str]]:
 
 def _poisoning(figures: Figures) -> Iterator[tuple[str, str, str]]:
     found = {row["attack"]: row for row in figures["paper"]["exposures"]}
-    peel = {
-        (row["mechanism"], row["attack"], row["acts"]): row["ratio"]["mean"]
-        for row in figures["ratio_estimates"]
-        if row["defence"].startswith("PEEL") and row["ratio"] is not None
-    }
     ours = defaultdict[str, float | None](lambda: None, figures["exposure"])
-    rule = [f"{ratio:.2f}% ({name})" for (name, attack, _), ratio in peel.items() if attack == "rule"]
     yield (
         "Rule poisoning is exposed.",
         "Estimated ratio 5% of 5%, Laplace and kRR.",
-        f"By the residual: {_and(rule)}. Normalisation within a vector divides the scale out, and with it the budget. With the rule in the "
-        f"frame: {_percent(ours['rule_poisoning_declared'])} if declared, {_percent(ours['rule_poisoning_hidden_DPPA'])} if hidden.",
+        f"By the residual: {_estimated(figures, 'rule')}. Normalisation within a vector divides the scale out, and with it the budget. "
+        f"With the rule in the frame: {_percent(ours['rule_poisoning_declared'])} if declared, "
+        f"{_percent(ours['rule_poisoning_hidden_DPPA'])} if hidden.",
     )
-    coded = [
-        f"{ratio:.2f}% ({name})"
-        for (name, attack, acts), ratio in peel.items()
-        if attack == "output" and acts != "on y"
-    ]
-    late = [
-        f"{ratio:.2f}% ({name})"
-        for (name, attack, acts), ratio in peel.items()
-        if attack == "output" and acts == "on y"
-    ]
+    coded = _estimated(figures, "output", lambda acts: acts != "on y")
+    late = _estimated(figures, "output", lambda acts: acts == "on y")
     yield (
         "Output poisoning is exposed.",
         "Estimated ratio 5% of 5%, Laplace and kRR.",
-        f"By the residual, if y is altered by somebody who does not use Phi: {_and(late)}. If the altered report is encoded like any "
-        f"other: {_and(coded)}; it is a codeword. With assigned attributes: {_percent(ours['output_poisoning_any_attribute'])}; of "
+        f"By the residual, if y is altered by somebody who does not use Phi: {late}. If the altered report is encoded like any "
+        f"other: {coded}; it is a codeword. With assigned attributes: {_percent(ours['output_poisoning_any_attribute'])}; of "
         f"categories, or within the assigned attribute, {_percent(ours['output_poisoning_category'])}, and no more harm than a lie.",
     )
     yield (
@@ -100,5 +87,14 @@ def _percent(share: float | None) -> str:
     return "does not apply" if share is None else f"{100 * share:.0f}%"
 
 
-def _and(items: list[str]) -> str:
-    return " and ".join(items) if items else "does not apply"
+def _estimated(figures: Figures, attack: str, where: Callable[[str], bool] = lambda _: True) -> str:
+    """The shares of poisoned devices that the paper's method estimates, by mechanism; `where` chooses by what the attack acts on."""
+    shares = [
+        f"{row['ratio']['mean']:.2f}% ({row['mechanism']})"
+        for row in figures["ratio_estimates"]
+        if row["defence"].startswith("PEEL")
+        and row["ratio"] is not None
+        and row["attack"] == attack
+        and where(row["acts"])
+    ]
+    return " and ".join(shares) if shares else "does not apply"
