@@ -15,7 +15,7 @@ from peel_gateway.engine.clock import Reading, advance
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.message import Message
 from peel_gateway.model.moment import DOUBT, Moment
-from peel_gateway.screening.freshness import Repeat, last_allowed, repeats
+from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE, Repeat, last_allowed, repeats
 from peel_gateway.screening.gaps import LIMIT, missing, settle_to
 from peel_gateway.screening.seen import Seen, enter, pack_holes
 
@@ -138,6 +138,31 @@ def test_a_day_offline_may_be_delivered_at_once(make_lab: MakeLab, profiles: Mak
     lab.now += 86400
     backlog = lab.frames(1, range(2, 14_401 + 1))
     assert lab.send(backlog) == {"accepted": 14_400}
+
+
+@pytest.mark.parametrize("days", [0, 40])
+def test_whoever_begins_far_above_has_no_more_numbers_below_than_its_quota_gave_it(
+    make_lab: MakeLab, profiles: Makers, days: int
+) -> None:
+    """A new device chooses its first number. Without a floor all below it would be open at once: a vote for each, though a lie's."""
+    lab = make_lab(profiles[0](4, quota=100, period=DAY))
+    lab.now += days * DAY
+    first, entitled = 10**9, UNKNOWN_ALLOWANCE + 100 + 110 * days
+    assert lab.send(lab.frames(1, [first])) == {"accepted": 1}
+    lab.reopen()
+    below = lab.send(lab.frames(1, range(first - entitled - 50, first), reading=1.0))
+    assert below == {"accepted": entitled, "stale": 50}
+    assert lab.send(lab.frames(1, [1, 2, first // 2], reading=1.0)) == {"stale": 3}
+    assert recount(lab.store, lab).agrees
+
+
+def test_what_was_made_before_first_contact_may_come_in_any_order(make_lab: MakeLab, profiles: Makers) -> None:
+    lab = make_lab(profiles[0](4, quota=100, period=DAY))
+    lab.now += 40 * DAY
+    made = lab.frames(1, range(1, 4001))
+    for part in range(4000, 0, -500):
+        assert lab.send(made[part - 500 : part]) == {"accepted": 500}
+    assert recount(lab.store, lab).agrees
 
 
 def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(make_lab: MakeLab, profiles: Makers) -> None:

@@ -17,6 +17,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE
 from peel_gateway.storage.store import Store
 
 
@@ -185,6 +186,20 @@ def test_a_flood_is_forgiven_where_the_device_stands(make_lab: MakeLab, profiles
     assert lab.send(lab.frames(1, range(5001, 5006))) == {"accepted": 5}
     assert agrees(lab)
     assert lab.send(lab.frames(1, [9000])) == {"flood": 1}, "from there on it is as slow as before"
+
+
+def test_a_pardon_opens_no_more_numbers_than_the_quota_has_left(make_lab: MakeLab, profiles: Makers) -> None:
+    """A pardoned device chooses where it goes on: what it has used before is not given to it again."""
+    lab = make_lab(profiles[0](quota=100, period=86_400), devices=2)
+    lab.now += 40 * 86_400
+    assert lab.send(lab.frames(1, range(1, 4001))) == {"accepted": 4000}
+    fail(lab, 1, 4001)
+    forgive(lab, 1, restore=True)
+    left = UNKNOWN_ALLOWANCE + 100 + 110 * 40 - 4001
+    assert lab.send(lab.frames(1, [10**9])) == {"accepted": 1}
+    assert lab.send(lab.frames(1, range(10**9 - left - 50, 10**9))) == {"accepted": left, "stale": 50}
+    assert lab.send(lab.frames(1, range(4002, 4052))) == {"stale": 50}
+    assert agrees(lab)
 
 
 def test_late_reports_after_a_pardon_settle_no_number_twice(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from peel_gateway.model.grouping import unique_rows
 from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
 from peel_gateway.screening import gaps as screening_gaps
 from peel_gateway.screening.roster import Registry
-from peel_gateway.screening.seen import NO_HOLES, Seen, enter, holes_of, unseen
+from peel_gateway.screening.seen import NO_HOLES, Seen, enter, unseen, used
 
 __all__ = ["NumberCheck"]
 
@@ -75,12 +75,12 @@ class NumberCheck:
 
     def differences(self) -> Iterator[Difference]:
         """Yield devices that have used more or fewer numbers than were logged, gaps that came in time, and what was never settled."""
-        devices = self._devices
+        devices, count = self._devices, used(self._seen)
         for row, device in enumerate(devices.device.tolist()):
-            holes = holes_of(devices.holes[row])
-            used = devices.last_number[row] - (holes[:, 1] - holes[:, 0] + 1).sum() - devices.forgone[row]
-            if used != self._reports[row]:
-                yield Difference("seen", f"{device:08x}", f"{used} numbers used", f"{self._reports[row]} in the log")
+            if count[row] != self._reports[row]:
+                yield Difference(
+                    "seen", f"{device:08x}", f"{count[row]} numbers used", f"{self._reports[row]} in the log"
+                )
             if devices.settled[row] > devices.last_number[row]:
                 yield Difference(
                     "gap", f"{device:08x}", f"settled up to {devices.settled[row]}", f"last {devices.last_number[row]}"
@@ -92,8 +92,8 @@ class NumberCheck:
         asked = np.array(sorted(self._gaps - self._late), np.int64).reshape(-1, 2)
         known, place = self._places(asked[:, 0])
         number = asked[known][:, 1]
-        used = ~unseen(self._seen, place, number) & (number > self._devices.low_water[place])
-        for device, missing in asked[known][used].tolist():
+        came = ~unseen(self._seen, place, number) & (number > self._devices.low_water[place])
+        for device, missing in asked[known][came].tolist():
             yield Difference("gap", f"{device:08x}/{missing}", "missing", "in the log, in time")
 
     def _unsettled(self, row: int, device: int) -> Iterator[Difference]:

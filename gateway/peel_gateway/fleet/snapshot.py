@@ -85,7 +85,7 @@ def _last_numbers(devices: Roll) -> Ints:
     """The last number of each bundle that is taken from its device, int64[B].
 
     Of the one that is in force any, however high: only its device can have made what opens with its keys, and a number that it cannot have
-    reached exposes it.
+    reached exposes it, or, where nothing was heard of it before, opens nothing below.
 
     Of one that was replaced, what its device can have reached until a week after, unless the times make no sense: whoever has a copy of it
     is to have no more.

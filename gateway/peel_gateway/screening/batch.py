@@ -18,9 +18,10 @@ from peel_gateway.model.mail import Mail
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import freshness, layers
-from peel_gateway.screening.book import Book, States
+from peel_gateway.screening.book import Book, States, seen_in
 from peel_gateway.screening.layers import OPEN, Decoded
 from peel_gateway.screening.roster import Roster
+from peel_gateway.screening.seen import used
 
 __all__ = ["Batch", "front", "listen", "speakers"]
 
@@ -90,7 +91,7 @@ def listen(mail: Mail, opened: Opened, verdicts: Ints, book: Book, moment: Momen
     before = book.gather(heard)
     sealed = before["sealed"].copy()
     sealed[at[layers.authenticated(opened, verdicts)]] = 1
-    states = _begin(before | {"sealed": sealed}, lowest, moment)
+    states = _begin(before | {"sealed": sealed}, roster, heard, lowest, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, roster, heard, moment)
     decoded = layers.decode(opened, roster.codewords)
@@ -134,11 +135,21 @@ def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, book: Book) -> Ints
     return verdicts
 
 
-def _begin(states: States, lowest: Ints, moment: Moment) -> States:
-    """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
+def _begin(states: States, roster: Roster, heard: Ints, lowest: Ints, moment: Moment) -> States:
+    """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled.
+
+    They choose where they begin, so of what is below no more is open than they can have made by now: the rest is given up.
+    """
     new = states["first_number"] == 0
     first = np.maximum(lowest, states["settled"] + 1)
+    given_up = np.zeros_like(first)
+    if new.any():
+        enrolled = np.where(roster.enrolled[heard] > 0, roster.enrolled[heard], moment.wall)
+        made = freshness.backlog(used(seen_in(states)), moment.wall - enrolled, *roster.quotas(heard))
+        given_up = np.where(new, np.maximum(first - 1 - made - states["last_number"], 0), 0)
     return states | {
+        "last_number": states["last_number"] + given_up,
+        "forgone": states["forgone"] + given_up,
         "first_number": np.where(new, first, states["first_number"]),
         "first_tick": np.where(new, moment.tick, states["first_tick"]),
         "settled": np.where(new, first - 1, states["settled"]),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from peel_gateway.model.pace import RATE_SLACK
 
-__all__ = ["UNKNOWN_ALLOWANCE", "Repeat", "last_allowed", "rebased", "repeats"]
+__all__ = ["UNKNOWN_ALLOWANCE", "Repeat", "backlog", "last_allowed", "rebased", "repeats"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -54,6 +54,15 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
     earned = np.floor(RATE_SLACK * quota * np.maximum(elapsed, 0).astype(np.float64) / (1000.0 * period))
     earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)
     return np.asarray(np.minimum(first_number + allowance + quota + earned, _NUMBER_MAX))
+
+
+def backlog(used: Ints, elapsed: Ints, quota: Ints, period: Ints) -> Ints:
+    """How many reports that did not come yet each device can have made: in the milliseconds since its enrolment, or what an outbox holds.
+
+    Like all others int64, shape (N,); `used` is how many did come.
+    """
+    made = last_allowed(np.zeros_like(used), elapsed, quota, period, UNKNOWN_ALLOWANCE)
+    return np.asarray(np.maximum(made - used, UNKNOWN_ALLOWANCE))
 
 
 def rebased(first_number: Ints, elapsed: Ints, old: tuple[Ints, Ints], new: tuple[Ints, Ints]) -> Ints:

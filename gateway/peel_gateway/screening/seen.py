@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_HOLES", "NO_HOLES", "Seen", "enter", "holes_of", "pack_holes", "unseen"]
+__all__ = ["MOST_HOLES", "NO_HOLES", "Seen", "enter", "holes_of", "pack_holes", "unseen", "used"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -46,6 +46,15 @@ def holes_of(packed: bytes) -> Ints:
 def pack_holes(holes: Ints) -> bytes:
     """The inverse of `holes_of`."""
     return holes.astype("<i8", copy=False).tobytes()
+
+
+def used(seen: Seen) -> Ints:
+    """How many numbers each device has used, int64[D]."""
+    count = seen.last_number - seen.forgone
+    for device in np.flatnonzero(seen.holes != NO_HOLES).tolist():
+        holes = holes_of(seen.holes[device])
+        count[device] -= (holes[:, 1] - holes[:, 0] + 1).sum()
+    return count
 
 
 def unseen(seen: Seen, at: Ints, number: Ints) -> Bools:
