@@ -19,9 +19,6 @@ class Log:
     def __init__(self, area: str) -> None:
         self._logger = logging.getLogger(f"{_ROOT}.{area}")
 
-    def debug(self, event: str, **fields: object) -> None:
-        self._write(logging.DEBUG, event, fields)
-
     def info(self, event: str, **fields: object) -> None:
         self._write(logging.INFO, event, fields)
 

@@ -14,7 +14,6 @@ from peel_gateway.logs import Log, configure_logs
 def written(capsys: pytest.CaptureFixture[str], style: str, level: str = "info") -> str:
     configure_logs(level, style)
     log = Log("area")
-    log.debug("hidden")
     log.info("stored", messages=3, seconds=0.25, note='two words, "quoted"')
     log.warning("odd", cause="line\nlevel=error event=forged", key=Secret(b"hunter2"))
     try:
@@ -42,5 +41,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_level(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "hidden" in written(capsys, "text", "debug")
-    assert "stored" not in written(capsys, "text", "warning")
+    assert "stored" in written(capsys, "text", "info")
+    warning, error = (written(capsys, "text", level) for level in ("warning", "error"))
+    assert ("stored" in warning, "odd" in warning, "failed" in warning) == (False, True, True)
+    assert ("stored" in error, "odd" in error, "failed" in error) == (False, False, True)

@@ -237,7 +237,7 @@ class Settings:
         maximum=600,
     )
 
-    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
+    log_level: str = _setting("info", "Least level that is logged.", choices=("info", "warning", "error"))
     log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
 
     @property
