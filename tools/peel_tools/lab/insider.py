@@ -14,6 +14,9 @@ for every fraction, and the least bound over fractions counts. What *right* and 
   that attributes were pushed, net, is at most right - wrong + ties; ties come first, or after a wrong one, so ties <= wrong + k. With
   n = right + wrong + ties a net push of D needs right >= D - k and wrong <= (n - D)/2. A **steady** insider never lets a lead go back
   to zero, so that ties <= k: right >= m - k, wrong = n - m.
+- *the same by a sleeper*, whom the bet remembers by his honest life: a lead of at most L, for or against what he then wants. Net, he pushes
+  an attribute by at most 2 L more than right - wrong + ties: back to the tie, and as far again. With 2 L k for the free pushes of all k,
+  right >= D - k - 2 L k and wrong <= (n + 2 L k - D)/2.
 - *a set of categories, by local hashing*. The same of hashes in place of attributes, and symbols in place of signs; pushed against the set
   are all other symbols.
 - *a set of categories, by kRR*. The bet that the category is among the a that came most often is right with every one of his a, if he is
@@ -35,7 +38,16 @@ from peel_gateway.mechanisms.game import Face
 from peel_tools.promise.arena import ALPHA, Arena, Goal, HarmonyArena, HashingArena, KrrArena
 from peel_tools.promise.insider import HONEST_LIFE, ratios
 
-__all__ = ["FRACTIONS", "InsiderRow", "Purse", "insider_table", "plus_bound", "steady_bound", "turning_bound"]
+__all__ = [
+    "FRACTIONS",
+    "InsiderRow",
+    "Purse",
+    "insider_table",
+    "most_lead",
+    "plus_bound",
+    "steady_bound",
+    "turning_bound",
+]
 
 FRACTIONS = (0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003)
 """As in the kernel (`gateway/kernels/purse.h`)."""
@@ -107,11 +119,16 @@ def steady_bound(purse: Purse, goal: Goal, n: int, *, free: int, lost: int = 0, 
     return _harm(goal, most, n)
 
 
-def turning_bound(purse: Purse, goal: Goal, n: int, units: int) -> float:
-    """Harm per report of anybody, where the bet predicts what was said of a unit most often."""
-    room = purse.room(n)
-    net = purse.least(lambda a, b: (room + units * a + n * b / 2) / (a + b / 2))
+def turning_bound(purse: Purse, goal: Goal, n: int, units: int, *, honest: int = 0, lead: int = 0) -> float:
+    """Harm per report of anybody, where the bet predicts what was said of a unit most often, and remembers a lead of an honest life."""
+    room, old = purse.room(n, honest), 2 * lead * units
+    net = purse.least(lambda a, b: (room + (units + old) * a + (n + old) * b / 2) / (a + b / 2))
     return _harm(goal, (n + net) / 2, n)
+
+
+def most_lead(symbols: int) -> int:
+    """By how much the kernel remembers at most that one symbol was said more often than all others (a cell of `faces.c`)."""
+    return 256 // symbols - 1
 
 
 def _harm(goal: Goal, wanted: float, n: int) -> float:
@@ -122,6 +139,8 @@ def _harm(goal: Goal, wanted: float, n: int) -> float:
 
 # ---- the bets that bound each mechanism's targets ----
 
+_SLEPT = HONEST_LIFE + 64
+"""Honest reports of a sleeper at most."""
 Bounds = Callable[[Goal, int], tuple[float | None, float | None, float | None]]
 """Of a goal and a length: for the steady, for anybody, and for a sleeper who is anybody."""
 
@@ -133,9 +152,10 @@ def _harmony_bounds(arena: HarmonyArena) -> Bounds:
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
         if goal.name == "plus":
-            return plus_bound(plus, goal, n), plus_bound(plus, goal, n), plus_bound(plus, goal, n, HONEST_LIFE + 64)
+            return plus_bound(plus, goal, n), plus_bound(plus, goal, n), plus_bound(plus, goal, n, _SLEPT)
         anybody = turning_bound(past, goal, n, arena.k)
-        return min(steady_bound(past, goal, n, free=arena.k), anybody), anybody, None
+        sleeper = turning_bound(past, goal, n, arena.k, honest=_SLEPT, lead=most_lead(2))
+        return min(steady_bound(past, goal, n, free=arena.k), anybody), anybody, sleeper
 
     return bounds
 
@@ -162,7 +182,8 @@ def _hashing_bounds(arena: HashingArena) -> Bounds:
             return None, None, None
         purse = Purse(game.faces.most, game.faces.capital[Face.PAST], game.late_share)
         anybody = turning_bound(purse, goal, n, arena.hashes)
-        return min(steady_bound(purse, goal, n, free=arena.hashes), anybody), anybody, None
+        sleeper = turning_bound(purse, goal, n, arena.hashes, honest=_SLEPT, lead=most_lead(arena.symbols))
+        return min(steady_bound(purse, goal, n, free=arena.hashes), anybody), anybody, sleeper
 
     return bounds
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from peel_gateway.model.verdict import LAYERS
+from peel_tools.lab import cells
 from peel_tools.lab.claims import claims
 from peel_tools.lab.rivals import RIVALS
 
@@ -39,7 +40,7 @@ def summary(figures: Figures) -> str:
     refused, honest = figures["honest_reports_refused"], figures["honest_reports"]
     late = figures["adaptive_shift_over_liar"]["harmony"]["10000"]
     return (
-        f"{_share(run['share'])} of {run['devices']} devices attack, or of their reports are attacked, at epsilon {run['epsilon']:g}; "
+        f"{cells.share(run['share'])} of {run['devices']} devices attack, or of their reports are attacked, at epsilon {run['epsilon']:g}; "
         f"{len(run['seeds'])} seed{'s' if len(run['seeds']) > 1 else ''}; data: {data['source']}, {data['rows']:,} rows, "
         f"{len(data['columns'])} attributes and {data['categories']} categories. "
         f"Of {honest:,} honest reports {refused or 'none'} {'were' if refused > 1 else 'was'} refused or withdrawn"
@@ -53,7 +54,7 @@ def sections(figures: Figures) -> list[Section]:
     """All tables in the order in which they should be read."""
     makers: Sequence[Callable[[Figures], Section]] = (
         _not_exposed, _exposed, _by_layer, _scores, _insider, _ratios, _recovery, _rivals, _claims, _residual, _wire, _accuracy,
-        _overheads, _dropped,
+        _overheads, _formulas, _dropped,
     )  # fmt: skip
     return [make(figures) for make in makers]
 
@@ -63,7 +64,14 @@ def sections(figures: Figures) -> list[Section]:
 
 def _not_exposed(figures: Figures) -> Section:
     rows = [
-        (_name(row), row["mechanism"], row["place"], _rate(row["exposure"]), _times(row["after_over_liar"]), row["why"])
+        (
+            cells.name(row),
+            row["mechanism"],
+            row["place"],
+            cells.rate(row["exposure"]),
+            cells.times(row["after_over_liar"]),
+            row["why"],
+        )
         for row in figures["attacks"]
         if row["layer"] is None
     ]
@@ -71,7 +79,8 @@ def _not_exposed(figures: Figures) -> Section:
         "not_exposed",
         "What is not exposed",
         "These attacks get through, all or most of the time. What they shift is held against the worst lie that the same devices could "
-        "have told about their readings: 1 is as much, and by chance a little more.",
+        "have told about their readings, about any attribute or category: 1 is as much, and by chance a little more. Intervals, here "
+        "and below, are those of a mean over seeds, 95%; a cell without one is the same with every seed.",
         ("attack", "mechanism", "acts on", "exposed", "shift over a liar's", "why nothing can"),
         rows,
         plot="shifts",
@@ -81,8 +90,9 @@ def _not_exposed(figures: Figures) -> Section:
 def _exposed(figures: Figures) -> Section:
     rows = [
         (
-            _name(row), row["mechanism"], row["place"], row["layer"], _rate(row["exposure"]), _devices(row), _delay(row),
-            _times(row["undefended_over_liar"]), _times(row["before_over_liar"]), _times(row["after_over_liar"]),
+            cells.name(row), row["mechanism"], row["place"], row["layer"], cells.rate(row["exposure"]), cells.devices(row),
+            cells.delay(row),
+            *(cells.times(row[f"{when}_over_liar"]) for when in ("undefended", "before", "after")),
         )
         for row in figures["attacks"]
         if row["layer"] is not None
@@ -92,7 +102,8 @@ def _exposed(figures: Figures) -> Section:
         "(b) What is exposed",
         "Share of poisoned reports that do not count in the end: refused, absorbed as repetitions, or withdrawn with their device. The "
         "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over a liar's: if whatever "
-        "opens counted, with what passed as a single report, and as published once devices were withdrawn. False positives in all of these "
+        "opens counted (0.00 if none of it opens, or says anything), with what passed as a single report, and as published once devices "
+        "were withdrawn. False positives in all of these "
         f"trials together: {figures['honest_reports_refused']:,} of {figures['honest_reports']:,} honest reports.",
         (
             "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "before withdrawal",
@@ -106,14 +117,15 @@ def _exposed(figures: Figures) -> Section:
 def _by_layer(figures: Figures) -> Section:
     labels = [layer.label for layer in LAYERS]
     rows = [
-        (_name(row), row["mechanism"], *(_share(row["layers"][label]) if label in row["layers"] else "" for label in labels))
+        (cells.name(row), row["mechanism"], *(cells.share(row["layers"][label]) if label in row["layers"] else "" for label in labels))
         for row in figures["attacks"]
     ]  # fmt: skip
     return Section(
         "layers",
         "(b) Attack by layer",
         "The layer that objected to poisoned reports when they came. Statistics judge a device's batch as a whole; what comes after it was "
-        "exposed is withdrawn.",
+        "exposed is withdrawn, and so is what came before, which no layer objected to. The same bytes once more, as short "
+        "garbage often is, are absorbed as a repetition, by freshness.",
         ("attack", "mechanism", *labels),
         rows,
     )
@@ -121,7 +133,7 @@ def _by_layer(figures: Figures) -> Section:
 
 def _scores(figures: Figures) -> Section:
     rows = [
-        (name, *(_interval(scores[key]) for key in ("precision", "recall", "f1", "fpr")))
+        (name, *(cells.interval(scores[key]) for key in ("precision", "recall", "f1", "fpr")))
         for name, scores in figures["scores"].items()
     ]
     return Section(
@@ -142,8 +154,8 @@ def _scores(figures: Figures) -> Section:
 def _insider(figures: Figures) -> Section:
     rows = [
         (
-            row["mechanism"], row["target"], f"{row['n']:,}", _plain(row["cap"]), _plain(row["newcomer"]), _plain(row["steady"]),
-            _plain(row["bound"]), _plain(row["sleeper"]), _plain(row["sleeper_bound"]),
+            row["mechanism"], row["target"], f"{row['n']:,}", cells.plain(row["cap"]), cells.plain(row["newcomer"]),
+            cells.plain(row["steady"]), cells.plain(row["bound"]), cells.plain(row["sleeper"]), cells.plain(row["sleeper_bound"]),
         )
         for row in figures["insider"]
     ]  # fmt: skip
@@ -151,8 +163,10 @@ def _insider(figures: Figures) -> Section:
         "insider",
         "(e) What an insider can do who knows everything",
         f"Harm per report over a liar's, on average over n reports without ever being exposed, with {_sizes(figures)}: what we know to do, "
-        "and what is proved that nobody does better. Steady is who wastes no reports on confusing the bets on his own past, like those "
-        "here. A dash: nothing is proved but the cap. A sleeper was honest for 100,000 reports first.",
+        "and what is proved that nobody does better. What we know is the best of three ways to play, once each; a sleeper, who was honest "
+        "for 100,000 reports first, has as many for each kind of life that he led. Steady is who wastes no reports on confusing the bets "
+        "on his own past, like those here. Plus and minus have purses of the same size, so that one row stands for both. A dash: "
+        "nothing is proved but the cap.",
         (
             "mechanism",
             "target",
@@ -180,10 +194,11 @@ def _sizes(figures: Figures) -> str:
 
 def _ratios(figures: Figures) -> Section:
     silent = [row for row in figures["ratio_estimates"] if row["ratio"] is None and row["printed"] is None]
+    scenes = {(row["mechanism"], row["attack"]) for row in figures["ratio_estimates"]}
     rows = [
         (
-            row["mechanism"], row["attack"], row["defence"], row["acts"], _plain(row["printed"]), _interval(row["ratio"]),
-            _interval(row["recall"]), _interval(row["false_positives"]),
+            row["mechanism"], row["attack"], row["defence"], row["acts"], cells.plain(row["printed"]), cells.interval(row["ratio"]),
+            cells.interval(row["recall"]), cells.interval(row["false_positives"]),
         )
         for row in figures["ratio_estimates"]
         if row not in silent
@@ -193,28 +208,36 @@ def _ratios(figures: Figures) -> Section:
         "(a) Estimated share of poisoned devices, in percent; 5 in truth",
         "What the paper prints for the weather data, and what comes out here. A share says how many, not who: recall and false positives "
         "are those of devices; where the attack is none, 0 is the truth. The best possible test is told every reading and the attack: no "
-        "defence that looks at reports alone finds more at its false positives. A dash: the defence does not apply, or does not say. Left "
-        f"out where they say nothing, and nothing is printed: {_silent(silent)}.",
+        "defence that looks at reports alone finds more at its false positives. LDPGuard without targets divides two small numbers: "
+        "what comes out is no share. Peel's devices run Harmony for means, in place of Laplace; of tampering on the wire, reports are "
+        "counted in place of devices. A dash: the defence does not apply, or does not say. Left "
+        f"out where they say nothing, and nothing is printed: {_silent(silent, len(scenes))}.",
         ("mechanism", "attack", "defence", "acts on", "printed", "here", "recall", "false positives"),
         rows,
         plot="ratios",
     )
 
 
-def _silent(rows: Sequence[Mapping[str, Any]]) -> str:
+def _silent(rows: Sequence[Mapping[str, Any]], scenes: int) -> str:
     """Defences that have nothing to say, and to what."""
     attacks: dict[str, list[str]] = {}
     for row in rows:
         attacks.setdefault(row["defence"], []).append(f"{row['mechanism']} {row['attack']}")
-    return "; ".join(f"{defence} ({', '.join(named)})" for defence, named in attacks.items()) or "none"
+    return (
+        "; ".join(
+            f"{defence} ({'throughout' if len(named) == scenes else ', '.join(named)})"
+            for defence, named in attacks.items()
+        )
+        or "none"
+    )
 
 
 def _recovery(figures: Figures) -> Section:
     errors: dict[str, dict[str, str]] = {}
     for row in figures["ratio_estimates"]:
         if row["error"] is not None:
-            errors.setdefault(row["defence"], {})[f"{row['mechanism']} {row['attack']}"] = _interval(
-                _percent(row["error"])
+            errors.setdefault(row["defence"], {})[f"{row['mechanism']} {row['attack']}"] = cells.interval(
+                cells.percent(row["error"])
             )
     scenes = list(dict.fromkeys(scene for row in errors.values() for scene in row))
     return Section(
@@ -256,8 +279,8 @@ def _claims(figures: Figures) -> Section:
 def _residual(figures: Figures) -> Section:
     rows = [
         (
-            row["attack"], row["place"], row["knows"], str(row["k"]), _share(row["exposed"]), _share(row["exposed_exact"]),
-            _share(row["unseen"]),
+            row["attack"], row["place"], row["knows"], str(row["k"]), cells.share(row["exposed"]), cells.share(row["exposed_exact"]),
+            cells.share(row["unseen"]),
         )
         for row in figures["paper"]["exposures"]
     ]  # fmt: skip
@@ -275,7 +298,7 @@ def _residual(figures: Figures) -> Section:
 def _wire(figures: Figures) -> Section:
     rows = [
         (
-            str(row["k"]), str(row["bits"]), _plain(row["residual"]), _plain(row["least_residual"]), _share(row["wrong"]),
+            str(row["k"]), str(row["bits"]), cells.plain(row["residual"]), cells.plain(row["least_residual"]), cells.share(row["wrong"]),
             f"{row['exact_residual']:.0e}",
         )
         for row in figures["paper"]["wire"]
@@ -303,17 +326,18 @@ def _wire(figures: Figures) -> Section:
 def _accuracy(figures: Figures) -> Section:
     rows = [
         (
-            row["mechanism"], "1-sparse" if row["natural"] else "dense", str(row["size"]), _small(row["plain"]["mean"]),
-            _small(row["plain_theory"]), _small(row["free"]["mean"]), _small(row["free_theory"]), _small(row["peel"]["mean"]),
-            _small(row["peel_theory"]),
+            row["mechanism"], "1-sparse" if row["natural"] else "dense", str(row["size"]), cells.close(row["plain"]),
+            cells.small(row["plain_theory"]), cells.close(row["free"]), cells.small(row["free_theory"]), cells.close(row["peel"]),
+            cells.small(row["peel_theory"]),
         )
         for row in figures["accuracy"]
     ]  # fmt: skip
     return Section(
         "accuracy",
         "(d) Squared error with and without PEEL",
-        "Mean squared error over figures, measured and by theory: of the mechanism alone; of the paper's 1-sparse reports, which would "
-        "have to carry a magnitude; and of reports of constant magnitude through the encoder, which frames carry.",
+        f"Mean squared error over figures, measured with {figures['accuracy'][0]['seeds']} seeds and by theory: of the mechanism alone; of "
+        "the paper's 1-sparse reports, which would have to carry a magnitude; and of reports of constant magnitude through the encoder, "
+        f"which frames carry. Each of {figures['accuracy'][0]['reports']:,} rows is reported once; means are on [-1, 1].",
         ("mechanism", "reports", "figures", "plain", "theory", "1-sparse", "theory", "through the encoder", "theory"),
         rows,
         plot="accuracy",
@@ -323,7 +347,7 @@ def _accuracy(figures: Figures) -> Section:
 def _overheads(figures: Figures) -> Section:
     rows = [
         (
-            row["scheme"], f"{row['bits']:,}", row["bits_printed"] or "-", _plain(row["ms"], 5), row["ms_printed"] or "-",
+            row["scheme"], f"{row['bits']:,}", row["bits_printed"] or "-", cells.plain(row["ms"], 5), row["ms_printed"] or "-",
             f"{row['cycles']:,}" if row["cycles"] else "-", row["note"],
         )
         for row in figures["overheads"]
@@ -331,11 +355,26 @@ def _overheads(figures: Figures) -> Section:
     return Section(
         "overheads",
         "(c) What defences cost a device per report",
-        f"Bits by their message formats ({figures['overheads'][0]['sizes']}), milliseconds with real primitives on this machine, cycles on "
-        "an emulated Pico; beside them what the paper prints.",
+        f"Bits by the formula of each ({figures['overheads'][0]['sizes']}), milliseconds of CPU with real primitives on this machine, the "
+        "least of several runs, cycles on an emulated Pico; beside them what the paper prints. A dash: not printed, or not in "
+        "MicroPython's build.",
         ("scheme", "bits", "printed", "ms here", "ms printed", "cycles", "note"),
         rows,
         plot="overheads",
+    )
+
+
+def _formulas(figures: Figures) -> Section:
+    return Section(
+        "formulas",
+        "(c) What is counted",
+        "Messages, formulas and operations of the others are those that the PEEL paper states for them, with its sizes: they are not "
+        "recounted from the schemes' own papers. Commitments, proofs and transfers are composed of the primitives that they consist of.",
+        ("scheme", "from", "sent", "bits", "computed"),
+        [
+            (row["scheme"], row["source"], row["content"], row["bits_formula"], row["operations"])
+            for row in figures["overheads"]
+        ],
     )
 
 
@@ -350,52 +389,3 @@ def _dropped(figures: Figures) -> Section:
         ("column", "what became of it"),
         [*used, *((name, f"left out: {why}") for name, why in data["dropped"].items())],
     )
-
-
-# ---- cells ----
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return str(row["attack"]).replace("_", " ")
-
-
-def _plain(value: float | None, digits: int = 2) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _percent(spread: Mapping[str, float]) -> Mapping[str, float]:
-    return {name: 100 * value for name, value in spread.items()}
-
-
-def _small(value: float) -> str:
-    return f"{value:.3g}"
-
-
-def _share(value: float) -> str:
-    percent = 100 * value
-    return f"{percent:.0f}%" if percent in (0, 100) or 1 <= percent <= 99 else f"{percent:.2f}%"
-
-
-def _rate(spread: Mapping[str, float] | None) -> str:
-    if spread is None:
-        return "-"
-    low, high = max(0.0, spread["low"]), min(1.0, spread["high"])
-    return _share(spread["mean"]) if low == high else f"{_share(spread['mean'])} ({_share(low)} to {_share(high)})"
-
-
-def _times(spread: Mapping[str, float]) -> str:
-    if spread["low"] == spread["high"]:
-        return f"{spread['mean']:.2f}"
-    return f"{spread['mean']:.2f} ± {(spread['high'] - spread['low']) / 2:.2f}"
-
-
-def _interval(spread: Mapping[str, float] | None) -> str:
-    return "-" if spread is None else _times(spread)
-
-
-def _devices(row: Mapping[str, Any]) -> str:
-    return f"{row['attackers_exposed']} of {row['attackers']}" if row["attackers"] else "-"
-
-
-def _delay(row: Mapping[str, Any]) -> str:
-    return "-" if row["delay"] is None else f"{row['delay']:.0f}, {row['slowest']}"

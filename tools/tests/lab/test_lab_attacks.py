@@ -146,6 +146,7 @@ def test_an_honest_report_that_is_refused_would_be_counted(monkeypatch: pytest.M
         ("always_one_symbol", 90),
         ("other_reports_kept_back", 90),
         ("biased_coin_sleeper", 160),
+        ("adaptive_pattern_APA", 400),
         ("another_budget_declared", 1),
         ("noise_on_y", 1),
     ],
@@ -156,6 +157,35 @@ def test_local_hashing_exposes_what_it_should(name: str, slowest: int) -> None:
     assert trial.delays[0] <= slowest
     assert trial.honest_refused == trial.honest_exposed == 0
     assert trial.shifts.undefended > 0 and trial.shifts.after == 0
+
+
+def test_an_adaptive_pattern_promotes_its_targets_and_supports_as_many_categories_as_honest_reports() -> None:
+    many = replace(DATA, categories=tuple("abcdefghijklmnop"))
+    course = _course(profiles_for(many, 1.0)["hashing"])
+    say = LAB_ATTACKS["adaptive_pattern_APA"].say
+    assert say is not None
+    said = say(course)
+
+    def supports(each: Course) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Of each category, the share of reports that support it."""
+        return np.array([(each.index == each.symbol(category)).mean() for category in range(16)])
+
+    crafted, honest = supports(said), supports(course)
+    assert crafted[:4].mean() > honest[:4].mean() + 0.1
+    assert crafted.sum() == pytest.approx(honest.sum(), abs=0.5)
+
+
+def test_who_wastes_reports_pushes_one_attribute_by_more_than_a_lie_and_is_exposed() -> None:
+    course = _course(PROFILES["harmony"], reports=20_000)
+    attack = LAB_ATTACKS["one_attribute_wasting_reports"]
+    assert attack.say is not None
+    said = attack.say(course)
+    mine = course.unit == 0
+    harm = said.sign[mine].mean() / (PROFILES["harmony"].rule / RULE_ONE)
+    assert harm == pytest.approx(1.28, abs=0.02)
+    assert (said.sign[~mine] == course.sign[~mine]).all() and (said.index == course.unit).all()
+    trial = play(DATA, PROFILES["harmony"], attack, QUICK, seed=1)
+    assert trial.exposure == 1 and trial.attackers_exposed == 1 and trial.shifts.after == 0
 
 
 def test_supports_of_hashed_reports_are_counted_under_the_hash_of_their_number() -> None:

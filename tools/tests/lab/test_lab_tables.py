@@ -15,10 +15,11 @@ from click.testing import CliRunner
 from peel_gateway.mechanisms.game import Face
 from peel_tools.cli import main
 from peel_tools.lab.attacks import LAB_ATTACKS
-from peel_tools.lab.insider import FRACTIONS, Purse, plus_bound, turning_bound
+from peel_tools.lab.cells import times
+from peel_tools.lab.insider import FRACTIONS, Purse, most_lead, plus_bound, turning_bound
 from peel_tools.lab.page import page
 from peel_tools.lab.words import sections, summary
-from peel_tools.promise.arena import HarmonyArena
+from peel_tools.promise.arena import HarmonyArena, HashingArena
 from peel_tools.promise.insider import HONEST_LIFE, in_order, ratios
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,7 +88,47 @@ def test_the_bound_holds_for_a_sleeper_too() -> None:
         assert measured[f"sleeper_ratio_{n}"] <= plus_bound(_purse(arena, Face.PLUS), goal, n, HONEST_LIFE + 64)
 
 
-def _purse(arena: HarmonyArena, face: Face) -> Purse:
+def test_plus_and_minus_have_purses_of_the_same_size() -> None:
+    faces = HarmonyArena(1.0, 8).bets.game.faces
+    assert faces is not None and faces.capital[Face.PLUS] == faces.capital[Face.MINUS]
+
+
+@pytest.mark.parametrize("arena", [HarmonyArena(1.0, 8), HashingArena(1.0, 16)], ids=["harmony", "hashing"])
+def test_the_bound_holds_for_a_sleeper_with_directions_of_his_own(arena: HarmonyArena | HashingArena) -> None:
+    rng = np.random.default_rng(4)
+    lengths = (1000, 10_000, 30_000)
+    goal = arena.goals(rng)[1]
+    units, symbols = (arena.k, 2) if isinstance(arena, HarmonyArena) else (arena.hashes, arena.symbols)
+    measured = ratios(arena, [goal], lengths, rng)
+    bounds = [
+        turning_bound(_purse(arena, Face.PAST), goal, n, units, honest=HONEST_LIFE + 64, lead=most_lead(symbols))
+        for n in lengths
+    ]
+    for n, bound in zip(lengths, bounds, strict=True):
+        assert measured[f"sleeper_ratio_{n}"] <= bound <= goal.gain
+    assert bounds[-1] < 0.75 * goal.gain, "so far off that it says nothing"
+
+
+def test_a_sleeper_may_push_unseen_by_the_bet_on_his_past_until_it_is_forgotten() -> None:
+    """Each attribute has its lead against him: he is wrong, for the bet, with every push until that is a tie."""
+    arena = HarmonyArena(1.0, 8)
+    n = arena.k * most_lead(2)
+    purse, goal = _purse(arena, Face.PAST), arena.mixed()
+    assert turning_bound(purse, goal, n, arena.k, honest=HONEST_LIFE, lead=most_lead(2)) == pytest.approx(goal.gain)
+    assert turning_bound(purse, goal, n, arena.k, honest=HONEST_LIFE) < 0.9 * goal.gain, "it would be no bound"
+
+
+def test_a_lead_is_that_of_the_kernel() -> None:
+    text = (ROOT / "gateway" / "kernels" / "faces.c").read_text(encoding="utf-8")
+    assert "most = (UINT8_MAX + 1) / faces->symbols - 1;" in text
+    assert [most_lead(symbols) for symbols in (2, 3, 5)] == [127, 84, 50]
+
+
+def test_an_interval_that_is_cut_off_on_one_side_is_not_made_smaller() -> None:
+    assert times({"mean": 0.01, "low": 0.0, "high": 0.05}) == "0.01 ± 0.04"
+
+
+def _purse(arena: HarmonyArena | HashingArena, face: Face) -> Purse:
     faces = arena.bets.game.faces
     assert faces is not None
     return Purse(faces.most, faces.capital[face], arena.bets.game.late_share)

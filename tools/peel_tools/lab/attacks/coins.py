@@ -24,6 +24,8 @@ _BUDGETS = 2.0
 _MOST_BUDGET = 16.0
 _ASLEEP = 60
 """Honest numbers of a sleeper."""
+_PATTERN_TARGETS = 4
+"""Categories that an adaptive pattern promotes, or half of them if there are fewer: as many as its published example."""
 _CEILING = 0.2
 """How close to the limit an adaptive insider lets his wealth come: the gateway's view of the cohort is not quite his."""
 
@@ -96,8 +98,18 @@ def _at_the_bound(course: Course) -> Course:
 def _designed(course: Course) -> Course:
     """Categories drawn from a distribution of the attacker's own, the same for all his devices."""
     domain = course.profile.domain
-    drawn = course.rng.choice(domain, course.unit.shape, p=course.rng.dirichlet(np.full(domain, 0.3)))
-    return course.saying(course.symbol(drawn), 1)
+    return course.saying(course.rng.choice(domain, course.unit.shape, p=course.rng.dirichlet(np.full(domain, 0.3))), 1)
+
+
+def _patterned(course: Course) -> Course:
+    """Draw how many categories the report should support, as honest reports do, and say the symbol that comes nearest to that and supports
+    most targets: each counts as much as one category too many or too few."""
+    profile, symbols = course.profile, np.arange(course.profile.k)
+    support = [course.symbol(category)[:, :, None] == symbols for category in range(profile.domain)]
+    targets = np.sum(support[: min(_PATTERN_TARGETS, profile.domain // 2)], axis=0)
+    likely = (profile.likeliest + (profile.domain - 1) / profile.k) / profile.domain
+    drawn = course.rng.binomial(profile.domain, likely, course.unit.shape)
+    return course.saying(np.argmax(targets - np.abs(np.sum(support, axis=0) - drawn[:, :, None]), axis=2), 1)
 
 
 def _minding_the_bets(course: Course) -> Course:
@@ -249,19 +261,28 @@ COIN_ATTACKS = (
         effort=TALKATIVE,
     ),
     _statistical(
-        name="adaptive_pattern_APA",
-        help="Categories drawn from a distribution of the attacker's own (after Li et al. 2025: adaptive pattern).",
+        name="designed_distribution_AA",
+        help="Categories drawn from a distribution of the attacker's own (Sun et al. 2024: the adaptive attack of LDPRecover).",
         why="It exceeds what an honest device may say of some set of categories.",
         say=_designed,
         effort=10,
         mechanisms=("krr",),
+    ),
+    _statistical(
+        name="adaptive_pattern_APA",
+        help="A few categories promoted by reports that support as many categories as honest ones do (Li et al. 2025: adaptive pattern).",
+        why="How many categories a report supports says nothing here; what a device says of each hash does: one thing too often.",
+        say=_patterned,
+        effort=8,
+        mechanisms=("hashing",),
     ),
     _coin(
         name="adaptive_insider",
         help="The wanted answer whenever the bets on oneself leave room for it.",
         needs=Needs.BETS,
         layer=None,
-        why="It stays below the limit by design, and by that it is bounded: table (e).",
+        why="It stays below the limit as far as it sees, one report ahead, and by that it is bounded: table (e). Of kRR an answer that it "
+        "draws at random to be left alone is at times its last.",
         say=_minding_the_bets,
         effort=TALKATIVE,
     ),

@@ -15,6 +15,8 @@ from peel_tools.lab.attacks.record import Course, LabAttack, Needs, Place
 __all__ = ["TARGET_ATTACKS"]
 
 _ATTRIBUTE = 0
+_WASTEFUL = [1] * 60 + [-1] * 5 + [1, -1] * 14
+"""Pushes, gives a little back, and says plus and minus in turn: what a bet on the last few reports alone loses by, and a push does not."""
 
 
 def _whatever_is_assigned(course: Course) -> Course:
@@ -29,6 +31,13 @@ def _when_assigned(course: Course) -> Course:
 def _waiting_for_it(course: Course) -> Course:
     """Numbers that assign another attribute are thrown away."""
     return replace(_when_assigned(course), sent=course.unit == _ATTRIBUTE)
+
+
+def _wasting_reports(course: Course) -> Course:
+    """Honest about all other attributes."""
+    mine = course.unit == _ATTRIBUTE
+    pattern = np.array(_WASTEFUL)[(np.cumsum(mine, axis=1) - 1) % len(_WASTEFUL)]
+    return course.saying(course.unit, np.where(mine, pattern, course.sign))
 
 
 def _random_output(course: Course) -> Course:
@@ -57,6 +66,15 @@ TARGET_ATTACKS = (
         say=_when_assigned,
         mechanisms=("harmony",),
         effort_each=2,
+    ),
+    _coin(
+        name="one_attribute_wasting_reports",
+        help="One attribute is pushed by 1.28 times a lie; then plus and minus in turn, so that the bet on what it says last loses.",
+        layer=Layer.STATISTICS,
+        why="The bet on an attribute remembers a lead of 32: whoever wastes reports must first give back most of what he pushed.",
+        say=_wasting_reports,
+        mechanisms=("harmony",),
+        effort_each=22,
     ),
     _coin(
         name="always_target_skipping_numbers",

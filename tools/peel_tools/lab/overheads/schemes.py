@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The schemes of the paper's two tables of overheads: what a client sends and computes per round, by their own message formats.
 
-The formulas are those that the paper states beside each scheme, with its sizes (ECC 224 bits and up, RSA and OT messages 2048, hashes
-256); what it prints is kept beside them, so that disagreements show.
+The formulas are those that the PEEL paper states beside each scheme, with its sizes (ECC 224 bits and up, RSA and OT messages 2048, hashes
+256); what it prints is kept beside them, so that disagreements show. They are not recounted from the schemes' own papers.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _P = Primitive
 SCHEMES: tuple[Scheme, ...] = (
     Scheme(
         name="Badr et al.",
-        source="filtering of shared model parameters, as the PEEL paper counts it",
+        source="Badr et al.: filtering of shared model parameters",
         content="float32 parameters after filtering",
         bits=lambda s: 32 * s.parameters,
         bits_formula="32 n",
@@ -107,7 +107,7 @@ SCHEMES: tuple[Scheme, ...] = (
     ),
     Scheme(
         name="Shamshad et al.",
-        source="authenticated encryption by elliptic curves, as the PEEL paper counts it",
+        source="Shamshad et al.: authenticated encryption by elliptic curves",
         content="ECC public key 608, ECC ciphertext 1280, AES block 128",
         bits=lambda s: 608 + 1280 + 128,
         bits_formula="608 + 1280 + 128",
@@ -120,7 +120,7 @@ SCHEMES: tuple[Scheme, ...] = (
     ),
     Scheme(
         name="Parameswarath et al.",
-        source="anonymous tokens by RSA, as the PEEL paper counts it",
+        source="Parameswarath et al.: anonymous tokens by RSA",
         content="RSA token 1760, signature 2272",
         bits=lambda s: 1760 + 2272,
         bits_formula="1760 + 2272",
@@ -132,7 +132,7 @@ SCHEMES: tuple[Scheme, ...] = (
     ),
     Scheme(
         name="emPrivKV",
-        source="oblivious transfer of key-value pairs, as the PEEL paper counts it",
+        source="Horigome, Kikuchi, Yu 2023: oblivious transfer of key-value pairs",
         content="5 rounds of 1-out-of-d oblivious transfer",
         bits=lambda s: 5 * s.levels * _MESSAGE,
         bits_formula="5 ceil(log2 d) 2048",
@@ -145,7 +145,7 @@ SCHEMES: tuple[Scheme, ...] = (
     ),
     Scheme(
         name="VGRR",
-        source="Kato, Cao, Yoshikawa: verifiable randomised response, as the PEEL paper counts it",
+        source="Song, Xu, Zhu: Efficient Defenses against Output Poisoning Attacks on LDP, IEEE TIFS 18, 2023",
         content="l Pedersen commitments and openings",
         bits=lambda s: 2 * s.l * _MESSAGE,
         bits_formula="2 l 2048",
@@ -158,7 +158,7 @@ SCHEMES: tuple[Scheme, ...] = (
     ),
     Scheme(
         name="Secure OLH",
-        source="Kato, Cao, Yoshikawa: verifiable local hashing, as the PEEL paper counts it",
+        source="Kato, Cao, Yoshikawa: Preventing Manipulation Attack in LDP Using Verifiable Randomization Mechanism, DBSec 2021",
         content="n commitments with openings, g = ceil(d/2) slots",
         bits=lambda s: (2 * s.n + s.slots) * _MESSAGE,
         bits_formula="(2 n + g) 2048",
@@ -171,7 +171,7 @@ SCHEMES: tuple[Scheme, ...] = (
     ),
     Scheme(
         name="OT-HCMS",
-        source="Hadamard count-mean sketch behind oblivious transfer, as the PEEL paper counts it",
+        source="Hadamard count-mean sketch behind oblivious transfer",
         content="2^tau ciphertexts of oblivious transfer, index 32, one bit",
         bits=lambda s: 2**s.tau * _MESSAGE + 32 + 1,
         bits_formula="2^tau 2048 + 32 + 1",

@@ -24,7 +24,9 @@ class Detect(SetHunter):
     assumes: str = ""
     departs: str = (
         "judges the first round, as users report once there; sets are grown greedily from the most abnormal pair instead of mined "
-        "exhaustively, and the most abnormal one counts; its threshold comes from a Chernoff bound and a union over all sets of a size"
+        "exhaustively, and the most abnormal one counts instead of all that are; its threshold comes from Chernoff's bound and a union "
+        "over all sets of a size, where the program that Li et al. 2025 publish of it bounds each set alone, by Chebyshev's, and looks at "
+        "sets of 4 to 12 categories only"
     )
 
     def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:

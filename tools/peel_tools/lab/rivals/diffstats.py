@@ -26,15 +26,14 @@ class Diffstats(SetHunter):
     false_alarm: float = 0.01
     """Probability that honest devices alone make any number in any set that is tried look too frequent."""
     name: str = "Diffstats"
-    source: str = (
-        "Li, Li, Wang, Sun: Mitigating Data Poisoning Attacks to Local Differential Privacy, 2025 (arXiv 2506.02156)"
-    )
+    source: str = "Li, Li, Wang, Sun: Mitigating Data Poisoning Attacks to Local Differential Privacy, ACM CCS 2025 (arXiv 2506.02156)"
     assumes: str = ""
     departs: str = (
-        "judges the first round, as users report once there; the set is grown greedily among the most supported categories, by the "
-        "clearest excess in standard deviations instead of the squared difference; a threshold from the number of sets tried (Bonferroni) "
-        "instead of none; for kRR its paper recognises that there is an attack, "
-        "not by whom, so that it does not apply here"
+        "judges the first round, as users report once there; counts supports within a set of categories that is grown greedily among the "
+        "most supported ones, by the clearest excess in standard deviations, where its published program counts those of the whole report, "
+        "takes the numbers that come too often for a binomial law, and of the reports that have one drops those that support any of up to "
+        "six categories, whichever fit best by chi-square; a threshold from the number of sets tried (Bonferroni) instead of none; for kRR "
+        "its paper recognises that there is an attack, not by whom, so that it does not apply here"
     )
 
     def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:

@@ -26,7 +26,8 @@ class LdpRecover:
     """Eta where nobody supposes another; the paper's choice."""
     source: str = "Sun et al.: LDPRecover: Recovering Frequencies from Poisoning Attacks against Local Differential Privacy, ICDE 2024"
     departs: str = (
-        "with targets it is told what the attack adds on average, which is more than its paper takes for granted"
+        "told the true share of fake devices, where its paper supposes one for five honest ones whatever is true; with targets it is told "
+        "what the attack adds on average, which is more than its paper takes for granted"
     )
 
     @property
