@@ -46,7 +46,8 @@ def summary(figures: Figures) -> str:
         f"Of {honest:,} honest reports {refused or 'none'} {'were' if refused > 1 else 'was'} refused or withdrawn"
         f" (with 95% confidence fewer than one in {1 / figures['false_positive_limit']:,.0f}). "
         f"An insider who knows everything and stays unexposed does {late:.2f} times a liar's harm per report over 10,000 reports, and "
-        f"never more than {figures['adaptive_shift_over_bound']:.1%} of what is proved to be the most, whatever the target."
+        f"never more than {figures['adaptive_shift_over_bound']:.1%} of what is proved to be the most for who wastes no report, "
+        "whatever the target."
     )
 
 
@@ -124,8 +125,8 @@ def _by_layer(figures: Figures) -> Section:
         "layers",
         "(b) Attack by layer",
         "The layer that objected to poisoned reports when they came. Statistics judge a device's batch as a whole; what comes after it was "
-        "exposed is withdrawn, and so is what came before, which no layer objected to. The same bytes once more, as short "
-        "garbage often is, are absorbed as a repetition, by freshness.",
+        "exposed is withdrawn, and so is what came before, which no layer objected to. The same bytes once more, as the "
+        "beginnings of frames often are, are absorbed as repetitions, by freshness.",
         ("attack", "mechanism", *labels),
         rows,
     )
