@@ -102,9 +102,9 @@ def _exposed(figures: Figures) -> Section:
         "exposed",
         "(b) What is exposed",
         "Share of poisoned reports that do not count in the end: refused, absorbed as repetitions, or withdrawn with their device. The "
-        "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over a liar's: if whatever "
-        "opens counted (0.00 if none of it opens, or says anything), with what passed as a single report, and as published once devices "
-        "were withdrawn. False positives in all of these "
+        "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over those of the worst lie "
+        "about any figure: if whatever opens counted (0.00 if none of it opens, or says anything), with what passed as a single "
+        "report, and as published once devices were withdrawn. False positives in all of these "
         f"trials together: {figures['honest_reports_refused']:,} of {figures['honest_reports']:,} honest reports.",
         (
             "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "before withdrawal",
