@@ -54,7 +54,7 @@ def summary(figures: Figures) -> str:
 def sections(figures: Figures) -> list[Section]:
     """All tables in the order in which they should be read."""
     makers: Sequence[Callable[[Figures], Section]] = (
-        _not_exposed, _exposed, _by_layer, _scores, _insider, _ratios, _recovery, _rivals, _claims, _residual, _wire, _accuracy,
+        _not_exposed, _exposed, _by_layer, _scores, _attacks, _insider, _ratios, _recovery, _rivals, _claims, _residual, _wire, _accuracy,
         _overheads, _formulas, _dropped,
     )  # fmt: skip
     return [make(figures) for make in makers]
@@ -149,6 +149,21 @@ def _scores(figures: Figures) -> Section:
     )
 
 
+def _attacks(figures: Figures) -> Section:
+    records = {row["attack"]: row for row in figures["attacks"]}
+    return Section(
+        "attacks",
+        "(b) The attacks",
+        "What each of them does, and what it takes. How it is exposed, or why nothing can, is what the record says; the tables say what "
+        "came out.",
+        ("attack", "acts on", "takes somebody who", "what is done", "what exposes it", "how, or why not"),
+        [
+            (cells.name(row), row["place"], row["needs"], row["help"], row["layer"] or "nothing", row["why"])
+            for row in records.values()
+        ],
+    )
+
+
 # ---- (e) insider ----
 
 
@@ -169,19 +184,11 @@ def _insider(figures: Figures) -> Section:
         "on his own past, like those here. Plus and minus have purses of the same size, so that one row stands for both. A dash: "
         "nothing is proved but the cap.",
         (
-            "mechanism",
-            "target",
-            "n",
-            "cap",
-            "newcomer",
-            "bound, if steady",
-            "bound, anybody",
-            "sleeper",
-            "bound, any sleeper",
+            "mechanism", "target", "n", "cap", "newcomer", "bound, if steady", "bound, anybody", "sleeper", "bound, any sleeper",
         ),
         rows,
         plot="insider",
-    )
+    )  # fmt: skip
 
 
 def _sizes(figures: Figures) -> str:
