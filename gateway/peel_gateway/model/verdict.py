@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["BLAMED", "LAYERS", "LOGGED", "NAMES", "NETWORK", "Blame", "Layer", "Verdict"]
+__all__ = ["BLAMED", "LAYERS", "LOGGED", "NETWORK", "Blame", "Layer", "Verdict"]
 
 
 class Layer(enum.Enum):
@@ -124,7 +124,6 @@ class Verdict(enum.IntEnum):
             raise ValueError(f"unknown verdict {label!r}; known are: {known}") from None
 
 
-NAMES: tuple[str, ...] = tuple(verdict.label for verdict in Verdict)
 NETWORK = frozenset(verdict for verdict in Verdict if verdict.blame is Blame.NETWORK)
 BLAMED = frozenset(verdict for verdict in Verdict if verdict.blame is Blame.DEVICE)
 LOGGED = frozenset(verdict for verdict in Verdict if verdict.logged)
