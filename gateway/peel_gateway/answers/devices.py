@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from string import hexdigits
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ __all__ = ["DeviceFilter", "DeviceList", "Muster"]
 Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 500
+_DIGITS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,8 @@ class DeviceFilter:
     profile: str | None = None
     group: str | None = None
     state: Standing | None = None
+    find: str = ""
+    """Part of an id or of a note, in small letters."""
     after: int = 0
     limit: int = 100
 
@@ -104,6 +108,9 @@ class DeviceList:
         chosen = roll.each(
             lambda about: which.profile in (None, about.profile) and which.group in (None, about.group), np.bool_
         )
+        if which.find:
+            noted = roll.each(lambda about: which.find in about.note.lower(), np.bool_)
+            chosen &= noted | _spelled(roll.ids, which.find)
         found = self._known(np.flatnonzero(chosen & (roll.ids > which.after)))
         page = list(islice((known for known in found if which.state in (None, known.standing)), which.limit))
         reports = self._store.device_reports(np.array([known.device.id for known in page], np.int64))
@@ -149,6 +156,15 @@ class DeviceList:
             heard=max(heard, default=None),
             patience=patience(profile.quota, profile.period, interval_ms, self._silent_seconds),
         )
+
+
+def _spelled(ids: npt.NDArray[np.uint32], part: str) -> npt.NDArray[np.bool_]:
+    """Which ids have a part in their eight hexadecimal digits, bool[D]; without spelling any of what may be a million."""
+    found = np.zeros(len(ids), np.bool_)
+    if len(part) <= _DIGITS and set(part) <= set(hexdigits.lower()):
+        for place in range(_DIGITS - len(part) + 1):
+            found |= (ids >> np.uint32(4 * place)) & np.uint32(16 ** len(part) - 1) == np.uint32(int(part, 16))
+    return found
 
 
 def _labelled(reports: Mapping[Verdict, int]) -> dict[str, int]:

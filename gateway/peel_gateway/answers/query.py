@@ -93,7 +93,7 @@ def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
 
 def device_filter(given: Mapping[str, str]) -> DeviceFilter:
     """Parameters of `Views.devices`."""
-    _refuse_others(given, ("profile", "group", "state", "limit", "after"))
+    _refuse_others(given, ("profile", "group", "state", "find", "limit", "after"))
     state = given.get("state")
     if state is not None and state not in STATES:
         raise QueryError(f"state: must be one of {', '.join(STATES)}, not {state!r}")
@@ -102,6 +102,7 @@ def device_filter(given: Mapping[str, str]) -> DeviceFilter:
         profile=given.get("profile"),
         group=given.get("group"),
         state=STATES[state] if state else None,
+        find=given.get("find", "").strip().lower(),
         limit=100 if limit is None else limit,
         after=_device(given, "after") or 0,
     )

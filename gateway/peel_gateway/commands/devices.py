@@ -33,6 +33,7 @@ _SAID = ("firmware", "skipped", "dropped", "entropy", "refused")
 @click.option("--profile", help="One profile only.")
 @click.option("--group", help="One group only.")
 @click.option("--state", help=f"One of {', '.join(standing.label for standing in Standing)}.")
+@click.option("--find", help="Part of an id or of a note.")
 @click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
 @click.option("--after", help="Continue above this device.")
 def devices(config: Path | None, as_json: bool, **given: object) -> None:

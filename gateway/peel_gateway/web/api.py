@@ -90,7 +90,8 @@ class Api:
     def get_devices(self, request: Request) -> Response:
         """`{"items": [...], "next": device}`: the devices, by id, with their state and what they say of themselves (`claims`).
 
-        Parameters: `profile`, `group`, `state` (only devices that are in it), `limit` (up to 1000), `after` (a device).
+        Parameters: `profile`, `group`, `state` (only devices that are in it), `find` (part of an id or of a note), `limit` (up
+        to 1000), `after` (a device).
         """
         return JSONResponse(self._views.devices(device_filter(_parameters(request))))
 

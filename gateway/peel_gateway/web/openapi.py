@@ -132,6 +132,7 @@ _QUERY: dict[str, Schema] = {
     "verdict": _TEXT,
     "device": _TEXT,
     "state": {"type": "string", "enum": list(STATES)},
+    "find": _TEXT,
     "limit": _POSITIVE | {"maximum": MOST_ITEMS, "default": 100},
     "before": _POSITIVE,
     "after": _TEXT,

@@ -72,6 +72,15 @@ def test_summary_estimates_devices_and_profiles(field: Field, gateway: GatewayPr
     assert sum(row["reports"].get("accepted", 0) for row in rows) == 200
     assert [row["left"] for row in rows] == [10**9 - row["last_number"] for row in rows]
     assert [row["device"] for row in gateway.get("/api/devices?state=exposed")["items"]] == ["00000014"]
+    for part, found in (
+        ("0000001", [1, *range(16, 21)]),
+        ("14", [20]),
+        ("nobody", []),
+        ("00000014", [20]),
+        ("000000014", []),
+    ):
+        rows = gateway.get(f"/api/devices?find={part}")["items"]
+        assert [row["device"] for row in rows] == [f"{device:08x}" for device in found]
     (profile,) = gateway.get("/api/profiles")["items"]
     assert (profile["name"], profile["id"], profile["devices"]) == ("climate", f"{field.profile.id:08x}", 20)
 
