@@ -21,6 +21,7 @@ export async function deviceDetail(device, why) {
     h(
       "dl",
       { class: "facts" },
+      term("note", known.note),
       term("registered", when(known.created)),
       term("group", known.group),
       term("first heard", when(known.first_received)),

@@ -7,6 +7,8 @@ import { byId, h, reconcile, setHidden, setText } from "./dom.js";
 import { ago, count, exact, short } from "./format.js";
 
 const PAGE = 50;
+const MOST = 1000;
+const TYPING_MS = 300;
 const COLUMNS = [
   ["Device"],
   ["State"],
@@ -16,8 +18,9 @@ const COLUMNS = [
   ["Missing", "num"],
   ["ε spent", "num"],
   ["ε left", "num"],
-  ["Note"],
+  ["Note", "note"],
 ];
+const wantedText = () => byId("devices-find").value.trim().toLowerCase();
 const STATES = ["", "active", "new", "silent", "exposed", "stopped", "exhausted", "revoked"];
 
 export class Devices {
@@ -34,9 +37,13 @@ export class Devices {
     );
     byId("devices-state").append(...STATES.map((state) => h("option", { value: state }, state || "any")));
     byId("devices-state").addEventListener("change", () => this.#again());
-    byId("devices-find").addEventListener("input", () => this.#show());
+    byId("devices-find").addEventListener("input", () => {
+      this.#show(); // what is here already, at once
+      clearTimeout(this.typing);
+      this.typing = setTimeout(() => this.#again(), TYPING_MS);
+    });
     byId("devices-more").addEventListener("click", () => {
-      this.limit = Math.min(1000, this.limit * 4);
+      this.limit = Math.min(MOST, this.limit * 4);
       this.refresh();
     });
   }
@@ -49,15 +56,16 @@ export class Devices {
   async refresh() {
     const { profile } = this.page;
     if (!profile) return;
-    const finding = byId("devices-find").value.trim() !== "";
     const state = byId("devices-state").value;
+    const wanted = wantedText();
     const answer = await ask("/api/devices", {
       profile: profile.name,
       group: this.page.group,
       state,
-      limit: finding ? 1000 : this.limit,
+      find: this.page.demo ? null : wanted, // roles are found here: the gateway knows none
+      limit: this.page.demo && wanted ? MOST : this.limit,
     });
-    if (profile !== this.page.profile || state !== byId("devices-state").value) return;
+    if (profile !== this.page.profile || state !== byId("devices-state").value || wanted !== wantedText()) return;
     this.items = answer.items;
     this.more = answer.next !== null;
     this.#show();
@@ -65,7 +73,7 @@ export class Devices {
 
   #show() {
     if (!this.items) return;
-    const wanted = byId("devices-find").value.trim().toLowerCase();
+    const wanted = wantedText();
     const found = this.items.filter(
       (item) =>
         item.device.includes(wanted) ||
@@ -73,27 +81,25 @@ export class Devices {
         this.page.demo?.roleOf(item.device)?.includes(wanted),
     );
     const body = byId("devices-table").tBodies[0];
-    const opened = this.detail;
-    opened?.remove();
+    const rows = found.flatMap((item) => (item.device === this.opened?.of ? [item, this.opened] : [item]));
     reconcile(
       body,
-      found,
-      (item) => item.device,
-      () => this.#make(),
-      (row, item) => this.#update(row, item),
+      rows,
+      (row) => (row.of ? `detail of ${row.of}` : row.device),
+      (row) => row.element ?? this.#make(),
+      (row, item) => item.of || this.#update(row, item),
     );
-    if (opened) body.querySelector(`[data-key="${opened.dataset.of}"]`)?.after(opened);
     if (!found.length)
       body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
     setText(
       byId("devices-note"),
-      `${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value ? " that fit" : ""} of ${count(this.page.profile.devices)}`,
+      `${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value || this.page.group ? " that fit" : ""} of ${count(this.page.profile.devices)}`,
     );
-    setHidden(byId("devices-more"), !this.more || this.limit >= 1000);
+    setHidden(byId("devices-more"), !this.more || this.limit >= MOST);
   }
 
   #make() {
-    const name = h("button", { class: "link", "aria-expanded": "false", onclick: () => this.#open(row) });
+    const name = h("button", { class: "link", onclick: () => this.#open(row.dataset.key) });
     const row = h(
       "tr",
       {},
@@ -105,29 +111,19 @@ export class Devices {
     return row;
   }
 
-  // The detail of one device at a time, in a row below its own.
-  async #open(row) {
-    const { key } = row.dataset;
-    const shown = this.detail;
-    this.#close();
-    if (shown?.dataset.of === key) return;
-    const detail = h(
-      "tr",
-      { class: "opened" },
-      h("td", { colspan: COLUMNS.length }, await deviceDetail(key, this.why)),
-    );
-    detail.dataset.of = key;
-    detail.dataset.key = `detail of ${key}`;
-    this.detail = detail;
-    row.querySelector("button").setAttribute("aria-expanded", "true");
-    row.after(detail);
-  }
-
-  #close() {
-    this.detail?.remove();
-    this.detail = null;
-    for (const name of document.querySelectorAll("#devices-table button[aria-expanded=true]"))
-      name.setAttribute("aria-expanded", "false");
+  // The detail of one device at a time, in a row below its own: there at once, filled when the answer comes.
+  async #open(device) {
+    const again = this.opened?.of === device;
+    const cell = h("td", { colspan: COLUMNS.length }, h("p", { class: "none" }, "Asking …"));
+    this.opened = again ? null : { of: device, element: h("tr", { class: "opened" }, cell) };
+    this.#show();
+    if (again) return;
+    try {
+      cell.replaceChildren(await deviceDetail(device, this.why));
+    } catch (error) {
+      cell.replaceChildren(h("p", { class: "none" }, error.message));
+      throw error;
+    }
   }
 
   #update(row, item) {
@@ -137,7 +133,9 @@ export class Devices {
     const logged = Object.values(item.reports).reduce((sum, n) => sum + n, 0);
     const state = item.exposed ? "exposed" : item.state;
     const heard = item.last_heard ?? item.last_received;
-    setText(cells[0].firstChild.firstChild, item.device);
+    const name = cells[0].firstChild.firstChild;
+    setText(name, item.device);
+    name.setAttribute("aria-expanded", item.device === this.opened?.of);
     cells[1].firstChild.className = `state ${state.replace(" ", "-")}`;
     setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : state);
     setText(cells[1].lastChild, this.page.demo?.roleOf(item.device) ?? "");
@@ -153,5 +151,6 @@ export class Devices {
     setText(cells[6], item.last_number === null ? "" : short(item.last_number * profile.epsilon));
     setText(cells[7], item.left === null || item.left === undefined ? "no limit" : short(item.left * profile.epsilon));
     setText(cells[8], item.note);
+    cells[8].title = item.note;
   }
 }

@@ -27,21 +27,20 @@ export function setHidden(element, hidden) {
   if (element.hidden !== hidden) element.hidden = hidden;
 }
 
-// Makes a list show these items in this order: known ones are updated in place, gone ones removed.
+// Makes a list show these items in this order: known ones are updated in place, gone ones removed. What is moved keeps the focus.
 export function reconcile(list, items, key, make, update) {
+  const focused = document.activeElement;
+  const names = new Set(items.map((item) => String(key(item))));
+  for (const child of [...list.children]) if (!names.has(child.dataset.key)) child.remove();
   const known = new Map([...list.children].map((child) => [child.dataset.key, child]));
   let at = list.firstElementChild;
   for (const item of items) {
     const name = String(key(item));
-    let child = known.get(name);
-    if (child) known.delete(name);
-    else {
-      child = make(item);
-      child.dataset.key = name;
-    }
+    const child = known.get(name) ?? make(item);
+    child.dataset.key = name;
     update(child, item);
     if (child === at) at = at.nextElementSibling;
     else list.insertBefore(child, at);
   }
-  for (const child of known.values()) child.remove();
+  if (focused !== document.activeElement && list.contains(focused)) focused.focus({ preventScroll: true });
 }

@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { byId, h, reconcile, setHidden, setText } from "./dom.js";
-import { ago, count, exact } from "./format.js";
+import { ago, count, exact, plural } from "./format.js";
 
 const FEW = 6;
 const MOST = 200;
@@ -49,12 +49,16 @@ export class Exposed {
     this.seen = new Set(this.items.map((item) => item.device));
     setText(byId("exposed-note"), this.total ? `${count(this.total)} of this profile` : "");
     setHidden(byId("exposed-more"), this.items.length <= FEW);
-    setText(
-      byId("exposed-more"),
-      this.limit === FEW ? `Show all ${count(this.items.length)}` : `Show the newest ${FEW}`,
-    );
-    if (!this.items.length)
-      byId("exposed-list").replaceChildren(h("li", { class: "none" }, "Nobody of this profile is exposed."));
+    const many = this.total > this.items.length ? `${count(this.items.length)} of ${count(this.total)}` : `all ${count(this.total)}`;
+    setText(byId("exposed-more"), this.limit === FEW ? `Show ${many}` : `Show the newest ${FEW}`);
+    if (!this.items.length) byId("exposed-list").replaceChildren(h("li", { class: "none" }, this.#nobody()));
+  }
+
+  // Others may be all the same, and the sentence at the top counts them.
+  #nobody() {
+    const where = this.page.group === null ? "of this profile" : "of this profile and group";
+    const others = this.page.summary.totals.exposed_devices;
+    return `Nobody ${where} is exposed${others ? `; ${plural(others, "other device")} ${others === 1 ? "is" : "are"}` : ""}.`;
   }
 
   #make(item, isNew) {

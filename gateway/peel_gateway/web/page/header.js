@@ -8,7 +8,7 @@ const counted = h("span", {});
 const accused = h("a", { href: "#exposed" });
 const rest = h("span", {});
 let heard = 0;
-let lost = false;
+let lost = ""; // why nothing new comes
 
 function light(kind, text) {
   const element = byId("light");
@@ -21,7 +21,7 @@ export function showHeader(page) {
   const { summary } = page;
   const { totals, broker, inbox, health } = summary;
   heard = Date.now();
-  lost = false;
+  lost = "";
   document.title = `Peel · ${summary.fleet}`;
   setText(byId("fleet"), summary.fleet);
   const counting = totals.accepted - totals.withdrawn_past;
@@ -45,22 +45,16 @@ export function showHeader(page) {
   setHidden(byId("health"), health.length === 0);
 }
 
-export function showLost() {
-  if (!lost) {
-    lost = true;
-    tick();
-  }
+export function showLost(cause = heard ? "connection lost" : "the gateway does not answer") {
+  lost = cause;
+  tick();
 }
 
 // What is shown stays, and says how old it is.
 function tick() {
   if (!lost) return;
-  light(
-    "bad",
-    heard
-      ? `connection lost · data of ${duration((Date.now() - heard) / 1000)} ago · trying again`
-      : "the gateway does not answer · trying again",
-  );
+  const age = heard ? ` · data of ${duration((Date.now() - heard) / 1000)} ago` : "";
+  light("bad", `${lost}${age} · trying again`);
 }
 
 setInterval(tick, 1000);

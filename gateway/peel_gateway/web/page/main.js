@@ -20,6 +20,7 @@ import { Why } from "./why.js";
 
 const REFRESH_SECONDS = 2;
 const RETRY_SECONDS = 2;
+const QUIET_SECONDS = 10; // after so long without news panels are asked for all the same: silence is news, too
 const MOST_OF_THE_TIME = 4; // pauses are at least so many times as long as the answers took
 
 const page = {
@@ -51,9 +52,10 @@ const controls = new Controls(page, () => {
   plan.show();
   refresh();
 });
-const panels = [estimates, course, exposed, devices];
+const panels = [demo, estimates, course, exposed, devices];
 
 function hear(table, polling = false) {
+  const quiet = performance.now() - asked > QUIET_SECONDS * 1000;
   const news = table.totals.generation !== page.summary?.totals.generation || document.body.dataset.state !== "live";
   page.summary = table;
   page.polling = polling;
@@ -62,19 +64,32 @@ function hear(table, polling = false) {
   showEmpty(page);
   showFooter(page);
   layers.show();
-  if (news) wish();
+  if (news || quiet) wish();
+}
+
+// What is shown stays, and is grey.
+function lose(cause) {
+  if (document.body.dataset.state === "live") setState("stale");
+  showLost(cause);
+}
+
+function loseBy(error) {
+  if (error instanceof Refused) showTrouble(error.message);
+  lose(error instanceof Refused ? "the gateway cannot say" : undefined);
 }
 
 const stream = new Stream({
   summary: (table) => hear(table),
-  trouble: (text) => showTrouble(`The store cannot be read: ${text}`),
+  trouble(text) {
+    showTrouble(`The store cannot be read: ${text}`);
+    lose("store unreadable");
+  },
   // Where it still answers, all streams are taken: then it is asked instead.
   async lost() {
     try {
       hear(await ask("/api/summary"), true);
-    } catch {
-      if (document.body.dataset.state === "live") setState("stale");
-      showLost();
+    } catch (error) {
+      loseBy(error);
     }
   },
   again: () => start(),
@@ -85,6 +100,7 @@ let asking = false;
 let wished = false;
 let hurried = false;
 let pause = 0;
+let asked = 0; // when panels were, last
 
 function wish() {
   wished = true;
@@ -101,15 +117,10 @@ async function refresh() {
   wished = false;
   hurried = false;
   const begun = performance.now();
-  try {
-    await demo.refresh();
-    for (const panel of panels) await panel.refresh();
-    showTrouble("");
-  } catch (error) {
-    report(error);
-  } finally {
-    asking = false;
-  }
+  asked = begun;
+  let failure = null;
+  for (const panel of panels) await panel.refresh().catch((error) => (failure ??= error)); // one that fails does not stop the others
+  asking = false;
   const took = performance.now() - begun;
   pause = setTimeout(
     () => {
@@ -119,6 +130,8 @@ async function refresh() {
     hurried ? 0 : Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took),
   );
   wished ||= hurried;
+  if (failure) report(failure);
+  else showTrouble("");
 }
 
 // What goes wrong behind a click is told like everything else.
@@ -129,7 +142,7 @@ window.addEventListener("unhandledrejection", (event) => {
 
 function report(error) {
   if (error instanceof Refused && error.status === 401) showLogin();
-  else if (error instanceof Unreachable) showLost();
+  else if (error instanceof Unreachable) lose();
   else {
     showTrouble(error.message);
     if (!(error instanceof Refused)) throw error;
@@ -151,7 +164,10 @@ function setState(state) {
 function showLogin() {
   stream.close();
   setState("login");
-  setText(byId("lede"), "Estimates, exposed devices and their evidence are for those who know the token.");
+  showTrouble("");
+  setHidden(byId("health"), true);
+  const ended = page.summary === null ? "" : "The session has ended. ";
+  setText(byId("lede"), `${ended}Estimates, exposed devices and their evidence are for those who know the token.`);
   byId("light").dataset.light = "unknown";
   setText(byId("light"), "logged out");
   setHidden(byId("logout"), true);
@@ -195,7 +211,7 @@ async function start() {
   } catch (error) {
     if (error instanceof Refused && error.status === 401) showLogin();
     else {
-      showLost();
+      loseBy(error);
       setTimeout(start, RETRY_SECONDS * 1000);
       if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
     }

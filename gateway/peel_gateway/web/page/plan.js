@@ -17,7 +17,9 @@ export class Plan {
     this.about = null; // the name of the profile that the form was filled from
     byId("plan-form").addEventListener("submit", async (event) => {
       event.preventDefault();
-      await this.#answer({
+      const wrong = objection();
+      if (wrong) this.#say(wrong, null);
+      else await this.#answer({
         profile: this.about,
         devices: given("plan-devices"),
         every: given("plan-every") && given("plan-every") * byId("plan-unit").value,
@@ -49,12 +51,27 @@ export class Plan {
       said = error.message;
     }
     if (this.asked !== asked) return null;
-    setText(byId("plan-said"), said);
-    byId("plan-said").classList.toggle("refused", !found);
-    byId("plan-answer").classList.toggle("void", !found);
+    this.#say(said, found);
     if (found) showAnswer(found, asked.accuracy);
     return found;
   }
+
+  #say(said, found) {
+    setText(byId("plan-said"), said);
+    byId("plan-said").classList.toggle("refused", !found);
+    byId("plan-answer").classList.toggle("void", !found);
+  }
+}
+
+// What the first field that is wrong must be, in the words of its label; the gateway would speak of parts and seconds.
+function objection() {
+  const inputs = [...byId("plan-form").querySelectorAll("input")];
+  const wrong = inputs.find((input) => !input.validity.valid);
+  for (const input of inputs) input.setAttribute("aria-invalid", input === wrong);
+  if (!wrong) return "";
+  wrong.focus();
+  const kind = wrong.step === "any" ? "number" : "whole number";
+  return `${wrong.labels[0].textContent.trim()}: must be a ${kind} from ${wrong.min} to ${count(wrong.max)}.`;
 }
 
 function fillForm({ devices, interval_s: seconds, epsilon: each }) {

@@ -13,14 +13,15 @@ export class Why {
   constructor(page) {
     this.page = page;
     this.id = null;
-    this.profile = null;
+    this.scope = ""; // whose reports
     this.chosen = false; // by somebody; otherwise the page suggests
   }
 
   // Shows something by itself: a report whose structure gave it away explains most.
   async suggest(items) {
-    if (this.profile !== this.page.profile.name) {
-      this.profile = this.page.profile.name;
+    const scope = JSON.stringify([this.page.profile.name, this.page.group]);
+    if (this.scope !== scope) {
+      this.scope = scope;
       this.chosen = false;
       this.id = null;
     }
@@ -39,11 +40,13 @@ export class Why {
   async show(id, chosen = false) {
     this.chosen ||= chosen;
     this.id = id;
+    if (chosen) setText(byId("why-note"), "asking …");
     let piece;
     try {
       piece = await ask(`/api/exposures/${id}`);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
+      setText(byId("why-note"), "");
       byId("why-body").replaceChildren(h("p", { class: "none" }, error.message));
       return;
     }
@@ -115,10 +118,9 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
     h(
       "p",
       { class: "legend" },
-      h("span", { class: "key pattern" }),
-      " nearest admissible pattern ",
-      h("span", { class: "key stem" }),
-      ` reconstructed${largest > most ? `, cut off at ${most} spikes` : ""} · shaded: the ${k} of ${width} places that mean something`,
+      h("span", {}, h("span", { class: "key pattern" }), " nearest admissible pattern"),
+      h("span", {}, h("span", { class: "key stem" }), ` reconstructed${largest > most ? `, cut off at ${most} spikes` : ""}`),
+      h("span", {}, h("span", { class: "key field" }), ` the ${k} of ${width} places that mean something`),
     ),
   ];
 }

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""The page when not all is well: slow, refused, quiet, crowded, narrow, on paper, by keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from browser_support import OpenPage
+from field import Field
+from playwright.sync_api import Page, Route, expect
+
+LONG = "donaudampfschifffahrtskapitaen"
+NARROW = 320
+UNREADABLE = json.dumps({"error": "the store cannot be read: it is away"})
+
+
+def refuse(route: Route) -> None:
+    """As the gateway does where its store fails."""
+    route.fulfill(status=503, content_type="application/json", body=UNREADABLE)
+
+
+def sideways(page: Page) -> int:
+    """By how many pixels the page is wider than its window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def test_every_panel_says_that_it_is_asking(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(100))
+    page = open_page("about:blank")
+    held: list[Route] = []
+    slow = True
+    page.route(
+        re.compile("/api/(estimates|exposed|devices)"),
+        lambda route: held.append(route) if slow else route.continue_(),
+    )
+    page.goto(gateway.url)
+    for panel in ("estimates-list", "course-chart", "exposed-list", "why-body", "devices-table"):
+        expect(page.locator(f"#{panel}")).to_contain_text("Asking …")
+    slow = False
+    for route in held:
+        route.continue_()
+    expect(page.locator("#estimates-list .estimate")).to_have_count(2)
+    expect(page.locator("#devices-table tbody tr")).to_have_count(20)
+    expect(page.get_by_text("Asking …")).to_have_count(0)
+
+
+def test_one_panel_that_fails_does_not_stop_the_others(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(100))
+    page = open_page("about:blank", tolerated="503 (Service Unavailable)")
+    page.route("**/api/estimates*", refuse)
+    page.goto(gateway.url)
+    expect(page.get_by_role("alert").filter(has_text="the store cannot be read: it is away")).to_be_visible()
+    expect(page.locator("#devices-table tbody tr")).to_have_count(20)
+    page.unroute("**/api/estimates*")
+    field.publish(field.reports(20))
+    expect(page.locator("#estimates-list .estimate")).to_have_count(2)
+    expect(page.locator("#trouble")).to_be_hidden()
+
+
+def test_an_unreadable_store_is_told_and_over(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(100))
+    page = open_page("about:blank", tolerated="503 (Service Unavailable)")
+    page.route("**/api/profiles", refuse)
+    page.goto(gateway.url)
+    light, trouble = page.locator("#light"), page.locator("#trouble")
+    expect(light).to_have_text("the gateway cannot say · trying again")
+    expect(trouble).to_have_text("the store cannot be read: it is away")
+    page.unroute("**/api/profiles")
+    expect(light).to_contain_text("receiving")
+    expect(trouble).to_be_hidden()
+
+    said = 'event: trouble\ndata: {"error": "it is away"}\n\n'
+    page.route("**/api/events", lambda route: route.fulfill(content_type="text/event-stream", body=said))
+    page.route("**/api/summary", refuse)
+    page.reload()
+    expect(trouble).to_contain_text("it is away")
+    expect(light).to_have_attribute("data-light", "bad")
+    expect(page.locator("body")).not_to_have_attribute("data-state", "live")
+    page.unroute_all()
+    expect(light).to_contain_text("receiving")
+    expect(trouble).to_be_hidden()
+
+
+def test_silence_is_news(field: Field, open_page: OpenPage) -> None:
+    """Where nothing comes in, times go on all the same: who fell silent at night must not have been heard just now."""
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(20))
+    page = open_page(gateway.url)
+    heard = page.locator("#devices-table tbody tr").first.locator("time")
+    expect(heard).to_have_text(re.compile("just now|ago"))
+    expect(heard).to_have_text(re.compile(r"^(\d\d\ss|\d.*min) ago"))
+
+
+def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> None:
+    field.fleet.enrol("climate", count=70)
+    field.fleet.annotate(90, f"{LONG}s-mast")
+    field.fleet.assign([90], LONG)
+    page = open_page(field.new_gateway().start().url, width=NARROW, scheme="dark")
+    devices = page.locator("#devices-table tbody tr")
+    expect(devices).to_have_count(50)
+    for wanted in (LONG.upper(), "0005a"):
+        page.locator("#devices-find").fill(wanted)
+        expect(devices).to_have_count(1)
+        expect(devices).to_contain_text("0000005a")
+        expect(page.locator("#devices-note")).to_have_text("1 that fit of 90")
+        page.locator("#devices-find").fill("")
+        expect(devices).to_have_count(50)
+    page.get_by_label("Group").select_option(LONG)
+    expect(devices).to_have_count(1)
+    devices.get_by_role("button").click()
+    expect(page.locator(".detail")).to_contain_text(f"{LONG}s-mast")
+    assert sideways(page) == 0
+
+
+def test_news_leave_the_keyboard_where_it_is(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(40, devices=range(1, 20)))
+    field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
+    page = open_page(gateway.url)
+    page.get_by_role("button", name="00000014", exact=True).press("Enter")
+    evidence = page.get_by_role("button", name=re.compile("^Evidence .* against 00000014"))
+    evidence.focus()
+    count = page.locator("#devices-table tbody tr").first.locator("td").nth(2)
+    expect(count).to_have_text(re.compile("^[23]$"))
+    field.publish(field.reports(190, devices=range(1, 20)))
+    expect(count).to_have_text(re.compile("^1[23]$"))
+    expect(evidence).to_be_focused()
+    page.get_by_role("button", name="00000014", exact=True).press("Enter")
+    expect(evidence).to_have_count(0)
+
+
+def test_a_session_that_ends_says_so(field: Field, open_page: OpenPage) -> None:
+    token = "0123456789abcdef-token"
+    gateway = field.new_gateway(http_token=token)
+    gateway.start(until="started")
+    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    page = open_page(gateway.url, tolerated="401 (Unauthorized)")
+    lede = page.locator("#lede")
+    expect(lede).to_have_text(re.compile("^Estimates, "))
+    page.get_by_label("Token").fill(token)
+    page.get_by_label("Token").press("Enter")
+    expect(page.locator("#devices-table tbody tr")).to_have_count(20)
+    page.context.clear_cookies()
+    field.publish(field.reports(20))
+    expect(lede).to_have_text(re.compile("^The session has ended. "))
+    expect(page.get_by_label("Token")).to_be_focused()
+    expect(page.locator("#main")).to_be_hidden()
+
+
+def test_a_plan_of_nonsense_is_refused_in_the_words_of_the_form(field: Field, open_page: OpenPage) -> None:
+    page = open_page(field.new_gateway().start().url)
+    said, devices, accuracy = page.locator("#plan-said"), page.locator("#plan-devices"), page.locator("#plan-accuracy")
+    expect(devices).to_have_value("20")
+    accuracy.fill("150")
+    accuracy.press("Enter")
+    expect(said).to_have_text("Accuracy ±%: must be a number from 0.0001 to 100.")
+    expect(accuracy).to_be_focused()
+    accuracy.fill("5")
+    devices.fill("")
+    devices.press_sequentially("e-")  # a browser takes that for nothing at all
+    devices.press("Enter")
+    expect(said).to_have_text("Devices: must be a whole number from 1 to 1,000,000,000.")
+    devices.fill("200")
+    devices.press("Enter")
+    expect(said).to_contain_text("200 devices, a report every")
+    expect(page.locator("#plan [aria-invalid=true]")).to_have_count(0)
+
+
+def test_paper_has_all_rows_and_no_night(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(40))
+    page = open_page(gateway.url, scheme="dark")
+    expect(page.locator("#devices-table tbody tr")).to_have_count(20)
+    page.emulate_media(media="print", color_scheme="dark")
+    table = page.get_by_role("region", name="Table of devices")
+    assert table.evaluate("t => t.scrollHeight - t.clientHeight") <= 1
+    assert page.locator("body").evaluate("b => getComputedStyle(b).backgroundColor") == "rgb(250, 249, 246)"
+    expect(page.locator("#plan")).to_be_hidden()
