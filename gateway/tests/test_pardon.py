@@ -202,6 +202,24 @@ def test_a_pardon_opens_no_more_numbers_than_the_quota_has_left(make_lab: MakeLa
     assert agrees(lab)
 
 
+def test_what_a_device_was_pardoned_for_blames_it_no_more_when_it_is_delivered_again(
+    make_lab: MakeLab, profiles: Makers
+) -> None:
+    """Anybody on the line can send bytes once more, and brokers do."""
+    lab = make_lab(profiles[0](quota=10, period=3600), devices=2)
+    lab.send([lab.sealed(1, number) for number in range(1, 11)])
+    faults = [lab.sealed(1, 5, minus=1), *lab.frames(1, [5000])]
+    assert lab.send(faults) == {"reused": 1, "flood": 1}
+    forgive(lab, 1, restore=True)
+    assert lab.send(lab.frames(1, range(11, 16))) == {"accepted": 5}
+    assert lab.send(faults * 2) == {"redelivered": 4}
+    assert lab.send([*faults, *lab.frames(1, [16])]) == {"redelivered": 2, "accepted": 1}
+    assert lab.store.counts().exposed_devices == 0 and counted(lab) == 16
+    assert agrees(lab)
+    assert lab.send([lab.sealed(1, 6, minus=1)]) == {"reused": 1}, "another fault is another matter"
+    assert lab.store.counts().exposed_devices == 1
+
+
 def test_late_reports_after_a_pardon_settle_no_number_twice(lab: Lab) -> None:
     lab.send(lab.frames(1, [*range(101, 120), *range(130, 200)]))
     fail(lab, 1, 200)

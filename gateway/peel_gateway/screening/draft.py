@@ -39,6 +39,8 @@ class Draft:
     """Largest number that the device may have reached, 0 where that was not judged."""
     reached: Ints
     crowded: filing.Crowded
+    held: Ints
+    """Rows of pieces that are known by their bytes alone, and may be held already: `questions.digests` are theirs."""
     questions: Questions
     """Few for honest reports, whose bytes are new and whose buckets have room."""
 
@@ -54,6 +56,7 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
         allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
         layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
     crowded = filing.crowded(batch, book, policy.bucket_seconds, moment.seen)
+    held = np.flatnonzero(_HELD[verdicts])
     return Draft(
         batch=batch,
         book=book,
@@ -63,8 +66,9 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
         allowed=allowed,
         reached=reached,
         crowded=crowded,
+        held=held,
         questions=Questions(
-            digests=_maybe_held(batch, verdicts),
+            digests=[digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in held.tolist()],
             filed_device=book.roster.ids(batch.heard[crowded.devices]),
             filed_from=crowded.begins,
             filed_upto=crowded.newest,
@@ -103,11 +107,6 @@ def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> I
     since_contact = freshness.last_allowed(states["first_number"], contact, quota, period, allowance)
     since_issue = freshness.last_allowed(first, moment.wall - issued, quota, period, allowance)
     return np.maximum(since_contact, np.where(issued > 0, since_issue, 0))
-
-
-def _maybe_held(batch: Batch, verdicts: Ints) -> list[bytes]:
-    """Digests of pieces that may be held already: those that are known by their bytes alone."""
-    return [digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in np.flatnonzero(_HELD[verdicts]).tolist()]
 
 
 _HELD = layers.among(verdict for verdict in Verdict if verdict.layer is not None and verdict not in LOGGED)

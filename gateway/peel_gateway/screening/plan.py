@@ -70,6 +70,15 @@ class Plan:
 # ---- who is to blame ----
 
 
+def _come_again(drafted: Draft, found: Found) -> Ints:
+    """The draft's verdicts, where bytes that are held already are a redelivery: they have been judged, and blame nobody once more. Else
+    whoever is on the line could expose a pardoned device with what it was pardoned for."""
+    verdicts = drafted.verdicts.copy()
+    known = [digest in found.digests for digest in drafted.questions.digests]
+    verdicts[drafted.held[np.array(known, np.bool_)]] = Verdict.REDELIVERED
+    return verdicts
+
+
 @dataclass(frozen=True)
 class _Standing:
     """Device states with their exposures, and which exposures are new."""
@@ -169,7 +178,8 @@ class _Screened:
 def _screen(drafted: Draft, found: Found) -> _Screened:
     batch, book, policy, moment = drafted.batch, drafted.book, drafted.policy, drafted.moment
     profiles = book.roster.keyring.profiles
-    verdicts = layers.judge_content(drafted.verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
+    verdicts = _come_again(drafted, found)
+    verdicts = layers.judge_content(verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
     numbers = _settle(batch, book, verdicts, standing.states, moment)
     judged = statistics.judge(batch, book, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
@@ -183,7 +193,7 @@ def _screen(drafted: Draft, found: Found) -> _Screened:
     case = Case(
         batch=batch, verdicts=judged.verdicts, allowed=drafted.allowed, reached=drafted.reached, profiles=profiles
     )
-    verdicts, exposures = _exhibit(case, found)
+    verdicts, exposures = _exhibit(case)
     return _Screened(verdicts, standing, numbers, judged, exposures)
 
 
@@ -296,10 +306,10 @@ def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints, buc
     )
 
 
-def _exhibit(case: Case, found: Found) -> tuple[Ints, Sequence[Exposure]]:
-    """Build exposures of reports with what was seen; bytes that were exposed before are a redelivery."""
+def _exhibit(case: Case) -> tuple[Ints, Sequence[Exposure]]:
+    """Build exposures of reports with what was seen; the same bytes once more in a batch are a redelivery."""
     verdicts = case.verdicts.copy()
-    known = set(found.digests)
+    known: set[bytes] = set()
     fresh = []
     for row, exposure in report_exposures(case):
         digest = exposure.digest
