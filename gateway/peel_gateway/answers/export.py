@@ -23,7 +23,8 @@ from peel_gateway.answers.views import Views
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.exposure import ExposureFilter
-from peel_gateway.model.tables import LogTable
+from peel_gateway.model.grouping import up_to
+from peel_gateway.model.tables import DeviceTable, LogTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
 
@@ -60,19 +61,20 @@ class Source:
 
 def _reports(source: Source, span: Span) -> Iterator[Part]:
     """Every report in the log, in the order of arrival within each share."""
-    table = source.store.devices()
-    withdrawn = table.device[table.withdrawn != 0]
+    devices = source.store.devices()
     profiles = {profile.id: profile for profile in source.snapshot.profiles}
     with source.store.history() as events:
         for log, _gaps in events:
             rows = np.flatnonzero(_within(log.received / 1000, span))
             if len(rows):
-                yield _report_part(log, rows, profiles, withdrawn)
+                yield _report_part(log, rows, profiles, devices)
 
 
 def _report_part(
-    log: LogTable, rows: npt.NDArray[np.intp], profiles: Mapping[int, Profile], withdrawn: npt.NDArray[np.int64]
+    log: LogTable, rows: npt.NDArray[np.intp], profiles: Mapping[int, Profile], devices: DeviceTable
 ) -> Part:
+    withdrawn = np.isin(log.device[rows], devices.device[devices.withdrawn != 0])
+    forfeited = up_to(devices.device, devices.forfeited, log.device[rows], log.arrival[rows])
     return {
         "device": _spelled(log.device[rows], device_label),
         "number": log.number[rows],
@@ -82,7 +84,7 @@ def _report_part(
         "index": log.index[rows],
         "sign": log.sign[rows],
         "bucket": log.bucket[rows] * 1000,
-        "withdrawn": np.isin(log.device[rows], withdrawn).astype(np.int64),
+        "withdrawn": (withdrawn | forfeited).astype(np.int64),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from field import MakeField
+from field import Field, MakeField
 
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.gateway import GatewayProcess
@@ -94,3 +94,20 @@ def test_what_cannot_be_written_leaves_nothing(gateway: GatewayProcess, tmp_path
         assert done.returncode == 2
         assert said in done.stderr
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("decision", "withdrawn"), [("--forfeit", 21), ("--restore", 0)])
+def test_what_a_pardon_has_left_withdrawn_is_so_in_the_file(
+    field: Field, tmp_path: Path, decision: str, withdrawn: int
+) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(40, devices=[1, 2]))
+    field.wait_accepted(gateway, 40)
+    field.publish(field.reports(1, devices=[2], rule=5))
+    gateway.wait_for(lambda: gateway.summary()["totals"]["exposed"] == 1)
+    assert gateway.command("pardon", "2", "--reason", "a test", decision).returncode == 0
+    field.publish(field.reports(10, devices=[2]))
+    field.wait_accepted(gateway, 50)
+    assert gateway.stop() == 0
+    assert exported(gateway, tmp_path / "reports.csv") == 51
+    assert sum(int(row["withdrawn"]) for row in rows_of(tmp_path / "reports.csv")) == withdrawn
