@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -66,7 +66,7 @@ class Metrics:
             self._statuses.labels(result=hearing.value)
         for verdict in BLAMED:
             self._exposures.labels(cause=verdict.label)
-        for error in StoreError.__subclasses__():
+        for error in _kinds_of(StoreError):
             self._store_failures.labels(kind=error.__name__)  # from 0 on, so that the first failure shows as a rise
         for result in ("ok", "refused"):
             self._reloads.labels(result=result)
@@ -131,6 +131,12 @@ class Metrics:
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, buckets=buckets, registry=self.registry)
+
+
+def _kinds_of(error: type[StoreError]) -> Iterator[type[StoreError]]:
+    for kind in error.__subclasses__():
+        yield kind
+        yield from _kinds_of(kind)
 
 
 class _StoreCollector(Collector):
