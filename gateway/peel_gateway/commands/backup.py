@@ -9,10 +9,10 @@ from urllib.request import urlopen
 
 import click
 
-from peel_gateway.commands.shared import config_option, explained, find_settings
+from peel_gateway.commands.shared import config_option, explained, find_settings, find_used_settings
 from peel_gateway.printing import json_option, print_json
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.storage.choice import back_up_store, missing_store, restore_store
+from peel_gateway.storage.choice import back_up_store, restore_store
 
 __all__ = ["backup", "refuse_running", "restore"]
 
@@ -29,9 +29,7 @@ def backup(file: Path, config: Path | None, as_json: bool) -> None:
     The fleet folder is not in it: copy that too, and keep its master key apart.
     """
     with explained():
-        settings = find_settings(config)
-        if missing := missing_store(settings):
-            raise SettingsError(f"{missing}; has the gateway run yet?")
+        settings = find_used_settings(config)
         back_up_store(settings, file)
     if as_json:
         print_json({"file": str(file), "bytes": file.stat().st_size})

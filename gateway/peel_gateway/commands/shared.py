@@ -18,7 +18,7 @@ from peel_gateway.settings.option import config_option, find_settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.store import Archive, StoreError
 
-__all__ = ["config_option", "explained", "find_settings", "given_as_query", "opened", "yes_or_no"]
+__all__ = ["config_option", "explained", "find_settings", "find_used_settings", "given_as_query", "opened", "yes_or_no"]
 
 
 def explained() -> AbstractContextManager[None]:
@@ -26,13 +26,19 @@ def explained() -> AbstractContextManager[None]:
     return explaining(SettingsError, QueryError, ReasonError, PardonError, FleetError, StoreError)
 
 
+def find_used_settings(config: Path | None) -> Settings:
+    """The settings of a gateway that has run: its database exists."""
+    settings = find_settings(config)
+    if missing := missing_store(settings):
+        raise SettingsError(f"{missing}; has the gateway run yet?")
+    return settings
+
+
 @contextmanager
 def opened(config: Path | None) -> Iterator[tuple[Settings, Archive, Snapshot]]:
     """The database and the fleet that the settings name; the database must exist."""
     with explained():
-        settings = find_settings(config)
-        if missing := missing_store(settings):
-            raise SettingsError(f"{missing}; has the gateway run yet?")
+        settings = find_used_settings(config)
         snapshot = take_snapshot(Fleet(settings.fleet_folder))
         store = open_archive(settings)
         try:

@@ -29,7 +29,7 @@ from peel_gateway.screening.draft import draft
 from peel_gateway.screening.plan import ExposedDevice, plan
 from peel_gateway.screening.policy import Policy
 from peel_gateway.screening.roster import Registry, Roster, slots_of
-from peel_gateway.screening.statement import state
+from peel_gateway.screening.statement import statement_of
 from peel_gateway.storage.store import Store, Transaction
 
 __all__ = ["BatchReport", "Engine", "look_up"]
@@ -197,7 +197,7 @@ class Engine:
         keyring = self._book.roster.keyring
         heard = heard.only(slots_of(keyring, heard.device) >= 0)
         states = self._states(self._book, heard.device)
-        said = state(seen_in(states), heard.lowest)
+        said = statement_of(seen_in(states), heard.lowest)
         bundle = keyring.find(heard.device, states["last_number"])  # -1 where nothing is stored
         keys = keyring.keys.receipt[bundle]
         receipts = write_receipts(heard.device, keys, said.upto, said.runs, said.run_ends)

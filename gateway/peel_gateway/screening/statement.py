@@ -17,7 +17,7 @@ import numpy.typing as npt
 from peel_core.receipts import MAX_RUNS
 from peel_gateway.screening.seen import NO_HOLES, Seen, holes_of
 
-__all__ = ["Statement", "state"]
+__all__ = ["Statement", "statement_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -34,7 +34,7 @@ class Statement:
     """Where each device's runs end, int64[T]."""
 
 
-def state(seen: Seen, lowest: Ints) -> Statement:
+def statement_of(seen: Seen, lowest: Ints) -> Statement:
     """What to tell some devices.
 
     Parameters
