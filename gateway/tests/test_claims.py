@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peel_core.topics import device_topic
 from peel_gateway.fleet.claims import MOST_BYTES, ClaimError, Claims, Hearing, read_claim
 from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
-from peel_gateway.model.standing import Signs, Standing, patience
+from peel_gateway.model.standing import Signs, Standing, last_heard, patience
 
 BIRTH = {
     "state": "online",
@@ -192,7 +192,8 @@ WELL = Signs(
     [
         (WELL, 1060.0, Standing.ACTIVE),
         (WELL, 1061.0, Standing.SILENT),
-        (WELL, 0.0, Standing.ACTIVE),
+        (WELL, 940.0, Standing.ACTIVE),
+        (WELL, 939.0, Standing.SILENT),
         (replace(WELL, heard=None), 1e9, Standing.NEW),
         (replace(WELL, claimed_state="stopped"), 1e9, Standing.STOPPED),
         (replace(WELL, claimed_left=0), 1e9, Standing.EXHAUSTED),
@@ -203,6 +204,14 @@ WELL = Signs(
 )
 def test_the_first_state_that_fits(signs: Signs, now: float, standing: Standing) -> None:
     assert signs.standing(now) is standing
+
+
+def test_a_time_that_is_yet_to_come_is_no_sign_of_life() -> None:
+    """The gateway's clock was years ahead, and has been put right."""
+    assert last_heard([None, None], now=1000.0, patience=60.0) is None
+    assert last_heard([9e9, None], now=1000.0, patience=60.0) == 9e9, "heard, though nobody knows when"
+    assert last_heard([9e9, 900.0], now=1000.0, patience=60.0) == 900.0
+    assert last_heard([900.0, 1001.0], now=1000.0, patience=60.0) == 1001.0
 
 
 def test_patience_follows_the_device_and_its_quota() -> None:

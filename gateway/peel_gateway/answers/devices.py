@@ -18,7 +18,7 @@ from peel_gateway.answers.table import Table, moment
 from peel_gateway.fleet.claims import Claim, claim_table
 from peel_gateway.fleet.registry import REVOKED, Device
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.standing import Signs, Standing, patience
+from peel_gateway.model.standing import Signs, Standing, last_heard, patience
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
@@ -141,20 +141,20 @@ class DeviceList:
             pasts = _pasts(self._store.devices(np.array([device.id for device in devices], np.int64)))
             for device in devices:
                 past, claim = pasts.get(device.id, _NO_PAST), self._claims(device.id)
-                signs = self._signs(device, profiles[device.profile], past, claim)
+                signs = self._signs(device, profiles[device.profile], past, claim, now)
                 yield _Known(device, past, claim, signs, signs.standing(now))
 
-    def _signs(self, device: Device, profile: Profile, past: _Past, claim: Claim | None) -> Signs:
-        heard = [at for at in (past.last_received, claim.heard if claim else None) if at is not None]
-        interval_ms = claim.interval_ms if claim else None
+    def _signs(self, device: Device, profile: Profile, past: _Past, claim: Claim | None, now: float) -> Signs:
+        heard = (past.last_received, claim.heard if claim else None)
+        patient = patience(profile.quota, profile.period, claim.interval_ms if claim else None, self._silent_seconds)
         return Signs(
             revoked=device.state == REVOKED,
             exposed=past.exposed is not None,
             left=None if profile.lifetime is None else max(0, profile.lifetime - (past.last_number or 0)),
             claimed_state=claim.state if claim else None,
             claimed_left=claim.left if claim else None,
-            heard=max(heard, default=None),
-            patience=patience(profile.quota, profile.period, interval_ms, self._silent_seconds),
+            heard=last_heard(heard, now=now, patience=patient),
+            patience=patient,
         )
 
 

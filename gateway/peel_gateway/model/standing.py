@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["MISSED", "Signs", "Standing", "patience"]
+__all__ = ["MISSED", "Signs", "Standing", "last_heard", "patience"]
 
 MISSED = 3
 """So many intervals without a word are silence: two may be lost to the air and to a broker that restarts."""
@@ -26,7 +27,11 @@ class Standing(enum.Enum):
     )
     STOPPED = "stopped", "It says that its own sources of randomness do not suffice: it does not report until they do."
     NEW = "new", "Registered, and not heard yet."
-    SILENT = "silent", f"Not heard for {MISSED} times as long as it should be, and for `health.silent_seconds`."
+    SILENT = (
+        "silent",
+        f"Not heard for {MISSED} times as long as it should be, and for `health.silent_seconds`; or not since the gateway's clock, "
+        "which was further ahead than that, was put right.",
+    )
     ACTIVE = "active", "Heard when it should be."
 
     def __init__(self, label: str, sentence: str) -> None:
@@ -56,10 +61,16 @@ class Signs:
             Standing.EXHAUSTED: self.left == 0 or self.claimed_left == 0,
             Standing.STOPPED: self.claimed_state == "stopped",
             Standing.NEW: self.heard is None,
-            Standing.SILENT: self.heard is not None and now - self.heard > self.patience,
+            Standing.SILENT: self.heard is not None and abs(now - self.heard) > self.patience,
             Standing.ACTIVE: True,
         }
         return next(standing for standing in Standing if fits[standing])
+
+
+def last_heard(times: Iterable[float | None], *, now: float, patience: float) -> float | None:
+    """The last of the times at which a device was heard; one that is yet to come, by a clock that was ahead, only for want of another."""
+    known = [at for at in times if at is not None]
+    return max([at for at in known if at - now <= patience] or known, default=None)
 
 
 def patience(quota: int, period: int, interval_ms: int | None, least: float) -> float:

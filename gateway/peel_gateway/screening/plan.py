@@ -149,9 +149,9 @@ def _settle(batch: Batch, book: Book, verdicts: Ints, states: States, moment: Mo
 
 
 def _heard(states: States, at: Ints, received: Ints, moment: Moment) -> States:
-    """Note when devices were heard; a time that is yet to come, by a clock that was ahead, would hide their silence until then."""
+    """Note when devices were heard, by the clock that their silence is looked for with: a time that is yet to come would hide it until then."""
     last = states["last_received"].copy()
-    last[at] = np.where(last[at] > moment.seen, 0, last[at])
+    last[at] = np.where((last[at] > moment.seen) | (moment.behind > 0), 0, last[at])
     np.maximum.at(last, at, received)
     return {
         "last_received": last,

@@ -106,8 +106,10 @@ def test_a_clock_that_was_decades_ahead_is_believed_on_somebodys_word(
     field.publish(field.reports(2, devices=slow))
     field.wait_accepted(gateway, 2)
     _switch_off_and_on(gateway, set_clock, "+0d")
+    assert {_state(gateway, device) for device in slow} == {"silent"}, "not for as long as the clock was ahead"
     field.publish(field.reports(2, devices=slow))
     field.wait_accepted(gateway, 4)
+    assert {_state(gateway, device) for device in slow} == {"active"}
     assert any(cause.startswith("clock: behind") for cause in gateway.summary()["health"])
     (before,) = json.loads(gateway.command("clock", "--json").stdout)["shares"]
     (after,) = json.loads(gateway.command("clock", "--believe", "--json").stdout)["shares"]
@@ -119,6 +121,11 @@ def test_a_clock_that_was_decades_ahead_is_believed_on_somebodys_word(
     assert "None" not in gateway.command("clock").stdout
     assert gateway.stop() == 0
     assert gateway.command("recount").returncode == 0
+
+
+def _state(gateway: GatewayProcess, device: int) -> str:
+    (row,) = [row for row in gateway.get("/api/devices")["items"] if int(row["device"], 16) == device]
+    return str(row["state"])
 
 
 def _switch_off_and_on(gateway: GatewayProcess, set_clock: SetClock, offset: str) -> None:
