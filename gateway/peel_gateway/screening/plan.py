@@ -149,7 +149,7 @@ def _settle(batch: Batch, book: Book, verdicts: Ints, states: States, moment: Mo
 
 
 def _heard(states: States, at: Ints, received: Ints, moment: Moment) -> States:
-    """Note when devices were heard, by the clock that their silence is looked for with: a time that is yet to come would hide it until then."""
+    """Note when devices were heard, by the clock that their silence is looked for with: a time yet to come would hide it until then."""
     last = states["last_received"].copy()
     last[at] = np.where((last[at] > moment.seen) | (moment.behind > 0), 0, last[at])
     np.maximum.at(last, at, received)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import pytest
 from field import Field, MakeField
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_gateway.settings import Settings
 from peel_tools.boards.command import require
+from peel_tools.doctor.broker_check import look_at_broker
 from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
+from peel_tools.servers.nats import NatsBroker
 
 USERS = {"gateway": "correct horse"}
 
@@ -110,6 +114,19 @@ def test_a_broker_that_forgets_and_lets_everybody_in(tmp_path: Path, rng: np.ran
         assert "not there yet" in said(items, "database", "warn")
     finally:
         field.close()
+
+
+def test_a_broker_without_mqtt_5(tmp_path: Path) -> None:
+    with NatsBroker(folder=tmp_path / "nats") as broker:
+        settings = Settings(mqtt_host=broker.host, mqtt_port=broker.port)
+        found = [asdict(finding) for finding in look_at_broker(settings, "field")]
+        assert "connected, by MQTT 3.1.1: it does not speak 5" in said(found, "broker", "good")
+        assert "may hear reports and statuses" in said(found, "acl", "good")
+        assert "whether it may publish cannot be seen" in said(found, "acl", "good")
+        assert "strangers get in and may hear reports" in said(found, "acl", "warn")
+        assert "keeps 1200 messages" in said(found, "memory", "good")
+        (insisting,) = look_at_broker(replace(settings, mqtt_protocol="5"), "field")
+        assert (insisting.state, "mqtt.protocol" in insisting.remedy) == ("bad", True)
 
 
 def test_keys_modes_clock_and_database(well: tuple[Field, GatewayProcess]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -13,7 +14,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
-from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from peel_core.topics import fleet_topic
 from peel_gateway.mqtt.link import tls_context
@@ -23,6 +23,8 @@ from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
 __all__ = ["look_at_broker"]
 
 _SECONDS = 5.0
+_OLD = "3.1.1"
+"""The version that NATS speaks, as `mqtt.protocol` names it; brokers that know MQTT 5 are asked with that, since they then give reasons."""
 _QUEUED = 1200
 """More than mosquitto keeps for a session unless told to: 1000."""
 
@@ -32,13 +34,20 @@ class _RefusedError(Exception):
 
 
 class _Client:
-    """A connection under the gateway's settings, or as a stranger."""
+    """A connection under the gateway's settings, or as a stranger; by MQTT 5 unless they say otherwise."""
 
     def __init__(self, settings: Settings, name: str, *, stranger: bool = False, expiry: int = 0) -> None:
         self.heard = 0
         self._answers: dict[str, Any] = {}
         self._answered = threading.Condition()
-        self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=paho.MQTTv5)
+        clean = expiry == 0
+        old = settings.mqtt_protocol == _OLD
+        self.client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=name,
+            protocol=paho.MQTTv311 if old else paho.MQTTv5,
+            clean_session=clean if old else None,
+        )
         if not stranger and (settings.mqtt_user or settings.mqtt_password):
             password = settings.mqtt_password
             self.client.username_pw_set(settings.mqtt_user, password.reveal().decode() if password else None)
@@ -48,12 +57,8 @@ class _Client:
         self.client.on_subscribe = lambda *given: self._note("subscribe", given[3][0])
         self.client.on_publish = lambda *given: self._note("publish", given[3])
         self.client.on_message = self._hear
-        properties = Properties(PacketTypes.CONNECT)
-        properties.SessionExpiryInterval = expiry
         try:
-            self.client.connect(
-                settings.mqtt_host, settings.mqtt_port, 30, clean_start=expiry == 0, properties=properties
-            )
+            self._connect(settings, None if old else clean, expiry)
         except (OSError, ValueError) as error:
             raise _RefusedError(str(error)) from None
         self.client.loop_start()
@@ -63,9 +68,18 @@ class _Client:
             self.close()
             raise
 
-    def subscribe(self, topic: str) -> None:
+    def _connect(self, settings: Settings, clean_start: bool | None, expiry: int) -> None:
+        """Properties, and a start that is not the session's, are of MQTT 5."""
+        if clean_start is None:
+            self.client.connect(settings.mqtt_host, settings.mqtt_port, 30)
+            return
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = expiry
+        self.client.connect(settings.mqtt_host, settings.mqtt_port, 30, clean_start=clean_start, properties=properties)
+
+    def subscribe(self, topic: str, qos: int = 1) -> None:
         self._answers.pop("subscribe", None)
-        self.client.subscribe(topic, options=SubscribeOptions(qos=1))
+        self.client.subscribe(topic, qos)
         self._wait("subscribe")
 
     def publish(self, topic: str, payload: bytes = b"") -> None:
@@ -105,15 +119,20 @@ def look_at_broker(settings: Settings, fleet: str) -> Iterator[Finding]:
     name = f"peel-doctor-{secrets.token_hex(4)}"
     topic = fleet_topic(fleet, "gateway", settings.gateway_name, "doctor")
     try:
-        client = _Client(settings, name)
+        client, settings = _connected(settings, name)
     except _RefusedError as error:
         yield Finding(
-            "broker", BAD, f"{where}: {error}", "Is it there? Look at mqtt.host, port, tls, ca, user and password."
+            "broker",
+            BAD,
+            f"{where}: {error}",
+            "Is it there? Look at mqtt.host, mqtt.port, mqtt.tls, mqtt.ca, mqtt.protocol, mqtt.user and mqtt.password.",
         )
         return
+    old = settings.mqtt_protocol == _OLD
     try:
-        yield Finding("broker", GOOD, f"{where}: connected{' with TLS' if settings.mqtt_tls else ''}")
-        yield from _rights(client, fleet, topic)
+        version = f", by MQTT {_OLD}: it does not speak 5" if old else ""
+        yield Finding("broker", GOOD, f"{where}: connected{' with TLS' if settings.mqtt_tls else ''}{version}")
+        yield from _rights(client, fleet, topic, told=not old)
     finally:
         client.close()
     yield _strangers(settings, fleet)
@@ -122,10 +141,25 @@ def look_at_broker(settings: Settings, fleet: str) -> Iterator[Finding]:
         yield Finding("broker", WARN, "no TLS to another machine: the login can be read on the way", "Set mqtt.tls.")
 
 
-def _rights(client: _Client, fleet: str, topic: str) -> Iterator[Finding]:
+def _connected(settings: Settings, name: str) -> tuple[_Client, Settings]:
+    """Connect as the gateway does, which tries the other version where one is refused; return also the settings that led to it."""
+    try:
+        return _Client(settings, name), settings
+    except _RefusedError as refused:
+        if settings.mqtt_protocol != "auto":
+            raise
+        try:
+            other = replace(settings, mqtt_protocol=_OLD)
+            return _Client(other, name), other
+        except _RefusedError:
+            raise refused from None
+
+
+def _rights(client: _Client, fleet: str, topic: str, *, told: bool) -> Iterator[Finding]:
+    """What the gateway may do; `told` is whether the broker says so of what is published, which MQTT 3.1.1 does not know."""
     for verb, act, wanted in (
         ("hear reports", client.subscribe, fleet_topic(fleet, "+", "+", "report")),
-        ("hear statuses", client.subscribe, fleet_topic(fleet, "+", "+", "status")),
+        ("hear statuses", lambda statuses: client.subscribe(statuses, 0), fleet_topic(fleet, "+", "+", "status")),
         ("publish its own topics", client.publish, topic),
     ):
         try:
@@ -138,7 +172,8 @@ def _rights(client: _Client, fleet: str, topic: str) -> Iterator[Finding]:
                 "Grant it; see gateway/deploy/mosquitto.acl.",
             )
             return
-    yield Finding("acl", GOOD, "the gateway may hear reports and statuses, and publish")
+    publishing = ", and publish" if told else f"; whether it may publish cannot be seen by MQTT {_OLD}"
+    yield Finding("acl", GOOD, f"the gateway may hear reports and statuses{publishing}")
 
 
 def _strangers(settings: Settings, fleet: str) -> Finding:
@@ -150,7 +185,9 @@ def _strangers(settings: Settings, fleet: str) -> Finding:
     try:
         stranger.subscribe(fleet_topic(fleet, "+", "+", "report"))
     except _RefusedError:
-        return Finding("acl", WARN, "strangers get in, though they may not hear reports", "Set allow_anonymous false.")
+        return Finding(
+            "acl", WARN, "strangers get in, though they may not hear reports", "On mosquitto: allow_anonymous false."
+        )
     finally:
         stranger.close()
     return Finding(
@@ -189,7 +226,7 @@ def _memory(settings: Settings, name: str, topic: str) -> Finding:
             "memory",
             WARN,
             f"keeps {back.heard} of {_QUEUED} messages for a gateway that is away",
-            "Set max_queued_messages 0. Devices that wait for receipts send the rest again, others do not.",
+            "On mosquitto: max_queued_messages 0. Devices that wait for receipts send the rest again, others do not.",
         )
     return Finding(
         "memory", GOOD, f"keeps {_QUEUED} messages for a gateway that is away (whether over a restart cannot be seen)"
