@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from guide import ROOT, type_in
+from guide import ROOT, start, type_in
+
+from peel_tools.servers.broker import Broker
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -21,19 +26,40 @@ def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.M | re.S)
 
 
-def typed(commands: str, folder: Path) -> None:
-    run = type_in(commands, folder)
+def typed(commands: str, folder: Path, variables: dict[str, str] | None = None) -> str:
+    run = type_in(commands, folder, variables)
     assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
-    own_data, own_fleet = blocks("", section("Use it"))
+    own_data, own_fleet, own_reports = blocks("", section("Use it"))
     rows = (f"{20 + place % 9},{50 + place % 31},{'sun' if place % 3 else 'rain'}" for place in range(200))
     (tmp_path / "weather.csv").write_text("\n".join(["temperature,humidity,sky", *rows]))
     typed(own_data.replace("demo --csv", "demo --seconds 3 --rate 300 --devices 40 --csv"), tmp_path)
     assert (tmp_path / "weather.toml").exists()
-    typed(own_fleet, tmp_path)
-    assert len(list((tmp_path / "fleet" / "bundles").glob("*.json"))) == 3
+    *registering, running = own_fleet.splitlines()
+    typed("\n".join(registering), tmp_path)
+    assert len(list((tmp_path / "fleet" / "bundles").glob("*.json"))) == 40
+    with Broker(folder=tmp_path) as broker:
+        variables = {"PEEL_GATEWAY_MQTT_PORT": str(broker.port), "PEEL_GATEWAY_HTTP_PORT": "0"}
+        gateway = start(running, tmp_path, variables)
+        try:
+            wait_until(lambda: "connected" in (tmp_path / "started.log").read_text())
+            shorter = own_reports.replace("--seconds 20", f"--seconds 2 --broker 127.0.0.1:{broker.port}")
+            assert "temperature" in typed(shorter, tmp_path, variables)
+            asking = ".venv/bin/peel gateway estimates --json"
+            wait_until(lambda: json.loads(typed(asking, tmp_path, variables))["items"][0]["n"] > 0)
+        finally:
+            gateway.terminate()
+            assert gateway.wait(60) == 0
 
     program = blocks("python", section("Use it"))[0]
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -43,7 +69,7 @@ def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
 
 
 def test_the_pictures_are_there_and_small() -> None:
-    names = re.findall(r"\]\((docs/images/[^)]+)\)", README)
+    names = re.findall(r'src="(docs/images/[^"]+)"', README)
     assert len(names) == 2
     for name in names:
         assert 10_000 < (ROOT / name).stat().st_size < 200_000
