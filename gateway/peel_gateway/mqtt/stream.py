@@ -173,10 +173,7 @@ class ReportStream:
             raise StreamError(_FAULTS[used])
         del self._incoming[:used]
         if parts.passed_bytes:
-            _log.warning("a message beyond mqtt.packet_bytes is passed over", bytes=int(parts.passed_bytes))
-            self.acknowledge(np.array([parts.passed_identifier], np.uint16))
-            self._passing = int(parts.passed_bytes)
-            del self._incoming[: self._pass_over(len(self._incoming))]
+            self._leave_unread(int(parts.passed_bytes), int(parts.passed_identifier))
         self._full = bool(self._incoming) and (int(parts.reports) == most_reports or parts.passed_bytes > 0)
         self._rest += rest[: parts.rest_bytes].tobytes()
         count = int(parts.reports)
@@ -190,6 +187,13 @@ class ReportStream:
             np.full(count, round(time.time() * 1000), np.int64),
         )
         return Parcel(mail, identifiers[:count].copy())
+
+    def _leave_unread(self, size: int, identifier: int) -> None:
+        """Pass over a message that is too long, what of it has come and what is yet to come, and have it acknowledged."""
+        _log.warning("a message beyond mqtt.packet_bytes is passed over", bytes=size)
+        self.acknowledge(np.array([identifier], np.uint16))
+        self._passing = size
+        del self._incoming[: self._pass_over(len(self._incoming))]
 
     # ---- for the client, which takes this for its socket ----
 

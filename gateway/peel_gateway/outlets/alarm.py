@@ -65,27 +65,16 @@ class Alarm:
         """Tell of devices that a batch has exposed."""
         for each in devices:
             label = device_label(each.device)
-            advice = _ADVICE.format(device=label)
-            _log.warning(
-                "device exposed",
-                device=label,
-                cause=each.cause.label,
-                evidence=each.words,
-                withdrawn=each.withdrawn,
-                advice=advice,
-            )
+            told: dict[str, object] = {
+                "device": label,
+                "cause": each.cause.label,
+                "evidence": each.words,
+                "withdrawn": each.withdrawn,
+                "advice": _ADVICE.format(device=label),
+            }
+            _log.warning("device exposed", **told)
             self._metrics.device_exposed(each.cause)
-            self._tell(
-                "exposure",
-                {
-                    "device": label,
-                    "cause": each.cause.label,
-                    "evidence": each.words,
-                    "withdrawn": each.withdrawn,
-                    "advice": advice,
-                    **({"worker": self._worker} if self._worker else {}),
-                },
-            )
+            self._tell("exposure", told | ({"worker": self._worker} if self._worker else {}))
         self._ring(len(devices))
 
     def overhear(self, payload: bytes) -> None:
