@@ -58,5 +58,8 @@ package:
 	@scripts/package
 
 clean:
-	rm -rf .venv build dist bindings/host/peel_core/_core.c bindings/host/peel_core/_core*.so *.egg-info hil_tests/*.egg-info
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis hil_tests/node_modules
+	rm -rf .venv build dist *.egg-info hil_tests/*.egg-info hil_tests/node_modules
+	rm -f bindings/host/peel_core/_core.c bindings/host/peel_core/_core*.so
+	rm -f gateway/peel_gateway/_kernels.c gateway/peel_gateway/_kernels*.so
+	rm -rf .pytest_cache .mypy_cache .ruff_cache firmware/.ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
