@@ -91,6 +91,31 @@ def test_of_many_who_want_a_share_one_gets_it(schema: PostgresSchema, leases: Po
     assert leases.all()[2].owner == lease.owner and lease.epoch == 1
 
 
+def set_clock_back(schema: PostgresSchema, seconds: int) -> None:
+    """What the server's clock, set back, does to all that was written before: it lies so much further ahead."""
+    for table in ("lease", "worker"):
+        schema.execute(f"UPDATE {table} SET until = until + make_interval(secs => {seconds})")
+
+
+def test_a_server_whose_clock_is_set_back_does_not_keep_the_dead_alive(
+    schema: PostgresSchema, leases: PostgresLeases
+) -> None:
+    lease = leases.acquire(1, "a", 10)
+    assert lease is not None and leases.attend("a", 10) == 1
+    set_clock_back(schema, 5)
+    assert leases.acquire(1, "b", 10) is None, "so little nobody notices"
+    assert leases.attend("b", 10) == 2
+    set_clock_back(schema, 3600)
+    assert leases.all()[1].seconds < 0 and leases.workers() == {}
+    taken = leases.acquire(1, "b", 10)
+    assert taken is not None and taken.epoch == lease.epoch + 1
+    assert leases.attend("b", 10) == 1
+    assert not leases.renew(lease, 10)
+    set_clock_back(schema, 3600)
+    assert leases.renew(taken, 10), "whoever lives goes on"
+    assert 9 < leases.all()[1].seconds <= 10
+
+
 def test_who_let_a_lease_run_out_writes_nothing_more(
     schema: PostgresSchema, leases: PostgresLeases, rng: np.random.Generator
 ) -> None:

@@ -51,9 +51,9 @@ class PostgresLeases(Leases):
     def acquire(self, share: int, owner: str, seconds: float) -> Lease | None:
         with self._transaction() as raw:
             found = raw.execute(
-                """UPDATE lease SET owner = %s, epoch = epoch + 1, until = clock_timestamp() + make_interval(secs => %s)
-                   WHERE share = %s AND until < clock_timestamp() RETURNING epoch""",
-                (owner, seconds, share),
+                f"""UPDATE lease SET owner = %s, epoch = epoch + 1, {_FROM_NOW}
+                    WHERE share = %s AND NOT {_LASTS} RETURNING epoch""",
+                (owner, seconds, seconds, share),
             ).fetchone()
             if found is None:
                 return None
@@ -65,8 +65,8 @@ class PostgresLeases(Leases):
     def renew(self, lease: Lease, seconds: float) -> bool:
         with self._transaction() as raw:
             done = raw.execute(
-                "UPDATE lease SET until = clock_timestamp() + make_interval(secs => %s) WHERE share = %s AND epoch = %s AND owner = %s",
-                (seconds, lease.share, lease.epoch, lease.owner),
+                f"UPDATE lease SET {_FROM_NOW} WHERE share = %s AND epoch = %s AND owner = %s",
+                (seconds, seconds, lease.share, lease.epoch, lease.owner),
             )
             return done.rowcount == 1
 
@@ -79,11 +79,10 @@ class PostgresLeases(Leases):
 
     def attend(self, owner: str, seconds: float) -> int:
         with self._transaction() as raw:
-            raw.execute("DELETE FROM worker WHERE until < clock_timestamp() AND name != %s", (owner,))
+            raw.execute(f"DELETE FROM worker WHERE NOT {_LASTS} OR name = %s", (owner,))
             raw.execute(
-                """INSERT INTO worker VALUES (%s, clock_timestamp() + make_interval(secs => %s))
-                   ON CONFLICT (name) DO UPDATE SET until = excluded.until""",
-                (owner, seconds),
+                "INSERT INTO worker VALUES (%s, clock_timestamp() + make_interval(secs => %s), %s)",
+                (owner, seconds, seconds),
             )
             ((count,),) = raw.execute("SELECT count(*) FROM worker").fetchall()
             return int(count)
@@ -94,10 +93,7 @@ class PostgresLeases(Leases):
 
     def workers(self) -> dict[str, float]:
         with self._transaction() as raw:
-            rows = raw.execute(
-                """SELECT name, EXTRACT(EPOCH FROM until - clock_timestamp())::float8 FROM worker
-                   WHERE until > clock_timestamp() ORDER BY name"""
-            ).fetchall()
+            rows = raw.execute(f"SELECT name, {_LEFT} FROM worker WHERE {_LASTS} ORDER BY name").fetchall()
         return dict(rows)
 
     def close(self) -> None:
@@ -116,11 +112,12 @@ class PostgresLeases(Leases):
                 raise
 
 
-_SELECT = """
-    SELECT share, owner, epoch,
-           CASE WHEN until = '-infinity' THEN -1 ELSE EXTRACT(EPOCH FROM until - clock_timestamp())::float8 END
-    FROM lease
-"""
+_FROM_NOW = "until = clock_timestamp() + make_interval(secs => %s), seconds = %s"
+_LEFT = "EXTRACT(EPOCH FROM until - clock_timestamp())::float8"
+# Where more is left than was ever given, the server's clock was set back since: without a bound the shares of a worker that has died
+# would have no owner for as long as that. Twice, so that a clock that is put right by a little takes nothing from anybody.
+_LASTS = "(until > clock_timestamp() AND until < clock_timestamp() + make_interval(secs => 2 * seconds))"
+_SELECT = f"SELECT share, owner, epoch, CASE WHEN {_LASTS} THEN {_LEFT} ELSE -1 END FROM lease"
 _END_FORMER = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND usename = current_user AND starts_with(application_name, %s) AND application_name != %s

@@ -34,13 +34,15 @@ CREATE TABLE lease (
     share INTEGER PRIMARY KEY,
     owner TEXT NOT NULL,
     epoch BIGINT NOT NULL,
-    until TIMESTAMPTZ NOT NULL
+    until TIMESTAMPTZ NOT NULL,
+    seconds FLOAT8 NOT NULL    -- for how long it was given: should that clock be set back, no more than twice that is left of it
 );
 
 -- Who is there to own shares, likewise.
 CREATE TABLE worker (
     name  TEXT PRIMARY KEY,
-    until TIMESTAMPTZ NOT NULL
+    until TIMESTAMPTZ NOT NULL,
+    seconds FLOAT8 NOT NULL
 );
 
 -- One row: what was fixed when the tables were made.
@@ -92,7 +94,7 @@ def _make(raw: psycopg.Connection, schema: str, shares: int, bucket_seconds: int
             (shares, keys),
         )
         raw.execute(
-            "INSERT INTO lease SELECT share, '', 0, '-infinity' FROM generate_series(0, %s - 1) AS share", (shares,)
+            "INSERT INTO lease SELECT share, '', 0, '-infinity', 0 FROM generate_series(0, %s - 1) AS share", (shares,)
         )
         raw.execute("INSERT INTO made VALUES (%s, %s, %s)", (VERSION, shares, bucket_seconds))
     return Made(VERSION, shares, bucket_seconds)
