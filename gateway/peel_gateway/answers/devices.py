@@ -85,8 +85,10 @@ class DeviceList:
 
     Parameters
     ----------
-    claims: the last that a device said of itself, if anything.
-    silent_seconds: for how long nothing need be heard of any device.
+    claims : callable
+        The last that a device said of itself, if anything.
+    silent_seconds : float
+        For how long nothing need be heard of any device.
     """
 
     def __init__(

@@ -41,7 +41,8 @@ class Cases:
 
     Parameters
     ----------
-    residual_limit: what the structure layer lets pass.
+    residual_limit : float
+        What the structure layer lets pass.
     """
 
     def __init__(self, store: Archive, snapshot: Callable[[], Snapshot], *, residual_limit: float) -> None:

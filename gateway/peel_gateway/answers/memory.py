@@ -38,9 +38,12 @@ class Memory(Generic[Answer]):
 
     Parameters
     ----------
-    generation: grows when the store changes.
-    size: how large an answer is.
-    room: how large all that are kept may be together; the oldest go first.
+    generation : callable
+        Grows when the store changes.
+    size : callable
+        How large an answer is.
+    room : int
+        How large all that are kept may be together; the oldest go first.
     """
 
     def __init__(self, generation: Callable[[], int], *, size: Callable[[Answer], int], room: int) -> None:

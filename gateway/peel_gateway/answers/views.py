@@ -58,9 +58,12 @@ class Views:
 
     Parameters
     ----------
-    share_cap: the largest part of a mean over reports that one device may have; 1 lets every report count once.
-    claims: the last that a device said of itself, if anything.
-    silent_seconds: for how long nothing need be heard of any device.
+    share_cap : float
+        The largest part of a mean over reports that one device may have; 1 lets every report count once.
+    claims : callable
+        The last that a device said of itself, if anything.
+    silent_seconds : float
+        For how long nothing need be heard of any device.
     """
 
     def __init__(

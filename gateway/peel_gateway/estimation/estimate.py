@@ -155,9 +155,12 @@ def estimates(
 
     Parameters
     ----------
-    share_cap: largest part of a mean over reports that one device may have; 1 lets every report count once.
-    known: whether the tallies know their devices, or are `anonymous`.
-    choice: which figures.
+    share_cap : float
+        Largest part of a mean over reports that one device may have; 1 lets every report count once.
+    known : bool
+        Whether the tallies know their devices, or are `anonymous`.
+    choice : Choice
+        Which figures.
     """
     starts, bucket = np.unique(tallies.bucket, return_inverse=True)
     if not bucket_seconds:

@@ -146,8 +146,10 @@ class Claims:
 
     Parameters
     ----------
-    registered: whether a device's claims are kept; memory is bounded by it, whatever others publish.
-    known: what was heard in earlier runs.
+    registered : callable
+        Whether a device's claims are kept; memory is bounded by it, whatever others publish.
+    known : mapping of int to Claim
+        What was heard in earlier runs.
     """
 
     def __init__(self, fleet: str, registered: Callable[[int], bool], known: Mapping[int, Claim] | None = None) -> None:

@@ -66,9 +66,12 @@ def chance_interval(
 
     Parameters
     ----------
-    share, lean: float64[figures], the weighted shares above.
-    chances: what a single report's chance lies between.
-    within: the same, or (0, 1) for an interval that does not know it.
+    share, lean : float64, shape (figures,)
+        The weighted shares above.
+    chances : tuple of float
+        What a single report's chance lies between.
+    within : tuple of float
+        The same, or (0, 1) for an interval that does not know it.
     """
     held = np.clip(share, *within)
     widest = np.clip(0.5, *chances)

@@ -50,10 +50,14 @@ class Receiver:
 
     Parameters
     ----------
-    session: what the connection is for.
-    hear: takes what is no report.
-    on_connect: called on the network thread whenever the broker is there (again); must be quick.
-    entitled: whether the session is this process's to take; a connection that is there stays.
+    session : Session
+        What the connection is for.
+    hear : callable
+        Takes what is no report.
+    on_connect : callable
+        Called on the network thread whenever the broker is there (again); must be quick.
+    entitled : callable
+        Whether the session is this process's to take; a connection that is there stays.
     """
 
     def __init__(

@@ -54,7 +54,8 @@ class Service:
 
     Parameters
     ----------
-    more_routes: what somebody who builds upon the gateway adds to its HTTP side.
+    more_routes : sequence of Route
+        What somebody who builds upon the gateway adds to its HTTP side.
     """
 
     def __init__(self, settings: Settings, *, more_routes: Sequence[Route] = ()) -> None:

@@ -50,12 +50,18 @@ def build_app(
 
     Parameters
     ----------
-    summary: what /api/summary and each event carry.
-    health: what is wrong right now, without asking the store; empty when all is well.
-    generation: grows with every batch; an event goes out when it has.
-    stopping: set when streams are to end.
-    streams: most event streams at a time.
-    more_routes: what somebody who builds upon the gateway adds.
+    summary : callable
+        What /api/summary and each event carry.
+    health : callable
+        What is wrong right now, without asking the store; empty when all is well.
+    generation : callable
+        Grows with every batch; an event goes out when it has.
+    stopping : Event
+        Set when streams are to end.
+    streams : int
+        Most event streams at a time.
+    more_routes : sequence of Route
+        What somebody who builds upon the gateway adds.
     """
     listeners = Streams(summary, generation, stopping=stopping, most=streams)
 

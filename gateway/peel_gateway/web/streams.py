@@ -53,10 +53,14 @@ class Streams:
 
     Parameters
     ----------
-    summary: what each event carries.
-    generation: grows with every batch; an event goes out when it has.
-    stopping: set when streams are to end.
-    most: streams at a time.
+    summary : callable
+        What each event carries.
+    generation : callable
+        Grows with every batch; an event goes out when it has.
+    stopping : Event
+        Set when streams are to end.
+    most : int
+        Most streams at a time.
     """
 
     def __init__(

@@ -92,12 +92,18 @@ class Broker(Server):
 
     Parameters
     ----------
-    folder: where configuration, log and sessions go; a temporary one, removed at `close`, when not given.
-    persistent: keep sessions and queued messages over `stop` and `start` (mosquitto only).
-    tls: serve TLS instead of plain TCP.
-    users: names and passwords; anonymous clients are refused when given.
-    inflight: messages that a client of MQTT 3.1.1 gets before it acknowledges some, 0 for any number (mosquitto only).
-    embedded: None takes mosquitto where it is installed, True insists on amqtt, False on mosquitto.
+    folder : Path, optional
+        Where configuration, log and sessions go; a temporary one, removed at `close`, when not given.
+    persistent : bool
+        Keep sessions and queued messages over `stop` and `start` (mosquitto only).
+    tls : BrokerTls, optional
+        Serve TLS instead of plain TCP.
+    users : mapping of str to str, optional
+        Names and passwords; anonymous clients are refused when given.
+    inflight : int
+        Messages that a client of MQTT 3.1.1 gets before it acknowledges some, 0 for any number (mosquitto only).
+    embedded : bool, optional
+        None takes mosquitto where it is installed, True insists on amqtt, False on mosquitto.
     """
 
     def __init__(

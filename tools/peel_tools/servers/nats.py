@@ -99,8 +99,10 @@ class NatsBroker(Server):
 
     Parameters
     ----------
-    folder: where configurations, logs and messages go; a temporary one, removed at `close`, when not given.
-    filters: to how many a session may subscribe at QoS 1: NATS refuses the one with which it might have too much unacknowledged.
+    folder : Path, optional
+        Where configurations, logs and messages go; a temporary one, removed at `close`, when not given.
+    filters : int
+        To how many a session may subscribe at QoS 1: NATS refuses the one with which it might have too much unacknowledged.
     """
 
     def __init__(self, *, folder: Path | None = None, servers: int = 1, filters: int = 1) -> None:

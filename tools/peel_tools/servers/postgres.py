@@ -41,8 +41,10 @@ class PostgresServer(Server):
 
     Parameters
     ----------
-    primary: a running server: this one begins as its copy, and follows it until it is promoted.
-    options: settings of the server, beside those that it is started with here.
+    primary : PostgresServer, optional
+        A running server: this one begins as its copy, and follows it until it is promoted.
+    **options : str
+        Settings of the server, beside those that it is started with here.
     """
 
     def __init__(self, *, primary: PostgresServer | None = None, **options: str) -> None:
