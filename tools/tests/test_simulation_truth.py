@@ -20,9 +20,9 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.referee import Findings, judge
-from peel_tools.simulation.session import true_means
+from peel_tools.simulation.session import true_course, true_means
 from peel_tools.simulation.traces import BuiltInTraces
-from peel_tools.simulation.truth import Truth, TruthError
+from peel_tools.simulation.truth import MOMENT_SECONDS, Truth, TruthError
 
 
 @pytest.fixture
@@ -69,6 +69,31 @@ def test_means_are_of_what_was_acknowledged_alone(tmp_path: Path, snapshot: Snap
     assert np.allclose((found - expected) / scale, 0, atol=1e-4)
     again = Truth(tmp_path / "truth.sqlite")
     assert list(true_means(again, profile).values()) == found
+
+
+def test_the_truth_moves(tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over time it is what was read in that time; from a moment on, what was read since; of all of it, the mean of all."""
+    clock = 1_000_003.0
+    monkeypatch.setattr("peel_tools.simulation.truth.time.time", lambda: clock)
+    truth = Truth(tmp_path / "truth.sqlite")
+    fleet, (numeric, categorical) = _simulated(snapshot, truth), snapshot.profiles
+    for _ in range(4):
+        truth.acknowledge([message.id for message in fleet.reports(60, now=clock)])
+        clock += MOMENT_SECONDS
+    for profile in (numeric, categorical):
+        later = list(true_means(truth, profile, since=1_000_010).values())
+        whole = list(true_means(truth, profile).values())
+        assert later != whole
+        for place in range(profile.size):
+            fine = true_course(truth, profile, place, MOMENT_SECONDS)
+            assert [start for start, _ in fine] == [1_000_000, 1_000_005, 1_000_010, 1_000_015]
+            ((start, mean),) = true_course(truth, profile, place, 10, since=1_000_010)
+            assert start == 1_000_010
+            assert mean == pytest.approx(later[place])
+            ((start, mean),) = true_course(truth, profile, place, 1_000_000)
+            assert start == 1_000_000
+            assert mean == pytest.approx(whole[place])
+    assert len({mean for _, mean in true_course(truth, numeric, 0, MOMENT_SECONDS)}) == 4
 
 
 def test_roles_seed_and_numbers_are_continued(tmp_path: Path, snapshot: Snapshot) -> None:

@@ -23,6 +23,7 @@ from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, true_means
 from peel_tools.simulation.switches import Switches
+from peel_tools.simulation.truth import MOMENT_SECONDS
 
 __all__ = ["Demonstration", "Outcome"]
 
@@ -30,7 +31,6 @@ _CATEGORICAL_SHARE = 0.2
 _QUOTA, _PERIOD = 1200, 60
 """Of profiles that are proposed here: a demonstration is in a hurry."""
 _HTTP_PORT = 8420
-_BUCKET_SECONDS = 5
 _SWITCH_SECONDS = 0.5
 _DRAIN_SECONDS = 30.0
 _CONFIRM_SECONDS = 30.0
@@ -119,7 +119,7 @@ class Demonstration:
                 embedded=self._embedded,
                 settings={
                     "http_port": _free_http_port(self._port),
-                    "store_bucket_seconds": _BUCKET_SECONDS,
+                    "store_bucket_seconds": MOMENT_SECONDS,
                     "mqtt_receipt_seconds": _RECEIPT_SECONDS,
                 },
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from contextlib import closing
 from math import isfinite
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from peel_gateway.answers.query import estimate_query, span_query
+from peel_gateway.answers.table import QueryError, moment
 from peel_gateway.fleet.registry import Fleet, device_label
 from peel_gateway.logs import configure_logs
 from peel_gateway.service.process import run_service
@@ -24,9 +27,9 @@ from peel_gateway.web.forms import read_form
 from peel_gateway.web.guard import require_same_origin
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.piece import HONEST
-from peel_tools.simulation.session import true_means
+from peel_tools.simulation.session import true_course, true_means
 from peel_tools.simulation.switches import Switches
-from peel_tools.simulation.truth import Truth
+from peel_tools.simulation.truth import MOMENT_SECONDS, Truth
 
 __all__ = ["demo_routes", "program"]
 
@@ -39,16 +42,14 @@ def program(truth: Path, switches: Path) -> list[str]:
 def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Route]:
     """What a demonstration has beside the gateway's own routes."""
 
-    def get_demo(_: Request) -> Response:
-        """Only in a demonstration: the truth beside each estimate, the attackers' roles, which attacks are on."""
+    def get_demo(request: Request) -> Response:
+        """Only in a demonstration: the truth beside each estimate (from `since`), the attackers' roles, which attacks are on."""
+        since = span_query(request.query_params)["since"] or 0
         if not truth_path.exists():
             return JSONResponse({"truth": {}, "roles": {}, "attacks": []})
-        truth = Truth(truth_path)
-        try:
-            means = {profile.name: true_means(truth, profile) for profile in fleet.profiles().values()}
+        with closing(Truth(truth_path)) as truth:
+            means = {profile.name: true_means(truth, profile, since) for profile in fleet.profiles().values()}
             roles = {device: role for device, (role, _) in truth.devices().items() if role != HONEST}
-        finally:
-            truth.close()
         return JSONResponse(
             {
                 "truth": {
@@ -59,6 +60,22 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
                 "attacks": _attack_tables(switches.states(), Counter(roles.values())),
             }
         )
+
+    def get_course(request: Request) -> Response:
+        """Only in a demonstration: the truth of one figure over time, asked for by `profile`, `name`, `bucket` and `since`."""
+        asked = estimate_query(request.query_params)
+        name, profile = asked["choice"].name, fleet.profiles().get(asked["profile"] or "")
+        if profile is None:
+            raise QueryError("profile: must be given; /api/profiles has their names")
+        places = [place for place in range(profile.size) if profile.label(place) == name]
+        if not places:
+            raise QueryError(f"name: the profile {profile.name} has no {name!r}")
+        if not truth_path.exists():
+            return JSONResponse({"items": []})
+        seconds = asked["bucket_seconds"] or MOMENT_SECONDS
+        with closing(Truth(truth_path)) as truth:
+            course = true_course(truth, profile, places[0], seconds, asked["since"] or 0)
+        return JSONResponse({"items": [{"start": moment(start), "value": value} for start, value in course]})
 
     async def post_attack(request: Request) -> Response:
         """Only in a demonstration: switch an attack on or off. Fields: `name`, `on` (yes or no)."""
@@ -72,7 +89,11 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
             raise HTTPException(400, f"name: {error}") from None
         return JSONResponse({"status": "ok"})
 
-    return [Route("/api/demo", get_demo), Route("/api/demo/attacks", post_attack, methods=["POST"])]
+    return [
+        Route("/api/demo", get_demo),
+        Route("/api/demo/course", get_course),
+        Route("/api/demo/attacks", post_attack, methods=["POST"]),
+    ]
 
 
 def _attack_tables(states: dict[str, bool], devices: Counter[str]) -> list[dict[str, object]]:

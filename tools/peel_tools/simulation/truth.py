@@ -10,6 +10,7 @@ redelivery.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,10 +22,13 @@ import numpy.typing as npt
 from peel_gateway.files import make_private
 from peel_tools.simulation.piece import HONEST, Piece
 
-__all__ = ["Outgoing", "Truth", "TruthError"]
+__all__ = ["MOMENT_SECONDS", "Outgoing", "Truth", "TruthError"]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
+MOMENT_SECONDS = 5
+"""Readings are summed for so long: whoever draws them over time draws no finer."""
 _APPLICATION_ID = 0x5045544D
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION_ID};
@@ -46,15 +50,18 @@ CREATE TABLE message (
     honest       INTEGER NOT NULL, -- honest reports in it,
     sums         BLOB              -- and what their readings add up to, (place, amount) int64[P, 2], until it is acknowledged
 );
-CREATE TABLE honest (              -- honest reports in those that are,
-    profile INTEGER PRIMARY KEY,
-    reports INTEGER NOT NULL
-);
+CREATE TABLE honest (              -- honest reports in those that are, by when they were,
+    profile INTEGER NOT NULL,
+    moment  INTEGER NOT NULL,      -- Unix seconds
+    reports INTEGER NOT NULL,
+    PRIMARY KEY (profile, moment)
+) WITHOUT ROWID;
 CREATE TABLE reading (             -- and their sums: Q15 per attribute, or reports per category
     profile INTEGER NOT NULL,
+    moment  INTEGER NOT NULL,
     place   INTEGER NOT NULL,
     amount  INTEGER NOT NULL,
-    PRIMARY KEY (profile, place)
+    PRIMARY KEY (profile, moment, place)
 ) WITHOUT ROWID;
 CREATE INDEX message_waiting ON message (id) WHERE payload IS NOT NULL;
 CREATE TABLE report (
@@ -219,17 +226,18 @@ class Truth:
         if not ids:
             return
         news = _added([self._pending[id_] for id_ in ids if id_ in self._pending])
+        moment = int(time.time()) // MOMENT_SECONDS * MOMENT_SECONDS
         with self._transaction() as connection:
             connection.executemany(
                 "UPDATE message SET acknowledged = 1, sums = NULL WHERE id = ?", [(id_,) for id_ in ids]
             )
             connection.executemany(
-                "INSERT INTO honest VALUES (?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
-                [(each.profile, each.honest) for each in news],
+                "INSERT INTO honest VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET reports = reports + excluded.reports",
+                [(each.profile, moment, each.honest) for each in news],
             )
             connection.executemany(
-                "INSERT INTO reading VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
-                [(each.profile, place, amount) for each in news for place, amount in each.sums.tolist()],
+                "INSERT INTO reading VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
+                [(each.profile, moment, place, amount) for each in news for place, amount in each.sums.tolist()],
             )
         for id_ in ids:
             self._pending.pop(id_, None)
@@ -268,17 +276,26 @@ class Truth:
         query = "SELECT COUNT(*) FROM report JOIN message ON message.id = report.message WHERE confirmed"
         return int(self._connection.execute(query).fetchone()[0])
 
-    def means(self, profile: int, size: int) -> tuple[int, npt.NDArray[np.float64]]:
+    def means(self, profile: int, size: int, since: float = 0) -> tuple[int, Floats]:
         """Return how many honest reports were acknowledged, and the mean of all readings behind them, float64[size]: Q15, or shares."""
-        row = self._connection.execute("SELECT reports FROM honest WHERE profile = ?", (profile,)).fetchone()
-        if row is None:
+        query = "SELECT COALESCE(SUM(reports), 0) FROM honest WHERE profile = ? AND moment >= ?"
+        (reports,) = self._connection.execute(query, (profile, since)).fetchone()
+        if not reports:
             return 0, np.full(size, np.nan)
         sums = np.zeros(size)
-        for place, amount in self._connection.execute(
-            "SELECT place, amount FROM reading WHERE profile = ?", (profile,)
-        ):
+        query = "SELECT place, SUM(amount) FROM reading WHERE profile = ? AND moment >= ? GROUP BY place"
+        for place, amount in self._connection.execute(query, (profile, since)):
             sums[place] = amount
-        return int(row[0]), sums / row[0]
+        return int(reports), sums / reports
+
+    def course(self, profile: int, place: int, seconds: int, since: float = 0) -> tuple[Ints, Floats]:
+        """Return when stretches of `seconds` begin, and the mean of one attribute's readings in each, or a category's share."""
+        query = """SELECT honest.moment / ? * ?, CAST(COALESCE(SUM(amount), 0) AS REAL) / SUM(reports)
+                   FROM honest LEFT JOIN reading
+                       ON reading.profile = honest.profile AND reading.moment = honest.moment AND place = ?
+                   WHERE honest.profile = ? AND honest.moment >= ? GROUP BY 1 ORDER BY 1"""
+        rows = self._connection.execute(query, (seconds, seconds, place, profile, since)).fetchall()
+        return np.array([start for start, _ in rows], np.int64), np.array([mean for _, mean in rows], np.float64)
 
 
 def _added(news: Sequence[_Readings]) -> list[_Readings]:

@@ -76,6 +76,20 @@ def test_the_truth_stands_beside_each_estimate(demonstration: str, open_page: Op
     expect(page.locator("#privacy-body")).to_contain_text("one category")
 
 
+def test_the_truth_of_the_course_moves(demonstration: str, open_page: OpenPage) -> None:
+    """A day takes half a minute here: a level line would make every estimate look wrong."""
+    page = open_page(demonstration)
+    page.wait_for_function(
+        """() => {
+            const line = document.querySelector("#course-chart path.truthline")?.getAttribute("d") ?? "";
+            const heights = [...line.matchAll(/,([\\d.]+)/g)].map((found) => found[1]);
+            return heights.length > 1 && new Set(heights).size > 1;
+        }"""
+    )
+    page.get_by_role("radio", name="5 min").check()
+    expect(page.locator("#estimates-list svg.truth").first).to_have_attribute("visibility", "visible")
+
+
 def test_an_attack_is_started_and_seen(demonstration: str, open_page: OpenPage) -> None:
     page = open_page(demonstration)
     switch = page.get_by_role("switch", name="budget")

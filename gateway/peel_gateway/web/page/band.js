@@ -8,7 +8,7 @@ const HEIGHT = 330;
 const LEFT = 64;
 const RIGHT = 8;
 const TOP = 10;
-const BOTTOM = 34;
+const BOTTOM = 44;
 
 const path = (points) => points.map(([x, y], place) => `${place ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 
@@ -21,7 +21,7 @@ export function ticks(low, high, wanted) {
   return Array.from({ length: Math.floor((high - first) / step + 1e-9) + 1 }, (_, place) => first + place * step);
 }
 
-// points: [{at, value, low, high}] in order of time; marks: [{at, label}]
+// points: [{at, value, low, high}] in order of time; marks: [{at, label}]; truth: [{at, value}]
 export function bandChart({ points, marks, begin, end, low, high, number, time, label, truth }) {
   const x = (at) => LEFT + ((at - begin) / (end - begin)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
@@ -42,8 +42,6 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
       ),
     );
   }
-  if (truth !== null)
-    chart.append(svg("line", { class: "truthline", x1: LEFT, x2: WIDTH - RIGHT, y1: y(truth), y2: y(truth) }));
   if (points.length > 1) {
     const upper = points.map((point) => [x(point.at), y(point.high)]);
     const lower = points.map((point) => [x(point.at), y(point.low)]).reverse();
@@ -56,6 +54,12 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
     const [{ at, low: least, high: most }] = points;
     chart.append(svg("rect", { class: "band", x: x(at) - 7, y: y(most), width: 14, height: y(least) - y(most), rx: 2 }));
   }
+  if (truth.length) {
+    const line = truth.map((point) => [x(point.at), y(point.value)]);
+    const [[left, height]] = line;
+    const dash = [[left - 14, height], [left + 14, height]]; // one moment is no line yet
+    chart.append(svg("path", { class: "truthline", d: path(line.length > 1 ? line : dash) }));
+  }
   for (const point of points.length > 30 ? points.slice(-1) : points) {
     chart.append(svg("circle", { class: "point", cx: x(point.at), cy: y(point.value), r: 2.5 }));
   }
@@ -63,7 +67,7 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
     chart.append(
       svg(
         "path",
-        { class: "exposure", d: `M${x(mark.at)},${HEIGHT - BOTTOM + 5} l5,9 h-10 Z` },
+        { class: "exposure", d: `M${x(mark.at)},${HEIGHT - BOTTOM + 4} l5,9 h-10 Z` },
         svg("title", {}, mark.label),
       ),
     );

@@ -15,6 +15,7 @@ export class Course {
     this.estimates = estimates;
     this.exposed = []; // filled by the panel of exposed devices
     this.items = [];
+    this.truth = []; // which only a demonstration knows
   }
 
   async refresh() {
@@ -30,9 +31,12 @@ export class Course {
     const since = Math.floor(begin / this.bucket) * this.bucket;
     const { group } = page;
     const devices = group === null ? "no" : "yes"; // of a group only the log knows anything
-    const { items } = await ask("/api/estimates", { profile, group, name, bucket: this.bucket, since, devices });
+    const asked = { profile, name, bucket: this.bucket, since };
+    const { items } = await ask("/api/estimates", { ...asked, group, devices });
+    const truth = page.demo ? await page.demo.course(asked) : [];
     if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
     this.items = items.filter((item) => item.estimates[0].value !== null);
+    this.truth = truth;
     this.begin = since;
     this.end = Math.max(now, since + this.bucket);
     this.show();
@@ -57,9 +61,8 @@ export class Course {
 
   #point(item) {
     const [figure] = item.estimates;
-    const start = Date.parse(item.start) / 1000;
     return {
-      at: Math.min(start + item.seconds / 2, this.end),
+      at: this.#middle(item),
       start: item.start,
       value: figure.value,
       low: figure.low,
@@ -68,10 +71,14 @@ export class Course {
     };
   }
 
+  #middle({ start }) {
+    return Math.min(Date.parse(start) / 1000 + this.bucket / 2, this.end);
+  }
+
   // The axis holds what is seen, and never more than what is possible.
   #chart(points, figure, categorical) {
-    const truth = this.page.demo?.truth(this.page.profile.name, figure.name) ?? null;
-    const seen = points.flatMap((point) => [point.low, point.high]).concat(truth ?? []);
+    const { truth } = this;
+    const seen = points.flatMap((point) => [point.low, point.high]).concat(truth.map(({ value }) => value));
     const low = Math.max(figure.range[0], Math.min(...seen));
     const high = Math.min(figure.range[1], Math.max(...seen));
     const scale = scaleOf(figure, categorical);
@@ -96,10 +103,10 @@ export class Course {
       end: this.end,
       low: low * factor,
       high: low === high ? low * factor + 1 : high * factor,
-      truth: truth === null ? null : truth * factor,
+      truth: truth.map((item) => ({ at: this.#middle(item), value: item.value * factor })),
       number: (value) => fixed(value, decimals),
       time: (at) => clock(at * 1000, this.end - this.begin),
-      label: `${figure.name} over time: last ${scale.withUnit(last.value)}, between ${scale.number(last.low)} and ${scale.number(last.high)}; the table below has all values`,
+      label: `${figure.name} over time: last ${scale.withUnit(last.value)}, between ${scale.number(last.low)} and ${scale.number(last.high)}${truth.length ? `, truth ${scale.withUnit(truth.at(-1).value)}` : ""}; the table below has all values`,
     });
   }
 

@@ -18,7 +18,7 @@ export class Demo {
 
   async refresh() {
     if (!isDemo(this.page)) return;
-    this.table = await ask(PATH);
+    this.table = await ask(PATH, { since: this.page.since() });
     this.page.demo = this;
     setHidden(byId("demo"), false);
     for (const [id, byDevice] of [
@@ -40,6 +40,11 @@ export class Demo {
     return this.table.truth[profile]?.[name] ?? null;
   }
 
+  // The truth of one figure over time: [{start, value}].
+  async course(asked) {
+    return (await ask(`${PATH}/course`, asked)).items;
+  }
+
   roleOf(device) {
     const role = this.table.roles[device];
     return role ? `role: ${role.replaceAll("_", " ")}` : "";
@@ -49,7 +54,7 @@ export class Demo {
     const toggle = h("button", {
       role: "switch",
       "aria-checked": "false",
-      onclick: () => this.#turn(attack.name, toggle.getAttribute("aria-checked") !== "true"),
+      onclick: () => this.#turn(toggle, attack.name),
       onfocus: () => this.#hint(attack.name),
       onpointerenter: () => this.#hint(attack.name),
     });
@@ -73,9 +78,15 @@ export class Demo {
     );
   }
 
-  async #turn(name, on) {
-    await tell(`${PATH}/attacks`, { name, on: on ? "yes" : "no" });
-    await this.refresh();
+  async #turn(toggle, name) {
+    const on = toggle.getAttribute("aria-checked") === "true" ? "no" : "yes";
+    toggle.setAttribute("aria-busy", "true");
+    try {
+      await tell(`${PATH}/attacks`, { name, on });
+      await this.refresh();
+    } finally {
+      toggle.removeAttribute("aria-busy");
+    }
     this.changed();
   }
 }

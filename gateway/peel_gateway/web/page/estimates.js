@@ -87,10 +87,13 @@ export class Estimates {
     setText(
       byId("estimates-legend"),
       [
+        item.figures > item.estimates.length
+          ? `Each interval holds for its category alone: the largest of ${count(item.figures)} are also the luckiest, and lie too high.`
+          : "",
         "Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
         item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
         this.page.demo
-          ? "◆ is the truth of honest devices over the whole run, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
+          ? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
           : "",
       ].join(" "),
     );
