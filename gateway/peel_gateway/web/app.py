@@ -69,18 +69,6 @@ def build_app(
         """Server-sent events: `summary` at once, each second with news, every five without; `trouble` when the store cannot be read."""
         return listeners.response()
 
-    def get_metrics(_: Request) -> Response:
-        """Metrics for Prometheus."""
-        return Response(metrics.exposition(), media_type=CONTENT_TYPE)
-
-    async def get_health(request: Request) -> Response:  # async: never waits for a thread that others keep busy
-        """200, or 503 when something fails; with the token also the causes."""
-        causes = health()
-        body: Table = {"status": "failing" if causes else "ok"}
-        if request.scope["peel_trusted"]:
-            body["causes"] = causes
-        return JSONResponse(body, status_code=503 if causes else 200)
-
     async def get_paths(_: Request) -> Response:
         """What there is to ask: every path and what it says."""
         return JSONResponse({"items": [_path_table(route) for route in routes if route.include_in_schema]})
@@ -99,8 +87,7 @@ def build_app(
     document = description(questions)
     routes = [
         *questions,
-        Route("/metrics", get_metrics),
-        Route(HEALTH, get_health),
+        *_watching_routes(metrics, health),
         *more_routes,
         *entrance,
         *page,
@@ -113,6 +100,24 @@ def build_app(
         Middleware(Guard, token=token, public=public),
     ]
     return Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
+
+
+def _watching_routes(metrics: Metrics, health: Callable[[], list[str]]) -> list[Route]:
+    """What a gateway is watched by."""
+
+    def get_metrics(_: Request) -> Response:
+        """Metrics for Prometheus."""
+        return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+
+    async def get_health(request: Request) -> Response:  # async: never waits for a thread that others keep busy
+        """200, or 503 when something fails; with the token also the causes."""
+        causes = health()
+        body: Table = {"status": "failing" if causes else "ok"}
+        if request.scope["peel_trusted"]:
+            body["causes"] = causes
+        return JSONResponse(body, status_code=503 if causes else 200)
+
+    return [Route("/metrics", get_metrics), Route(HEALTH, get_health)]
 
 
 def _path_table(route: Route) -> Table:
