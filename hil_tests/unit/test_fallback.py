@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from peel_hil.duts.vectors import CHECKS_FILE, device_cases, device_files, kind
+from peel_hil.duts.vectors import CHECKS_FILE, application_files, core_files, device_cases, kind
 from peel_tools.boards.cache import REPOSITORY
 
 BINDINGS = REPOSITORY / "bindings" / "micropython"
@@ -29,7 +29,7 @@ def core() -> ModuleType:
     return _module(BINDINGS / "peelcore_py.py")
 
 
-@pytest.mark.parametrize("file", device_files(), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", core_files() + application_files(), ids=lambda file: file.stem)
 def test_vectors(file: Path, core: ModuleType) -> None:
     cases = device_cases(file)
     wrong, made = _module(CHECKS_FILE).failures(core, kind(file), cases)

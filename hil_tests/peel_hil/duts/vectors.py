@@ -15,15 +15,31 @@ from peel_hil.duts.base import DEVICE_CODE, Dut
 from peel_hil.vectors import seal_key_of
 from peel_tools.boards.cache import REPOSITORY
 
-__all__ = ["CHECKS_FILE", "VECTORS", "device_cases", "device_files", "kind", "run_vectors"]
+__all__ = [
+    "CHECKS_FILE",
+    "OFF_BOARDS",
+    "VECTORS",
+    "application_files",
+    "core_files",
+    "device_cases",
+    "kind",
+    "run_vectors",
+]
 
 VECTORS = REPOSITORY / "spec" / "vectors"
 CHECKS_FILE = DEVICE_CODE / "vector_checks.py"
 RECEIPT_FILE = REPOSITORY / "firmware" / "peel_device" / "receipt.py"
 
-# What only a reader or a host does: splitting payloads, checking profiles and fleet names, choosing a hash, making topics.
-_HOST_ONLY = ("payload", "profile_bad_", "keys_bad_", "hash_symbols", "topics")
-# What a frame shows by itself; the other faults need a reader that knows devices and profiles.
+OFF_BOARDS = {
+    "profile_bad": "profiles are checked where they are written; a bundle has what follows from one, and its id",
+    "hash_symbols": "chosen where the profile is written; a bundle has the number of symbols",
+}
+"""The kinds of vectors that no board runs, with the reason. Any other kind needs a check in CHECKS_FILE."""
+
+# What the application does without the core, on boards whose image has it.
+_APPLICATION = ("keys_bad", "topics")
+_FAMILIES = ("encode_bad", "frame_bad", "keys_bad", "profile_bad", "receipt_bad")
+# What a frame shows by itself. The other faults need a reader that knows devices and profiles, and no device reads unsealed frames.
 _FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
 _UNUSED = ("note", "count", "word", "threshold", "rejected", "hash", "hashed")
 _BATCH_CHARACTERS = 3000
@@ -35,35 +51,56 @@ Case = dict[str, Any]
 
 def kind(file: Path) -> str:
     """The name of the check that a vector file belongs to."""
-    for family in ("encode_bad", "frame_bad", "receipt_bad"):
+    for family in _FAMILIES:
         if file.stem.startswith(family):
             return family
     return file.stem
 
 
-def device_files() -> list[Path]:
-    """The vector files about what a device does."""
-    return [file for file in sorted(VECTORS.glob("*.json")) if not file.stem.startswith(_HOST_ONLY)]
+def core_files() -> list[Path]:
+    """The vector files about what the core does on a device."""
+    return [file for file in sorted(VECTORS.glob("*.json")) if kind(file) not in (*OFF_BOARDS, *_APPLICATION)]
+
+
+def application_files() -> list[Path]:
+    """The vector files about what the application does without the core."""
+    return [file for file in sorted(VECTORS.glob("*.json")) if kind(file) in _APPLICATION]
 
 
 def device_cases(file: Path) -> list[Case]:
     """The cases of a file, without what a device has no use for."""
     cases: list[Case] = json.loads(file.read_text())["cases"]
     if kind(file) == "frame_bad":
-        sealed = [case for case in cases if not case["accept_unsealed"]]  # a device accepts no others
-        return [_frame_case(case) for case in sealed if case["expect"] in _FRAME_FAULTS]
+        return [_opening(case, bytes.fromhex(case["frame"]), case) for case in cases if _on_a_device(case, case)]
+    if kind(file) == "payload":
+        return [_opening(case, frame, piece) for case in cases for frame, piece in _pieces(case)]
     return [{name: value for name, value in case.items() if name not in _UNUSED} for case in cases]
 
 
-def _frame_case(case: Case) -> Case:
+def _pieces(case: Case) -> Iterator[tuple[bytes, Case]]:
+    """The pieces of a payload that a device could be given one by one: it splits none."""
+    payload, at = bytes.fromhex(case["payload"]), 0
+    for piece in case["pieces"]:
+        if _on_a_device(case, piece):
+            yield payload[at : at + piece["length"]], piece
+        at += piece["length"]
+
+
+def _on_a_device(case: Case, result: Case) -> bool:
+    """Whether a device, which knows one key and one width and wants a seal, finds what the reader of a case does."""
+    if result["expect"] == "ok":
+        return not result["flags"]
+    return result["expect"] in _FRAME_FAULTS and (result["expect"] == "length" or not case["accept_unsealed"])
+
+
+def _opening(case: Case, frame: bytes, result: Case) -> Case:
     """Pick the key and the width that a reader would; for a frame that names none it knows, the first ones."""
-    frame = bytes.fromhex(case["frame"])
     widths = [known["width"] for known in case["profiles"] if known["id"] == PROFILE.of(frame)]
     return {
-        "frame": case["frame"],
+        "frame": frame.hex(),
         "seal_key": seal_key_of(case, frame) or case["bundles"][0]["seal_key"],
         "width": (widths or [case["profiles"][0]["width"]])[0],
-        "expect": case["expect"],
+        **{name: result[name] for name in ("expect", "rule", "trits") if name in result},
     }
 
 
@@ -122,7 +159,7 @@ def run_vectors(dut: Dut, cores: Sequence[str], files: Sequence[Path] | None = N
     dut.exec(f"import gc, {', '.join(cores)}")
     problems: list[str] = []
     total = 0
-    for file in device_files() if files is None else files:
+    for file in core_files() if files is None else files:
         for pieces in _batches(device_cases(file)):
             dut.exec("cases=[]")
             for piece in _joined(pieces):

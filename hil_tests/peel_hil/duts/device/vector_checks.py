@@ -161,6 +161,13 @@ def _frame_bad(core, case):
     yield _fault(core.frame_open, unhexlify(case["seal_key"]), case["width"], unhexlify(case["frame"])), case["expect"]
 
 
+def _payload(core, case):
+    if case["expect"] != "ok":
+        return _frame_bad(core, case)
+    opened = core.frame_open(unhexlify(case["seal_key"]), case["width"], unhexlify(case["frame"]))
+    return [(tuple(opened), (case["rule"], unhexlify(case["trits"])))]
+
+
 def _read(core, case):
     return Reader(core, unhexlify(case["receipt_key"]), case["device"]).settled(unhexlify(case["receipt"]))
 
@@ -171,6 +178,27 @@ def _receipt(core, case):
 
 def _receipt_bad(core, case):
     yield _fault(_read, core, case), case["expect"]
+
+
+def _keys_bad(core, case):
+    from peel_device import checks, errors
+
+    try:
+        checks.fleet_name("fleet", case["fleet"])
+    except errors.ConfigError as error:
+        yield error.key, case["expect"]
+    else:
+        yield "ok", case["expect"]
+
+
+def _topics(core, case):
+    from peel_device.config import Config
+
+    class Named(Config):
+        def __init__(self):  # a topic needs no more of a bundle
+            self.fleet, self.device = case["fleet"], case["device"]
+
+    yield Named().topic + case["about"], case["topic"]
 
 
 CHECKS = {
@@ -190,8 +218,11 @@ CHECKS = {
     "report": _report,
     "encode_bad": _encode_bad,
     "frame_bad": _frame_bad,
+    "payload": _payload,
     "receipt": _receipt,
     "receipt_bad": _receipt_bad,
+    "keys_bad": _keys_bad,
+    "topics": _topics,
 }
 
 
