@@ -14,7 +14,7 @@ from peel_device.errors import BoardError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from peel_device.config import Mqtt
     from peel_device.interfaces import Board
@@ -30,9 +30,10 @@ _TLS_NOT_YET = (2, 3)  # SSL_ERROR_WANT_READ and _WANT_WRITE, as CPython reports
 class SocketWire:
     """A connected socket that no longer blocks."""
 
-    def __init__(self, sock: "Any", tls: bool) -> None:
+    def __init__(self, sock: "Any", tls: bool, distrust: "Callable[[], None]") -> None:
         sock.setblocking(False)
         self._sock = sock
+        self._distrust = distrust
         # A TLS socket of MicroPython is a stream: it may have only read and write.
         self._receive = sock.recv if hasattr(sock, "recv") else sock.read
         self._send = sock.send if hasattr(sock, "send") else sock.write
@@ -47,7 +48,7 @@ class SocketWire:
                 return None
             raise
         except ValueError as error:
-            raise _distrusted(error) from None
+            raise self._distrusted(error) from None
         return data
 
     def send(self, data: "bytes | memoryview") -> int:
@@ -59,25 +60,26 @@ class SocketWire:
                 return 0
             raise
         except ValueError as error:
-            raise _distrusted(error) from None
+            raise self._distrusted(error) from None
+
+    def _distrusted(self, error: ValueError) -> OSError:
+        """What MicroPython says of a certificate that the CA does not vouch for, as the fault of a link that it is.
+
+        It must not end the run: whoever answers in the broker's place could then have the device boot again and again.
+        """
+        self._distrust()
+        return OSError(errno.ECONNABORTED, str(error))
 
     def close(self) -> None:
         """Close the socket."""
         self._sock.close()
 
 
-def _distrusted(error: ValueError) -> OSError:
-    """What MicroPython says of a certificate that the CA does not vouch for, as the fault of a link that it is.
-
-    It must not end the run: whoever answers in the broker's place could then have the device boot again and again.
-    """
-    return OSError(errno.ECONNABORTED, str(error))
-
-
-def connect(mqtt: "Mqtt", board: "Board") -> SocketWire:
+def connect(mqtt: "Mqtt", board: "Board", distrust: "Callable[[], None]" = lambda: None) -> SocketWire:
     """Connect to the broker; with TLS, only to one whose certificate the CA vouches for.
 
-    The handshake takes place when the first bytes are sent: a broker that fails it never sees them.
+    The handshake takes place when the first bytes are sent: a broker that fails it never sees them. `distrust` is called
+    when that is for its certificate.
     """
     context = _tls_context(mqtt.ca) if mqtt.tls else None
     address = _look_up(mqtt, board)
@@ -87,7 +89,7 @@ def connect(mqtt: "Mqtt", board: "Board") -> SocketWire:
         _connect(sock, address, board)
         if context is not None:
             sock = context.wrap_socket(sock, server_hostname=mqtt.host, do_handshake_on_connect=False)
-        return SocketWire(sock, mqtt.tls)
+        return SocketWire(sock, mqtt.tls, distrust)
     except Exception:
         sock.close()
         raise

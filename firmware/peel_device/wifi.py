@@ -26,6 +26,8 @@ _EPOCH_YEAR = 2024  # a clock before this was never set
 class Station:
     """The board's Wi-Fi interface as a station."""
 
+    clock_doubted = False
+
     def __init__(self) -> None:
         self._wlan: "Any" = network.WLAN(network.STA_IF if hasattr(network, "STA_IF") else network.WLAN.IF_STA)
 
@@ -36,12 +38,19 @@ class Station:
         self.power_on()
         if self._wlan.isconnected():
             return
-        self._wlan.connect(wifi.ssid, wifi.password.reveal().decode())
+        try:
+            # An ESP32 refuses this while it looks for a lost network by itself.
+            self._wlan.connect(wifi.ssid, wifi.password.reveal().decode())
+            self._wait(wifi.ssid, board)
+        except OSError:
+            self.off()
+            raise
+
+    def _wait(self, ssid: str, board: "Board") -> None:
         deadline = board.clock.now() + JOIN_MS
         while not self._wlan.isconnected():
             if board.clock.now() >= deadline:
-                self.off()
-                raise OSError(errno.ETIMEDOUT, "the network %s could not be joined" % wifi.ssid)
+                raise OSError(errno.ETIMEDOUT, "the network %s could not be joined" % ssid)
             board.feed()
             board.pause(_POLL_MS)
 
@@ -51,27 +60,44 @@ class Station:
 
     def off(self) -> None:
         """Switch the radio off."""
-        self._wlan.disconnect()
+        try:
+            self._wlan.disconnect()
+        except OSError:
+            pass  # an ESP32 says so when its radio is off already
         self._wlan.active(False)
+
+    def doubt_clock(self) -> None:
+        """The broker's certificate was refused: it may be the clock that is wrong."""
+        self.clock_doubted = True
 
 
 def dial(station: Station, mqtt: "Mqtt", wifi: "Wifi | None", board: "Board") -> "Wire":
-    """Join the network and connect to the broker."""
+    """Join the network and connect to the broker. Where nobody answers, the radio begins anew with the next attempt: some
+    drivers say that they are connected long after the network has gone.
+    """
     if wifi is None:
         raise BoardError("wifi: is missing from the bundle")
     station.join(wifi, board)
-    if mqtt.tls:
-        set_clock(mqtt, board)
-    return tcp.connect(mqtt, board)
+    try:
+        if mqtt.tls:
+            set_clock(mqtt, board, station.clock_doubted)
+            station.clock_doubted = False
+        return tcp.connect(mqtt, board, station.doubt_clock)
+    except OSError as error:
+        if error.errno != errno.ECONNREFUSED:
+            station.off()
+        raise
 
 
-def set_clock(mqtt: "Mqtt", board: "Board") -> None:
-    """Set the clock if it was never set: TLS needs to know whether a certificate is valid by now.
+def set_clock(mqtt: "Mqtt", board: "Board", doubted: bool = False) -> None:
+    """Set the clock if it was never set, or is doubted: TLS needs to know whether a certificate is valid by now.
 
     From a time server; where none answers, to the time at which the bundle was made. That is never too late, so a
-    certificate of that day is taken, and one that has expired since is not noticed.
+    certificate of that day is taken, and one that has expired since is not noticed. A clock that was set before keeps its
+    time then.
     """
-    if time.gmtime()[0] >= _EPOCH_YEAR:
+    known = time.gmtime()[0] >= _EPOCH_YEAR
+    if known and not doubted:
         return
     import ntptime
 
@@ -80,10 +106,11 @@ def set_clock(mqtt: "Mqtt", board: "Board") -> None:
     board.feed_for(tcp.NAME_MS + NTP_MS)
     try:
         ntptime.settime()
-    except OSError:
-        if not mqtt.made:
-            raise
-        _set_to(mqtt.made)
+    except (OSError, ValueError, OverflowError):  # no answer, half of one, or a year that no clock has
+        if not known and not mqtt.made:
+            raise OSError(errno.ETIMEDOUT, "no time server answers") from None
+        if not known:
+            _set_to(mqtt.made)
     finally:
         board.feed_for(0)
 

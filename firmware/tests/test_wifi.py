@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Time for TLS: from the bundle's time server, and without any from the bundle itself."""
+"""Joining a network that comes and goes; time for TLS: from the bundle's time server, and without any from the bundle itself."""
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from host_board import HostBoard, PacedBoard, config
+from peel_device import tcp
 
 MADE = 1_790_000_000
 """2026-09-21 14:13:20, a Monday."""
@@ -53,14 +55,17 @@ def wifi(clock: Clock) -> Iterator[Any]:
     del sys.modules["peel_device.wifi"]
 
 
-def ntp(monkeypatch: pytest.MonkeyPatch, answers: bool) -> ModuleType:
-    """MicroPython's ntptime."""
+SILENT, SHORT = OSError(110, "ETIMEDOUT"), ValueError("buffer too small")
+
+
+def ntp(monkeypatch: pytest.MonkeyPatch, fault: Exception | None = None) -> ModuleType:
+    """MicroPython's ntptime: the server answers, or not, or less than it should."""
     module = ModuleType("ntptime")
 
     def settime() -> None:
         module.asked.append(module.host)
-        if not answers:
-            raise OSError(110, "ETIMEDOUT")
+        if fault is not None:
+            raise fault
 
     vars(module).update(host="pool.ntp.org", asked=[], settime=settime)
     monkeypatch.setitem(sys.modules, "ntptime", module)
@@ -71,28 +76,30 @@ def ntp(monkeypatch: pytest.MonkeyPatch, answers: bool) -> ModuleType:
 def test_the_bundles_time_server_is_asked(
     wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, server: str, asked: str
 ) -> None:
-    time_server = ntp(monkeypatch, answers=True)
+    time_server = ntp(monkeypatch)
     wifi.set_clock(config(mqtt__ntp=server, mqtt__made=MADE).mqtt, HostBoard())
     assert time_server.asked == [asked]
     assert clock.set_to == []
 
 
+@pytest.mark.parametrize("fault", [SILENT, SHORT, OverflowError()], ids=["silent", "short", "beyond all years"])
 def test_without_an_answer_it_is_the_day_the_bundle_was_made(
-    wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    ntp(monkeypatch, answers=False)
+    ntp(monkeypatch, fault)
     wifi.set_clock(config(mqtt__made=MADE).mqtt, HostBoard())
     assert clock.set_to == [(2026, 9, 21, 0, 14, 13, 20, 0)]
 
 
-def test_without_either_there_is_no_time(wifi: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ntp(monkeypatch, answers=False)
-    with pytest.raises(OSError, match="ETIMEDOUT"):
+@pytest.mark.parametrize("fault", [SILENT, SHORT], ids=["silent", "short"])
+def test_without_either_there_is_no_time(wifi: Any, monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
+    ntp(monkeypatch, fault)
+    with pytest.raises(OSError, match="no time server"):
         wifi.set_clock(config().mqtt, HostBoard())
 
 
 def test_a_clock_that_was_set_is_left_alone(wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    time_server = ntp(monkeypatch, answers=True)
+    time_server = ntp(monkeypatch)
     clock.now = MADE - clock.epoch
     wifi.set_clock(config(mqtt__made=MADE).mqtt, HostBoard())
     assert time_server.asked == clock.set_to == []
@@ -108,7 +115,7 @@ class DeafRadio:
 
     def active(self, on: bool) -> None:
         if self.on and not on:
-            self.stuck = False
+            self.stuck = self.asked = False
         self.on = on
 
     def connect(self, ssid: str, password: str) -> None:
@@ -121,13 +128,131 @@ class DeafRadio:
         return self.on and self.asked and not self.stuck
 
 
-def test_a_radio_that_is_stuck_begins_anew(wifi: Any) -> None:
-    station = wifi.Station.__new__(wifi.Station)
-    station._wlan = radio = DeafRadio()
-    settings = config(wifi={"ssid": "shed", "password": "a secret of the shed"})
-    board = PacedBoard()
-    board.pause = lambda milliseconds: setattr(board.paces, "at", board.paces.at + milliseconds)  # type: ignore[method-assign]
+class Esp32Radio(DeafRadio):
+    """As MicroPython's port for the ESP32 has it: its driver tries on by itself, and refuses what does not fit its state."""
+
+    def connect(self, ssid: str, password: str) -> None:
+        if self.asked:
+            raise OSError("Wifi Internal State Error")
+        super().connect(ssid, password)
+
+    def disconnect(self) -> None:
+        if not self.on:
+            raise OSError("Wifi Not Started")
+        super().disconnect()
+
+
+class Air:
+    """A station with a radio of the test's, on a board whose pauses take no time."""
+
+    def __init__(self, wifi: Any, radio: DeafRadio) -> None:
+        self._wifi = wifi
+        self.radio = radio
+        self.station = wifi.Station.__new__(wifi.Station)
+        self.station._wlan = radio
+        self._settings = config(
+            mqtt={"host": "broker", "port": 8883, "tls": True, "ca": "ca.der"},
+            wifi={"ssid": "shed", "password": "a secret of the shed"},
+        )
+        self.board = PacedBoard()
+        self.board.pause = self._pass  # type: ignore[method-assign]
+
+    def _pass(self, milliseconds: int) -> None:
+        self.board.paces.at += milliseconds
+
+    def join(self) -> None:
+        self.station.join(self._settings.wifi, self.board)
+
+    def dial(self) -> Any:
+        return self._wifi.dial(self.station, self._settings.mqtt, self._settings.wifi, self.board)
+
+
+@pytest.mark.parametrize("radio", [DeafRadio, Esp32Radio])
+def test_a_radio_that_is_stuck_begins_anew(wifi: Any, radio: type[DeafRadio]) -> None:
+    air = Air(wifi, radio())
     with pytest.raises(OSError, match="shed could not be joined"):
-        station.join(settings.wifi, board)
-    station.join(settings.wifi, board)
-    assert radio.isconnected()
+        air.join()
+    air.join()
+    assert air.radio.isconnected()
+
+
+def test_so_does_one_that_refuses_to_connect_because_it_still_tries(wifi: Any) -> None:
+    air = Air(wifi, Esp32Radio())
+    air.radio.on = air.radio.asked = True  # the signal went, and the driver looks for it by itself
+    with pytest.raises(OSError, match="Internal State"):
+        air.join()
+    air.join()
+    assert air.radio.isconnected()
+
+
+def test_a_device_may_go_to_sleep_while_its_radio_is_off(wifi: Any) -> None:
+    """What the end of a failed attempt switched off is switched off once more before sleep."""
+    air = Air(wifi, Esp32Radio())
+    with pytest.raises(OSError, match="shed could not be joined"):
+        air.join()
+    air.station.off()
+    assert not air.radio.on
+
+
+@pytest.fixture
+def connected(wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Air:
+    """On the network, with the time set."""
+    clock.now = MADE - clock.epoch
+    air = Air(wifi, Esp32Radio())
+    air.radio.stuck = False
+    air.join()
+    return air
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"), [(errno.ETIMEDOUT, False), (errno.EHOSTUNREACH, False), (errno.ECONNREFUSED, True)]
+)
+def test_a_network_where_nobody_answers_is_joined_anew(
+    wifi: Any, connected: Air, monkeypatch: pytest.MonkeyPatch, code: int, stays: bool
+) -> None:
+    """Some drivers say that they are connected long after the access point has gone. One that was refused is."""
+
+    def connect(*_: Any) -> None:
+        raise OSError(code, "the broker")
+
+    monkeypatch.setattr(wifi.tcp, "connect", connect)
+    with pytest.raises(OSError, match="the broker"):
+        connected.dial()
+    assert connected.radio.on == stays
+
+
+class UntrustedSocket:
+    """A TLS socket of MicroPython's whose peer shows a certificate that is not, or no longer, or not yet valid."""
+
+    def setblocking(self, flag: bool) -> None:
+        pass
+
+    def write(self, data: bytes) -> int:
+        raise ValueError("The certificate validity has expired")
+
+    read = write
+
+
+def test_a_clock_that_makes_certificates_invalid_is_asked_for_again(
+    wifi: Any, clock: Clock, connected: Air, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time server that had no time itself sets a clock to another century, in which no certificate is valid."""
+    time_server = ntp(monkeypatch)
+    monkeypatch.setattr(wifi.tcp, "connect", lambda mqtt, board, doubt: tcp.SocketWire(UntrustedSocket(), True, doubt))
+    for expected in (0, 1, 1):
+        wire = connected.dial()
+        assert len(time_server.asked) == expected
+        if expected == 0:
+            with pytest.raises(OSError, match="expired"):
+                wire.send(b"hello")
+    assert clock.set_to == []
+
+
+def test_a_doubted_clock_stays_where_no_time_server_answers(
+    wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the day of the bundle: a certificate that has expired since would become valid again."""
+    ntp(monkeypatch, SILENT)
+    clock.now = MADE + 86400 - clock.epoch
+    wifi.set_clock(config(mqtt__made=MADE).mqtt, HostBoard(), True)
+    assert clock.set_to == []
