@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FRAME_MAX = 16 + 4 + 205 + 8  # bytes, at width 1024
 AWAKE_MS = 30000  # before sleep, how long to try to empty the outbox
 FINISHED_MS = 86400000  # how long to rest when the lifetime's numbers are used up: only a new bundle can change that
+SLEEP_MAX_MS = (
+    2000000000  # 23 days: an ESP32's deep sleep takes what fits into 31 bits, and whoever wakes early sleeps again
+)
 NO_SPACE = 28  # ENOSPC, which MicroPython's errno does not name
 _STEP_MS = 200
 
@@ -187,6 +190,7 @@ class App:
         return not self.outbox.waiting or self._clock.now() - self._awake_since > AWAKE_MS
 
     def _sleep(self, milliseconds: int) -> None:
+        milliseconds = min(milliseconds, SLEEP_MAX_MS)
         self.link.stop()
         if self._config.sleep == "deep":
             self.outbox.note_sent()

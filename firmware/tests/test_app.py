@@ -16,7 +16,7 @@ from peel_core import primitives
 from peel_core.frame import HEADER_BYTES, NUMBER
 from peel_core.hash_family import hash_count
 from peel_core.hashing import hashed
-from peel_device.app import App
+from peel_device.app import AWAKE_MS, App
 from peel_device.config import Config
 from peel_device.errors import EntropyError
 from peel_tools.servers.broker import Broker
@@ -277,6 +277,31 @@ def test_deep_sleep_keeps_count_over_the_reboots(core: ModuleType, broker: Broke
             app.step()
         assert board.slept[0][0] == "deep"
     assert numbers(inbox.frames(3)) == [1, 2, 3], "one number per wake, none skipped"
+
+
+class WokenBoard(HostBoard):
+    """A board whose sleep has run its course."""
+
+    def woke_from_sleep(self) -> bool:
+        return True
+
+
+def test_no_sleep_is_longer_than_an_esp32_can_be_told(core: ModuleType) -> None:
+    """Its machine.deepsleep takes what fits into 31 bits; where the quota asks for more, no more is credited than was slept."""
+    year_ms = 31_536_000_000
+    files, board = MemoryFiles(), WokenBoard()
+    yearly: dict[str, Any] = {"sleep": "deep", "profile__quota": 1, "profile__period": year_ms // 1000}
+    app = make_app(core, free_port(), files, board, **yearly)
+    app.report()
+    app.report()
+    assert (len(app.outbox), app.throttled) == (1, 1)
+    app._awake_since -= AWAKE_MS + 1
+    with pytest.raises(SystemExit):
+        app._rest()
+    (slept,) = [milliseconds for _, milliseconds in board.slept]
+    assert slept < 2**31
+    left = make_app(core, free_port(), files, board, **yearly).ledger.wait()
+    assert year_ms - slept - 60_000 < left <= year_ms + 1 - slept
 
 
 def test_another_identity_has_its_own_numbers(core: ModuleType) -> None:
