@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Runs on MicroPython: the parts of the application that must behave there as they do under CPython. Prints one line per check.
 
-Usage: micropython on_micropython.py FIRMWARE UMQTT, the two folders that hold the modules.
+Usage: micropython on_micropython.py FIRMWARE UMQTT BINDINGS, the folders that hold the modules.
 """
 
 import sys
 
-sys.path[:0] = sys.argv[1:3]  # before the imports below, which it is for
+sys.path[:0] = sys.argv[1:4]  # before the imports below, which it is for
 
 import peel_load
 from peel_device import config, files, readings, selftest

@@ -26,6 +26,7 @@ from peel_tools.servers.broker import Broker
 from peel_tools.servers.ports import free_port
 
 TESTS = Path(__file__).parent
+BINDINGS = TESTS.parents[1] / "bindings" / "micropython"
 STORED_BYTES = FRAME_BYTES + 4  # with its checksum
 SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
 
@@ -39,12 +40,9 @@ def micropython(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def command(micropython: Path, script: str, *arguments: Path) -> list[str]:
-    return [str(part) for part in (micropython, TESTS / script, TESTS.parent, umqtt_folder(), *arguments)]
-
-
 def test_the_same_checks_pass_there(micropython: Path) -> None:
-    answer = subprocess.run(command(micropython, "on_micropython.py"), capture_output=True, text=True, timeout=120)
+    command = [micropython, TESTS / "on_micropython.py", TESTS.parent, umqtt_folder(), BINDINGS]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert answer.stdout.count("ok ") == 6
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs on MicroPython: the whole application for a long time on a small heap, its clock made to run fast.
 
-Usage: micropython -X heapsize=N year_on_micropython.py FIRMWARE UMQTT REPORTS. Prints one line per part of the run: reports
-so far, free bytes after a collection, bytes of the largest free piece, files written, frames dropped, link faults.
+Usage: micropython -X heapsize=N year_on_micropython.py FIRMWARE UMQTT BINDINGS REPORTS. Prints one line per part of the run:
+reports so far, free bytes after a collection, bytes of the largest free piece, files written, frames dropped, link faults.
 
 The clock is a tick counter that wraps as a board's does, every 2^30 ms, and begins shortly before. The broker is behind
 the wire: it goes away now and then, and says what the gateway has stored in receipts.
@@ -12,11 +12,13 @@ import gc
 import os
 import sys
 
-sys.path[:0] = sys.argv[1:3]  # before the imports below, which it is for
+from heap_on_micropython import largest_free
 
-import peel_load  # noqa: E402
-from peel_device import app, config  # noqa: E402
-from peel_device.clock import TickClock  # noqa: E402
+sys.path[:0] = sys.argv[1:4]  # before the imports below, which it is for
+
+import peel_load
+from peel_device import app, config
+from peel_device.clock import TickClock
 
 TICKS = 1 << 30
 PARTS = 10
@@ -26,52 +28,52 @@ AWAY_EVERY, AWAY = 700, 250  # reports: with an outbox of 100 some are dropped e
 class Ticks:
     """A board's tick counter, moved by its pauses."""
 
-    def __init__(self):  # noqa: ANN204
+    def __init__(self):
         self.at = TICKS - 60000
 
-    def read(self):  # noqa: ANN201
+    def read(self):
         return self.at % TICKS
 
-    def difference(self, end, start):  # noqa: ANN001, ANN201
+    def difference(self, end, start):
         return (end - start + TICKS // 2) % TICKS - TICKS // 2
 
 
 class Files:
     """A flash in memory that counts what is written."""
 
-    def __init__(self):  # noqa: ANN204
+    def __init__(self):
         self.kept = {}
         self.writes = 0
 
-    def read(self, path):  # noqa: ANN001, ANN201
+    def read(self, path):
         return self.kept.get(path)
 
-    def write(self, path, data):  # noqa: ANN001, ANN201
+    def write(self, path, data):
         self.writes += 1
         self.kept[path] = bytes(data)
 
-    def remove(self, path):  # noqa: ANN001, ANN201
+    def remove(self, path):
         self.kept.pop(path, None)
 
-    def names(self, folder):  # noqa: ANN001, ANN201
+    def names(self, folder):
         return [path[len(folder) + 1 :] for path in self.kept if path.startswith(folder + "/")]
 
-    def make_folder(self, path):  # noqa: ANN001, ANN201
+    def make_folder(self, path):
         pass
 
 
 class BrokerWire:
     """A broker that takes everything, and a gateway behind it that stores everything, as a wire."""
 
-    def __init__(self, core, key, device):  # noqa: ANN001, ANN204
+    def __init__(self, core, key, device):
         self._core, self._key, self._device = core, key, device
         self._sent, self._answer = b"", b""
 
-    def receive(self, limit):  # noqa: ANN001, ANN201
+    def receive(self, limit):
         some, self._answer = self._answer[:limit], self._answer[limit:]
         return some or None
 
-    def send(self, data):  # noqa: ANN001, ANN201
+    def send(self, data):
         self._sent += bytes(data)
         while len(self._sent) > 1:
             length, at, shift = 0, 1, 0
@@ -85,7 +87,7 @@ class BrokerWire:
             self._take(packet[0] >> 4, packet[at:])
         return len(data)
 
-    def _take(self, kind, body):  # noqa: ANN001, ANN202
+    def _take(self, kind, body):
         if kind == 1:
             self._answer += b"\x20\x02\x00\x00"
         elif kind == 8:
@@ -98,13 +100,13 @@ class BrokerWire:
             if body[:topic].endswith(b"report"):
                 self._confirm(body[topic + 2 :])
 
-    def _confirm(self, frames):  # noqa: ANN001, ANN202
+    def _confirm(self, frames):
         newest = frames[-FRAME_BYTES:]
         receipt = b"\x10" + self._device.to_bytes(4, "little") + newest[10:16]
         receipt += self._core.hash(b"peel/1 receipt", self._key + receipt, 8)
         self._answer += bytes([0x30, 3 + len(receipt)]) + b"\x00\x01r" + receipt
 
-    def close(self):  # noqa: ANN201
+    def close(self):
         pass
 
 
@@ -116,52 +118,38 @@ class Board:
 
     name = "host"
 
-    def __init__(self, dial):  # noqa: ANN001, ANN204
+    def __init__(self, dial):
         self.ticks = Ticks()
         self.clock = TickClock(self.ticks.read, self.ticks.difference, 1)
         self._dial = dial
 
-    def pause(self, milliseconds):  # noqa: ANN001, ANN201
+    def pause(self, milliseconds):
         self.ticks.at += milliseconds
 
-    def dial(self, transport, mqtt, wifi):  # noqa: ANN001, ANN201
+    def dial(self, transport, mqtt, wifi):
         return self._dial()
 
-    def sources(self):  # noqa: ANN201
+    def sources(self):
         return [("kernel", os.urandom, 64, 256)]
 
-    def unique_id(self):  # noqa: ANN201
+    def unique_id(self):
         return b"year"
 
-    def woke_from_sleep(self):  # noqa: ANN201
+    def woke_from_sleep(self):
         return False
 
-    def led(self, on):  # noqa: ANN001, ANN201
+    def led(self, on):
         pass
 
     start_watchdog = feed_for = led
 
-    def feed(self):  # noqa: ANN201
+    def feed(self):
         pass
 
     hang_up = feed
 
 
-def largest_free():  # noqa: ANN201
-    """Bytes of the largest free piece of the heap: the longest that can be had."""
-    low, high = 0, gc.mem_free()
-    while low < high:
-        middle = (low + high + 1) // 2
-        try:
-            bytearray(middle)
-            low = middle
-        except MemoryError:
-            high = middle - 1
-    gc.collect()
-    return low
-
-
-def main():  # noqa: ANN201
+def main():
     with open(sys.argv[1] + "/config.example.json") as file:
         bundle = config.json.load(file)
     bundle["profile"].update({"quota": 100000, "period": 60, "width": 48})
@@ -173,7 +161,7 @@ def main():  # noqa: ANN201
     core, files = peel_load.load(), Files()
     state = {"reports": 0}
 
-    def dial():  # noqa: ANN202
+    def dial():
         if state["reports"] % AWAY_EVERY >= AWAY_EVERY - AWAY:
             raise OSError(111, "away")
         return BrokerWire(core, settings.receipt_key.reveal(), settings.device)
@@ -181,7 +169,7 @@ def main():  # noqa: ANN201
     board = Board(dial)
     device = app.App(settings, core, board, files, "peel")
     device.start()
-    wanted = int(sys.argv[3])
+    wanted = int(sys.argv[4])
     gc.threshold(16384)
     last = device.ledger.next_number
     for part in range(1, PARTS + 1):
