@@ -4,10 +4,15 @@
 import gc
 import sys
 
-import peel_load
-from peel_device import app, config, status
-from peel_device.errors import BoardError, ConfigError, DeviceError
-from peel_device.files import FlashFiles
+COLLECT_EVERY = 16384  # bytes: small heaps fragment when collected late
+if hasattr(gc, "threshold"):  # MicroPython's
+    # Before the imports: what they compile and keep would else lie all over the heap, with no piece left for TLS.
+    gc.threshold(COLLECT_EVERY)
+
+import peel_load  # noqa: E402
+from peel_device import app, config, status  # noqa: E402
+from peel_device.errors import BoardError, ConfigError, DeviceError  # noqa: E402
+from peel_device.files import FlashFiles  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +21,6 @@ if TYPE_CHECKING:
 BUNDLE = "peel.json"
 ROOT = "peel"
 FAULT_ROUNDS = 10
-COLLECT_EVERY = 16384  # bytes: small heaps fragment when collected late
 
 
 def find_board(name: str) -> "Board":
@@ -49,7 +53,6 @@ def read_bundle(files: FlashFiles) -> config.Config:
 
 def main() -> None:
     """Run the device. A fault is printed and blinked, and the board boots again, unless only a new bundle can help."""
-    gc.threshold(COLLECT_EVERY)
     board = None
     try:
         files = FlashFiles()
@@ -61,9 +64,19 @@ def main() -> None:
         device.run()
     except Exception as fault:
         _report_fault(fault)
+        board = board or _board_without_bundle()
         if board is not None:
             status.blink(board, fault.blinks if isinstance(fault, DeviceError) else DeviceError.blinks, FAULT_ROUNDS)
-            board.reset()
+            if not isinstance(fault, ConfigError):
+                board.reset()
+
+
+def _board_without_bundle() -> "Board | None":
+    """What there is to blink with when it is the bundle that is at fault."""
+    try:
+        return find_board("")
+    except Exception:
+        return None
 
 
 def _report_fault(fault: Exception) -> None:

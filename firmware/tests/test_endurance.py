@@ -10,11 +10,15 @@ from types import ModuleType
 
 import pytest
 
-from host_board import PacedBoard, config
+from host_board import PacedBoard, bundle, config
 from peel_device.app import App
 from peel_device.clock import TickClock
+from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.umqtt import umqtt_folder
 from peel_tools.boards.unix_port import micropython_program
+from peel_tools.device.flash import Changes, Flash
+from peel_tools.flashing.sources import find_sources
+from peel_tools.servers.broker import Broker
 from power_cut import ManualClock, MemoryFiles
 
 PERIOD = 1 << 30
@@ -90,8 +94,9 @@ PART = re.compile(r"^part (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", re.M)
 @pytest.mark.board
 def test_the_heap_stays_as_it_is_over_outages_and_wraps_of_the_ticks() -> None:
     """Reports of a day and more on MicroPython, the broker away for hours in between; and the flash is written as little as documented."""
-    command = [str(micropython_program()), "-X", f"heapsize={HEAP}", str(YEAR), str(YEAR.parents[1])]
-    run = subprocess.run([*command, str(umqtt_folder()), str(REPORTS)], capture_output=True, text=True, timeout=300)
+    modules = [YEAR.parents[1], umqtt_folder(), REPOSITORY / "bindings" / "micropython"]
+    command: list[str | Path] = [micropython_program(), "-X", f"heapsize={HEAP}", YEAR, *modules, str(REPORTS)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr
     parts = [tuple(map(int, found)) for found in PART.findall(run.stdout)]
     reports, free, largest, writes, dropped, faults = (list(column) for column in zip(*parts, strict=True))
@@ -101,3 +106,26 @@ def test_the_heap_stays_as_it_is_over_outages_and_wraps_of_the_ticks() -> None:
     assert min(largest[5:]) > 0.8 * min(largest[:5]), largest
     assert writes[-1] - writes[0] < 2.2 * (reports[-1] - reports[0]), "one file per report, and one per drop"
     assert re.search(r"^time \d+ wraps 1 left \d+$", run.stdout, re.M), "the ticks began again"
+
+
+TLS = Path(__file__).with_name("tls_on_micropython.py")
+RUNTIME = REPOSITORY / "tools" / "peel_tools" / "device" / "runtime"
+TLS_HEAP = "180k"
+"""Some 75 KB of it are free once the application is up. A TLS session takes 17 and 5 of them in one piece each."""
+CONNECTIONS = 30
+LARGEST = re.compile(r"^largest (\d+) (\d+)$", re.M)
+
+
+@pytest.mark.board
+def test_the_heap_has_room_for_tls_again_and_again(tls_broker: Broker, certificates: Path, tmp_path: Path) -> None:
+    """Mbed TLS lives on MicroPython's heap, and needs large pieces of it: what is kept must not lie all over it."""
+    flash = Flash(tmp_path / "flash")
+    mqtt = {"host": "localhost", "port": tls_broker.port, "tls": True, "ca": "ca.der"}
+    flash.install(bundle(mqtt=mqtt, confirm="broker"), find_sources(), Changes(ca=certificates / "ca.der"))
+    command: list[str | Path] = [micropython_program(), "-X", f"heapsize={TLS_HEAP}", TLS, RUNTIME, str(CONNECTIONS)]
+    run = subprocess.run(command, cwd=flash.folder, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr
+    largest, faults = zip(*(map(int, found) for found in LARGEST.findall(run.stdout)), strict=True)
+    assert (len(faults), faults[-1]) == (CONNECTIONS, CONNECTIONS // 2), "no fault but those of the test"
+    assert min(largest) > 30_000, largest
+    assert min(largest[20:]) > 0.8 * min(largest[:10]), largest

@@ -35,7 +35,6 @@ from peel_device.files import FlashFiles
 gc.collect()
 files = FlashFiles()
 settings = main.read_bundle(files)
-gc.threshold(main.COLLECT_EVERY)
 device = app.App(settings, peel_load.load(), main.find_board(settings.board), files, main.ROOT)
 device.start()
 for _ in range({REPORTS}):

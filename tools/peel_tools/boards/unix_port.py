@@ -14,15 +14,17 @@ __all__ = ["UNIX_PORT", "micropython_program"]
 _OFF = ("MICROPY_PY_FFI", "MICROPY_PY_BTREE", "MICROPY_PY_BLUETOOTH")
 _PROGRAM = "firmware.elf"
 _TLS_CONFIG = "mbedtls/mbedtls_config_port.h"
+_FROM_THE_HEAP = "-DMICROPY_UNIX_COVERAGE"
+"""Tells the port's configuration of Mbed TLS to take memory from MicroPython's heap, as on a board."""
 
 
 def _mbedtls(job: Job) -> Path:
     """Mbed TLS as static libraries, configured as the port would: Debian's tree links one instead of compiling its own."""
     require("cmake", "gcc")
-    tree, build = job.sources.path, job.build.with_name("mbedtls")
+    tree, build = job.sources.path, job.build.with_name("mbedtls_heap")
     settings = {
         "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_C_FLAGS": f"-I{tree} -I{tree / 'ports' / 'unix'}",
+        "CMAKE_C_FLAGS": f"-I{tree} -I{tree / 'ports' / 'unix'} {_FROM_THE_HEAP}",
         "MBEDTLS_CONFIG_FILE": tree / "ports" / "unix" / _TLS_CONFIG,
         "ENABLE_PROGRAMS": "OFF",
         "ENABLE_TESTING": "OFF",
@@ -37,14 +39,17 @@ def _mbedtls(job: Job) -> Path:
 
 def _make(job: Job) -> dict[str, Path]:
     libraries = _mbedtls(job)
-    job = replace(job, build=job.build.with_name("build_tls"))  # make would keep objects of a build without TLS
+    job = replace(
+        job, build=job.build.with_name("build_heap")
+    )  # make would keep objects of a build with other settings
     (job.build / _PROGRAM).unlink(missing_ok=True)  # what is left of an interrupted link would pass for it
+    include = job.sources.path / "lib" / "mbedtls" / "include"
     make_port(
         job,
         "unix",
         "VARIANT=standard",
         f"PROG={_PROGRAM}",  # not called micropython: a folder of object files has that name
-        f"CFLAGS_EXTRA=-DMBEDTLS_CONFIG_FILE='\"{_TLS_CONFIG}\"' -I{job.sources.path / 'lib' / 'mbedtls' / 'include'}",
+        f"CFLAGS_EXTRA=-DMBEDTLS_CONFIG_FILE='\"{_TLS_CONFIG}\"' -DMICROPY_TRACKED_ALLOC=1 -I{include}",
         f"LDFLAGS_EXTRA=-L{libraries}",
         *(f"{name}=0" for name in _OFF),
     )
