@@ -15,6 +15,7 @@ import numpy as np
 from peel_core import Profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
+from peel_gateway.fleet.registry import Fleet, key_mark
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
@@ -148,9 +149,10 @@ def _most_misses(count: int, chance: float) -> int:
 
 def _fixed_fleet(folder: Path, devices: int) -> Snapshot:
     """A fleet whose keys are the same in every run, so that a run is a function of its seed."""
-    fleet = make_fleet(folder, "fixed", greenhouse=devices - devices // 5, vents=devices // 5)
+    make_fleet(folder, "fixed", greenhouse=devices - devices // 5, vents=devices // 5)
     (folder / "master.key").write_text("07" * 32)
-    return take_snapshot(fleet)
+    (folder / "fleet.toml").write_text(f'name = "fixed"\nkey_mark = "{key_mark(bytes([7] * 32), "fixed")}"\n')
+    return take_snapshot(Fleet(folder))
 
 
 def _assert_all_exposed(found: Findings) -> None:

@@ -77,6 +77,18 @@ def test_a_key_of_another_length_is_refused(fleet: Fleet, content: str) -> None:
     assert not content or content not in str(caught.value)
 
 
+def test_the_key_of_another_fleet_is_refused(fleet: Fleet, tmp_path: Path) -> None:
+    """From the wrong backup, or with a bit that has flipped: all reports would be taken for forged."""
+    other = Fleet.create(tmp_path / "other", "other")
+    for file in ("master.key", "fleet.toml"):
+        known = (fleet.folder / file).read_text()
+        (fleet.folder / file).write_text((other.folder / file).read_text())
+        with pytest.raises(FleetError, match=r"master.key: is not the key of the fleet .* restore"):
+            take_snapshot(Fleet(fleet.folder))
+        (fleet.folder / file).write_text(known)
+    assert take_snapshot(Fleet(fleet.folder)).fleet == "greenhouse"
+
+
 def test_a_key_of_somebody_else_is_refused(fleet: Fleet) -> None:
     if not as_root("chown", "65534", str(fleet.folder / "master.key")):
         pytest.skip("cannot give a file away (needs root, or sudo without a password)")

@@ -14,7 +14,7 @@ from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.registry import Fleet, key_mark
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
@@ -57,8 +57,12 @@ class Run:
     def __init__(self, folder: Path, profile: str, shares: dict[str, float], *, devices: int, rounds: int) -> None:
         path = folder / "profile.toml"
         path.write_text(profile)
-        fleet = Fleet.create(folder / "fleet", "demo", [path])
-        (fleet.folder / "master.key").write_text("07" * 32)  # the same coins and hashes in every run
+        Fleet.create(folder / "fleet", "demo", [path])
+        (folder / "fleet" / "master.key").write_text("07" * 32)  # the same coins and hashes in every run
+        (folder / "fleet" / "fleet.toml").write_text(
+            f'name = "demo"\nkey_mark = "{key_mark(bytes([7] * 32), "demo")}"\n'
+        )
+        fleet = Fleet(folder / "fleet")
         fleet.enrol(fleet.profiles().popitem()[0], count=devices)
         self.snapshot: Snapshot = take_snapshot(fleet)
         (self.profile,) = self.snapshot.profiles

@@ -2,7 +2,7 @@
 """The fleet folder: name, master key, devices, profiles.
 
 fleet/
-  fleet.toml        name = "greenhouse"
+  fleet.toml        name = "greenhouse", and which key it goes with
   master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
   devices.jsonl     what `peel fleet add`, `bundle`, `revoke`, `unrevoke`, `group` and `note` write, with the trail of revocations
   profiles/*.toml   what the devices report
@@ -13,6 +13,7 @@ fleet/
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -44,12 +45,17 @@ from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_mi
 from peel_gateway.fleet.register import FILE_NAME, Register
 from peel_gateway.fleet.roll import Roll
 
-__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "parse_device"]
+__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "key_mark", "parse_device"]
 
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
 _GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+
+
+def key_mark(master: bytes, fleet: str) -> str:
+    """What tells a fleet's master key from others, and says nothing else of it: all keys follow from both."""
+    return hashlib.blake2b(fleet.encode(), key=master, digest_size=8, person=b"peel key mark").hexdigest()
 
 
 def _utc_now() -> datetime:
@@ -62,7 +68,7 @@ class Fleet:
     def __init__(self, folder: Path, *, clock: Callable[[], datetime] = _utc_now) -> None:
         self.folder = folder
         self._clock = clock
-        self.name = self._read_name()
+        self.name, self._key_mark = self._read_name()
 
     @classmethod
     def create(cls, folder: Path, name: str, profiles: Sequence[Path] = ()) -> Fleet:
@@ -79,9 +85,11 @@ class Fleet:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for child in ("profiles", "bundles"):
             (folder / child).mkdir(mode=0o700, exist_ok=True)
-        write_atomically(folder / "master.key", secrets.token_hex(_MASTER_BYTES) + "\n")
+        master = secrets.token_bytes(_MASTER_BYTES)
+        write_atomically(folder / "master.key", master.hex() + "\n")
         write_atomically(folder / FILE_NAME, Register(Roll.of([]), []).lines())
-        write_atomically(folder / "fleet.toml", f'name = "{name}"\n')  # last: with it the folder is a fleet
+        about = f'name = "{name}"\nkey_mark = "{key_mark(master, name)}"\n'
+        write_atomically(folder / "fleet.toml", about)  # last: with it the folder is a fleet
         fleet = cls(folder)
         for path in profiles:
             fleet.adopt_profile(path)
@@ -270,6 +278,11 @@ class Fleet:
             key = b""
         if len(key) != _MASTER_BYTES:
             raise FleetError(f"{path}: must hold {2 * _MASTER_BYTES} hexadecimal digits; restore it from your backup")
+        if key_mark(key, self.name) != self._key_mark:
+            raise FleetError(
+                f"{path}: is not the key of the fleet that {self.folder / 'fleet.toml'} names, so that no device's keys would be right; "
+                "one of the two is damaged, or another fleet's: restore it from your backup"
+            )
         return Secret(key)
 
     def fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
@@ -284,19 +297,20 @@ class Fleet:
             marks.append((path.name, info.st_mtime_ns, info.st_size, info.st_ino))
         return tuple(marks)
 
-    def _read_name(self) -> str:
+    def _read_name(self) -> tuple[str, str]:
+        """The fleet's name, and the mark of its key."""
         path = self.folder / "fleet.toml"
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-            name = document["name"]
+            name, mark = document["name"], document["key_mark"]
             check_fleet_name(name)
         except FileNotFoundError:
             raise FleetError(
                 f"{self.folder}: not a fleet folder; make one with `peel fleet init {self.folder}`"
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FleetError(f"{path}: cannot be read: {_said(error)}") from None
-        return str(name)
+            raise FleetError(f"{path}: cannot be read: {_said(error)}; restore it from your backup") from None
+        return str(name), str(mark)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
