@@ -18,7 +18,7 @@ for every fraction, and the least bound over fractions counts. What *right* and 
   an attribute by at most 2 L more than right - wrong + ties: back to the tie, and as far again. With 2 L k for the free pushes of all k,
   right >= D - k - 2 L k and wrong <= (n + 2 L k - D)/2.
 - *a set of categories, by local hashing*. The same of hashes in place of attributes, and symbols in place of signs; pushed against the set
-  are all other symbols.
+  are all other symbols. Whoever chooses by the hash when to push moves the sum of a set further than his reports, counted alike, say.
 - *a set of categories, by kRR*. The bet that the category is among the a that came most often is right with every one of his a, if he is
   steady: if they always lead, once each has come. For others there is the cap alone.
 

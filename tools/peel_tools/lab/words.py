@@ -181,7 +181,8 @@ def _insider(figures: Figures) -> Section:
         f"Harm per report over a liar's, on average over n reports without ever being exposed, with {_sizes(figures)}: what we know to do, "
         "and what is proved that nobody does better. What we know is the best of three ways to play, once each; a sleeper, who was honest "
         "for 100,000 reports first, has as many for each kind of life that he led. Steady is who wastes no reports on confusing the bets "
-        "on his own past, like those here. Plus and minus have purses of the same size, so that one row stands for both. A dash: "
+        "on his own past, like those here. Plus and minus have purses of the same size, so that one row stands for both. Of a set of "
+        "hashed categories, every report that says what most of them hash to counts alike. A dash: "
         "nothing is proved but the cap.",
         (
             "mechanism", "target", "n", "cap", "newcomer", "bound, if steady", "bound, anybody", "sleeper", "bound, any sleeper",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from peel_core.hashing import hashed
 from peel_gateway.mechanisms.game import Face
 from peel_tools.cli import main
 from peel_tools.lab.attacks import LAB_ATTACKS
@@ -168,6 +169,31 @@ def test_wasted_reports_buy_little_harm_to_one_attribute_as_the_threat_model_say
             harm = max(harm, (2 * said - 1).mean() / arena.bias)
     assert 1 < harm < 1.06
     assert "1.06 times a liar's harm" in " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
+
+
+def _sharing(domain: int, size: int, seed: int) -> tuple[int, float, float]:
+    """One of a few hashed categories for each of 30,000 reports, without noise: which report exposes it, or -1; harm to all of them over
+    that of a liar who picks his lie by the hash; harm to the one that moves most over that of a lie about it."""
+    arena, rng = HashingArena(1.0, domain), np.random.default_rng(seed)
+    unit = arena.assign(rng, 30_000)
+    each = hashed(unit[:, None], rng.choice(domain, size, replace=False), arena.symbols, domain)
+    said = each[np.arange(len(unit)), rng.integers(0, size, len(unit))]
+    exposed = int(arena.bets.update(arena.bets.new_states(1), in_order(unit, said, 1))[0])
+    votes = np.array([(each == symbol).sum(axis=1) for symbol in range(arena.symbols)])
+    pushed = votes[said, np.arange(len(unit))] - size / arena.symbols
+    alone = (each == said[:, None]).mean(axis=0) - 1 / arena.symbols
+    together = pushed.mean() / (arena.truth * (votes.max(axis=0) - size / arena.symbols).mean())
+    return exposed, float(together), float(alone.max() / (arena.truth * (1 - 1 / arena.symbols)))
+
+
+def test_a_few_hashed_categories_together_are_moved_as_the_threat_model_says() -> None:
+    six, four = ([_sharing(domain, size, seed) for domain in (16, 200) for seed in range(6)] for size in (6, 4))
+    assert all(0 < exposed < 8000 for exposed, _, _ in four)
+    assert all(exposed == -1 for exposed, _, _ in six)
+    assert 1.6 < max(together for _, together, _ in six) < 1.7
+    assert max(alone for _, _, alone in six) < 0.5
+    text = " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
+    assert "0.5 times what a lie about it would do, all of them together by up to 1.7 times" in text
 
 
 def test_the_bound_is_that_of_the_kernel() -> None:

@@ -26,6 +26,8 @@ _ASLEEP = 60
 """Honest numbers of a sleeper."""
 _PATTERN_TARGETS = 4
 """Categories that an adaptive pattern promotes, or half of them if there are fewer: as many as its published example."""
+_SHARED = 6
+"""Categories that share what is said without noise. Fewer of them are exposed by the bets on sets."""
 _CEILING = 0.2
 """How close to the limit an adaptive insider lets his wealth come: the gateway's view of the cohort is not quite his."""
 
@@ -99,6 +101,13 @@ def _designed(course: Course) -> Course:
     """Categories drawn from a distribution of the attacker's own, the same for all his devices."""
     domain = course.profile.domain
     return course.saying(course.rng.choice(domain, course.unit.shape, p=course.rng.dirichlet(np.full(domain, 0.3))), 1)
+
+
+def _shared(course: Course) -> Course:
+    """One of a few categories for each report, evenly, and what it hashes to."""
+    return course.saying(
+        course.symbol(course.rng.integers(0, min(_SHARED, course.profile.domain), course.unit.shape)), 1
+    )
 
 
 def _patterned(course: Course) -> Course:
@@ -267,6 +276,16 @@ COIN_ATTACKS = (
         say=_designed,
         effort=10,
         mechanisms=("krr",),
+    ),
+    _coin(
+        name="designed_distribution_hashed_AA",
+        help="One of six categories for each report, evenly, and what it hashes to, without noise (Sun et al. 2024, as above).",
+        layer=None,
+        why="Each of the six is said less often than by a lie about it. The coin is too sure only under hashes that bring several of them "
+        "together, and over all hashes that evens out. Together they move further than by a lie: THREAT_MODEL.md.",
+        say=_shared,
+        effort=TALKATIVE,
+        mechanisms=("hashing",),
     ),
     _statistical(
         name="adaptive_pattern_APA",
