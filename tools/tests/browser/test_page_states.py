@@ -97,7 +97,7 @@ def test_silence_is_news(field: Field, open_page: OpenPage) -> None:
 
 def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> None:
     field.fleet.enrol("climate", count=70)
-    field.fleet.annotate(90, f"{LONG}s-mast")
+    field.fleet.annotate(90, f"{LONG}s-mast, " + "behind the chimney " * 8)
     field.fleet.assign([90], LONG)
     page = open_page(field.new_gateway().start().url, width=NARROW, scheme="dark")
     devices = page.locator("#devices-table tbody tr")
@@ -113,7 +113,11 @@ def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> No
     expect(devices).to_have_count(1)
     devices.get_by_role("button").click()
     expect(page.locator(".detail")).to_contain_text(f"{LONG}s-mast")
-    assert sideways(page) == 0
+    outside = "d => d.getBoundingClientRect().right - d.closest('.scroll').getBoundingClientRect().right"
+    for width in (NARROW, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert sideways(page) == 0
+        assert page.locator(".detail").evaluate(outside) <= 1
 
 
 def test_news_leave_the_keyboard_where_it_is(field: Field, open_page: OpenPage) -> None:
