@@ -57,9 +57,8 @@ def test_what_a_device_says_is_shown_as_its_own_word(field: Field) -> None:
     assert told["last_heard"] is not None
     assert told["last_received"] is None, "it has not reported"
     assert {key: told["claims"][key] for key in BIRTH} == BIRTH
-    metrics = gateway.fetch("/metrics")
-    assert 'peel_device_claims{count="skipped"} 4.0' in metrics
-    assert 'peel_device_states{state="new"} 19.0' in metrics
+    gateway.wait_for(lambda: 'peel_device_claims{count="skipped"} 4.0' in gateway.fetch("/metrics"))
+    assert 'peel_device_states{state="new"} 19.0' in gateway.fetch("/metrics")
     assert gateway.stop() == 0
     (listed,) = [each for each in _fleet_list(gateway) if each["device"] == "00000003"]
     assert (listed["claims"]["firmware"], listed["claims"]["refused"]) == ("9.8.7", ["trng"])
