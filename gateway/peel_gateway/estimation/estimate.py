@@ -167,9 +167,8 @@ def estimates(
         starts, bucket = np.zeros(1, np.int64), np.zeros_like(bucket)
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(len(starts)), side="right")
-    parts = np.split(order, ends)[
-        : len(starts)
-    ]  # what is behind the last end is empty, as is all of it without reports
+    # What is behind the last end is empty, as is all of it without reports.
+    parts = np.split(order, ends)[: len(starts)]
     return [
         Estimates(
             profile=profile.name,
