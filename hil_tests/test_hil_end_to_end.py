@@ -36,9 +36,8 @@ def check_everything_arrived(site: BoardSite, device: Device, flash: Flash) -> N
     reports = site.at_once
     assert flash.next_number == reports + 1
     assert flash.spent_q20 == reports * site.profile.epsilon_q20
-    assert set(flash.frames) <= set(
-        site.accepted(device.label)
-    )  # what was stored, and not confirmed yet when it was cut
+    # What is still on flash was stored, and not confirmed yet when it was cut.
+    assert set(flash.frames) <= set(site.accepted(device.label))
     assert flash.dropped == 0
     assert site.accepted(device.label) == list(range(1, reports + 1))
     verdicts = site.verdicts()

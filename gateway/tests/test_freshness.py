@@ -84,9 +84,8 @@ def test_a_jump_of_the_clock_is_granted_once() -> None:
     assert moment.doubtful
     moment = advance(moment, Reading(100 * day, 1, steady + DOUBT))
     assert not moment.doubtful and not moment.behind
-    moment = advance(
-        moment, Reading(110 * day, 2, 5)
-    )  # what counts across a restart is the last time seen, not the highest
+    # What counts across a restart is the last time seen, not the highest.
+    moment = advance(moment, Reading(110 * day, 2, 5))
     assert moment.tick == 90 * day + 4000 + DOUBT + 10 * day and not moment.behind
 
 
@@ -178,9 +177,8 @@ def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(make_la
         level = min(2.0, level + 1.05 * 15 * step / 60)
         taken = int(level)
         level -= taken
-        numbers = range(
-            number + (rng.random() < 0.3) * taken, number + taken
-        )  # now and then a block is lost to a power cut
+        lost = (rng.random() < 0.3) * taken  # now and then a block, to a power cut
+        numbers = range(number + lost, number + taken)
         number += taken
         for verdict, count in lab.send(lab.frames(1, numbers)).items():
             counts[verdict] = counts.get(verdict, 0) + count

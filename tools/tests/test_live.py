@@ -43,12 +43,8 @@ def test_it_fits_into_eighty_columns() -> None:
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= _WIDE
     shown = {line.split()[0]: line.split() for line in lines if "…" in line}
-    assert shown["fraction"][1:5] == [
-        "0.001230",
-        "0.001190",
-        "…",
-        "0.001270",
-    ]  # as many digits as the interval deserves
+    digits_that_the_interval_deserves = ["0.001230", "0.001190", "…", "0.001270"]
+    assert shown["fraction"][1:5] == digits_that_the_interval_deserves
     assert shown["radiation"][1] == "1251003"
     assert any(line.startswith("relative_humid") for line in lines)
 

@@ -134,9 +134,8 @@ class Link:
             )
         if not self.ready:
             self.abort()
-            kind = (
-                LinkError if self._answered or cancelled() else VersionError
-            )  # some brokers ignore a CONNECT of MQTT 5
+            # Some brokers ignore a CONNECT of MQTT 5.
+            kind = LinkError if self._answered or cancelled() else VersionError
             raise kind("cancelled" if cancelled() else f"the broker did not answer within {_READY_SECONDS:g} s")
 
     def step(self, timeout: float, *, room: Callable[[], int]) -> None:

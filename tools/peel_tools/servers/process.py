@@ -55,9 +55,10 @@ class ServerProcess:
 
     def start(self, command: Sequence[str]) -> None:
         with self._log.open("ab") as log:
+            # In a session of its own: Ctrl-C is for us, and we stop it in order.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )  # Ctrl-C is for us: we stop it in order
+            )
 
     def end(self, *, kill: bool) -> None:
         """End it at once, or in order, for which it has some seconds."""

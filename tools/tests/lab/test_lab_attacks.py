@@ -200,9 +200,8 @@ def test_a_lie_is_not_exposed_and_does_what_a_lie_does(mechanism: str) -> None:
     trial = play(DATA, PROFILES[mechanism], attack, SMALL, seed=1)
     assert trial.exposure == 0 and trial.attackers_exposed == 0
     assert trial.shifts.before == trial.shifts.after
-    assert (
-        0.6 * trial.shifts.liar < trial.shifts.after < 1.25 * trial.shifts.liar
-    )  # kRR's lie is about another than the worst category
+    # Not as much as the worst lie: kRR's is about another than the worst category.
+    assert 0.6 * trial.shifts.liar < trial.shifts.after < 1.25 * trial.shifts.liar
     assert trial.verdicts == {Verdict.ACCEPTED: trial.poisoned}
 
 
