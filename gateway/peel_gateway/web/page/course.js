@@ -10,114 +10,114 @@ import { clock, count, duration, exact, fixed, scaleOf } from "./format.js";
 const POINTS = 48;
 
 export class Course {
-  constructor(page, estimates) {
-    this.page = page;
-    this.estimates = estimates;
-    this.exposed = []; // filled by the panel of exposed devices
-    this.items = [];
-    this.truth = []; // which only a demonstration knows
-  }
+	constructor(page, estimates) {
+		this.page = page;
+		this.estimates = estimates;
+		this.exposed = []; // filled by the panel of exposed devices
+		this.items = [];
+		this.truth = []; // which only a demonstration knows
+	}
 
-  async refresh() {
-    const { page } = this;
-    const { name } = this.estimates;
-    if (!name || !page.summary?.store.first_received) return;
-    const profile = page.profile.name;
-    const now = Date.now() / 1000;
-    const first = Date.parse(page.summary.store.first_received) / 1000;
-    const begin = page.seconds === null ? first : Math.max(first, now - page.seconds);
-    const base = page.summary.store.bucket_seconds;
-    this.bucket = base * Math.max(1, Math.ceil((now - begin) / POINTS / base));
-    const since = Math.floor(begin / this.bucket) * this.bucket;
-    const { group } = page;
-    const devices = group === null ? "no" : "yes"; // of a group only the log knows anything
-    const asked = { profile, name, bucket: this.bucket, since };
-    const { items } = await ask("/api/estimates", { ...asked, group, devices });
-    const truth = page.demo ? await page.demo.course(asked) : [];
-    if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
-    this.items = items.filter((item) => item.estimates[0].value !== null);
-    this.truth = truth;
-    this.begin = since;
-    this.end = Math.max(now, since + this.bucket);
-    this.show();
-  }
+	async refresh() {
+		const { page } = this;
+		const { name } = this.estimates;
+		if (!name || !page.summary?.store.first_received) return;
+		const profile = page.profile.name;
+		const now = Date.now() / 1000;
+		const first = Date.parse(page.summary.store.first_received) / 1000;
+		const begin = page.seconds === null ? first : Math.max(first, now - page.seconds);
+		const base = page.summary.store.bucket_seconds;
+		this.bucket = base * Math.max(1, Math.ceil((now - begin) / POINTS / base));
+		const since = Math.floor(begin / this.bucket) * this.bucket;
+		const { group } = page;
+		const devices = group === null ? "no" : "yes"; // of a group only the log knows anything
+		const asked = { profile, name, bucket: this.bucket, since };
+		const { items } = await ask("/api/estimates", { ...asked, group, devices });
+		const truth = page.demo ? await page.demo.course(asked) : [];
+		if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
+		this.items = items.filter((item) => item.estimates[0].value !== null);
+		this.truth = truth;
+		this.begin = since;
+		this.end = Math.max(now, since + this.bucket);
+		this.show();
+	}
 
-  show() {
-    const figure = this.estimates.figure;
-    if (!figure || !this.begin) return;
-    const { categorical } = this.estimates;
-    const scale = scaleOf(figure, categorical);
-    const points = this.items.map((item) => this.#point(item));
-    setText(
-      byId("course-note"),
-      `${this.estimates.label(figure)}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`,
-    );
-    setHidden(byId("course-truth"), !isDemo(this.page));
-    byId("course-chart").replaceChildren(
-      points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."),
-    );
-    byId("course-table").tBodies[0].replaceChildren(...[...points].reverse().map((point) => this.#row(point, scale)));
-  }
+	show() {
+		const figure = this.estimates.figure;
+		if (!figure || !this.begin) return;
+		const { categorical } = this.estimates;
+		const scale = scaleOf(figure, categorical);
+		const points = this.items.map((item) => this.#point(item));
+		setText(
+			byId("course-note"),
+			`${this.estimates.label(figure)}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`,
+		);
+		setHidden(byId("course-truth"), !isDemo(this.page));
+		byId("course-chart").replaceChildren(
+			points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."),
+		);
+		byId("course-table").tBodies[0].replaceChildren(...[...points].reverse().map((point) => this.#row(point, scale)));
+	}
 
-  #point(item) {
-    const [figure] = item.estimates;
-    return {
-      at: this.#middle(item),
-      start: item.start,
-      value: figure.value,
-      low: figure.low,
-      high: figure.high,
-      n: figure.n,
-    };
-  }
+	#point(item) {
+		const [figure] = item.estimates;
+		return {
+			at: this.#middle(item),
+			start: item.start,
+			value: figure.value,
+			low: figure.low,
+			high: figure.high,
+			n: figure.n,
+		};
+	}
 
-  #middle({ start }) {
-    return Math.min(Date.parse(start) / 1000 + this.bucket / 2, this.end);
-  }
+	#middle({ start }) {
+		return Math.min(Date.parse(start) / 1000 + this.bucket / 2, this.end);
+	}
 
-  // The axis holds what is seen, and never more than what is possible.
-  #chart(points, figure, categorical) {
-    const { truth } = this;
-    const seen = points.flatMap((point) => [point.low, point.high]).concat(truth.map(({ value }) => value));
-    const low = Math.max(figure.range[0], Math.min(...seen));
-    const high = Math.min(figure.range[1], Math.max(...seen));
-    const scale = scaleOf(figure, categorical);
-    const { factor } = scale;
-    const span = (high - low) * factor || 1;
-    const decimals = Math.max(0, Math.ceil(-Math.log10(span / 4)));
-    const last = points.at(-1);
-    return bandChart({
-      points: points.map((point) => ({
-        ...point,
-        value: point.value * factor,
-        low: point.low * factor,
-        high: point.high * factor,
-      })),
-      marks: this.exposed
-        .map((item) => ({
-          at: Date.parse(item.exposed_at) / 1000,
-          label: `${item.device}: ${item.verdict}, ${exact(item.exposed_at)}`,
-        }))
-        .filter((mark) => mark.at >= this.begin && mark.at <= this.end),
-      begin: this.begin,
-      end: this.end,
-      low: low * factor,
-      high: low === high ? low * factor + 1 : high * factor,
-      truth: truth.map((item) => ({ at: this.#middle(item), value: item.value * factor })),
-      number: (value) => fixed(value, decimals),
-      time: (at) => clock(at * 1000, this.end - this.begin),
-      label: `${figure.name} over time: last ${scale.withUnit(last.value)}, between ${scale.number(last.low)} and ${scale.number(last.high)}${truth.length ? `, truth ${scale.withUnit(truth.at(-1).value)}` : ""}; the table below has all values`,
-    });
-  }
+	// The axis holds what is seen, and never more than what is possible.
+	#chart(points, figure, categorical) {
+		const { truth } = this;
+		const seen = points.flatMap((point) => [point.low, point.high]).concat(truth.map(({ value }) => value));
+		const low = Math.max(figure.range[0], Math.min(...seen));
+		const high = Math.min(figure.range[1], Math.max(...seen));
+		const scale = scaleOf(figure, categorical);
+		const { factor } = scale;
+		const span = (high - low) * factor || 1;
+		const decimals = Math.max(0, Math.ceil(-Math.log10(span / 4)));
+		const last = points.at(-1);
+		return bandChart({
+			points: points.map((point) => ({
+				...point,
+				value: point.value * factor,
+				low: point.low * factor,
+				high: point.high * factor,
+			})),
+			marks: this.exposed
+				.map((item) => ({
+					at: Date.parse(item.exposed_at) / 1000,
+					label: `${item.device}: ${item.verdict}, ${exact(item.exposed_at)}`,
+				}))
+				.filter((mark) => mark.at >= this.begin && mark.at <= this.end),
+			begin: this.begin,
+			end: this.end,
+			low: low * factor,
+			high: low === high ? low * factor + 1 : high * factor,
+			truth: truth.map((item) => ({ at: this.#middle(item), value: item.value * factor })),
+			number: (value) => fixed(value, decimals),
+			time: (at) => clock(at * 1000, this.end - this.begin),
+			label: `${figure.name} over time: last ${scale.withUnit(last.value)}, between ${scale.number(last.low)} and ${scale.number(last.high)}${truth.length ? `, truth ${scale.withUnit(truth.at(-1).value)}` : ""}; the table below has all values`,
+		});
+	}
 
-  #row(point, scale) {
-    return h(
-      "tr",
-      {},
-      h("td", {}, h("time", { datetime: point.start }, exact(point.start))),
-      h("td", { class: "num" }, scale.number(point.value)),
-      h("td", { class: "num" }, `${scale.number(point.low)} … ${scale.number(point.high)}`),
-      h("td", { class: "num" }, count(point.n)),
-    );
-  }
+	#row(point, scale) {
+		return h(
+			"tr",
+			{},
+			h("td", {}, h("time", { datetime: point.start }, exact(point.start))),
+			h("td", { class: "num" }, scale.number(point.value)),
+			h("td", { class: "num" }, `${scale.number(point.low)} … ${scale.number(point.high)}`),
+			h("td", { class: "num" }, count(point.n)),
+		);
+	}
 }

@@ -10,83 +10,83 @@ const PATH = "/api/demo";
 export const isDemo = (page) => page.paths.some(({ path }) => path === PATH);
 
 export class Demo {
-  constructor(page, changed) {
-    this.page = page;
-    this.changed = changed;
-    this.table = null;
-  }
+	constructor(page, changed) {
+		this.page = page;
+		this.changed = changed;
+		this.table = null;
+	}
 
-  async refresh() {
-    if (!isDemo(this.page)) return;
-    this.table = await ask(PATH, { since: this.page.since() });
-    this.page.demo = this;
-    setHidden(byId("demo"), false);
-    for (const [id, byDevice] of [
-      ["demo-devices", true],
-      ["demo-network", false],
-    ]) {
-      const attacks = this.table.attacks.filter((attack) => attack.by_device === byDevice);
-      reconcile(
-        byId(id),
-        attacks,
-        (attack) => attack.name,
-        (attack) => this.#make(attack),
-        (row, attack) => this.#update(row, attack),
-      );
-    }
-  }
+	async refresh() {
+		if (!isDemo(this.page)) return;
+		this.table = await ask(PATH, { since: this.page.since() });
+		this.page.demo = this;
+		setHidden(byId("demo"), false);
+		for (const [id, byDevice] of [
+			["demo-devices", true],
+			["demo-network", false],
+		]) {
+			const attacks = this.table.attacks.filter((attack) => attack.by_device === byDevice);
+			reconcile(
+				byId(id),
+				attacks,
+				(attack) => attack.name,
+				(attack) => this.#make(attack),
+				(row, attack) => this.#update(row, attack),
+			);
+		}
+	}
 
-  truth(profile, name) {
-    return this.table.truth[profile]?.[name] ?? null;
-  }
+	truth(profile, name) {
+		return this.table.truth[profile]?.[name] ?? null;
+	}
 
-  // The truth of one figure over time: [{start, value}].
-  async course(asked) {
-    return (await ask(`${PATH}/course`, asked)).items;
-  }
+	// The truth of one figure over time: [{start, value}].
+	async course(asked) {
+		return (await ask(`${PATH}/course`, asked)).items;
+	}
 
-  roleOf(device) {
-    const role = this.table.roles[device];
-    return role ? `role: ${role.replaceAll("_", " ")}` : "";
-  }
+	roleOf(device) {
+		const role = this.table.roles[device];
+		return role ? `role: ${role.replaceAll("_", " ")}` : "";
+	}
 
-  #make(attack) {
-    const toggle = h("button", {
-      role: "switch",
-      "aria-checked": "false",
-      onclick: () => this.#turn(toggle, attack.name),
-      onfocus: () => this.#hint(attack.name),
-      onpointerenter: () => this.#hint(attack.name),
-    });
-    toggle.append(h("span", { class: "knob", "aria-hidden": "true" }), attack.name.replaceAll("_", " "));
-    const row = h("li", {}, toggle);
-    row.toggle = toggle;
-    return row;
-  }
+	#make(attack) {
+		const toggle = h("button", {
+			role: "switch",
+			"aria-checked": "false",
+			onclick: () => this.#turn(toggle, attack.name),
+			onfocus: () => this.#hint(attack.name),
+			onpointerenter: () => this.#hint(attack.name),
+		});
+		toggle.append(h("span", { class: "knob", "aria-hidden": "true" }), attack.name.replaceAll("_", " "));
+		const row = h("li", {}, toggle);
+		row.toggle = toggle;
+		return row;
+	}
 
-  #update(row, attack) {
-    row.toggle.setAttribute("aria-checked", String(attack.on));
-    row.toggle.setAttribute("aria-description", attack.help);
-  }
+	#update(row, attack) {
+		row.toggle.setAttribute("aria-checked", String(attack.on));
+		row.toggle.setAttribute("aria-description", attack.help);
+	}
 
-  #hint(name) {
-    const attack = this.table.attacks.find((each) => each.name === name);
-    const who = attack.by_device ? ` ${plural(attack.devices, "device")} so far.` : "";
-    setText(
-      byId("demo-hint"),
-      `${attack.help} ${attack.layer ? `Layer: ${attack.layer}.` : "No layer can see it."}${who}`,
-    );
-  }
+	#hint(name) {
+		const attack = this.table.attacks.find((each) => each.name === name);
+		const who = attack.by_device ? ` ${plural(attack.devices, "device")} so far.` : "";
+		setText(
+			byId("demo-hint"),
+			`${attack.help} ${attack.layer ? `Layer: ${attack.layer}.` : "No layer can see it."}${who}`,
+		);
+	}
 
-  async #turn(toggle, name) {
-    const on = toggle.getAttribute("aria-checked") === "true" ? "no" : "yes";
-    toggle.setAttribute("aria-busy", "true");
-    try {
-      await tell(`${PATH}/attacks`, { name, on });
-      await this.refresh();
-    } finally {
-      toggle.removeAttribute("aria-busy");
-    }
-    this.changed();
-  }
+	async #turn(toggle, name) {
+		const on = toggle.getAttribute("aria-checked") === "true" ? "no" : "yes";
+		toggle.setAttribute("aria-busy", "true");
+		try {
+			await tell(`${PATH}/attacks`, { name, on });
+			await this.refresh();
+		} finally {
+			toggle.removeAttribute("aria-busy");
+		}
+		this.changed();
+	}
 }

@@ -10,147 +10,147 @@ const PAGE = 50;
 const MOST = 1000;
 const TYPING_MS = 300;
 const COLUMNS = [
-  ["Device"],
-  ["State"],
-  ["Last heard"],
-  ["Count", "num"],
-  ["Refused", "num"],
-  ["Missing", "num"],
-  ["ε spent", "num"],
-  ["ε left", "num"],
-  ["Note", "note"],
+	["Device"],
+	["State"],
+	["Last heard"],
+	["Count", "num"],
+	["Refused", "num"],
+	["Missing", "num"],
+	["ε spent", "num"],
+	["ε left", "num"],
+	["Note", "note"],
 ];
 const wantedText = () => byId("devices-find").value.trim().toLowerCase();
 const STATES = ["", "active", "new", "silent", "exposed", "stopped", "exhausted", "revoked"];
 
 export class Devices {
-  constructor(page, why) {
-    this.page = page;
-    this.why = why;
-    this.limit = PAGE;
-    byId("devices-table").tHead.replaceChildren(
-      h(
-        "tr",
-        {},
-        COLUMNS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)),
-      ),
-    );
-    byId("devices-state").append(...STATES.map((state) => h("option", { value: state }, state || "any")));
-    byId("devices-state").addEventListener("change", () => this.#again());
-    byId("devices-find").addEventListener("input", () => {
-      this.#show(); // what is here already, at once
-      clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.#again(), TYPING_MS);
-    });
-    byId("devices-more").addEventListener("click", () => {
-      this.limit = Math.min(MOST, this.limit * 4);
-      this.refresh();
-    });
-  }
+	constructor(page, why) {
+		this.page = page;
+		this.why = why;
+		this.limit = PAGE;
+		byId("devices-table").tHead.replaceChildren(
+			h(
+				"tr",
+				{},
+				COLUMNS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)),
+			),
+		);
+		byId("devices-state").append(...STATES.map((state) => h("option", { value: state }, state || "any")));
+		byId("devices-state").addEventListener("change", () => this.#again());
+		byId("devices-find").addEventListener("input", () => {
+			this.#show(); // what is here already, at once
+			clearTimeout(this.typing);
+			this.typing = setTimeout(() => this.#again(), TYPING_MS);
+		});
+		byId("devices-more").addEventListener("click", () => {
+			this.limit = Math.min(MOST, this.limit * 4);
+			this.refresh();
+		});
+	}
 
-  async #again() {
-    this.limit = PAGE;
-    await this.refresh();
-  }
+	async #again() {
+		this.limit = PAGE;
+		await this.refresh();
+	}
 
-  async refresh() {
-    const { profile } = this.page;
-    if (!profile) return;
-    const state = byId("devices-state").value;
-    const wanted = wantedText();
-    const answer = await ask("/api/devices", {
-      profile: profile.name,
-      group: this.page.group,
-      state,
-      find: this.page.demo ? null : wanted, // roles are found here: the gateway knows none
-      limit: this.page.demo && wanted ? MOST : this.limit,
-    });
-    if (profile !== this.page.profile || state !== byId("devices-state").value || wanted !== wantedText()) return;
-    this.items = answer.items;
-    this.more = answer.next !== null;
-    this.#show();
-  }
+	async refresh() {
+		const { profile } = this.page;
+		if (!profile) return;
+		const state = byId("devices-state").value;
+		const wanted = wantedText();
+		const answer = await ask("/api/devices", {
+			profile: profile.name,
+			group: this.page.group,
+			state,
+			find: this.page.demo ? null : wanted, // roles are found here: the gateway knows none
+			limit: this.page.demo && wanted ? MOST : this.limit,
+		});
+		if (profile !== this.page.profile || state !== byId("devices-state").value || wanted !== wantedText()) return;
+		this.items = answer.items;
+		this.more = answer.next !== null;
+		this.#show();
+	}
 
-  #show() {
-    if (!this.items) return;
-    const wanted = wantedText();
-    const found = this.items.filter(
-      (item) =>
-        item.device.includes(wanted) ||
-        item.note.toLowerCase().includes(wanted) ||
-        this.page.demo?.roleOf(item.device)?.includes(wanted),
-    );
-    const body = byId("devices-table").tBodies[0];
-    const rows = found.flatMap((item) => (item.device === this.opened?.of ? [item, this.opened] : [item]));
-    reconcile(
-      body,
-      rows,
-      (row) => (row.of ? `detail of ${row.of}` : row.device),
-      (row) => row.element ?? this.#make(),
-      (row, item) => item.of || this.#update(row, item),
-    );
-    if (!found.length)
-      body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
-    setText(
-      byId("devices-note"),
-      `${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value || this.page.group ? " that fit" : ""} of ${count(this.page.profile.devices)}`,
-    );
-    setHidden(byId("devices-more"), !this.more || this.limit >= MOST);
-  }
+	#show() {
+		if (!this.items) return;
+		const wanted = wantedText();
+		const found = this.items.filter(
+			(item) =>
+				item.device.includes(wanted) ||
+				item.note.toLowerCase().includes(wanted) ||
+				this.page.demo?.roleOf(item.device)?.includes(wanted),
+		);
+		const body = byId("devices-table").tBodies[0];
+		const rows = found.flatMap((item) => (item.device === this.opened?.of ? [item, this.opened] : [item]));
+		reconcile(
+			body,
+			rows,
+			(row) => (row.of ? `detail of ${row.of}` : row.device),
+			(row) => row.element ?? this.#make(),
+			(row, item) => item.of || this.#update(row, item),
+		);
+		if (!found.length)
+			body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
+		setText(
+			byId("devices-note"),
+			`${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value || this.page.group ? " that fit" : ""} of ${count(this.page.profile.devices)}`,
+		);
+		setHidden(byId("devices-more"), !this.more || this.limit >= MOST);
+	}
 
-  #make() {
-    const name = h("button", { class: "link", onclick: () => this.#open(row.dataset.key) });
-    const row = h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, h("code", {}, name)),
-      COLUMNS.slice(1).map(([, kind]) => h("td", { class: kind })),
-    );
-    row.cells[1].append(h("span", { class: "state" }), h("span", { class: "role" }));
-    row.cells[2].append(h("time"));
-    return row;
-  }
+	#make() {
+		const name = h("button", { class: "link", onclick: () => this.#open(row.dataset.key) });
+		const row = h(
+			"tr",
+			{},
+			h("th", { scope: "row" }, h("code", {}, name)),
+			COLUMNS.slice(1).map(([, kind]) => h("td", { class: kind })),
+		);
+		row.cells[1].append(h("span", { class: "state" }), h("span", { class: "role" }));
+		row.cells[2].append(h("time"));
+		return row;
+	}
 
-  // The detail of one device at a time, in a row below its own: there at once, filled when the answer comes.
-  async #open(device) {
-    const again = this.opened?.of === device;
-    const cell = h("td", { colspan: COLUMNS.length }, h("p", { class: "none" }, "Asking …"));
-    this.opened = again ? null : { of: device, element: h("tr", { class: "opened" }, cell) };
-    this.#show();
-    if (again) return;
-    try {
-      cell.replaceChildren(await deviceDetail(device, this.why));
-    } catch (error) {
-      cell.replaceChildren(h("p", { class: "none" }, error.message));
-      throw error;
-    }
-  }
+	// The detail of one device at a time, in a row below its own: there at once, filled when the answer comes.
+	async #open(device) {
+		const again = this.opened?.of === device;
+		const cell = h("td", { colspan: COLUMNS.length }, h("p", { class: "none" }, "Asking …"));
+		this.opened = again ? null : { of: device, element: h("tr", { class: "opened" }, cell) };
+		this.#show();
+		if (again) return;
+		try {
+			cell.replaceChildren(await deviceDetail(device, this.why));
+		} catch (error) {
+			cell.replaceChildren(h("p", { class: "none" }, error.message));
+			throw error;
+		}
+	}
 
-  #update(row, item) {
-    const { profile } = this.page;
-    const cells = [...row.cells];
-    const counted = item.withdrawn ? 0 : (item.reports.accepted ?? 0);
-    const logged = Object.values(item.reports).reduce((sum, n) => sum + n, 0);
-    const state = item.exposed ? "exposed" : item.state;
-    const heard = item.last_heard ?? item.last_received;
-    const name = cells[0].firstChild.firstChild;
-    setText(name, item.device);
-    name.setAttribute("aria-expanded", item.device === this.opened?.of);
-    cells[1].firstChild.className = `state ${state.replace(" ", "-")}`;
-    setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : state);
-    setText(cells[1].lastChild, this.page.demo?.roleOf(item.device) ?? "");
-    const time = cells[2].firstChild;
-    setText(time, heard ? ago(heard) : "never");
-    if (heard) {
-      time.dateTime = heard;
-      time.title = exact(heard);
-    }
-    setText(cells[3], count(counted));
-    setText(cells[4], count(logged - counted));
-    setText(cells[5], item.last_number === null ? "" : count(item.missing ?? Math.max(0, item.last_number - logged)));
-    setText(cells[6], item.last_number === null ? "" : short(item.last_number * profile.epsilon));
-    setText(cells[7], item.left === null || item.left === undefined ? "no limit" : short(item.left * profile.epsilon));
-    setText(cells[8], item.note);
-    cells[8].title = item.note;
-  }
+	#update(row, item) {
+		const { profile } = this.page;
+		const cells = [...row.cells];
+		const counted = item.withdrawn ? 0 : (item.reports.accepted ?? 0);
+		const logged = Object.values(item.reports).reduce((sum, n) => sum + n, 0);
+		const state = item.exposed ? "exposed" : item.state;
+		const heard = item.last_heard ?? item.last_received;
+		const name = cells[0].firstChild.firstChild;
+		setText(name, item.device);
+		name.setAttribute("aria-expanded", item.device === this.opened?.of);
+		cells[1].firstChild.className = `state ${state.replace(" ", "-")}`;
+		setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : state);
+		setText(cells[1].lastChild, this.page.demo?.roleOf(item.device) ?? "");
+		const time = cells[2].firstChild;
+		setText(time, heard ? ago(heard) : "never");
+		if (heard) {
+			time.dateTime = heard;
+			time.title = exact(heard);
+		}
+		setText(cells[3], count(counted));
+		setText(cells[4], count(logged - counted));
+		setText(cells[5], item.last_number === null ? "" : count(item.missing ?? Math.max(0, item.last_number - logged)));
+		setText(cells[6], item.last_number === null ? "" : short(item.last_number * profile.epsilon));
+		setText(cells[7], item.left === null || item.left === undefined ? "no limit" : short(item.left * profile.epsilon));
+		setText(cells[8], item.note);
+		cells[8].title = item.note;
+	}
 }

@@ -10,192 +10,192 @@ const FEW = 12;
 const ENOUGH = 0.05;
 
 export class Estimates {
-  constructor(page, chosen) {
-    this.page = page;
-    this.chosen = chosen;
-    this.item = null;
-    this.name = null; // the chosen figure
-    this.all = false;
-    this.list = byId("estimates-list");
-    setInterval(() => this.#note(), 5000); // "3 s ago" goes on by itself
-    byId("estimates-filter").addEventListener("input", () => this.#show());
-    byId("estimates-more").addEventListener("click", () => {
-      this.all = !this.all;
-      this.#show();
-    });
-  }
+	constructor(page, chosen) {
+		this.page = page;
+		this.chosen = chosen;
+		this.item = null;
+		this.name = null; // the chosen figure
+		this.all = false;
+		this.list = byId("estimates-list");
+		setInterval(() => this.#note(), 5000); // "3 s ago" goes on by itself
+		byId("estimates-filter").addEventListener("input", () => this.#show());
+		byId("estimates-more").addEventListener("click", () => {
+			this.all = !this.all;
+			this.#show();
+		});
+	}
 
-  get figure() {
-    return this.item?.estimates.find((figure) => figure.name === this.name) ?? null;
-  }
+	get figure() {
+		return this.item?.estimates.find((figure) => figure.name === this.name) ?? null;
+	}
 
-  // Categories without names are numbers: of what, the profile says.
-  label(figure) {
-    const { profile } = this.page;
-    return this.categorical && !profile.categories
-      ? `${profile.attributes[0].name} ${figure.name}`
-      : figure.name.replaceAll("_", " ");
-  }
+	// Categories without names are numbers: of what, the profile says.
+	label(figure) {
+		const { profile } = this.page;
+		return this.categorical && !profile.categories
+			? `${profile.attributes[0].name} ${figure.name}`
+			: figure.name.replaceAll("_", " ");
+	}
 
-  get categorical() {
-    return Boolean(this.item) && this.item.mechanism !== "harmony";
-  }
+	get categorical() {
+		return Boolean(this.item) && this.item.mechanism !== "harmony";
+	}
 
-  async refresh() {
-    const { profile } = this.page;
-    if (!profile) return;
-    const { items } = await ask("/api/estimates", {
-      profile: profile.name,
-      group: this.page.group,
-      since: this.page.since(),
-    });
-    if (profile !== this.page.profile) return; // another one was chosen meanwhile
-    const moved = this.item?.profile !== profile.name;
-    this.item = items[0];
-    if (moved) {
-      this.all = false;
-      byId("estimates-filter").value = "";
-    }
-    const listed = this.#ordered();
-    if (!listed.some((figure) => figure.name === this.name)) this.name = listed[0]?.name ?? null;
-    this.#show();
-  }
+	async refresh() {
+		const { profile } = this.page;
+		if (!profile) return;
+		const { items } = await ask("/api/estimates", {
+			profile: profile.name,
+			group: this.page.group,
+			since: this.page.since(),
+		});
+		if (profile !== this.page.profile) return; // another one was chosen meanwhile
+		const moved = this.item?.profile !== profile.name;
+		this.item = items[0];
+		if (moved) {
+			this.all = false;
+			byId("estimates-filter").value = "";
+		}
+		const listed = this.#ordered();
+		if (!listed.some((figure) => figure.name === this.name)) this.name = listed[0]?.name ?? null;
+		this.#show();
+	}
 
-  #ordered() {
-    const figures = [...this.item.estimates];
-    return this.categorical ? figures.sort((one, other) => (other.value ?? 0) - (one.value ?? 0)) : figures;
-  }
+	#ordered() {
+		const figures = [...this.item.estimates];
+		return this.categorical ? figures.sort((one, other) => (other.value ?? 0) - (one.value ?? 0)) : figures;
+	}
 
-  #show() {
-    const { item } = this;
-    if (!item) return;
-    const wanted = byId("estimates-filter").value.trim().toLowerCase();
-    const found = this.#ordered().filter((figure) => figure.name.toLowerCase().includes(wanted));
-    const listed = this.all ? found : found.slice(0, FEW);
-    this.list.classList.toggle("many", item.estimates.length > FEW);
-    reconcile(
-      this.list,
-      listed,
-      (figure) => figure.name,
-      () => this.#make(),
-      (row, figure) => this.#update(row, figure),
-    );
-    setHidden(byId("estimates-find"), item.estimates.length <= FEW);
-    setHidden(byId("estimates-more"), found.length <= FEW);
-    setText(byId("estimates-more"), this.all ? `Show the first ${FEW}` : `Show all ${count(found.length)}`);
-    this.#note();
-    setText(
-      byId("estimates-legend"),
-      [
-        item.figures > item.estimates.length
-          ? `Each interval holds for its category alone: the largest of ${count(item.figures)} are also the luckiest, and lie too high.`
-          : "",
-        "Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
-        item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
-        this.page.demo
-          ? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
-          : "",
-      ].join(" "),
-    );
-  }
+	#show() {
+		const { item } = this;
+		if (!item) return;
+		const wanted = byId("estimates-filter").value.trim().toLowerCase();
+		const found = this.#ordered().filter((figure) => figure.name.toLowerCase().includes(wanted));
+		const listed = this.all ? found : found.slice(0, FEW);
+		this.list.classList.toggle("many", item.estimates.length > FEW);
+		reconcile(
+			this.list,
+			listed,
+			(figure) => figure.name,
+			() => this.#make(),
+			(row, figure) => this.#update(row, figure),
+		);
+		setHidden(byId("estimates-find"), item.estimates.length <= FEW);
+		setHidden(byId("estimates-more"), found.length <= FEW);
+		setText(byId("estimates-more"), this.all ? `Show the first ${FEW}` : `Show all ${count(found.length)}`);
+		this.#note();
+		setText(
+			byId("estimates-legend"),
+			[
+				item.figures > item.estimates.length
+					? `Each interval holds for its category alone: the largest of ${count(item.figures)} are also the luckiest, and lie too high.`
+					: "",
+				"Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
+				item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
+				this.page.demo
+					? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
+					: "",
+			].join(" "),
+		);
+	}
 
-  #note() {
-    if (this.item) setText(byId("estimates-note"), `${this.#what()} · updated ${ago(this.item.computed)}`);
-  }
+	#note() {
+		if (this.item) setText(byId("estimates-note"), `${this.#what()} · updated ${ago(this.item.computed)}`);
+	}
 
-  #what() {
-    const { item } = this;
-    const hidden =
-      item.figures > item.estimates.length
-        ? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · `
-        : "";
-    if (item.note) return item.note;
-    if (!item.n) return "no report of this profile in this time";
-    return `${hidden}${plural(item.n, "report")} of ${plural(item.devices ?? 0, "device")}`;
-  }
+	#what() {
+		const { item } = this;
+		const hidden =
+			item.figures > item.estimates.length
+				? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · `
+				: "";
+		if (item.note) return item.note;
+		if (!item.n) return "no report of this profile in this time";
+		return `${hidden}${plural(item.n, "report")} of ${plural(item.devices ?? 0, "device")}`;
+	}
 
-  #make() {
-    const row = h("li", { class: "estimate" });
-    const parts = {
-      name: h("button", { class: "name", onclick: () => this.#choose(row.dataset.key) }),
-      value: h("span", { class: "value" }),
-      unit: h("span", { class: "unit" }),
-      interval: h("span", { class: "interval" }),
-      low: h("span", { class: "end" }),
-      high: h("span", { class: "end" }),
-      bar: new RangeBar(),
-      n: h("span", { class: "n" }),
-      influence: h("span", {}),
-      few: h("span", { class: "few" }),
-    };
-    row.parts = parts;
-    row.append(
-      h(
-        "div",
-        { class: "figures" },
-        parts.name,
-        h("span", { class: "number" }, parts.value, parts.unit),
-        parts.interval,
-      ),
-      h("div", { class: "range" }, parts.low, parts.bar.element, parts.high),
-      h("p", { class: "meta" }, parts.n, parts.influence, parts.few),
-    );
-    return row;
-  }
+	#make() {
+		const row = h("li", { class: "estimate" });
+		const parts = {
+			name: h("button", { class: "name", onclick: () => this.#choose(row.dataset.key) }),
+			value: h("span", { class: "value" }),
+			unit: h("span", { class: "unit" }),
+			interval: h("span", { class: "interval" }),
+			low: h("span", { class: "end" }),
+			high: h("span", { class: "end" }),
+			bar: new RangeBar(),
+			n: h("span", { class: "n" }),
+			influence: h("span", {}),
+			few: h("span", { class: "few" }),
+		};
+		row.parts = parts;
+		row.append(
+			h(
+				"div",
+				{ class: "figures" },
+				parts.name,
+				h("span", { class: "number" }, parts.value, parts.unit),
+				parts.interval,
+			),
+			h("div", { class: "range" }, parts.low, parts.bar.element, parts.high),
+			h("p", { class: "meta" }, parts.n, parts.influence, parts.few),
+		);
+		return row;
+	}
 
-  #choose(name) {
-    this.name = name;
-    this.#show();
-    this.chosen();
-  }
+	#choose(name) {
+		this.name = name;
+		this.#show();
+		this.chosen();
+	}
 
-  #update(row, figure) {
-    const { parts } = row;
-    const scale = scaleOf(figure, this.categorical);
-    const truth = this.page.demo?.truth(this.item.profile, figure.name) ?? null;
-    setText(parts.name, this.label(figure));
-    parts.name.setAttribute("aria-pressed", figure.name === this.name);
-    setText(parts.value, figure.value === null ? "–" : scale.number(figure.value));
-    setText(parts.unit, figure.value === null ? "" : scale.unit);
-    setText(parts.interval, figure.value === null ? "" : `${scale.number(figure.low)} … ${scale.number(figure.high)}`);
-    setText(parts.low, scale.end(figure.range[0]));
-    setText(parts.high, scale.end(figure.range[1]));
-    setText(parts.n, `n ${count(figure.n)}`);
-    setText(
-      parts.influence,
-      figure.influence === null || figure.value === null
-        ? ""
-        : `one device can move it by ${scale.withUnit(figure.influence)}`,
-    );
-    setText(parts.few, this.#missing(figure));
-    this.#showBar(parts.bar, figure, scale, truth);
-  }
+	#update(row, figure) {
+		const { parts } = row;
+		const scale = scaleOf(figure, this.categorical);
+		const truth = this.page.demo?.truth(this.item.profile, figure.name) ?? null;
+		setText(parts.name, this.label(figure));
+		parts.name.setAttribute("aria-pressed", figure.name === this.name);
+		setText(parts.value, figure.value === null ? "–" : scale.number(figure.value));
+		setText(parts.unit, figure.value === null ? "" : scale.unit);
+		setText(parts.interval, figure.value === null ? "" : `${scale.number(figure.low)} … ${scale.number(figure.high)}`);
+		setText(parts.low, scale.end(figure.range[0]));
+		setText(parts.high, scale.end(figure.range[1]));
+		setText(parts.n, `n ${count(figure.n)}`);
+		setText(
+			parts.influence,
+			figure.influence === null || figure.value === null
+				? ""
+				: `one device can move it by ${scale.withUnit(figure.influence)}`,
+		);
+		setText(parts.few, this.#missing(figure));
+		this.#showBar(parts.bar, figure, scale, truth);
+	}
 
-  #showBar(bar, figure, scale, truth) {
-    const [least, most] = figure.range;
-    const share = (value) => (value === null ? null : (value - least) / (most - least));
-    const before = figure.withdrawn ? figure.before_withdrawal.value : null;
-    const words =
-      figure.value === null
-        ? "no estimate"
-        : `${scale.withUnit(figure.value)}, 95% interval ${scale.number(figure.low)} to ${scale.number(figure.high)}`;
-    bar.show({
-      low: share(figure.low),
-      high: share(figure.high),
-      value: share(figure.value),
-      before: share(before),
-      truth: share(truth),
-      label:
-        `${figure.name}: ${words}, range ${scale.end(least)} to ${scale.end(most)}` +
-        (before === null ? "" : `, ${scale.withUnit(before)} before withdrawal`) +
-        (truth === null ? "" : `, truth ${scale.withUnit(truth)}`),
-    });
-  }
+	#showBar(bar, figure, scale, truth) {
+		const [least, most] = figure.range;
+		const share = (value) => (value === null ? null : (value - least) / (most - least));
+		const before = figure.withdrawn ? figure.before_withdrawal.value : null;
+		const words =
+			figure.value === null
+				? "no estimate"
+				: `${scale.withUnit(figure.value)}, 95% interval ${scale.number(figure.low)} to ${scale.number(figure.high)}`;
+		bar.show({
+			low: share(figure.low),
+			high: share(figure.high),
+			value: share(figure.value),
+			before: share(before),
+			truth: share(truth),
+			label:
+				`${figure.name}: ${words}, range ${scale.end(least)} to ${scale.end(most)}` +
+				(before === null ? "" : `, ${scale.withUnit(before)} before withdrawal`) +
+				(truth === null ? "" : `, truth ${scale.withUnit(truth)}`),
+		});
+	}
 
-  #missing(figure) {
-    if (figure.half_width === null) return "no report yet";
-    if (figure.half_width <= ENOUGH) return "";
-    const wait = figure.seconds_missing === null ? "" : `, ±${percent(ENOUGH)} in about ${duration(figure.seconds_missing)}`;
-    return `too few: ±${percent(figure.half_width)} of the range now${wait}`;
-  }
+	#missing(figure) {
+		if (figure.half_width === null) return "no report yet";
+		if (figure.half_width <= ENOUGH) return "";
+		const wait = figure.seconds_missing === null ? "" : `, ±${percent(ENOUGH)} in about ${duration(figure.seconds_missing)}`;
+		return `too few: ±${percent(figure.half_width)} of the range now${wait}`;
+	}
 }

@@ -11,50 +11,50 @@ let heard = 0;
 let lost = ""; // why nothing new comes
 
 function light(kind, text) {
-  const element = byId("light");
-  element.dataset.light = kind;
-  setText(element, text);
-  setText(byId("spoken"), text.replace(/[\d.]+\s?(s|min|h|d)\b/g, "")); // read out when it changes, not every second
+	const element = byId("light");
+	element.dataset.light = kind;
+	setText(element, text);
+	setText(byId("spoken"), text.replace(/[\d.]+\s?(s|min|h|d)\b/g, "")); // read out when it changes, not every second
 }
 
 export function showHeader(page) {
-  const { summary } = page;
-  const { totals, broker, inbox, health } = summary;
-  heard = Date.now();
-  lost = "";
-  document.title = `Peel · ${summary.fleet}`;
-  setText(byId("fleet"), summary.fleet);
-  const counting = totals.accepted - totals.withdrawn_past;
-  const honest = totals.devices - totals.exposed_devices - totals.revoked_devices;
-  const who = plural(totals.exposed_devices, "device is", "devices are");
-  const whose = totals.exposed_devices === 1 ? "its" : "their";
-  const withdrawn = `${count(totals.withdrawn_past)} of ${whose} reports were withdrawn`;
-  if (totals.devices === 0) setText(byId("lede"), "No device is registered.");
-  else {
-    const none = totals.exposed_devices === 0;
-    setText(counted, `${plural(counting, "report")} from ${plural(honest, "device")} count. ${none ? "No device is exposed." : ""}`);
-    setText(accused, none ? "" : `${who} exposed`);
-    if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest);
-    setText(rest, none ? "" : `; ${withdrawn}.`);
-  }
-  if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
-  else if (health.length) light("bad", "needs a look");
-  else if (page.polling) light("good", "receiving · other pages hold all live streams, so this one asks now and then");
-  else light("good", `receiving · lag ${inbox.oldest_seconds.toFixed(1)} s`);
-  setText(byId("health"), health.join(" · "));
-  setHidden(byId("health"), health.length === 0);
+	const { summary } = page;
+	const { totals, broker, inbox, health } = summary;
+	heard = Date.now();
+	lost = "";
+	document.title = `Peel · ${summary.fleet}`;
+	setText(byId("fleet"), summary.fleet);
+	const counting = totals.accepted - totals.withdrawn_past;
+	const honest = totals.devices - totals.exposed_devices - totals.revoked_devices;
+	const who = plural(totals.exposed_devices, "device is", "devices are");
+	const whose = totals.exposed_devices === 1 ? "its" : "their";
+	const withdrawn = `${count(totals.withdrawn_past)} of ${whose} reports were withdrawn`;
+	if (totals.devices === 0) setText(byId("lede"), "No device is registered.");
+	else {
+		const none = totals.exposed_devices === 0;
+		setText(counted, `${plural(counting, "report")} from ${plural(honest, "device")} count. ${none ? "No device is exposed." : ""}`);
+		setText(accused, none ? "" : `${who} exposed`);
+		if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest);
+		setText(rest, none ? "" : `; ${withdrawn}.`);
+	}
+	if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
+	else if (health.length) light("bad", "needs a look");
+	else if (page.polling) light("good", "receiving · other pages hold all live streams, so this one asks now and then");
+	else light("good", `receiving · lag ${inbox.oldest_seconds.toFixed(1)} s`);
+	setText(byId("health"), health.join(" · "));
+	setHidden(byId("health"), health.length === 0);
 }
 
 export function showLost(cause = heard ? "connection lost" : "the gateway does not answer") {
-  lost = cause;
-  tick();
+	lost = cause;
+	tick();
 }
 
 // What is shown stays, and says how old it is.
 function tick() {
-  if (!lost) return;
-  const age = heard ? ` · data of ${duration((Date.now() - heard) / 1000)} ago` : "";
-  light("bad", `${lost}${age} · trying again`);
+	if (!lost) return;
+	const age = heard ? ` · data of ${duration((Date.now() - heard) / 1000)} ago` : "";
+	light("bad", `${lost}${age} · trying again`);
 }
 
 setInterval(tick, 1000);

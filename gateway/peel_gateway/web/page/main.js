@@ -24,19 +24,19 @@ const QUIET_SECONDS = 10; // after so long without news panels are asked for all
 const MOST_OF_THE_TIME = 4; // pauses are at least so many times as long as the answers took
 
 const page = {
-  summary: null,
-  profiles: [],
-  groups: [],
-  paths: [],
-  profile: null, // the chosen one
-  group: null, // the chosen one's name; null is everybody
-  seconds: null, // the chosen window; null is all
-  demo: null,
-  since() {
-    if (this.seconds === null) return null;
-    const step = Math.max(this.summary?.store.bucket_seconds ?? 1, this.seconds / 60); // so that the same is asked for a while
-    return Math.floor((Date.now() / 1000 - this.seconds) / step) * step;
-  },
+	summary: null,
+	profiles: [],
+	groups: [],
+	paths: [],
+	profile: null, // the chosen one
+	group: null, // the chosen one's name; null is everybody
+	seconds: null, // the chosen window; null is all
+	demo: null,
+	since() {
+		if (this.seconds === null) return null;
+		const step = Math.max(this.summary?.store.bucket_seconds ?? 1, this.seconds / 60); // so that the same is asked for a while
+		return Math.floor((Date.now() / 1000 - this.seconds) / step) * step;
+	},
 };
 
 const why = new Why(page);
@@ -48,51 +48,51 @@ const devices = new Devices(page, why);
 const layers = new Layers(page);
 const plan = new Plan(page);
 const controls = new Controls(page, () => {
-  showPrivacy(page);
-  plan.show();
-  refresh();
+	showPrivacy(page);
+	plan.show();
+	refresh();
 });
 const panels = [demo, estimates, course, exposed, devices];
 
 function hear(table, polling = false) {
-  const quiet = performance.now() - asked > QUIET_SECONDS * 1000;
-  const news = table.totals.generation !== page.summary?.totals.generation || document.body.dataset.state !== "live";
-  page.summary = table;
-  page.polling = polling;
-  setState("live");
-  showHeader(page);
-  showEmpty(page);
-  showFooter(page);
-  layers.show();
-  if (news || quiet) wish();
+	const quiet = performance.now() - asked > QUIET_SECONDS * 1000;
+	const news = table.totals.generation !== page.summary?.totals.generation || document.body.dataset.state !== "live";
+	page.summary = table;
+	page.polling = polling;
+	setState("live");
+	showHeader(page);
+	showEmpty(page);
+	showFooter(page);
+	layers.show();
+	if (news || quiet) wish();
 }
 
 // What is shown stays, and is grey.
 function lose(cause) {
-  if (document.body.dataset.state === "live") setState("stale");
-  showLost(cause);
+	if (document.body.dataset.state === "live") setState("stale");
+	showLost(cause);
 }
 
 function loseBy(error) {
-  if (error instanceof Refused) showTrouble(error.message);
-  lose(error instanceof Refused ? "the gateway cannot say" : undefined);
+	if (error instanceof Refused) showTrouble(error.message);
+	lose(error instanceof Refused ? "the gateway cannot say" : undefined);
 }
 
 const stream = new Stream({
-  summary: (table) => hear(table),
-  trouble(text) {
-    showTrouble(`The store cannot be read: ${text}`);
-    lose("store unreadable");
-  },
-  // Where it still answers, all streams are taken: then it is asked instead.
-  async lost() {
-    try {
-      hear(await ask("/api/summary"), true);
-    } catch (error) {
-      loseBy(error);
-    }
-  },
-  again: () => start(),
+	summary: (table) => hear(table),
+	trouble(text) {
+		showTrouble(`The store cannot be read: ${text}`);
+		lose("store unreadable");
+	},
+	// Where it still answers, all streams are taken: then it is asked instead.
+	async lost() {
+		try {
+			hear(await ask("/api/summary"), true);
+		} catch (error) {
+			loseBy(error);
+		}
+	},
+	again: () => start(),
 });
 
 // Panels are asked for again when there is news, but not all the time; for who has chosen something, at once.
@@ -103,124 +103,124 @@ let pause = 0;
 let asked = 0; // when panels were, last
 
 function wish() {
-  wished = true;
-  if (!asking && !pause && !document.hidden) refresh();
+	wished = true;
+	if (!asking && !pause && !document.hidden) refresh();
 }
 
 async function refresh() {
-  if (asking) {
-    hurried = true;
-    return;
-  }
-  clearTimeout(pause);
-  asking = true;
-  wished = false;
-  hurried = false;
-  const begun = performance.now();
-  asked = begun;
-  let failure = null;
-  for (const panel of panels) await panel.refresh().catch((error) => (failure ??= error)); // one that fails does not stop the others
-  asking = false;
-  const took = performance.now() - begun;
-  pause = setTimeout(
-    () => {
-      pause = 0;
-      if (wished) wish();
-    },
-    hurried ? 0 : Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took),
-  );
-  wished ||= hurried;
-  if (failure) report(failure);
-  else showTrouble("");
+	if (asking) {
+		hurried = true;
+		return;
+	}
+	clearTimeout(pause);
+	asking = true;
+	wished = false;
+	hurried = false;
+	const begun = performance.now();
+	asked = begun;
+	let failure = null;
+	for (const panel of panels) await panel.refresh().catch((error) => (failure ??= error)); // one that fails does not stop the others
+	asking = false;
+	const took = performance.now() - begun;
+	pause = setTimeout(
+		() => {
+			pause = 0;
+			if (wished) wish();
+		},
+		hurried ? 0 : Math.max(REFRESH_SECONDS * 1000, MOST_OF_THE_TIME * took),
+	);
+	wished ||= hurried;
+	if (failure) report(failure);
+	else showTrouble("");
 }
 
 // What goes wrong behind a click is told like everything else.
 window.addEventListener("unhandledrejection", (event) => {
-  event.preventDefault();
-  report(event.reason);
+	event.preventDefault();
+	report(event.reason);
 });
 
 function report(error) {
-  if (error instanceof Refused && error.status === 401) showLogin();
-  else if (error instanceof Unreachable) lose();
-  else {
-    showTrouble(error.message);
-    if (!(error instanceof Refused)) throw error;
-  }
+	if (error instanceof Refused && error.status === 401) showLogin();
+	else if (error instanceof Unreachable) lose();
+	else {
+		showTrouble(error.message);
+		if (!(error instanceof Refused)) throw error;
+	}
 }
 
 function showTrouble(text) {
-  setText(byId("trouble"), text);
-  setHidden(byId("trouble"), !text);
+	setText(byId("trouble"), text);
+	setHidden(byId("trouble"), !text);
 }
 
 // loading, live, stale, login
 function setState(state) {
-  document.body.dataset.state = state;
-  setHidden(byId("login"), state !== "login");
-  setHidden(byId("main"), page.summary === null || state === "login");
+	document.body.dataset.state = state;
+	setHidden(byId("login"), state !== "login");
+	setHidden(byId("main"), page.summary === null || state === "login");
 }
 
 function showLogin() {
-  stream.close();
-  setState("login");
-  showTrouble("");
-  setHidden(byId("health"), true);
-  const ended = page.summary === null ? "" : "The session has ended. ";
-  setText(byId("lede"), `${ended}Estimates, exposed devices and their evidence are for those who know the token.`);
-  byId("light").dataset.light = "unknown";
-  setText(byId("light"), "logged out");
-  setHidden(byId("logout"), true);
-  byId("token").focus();
+	stream.close();
+	setState("login");
+	showTrouble("");
+	setHidden(byId("health"), true);
+	const ended = page.summary === null ? "" : "The session has ended. ";
+	setText(byId("lede"), `${ended}Estimates, exposed devices and their evidence are for those who know the token.`);
+	byId("light").dataset.light = "unknown";
+	setText(byId("light"), "logged out");
+	setHidden(byId("logout"), true);
+	byId("token").focus();
 }
 
 byId("login-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const error = byId("login-error");
-  try {
-    await tell("/login", { token: byId("token").value });
-    byId("token").value = "";
-    setHidden(error, true);
-    start();
-  } catch (refused) {
-    setText(error, refused.message);
-    setHidden(error, false);
-    byId("token").select();
-  }
+	event.preventDefault();
+	const error = byId("login-error");
+	try {
+		await tell("/login", { token: byId("token").value });
+		byId("token").value = "";
+		setHidden(error, true);
+		start();
+	} catch (refused) {
+		setText(error, refused.message);
+		setHidden(error, false);
+		byId("token").select();
+	}
 });
 
 byId("logout").addEventListener("click", async () => {
-  await tell("/logout").catch(report);
-  location.reload();
+	await tell("/logout").catch(report);
+	location.reload();
 });
 
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && wished) wish();
+	if (!document.hidden && wished) wish();
 });
 
 async function start() {
-  try {
-    const { open, session } = await ask("/login");
-    if (!open) {
-      showLogin();
-      return;
-    }
-    setHidden(byId("logout"), !session);
-    const asked = ["/api/profiles", "/api/groups", "/api", "/api/layers"].map((path) => ask(path));
-    [page.profiles, page.groups, page.paths, layers.table] = (await Promise.all(asked)).map(({ items }) => items);
-  } catch (error) {
-    if (error instanceof Refused && error.status === 401) showLogin();
-    else {
-      loseBy(error);
-      setTimeout(start, RETRY_SECONDS * 1000);
-      if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    }
-    return;
-  }
-  controls.show();
-  showPrivacy(page);
-  plan.show();
-  stream.open();
+	try {
+		const { open, session } = await ask("/login");
+		if (!open) {
+			showLogin();
+			return;
+		}
+		setHidden(byId("logout"), !session);
+		const asked = ["/api/profiles", "/api/groups", "/api", "/api/layers"].map((path) => ask(path));
+		[page.profiles, page.groups, page.paths, layers.table] = (await Promise.all(asked)).map(({ items }) => items);
+	} catch (error) {
+		if (error instanceof Refused && error.status === 401) showLogin();
+		else {
+			loseBy(error);
+			setTimeout(start, RETRY_SECONDS * 1000);
+			if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+		}
+		return;
+	}
+	controls.show();
+	showPrivacy(page);
+	plan.show();
+	stream.open();
 }
 
 start();
