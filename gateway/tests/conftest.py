@@ -34,6 +34,8 @@ ON_SQLITE_ALONE = {
     # thousands of small batches, whose SQL others run too
     "test_a_hoard_cannot_own_a_bucket",
     "test_a_long_backlog_that_trickles_in_is_filed_to_its_end",
+    "test_nor_where_the_quota_has_less_than_a_report_for_a_bucket",
+    "test_punctual_reports_are_filed_when_they_come",
     "test_an_insider_who_counts_on_pardons",
 }
 

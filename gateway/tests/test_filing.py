@@ -73,6 +73,38 @@ def test_a_hoard_cannot_own_a_bucket(fleet: Callable[[int], Any], delivery: str)
     assert recount(lab.store, lab).agrees
 
 
+@pytest.mark.parametrize("delivery", ["at once", "one by one", "a bucket each"])
+@pytest.mark.parametrize("quota", [24, 96, 250, 300])
+def test_nor_where_the_quota_has_less_than_a_report_for_a_bucket(
+    make_lab: MakeLab, profiles: Makers, quota: int, delivery: str
+) -> None:
+    """A device that reports by the hour, and saves up its numbers, holds no more of any hour than about two like it."""
+    lab = make_lab(profiles[0](4, quota=quota, period=DAY), devices=1)
+    lab.enrolled = {1: lab.now - 7 * DAY}
+    lab.engine = lab.make_engine()
+    hoard = lab.frames(1, range(1, 73), 1.0)
+    for batch in [hoard] if delivery == "at once" else [[frame] for frame in hoard]:
+        lab.send(batch)
+        lab.now += BUCKET * (delivery == "a bucket each")
+    filed = held(lab)
+    assert sum(filed.values()) == len(hoard), "nobody is refused"
+    for seconds in (3600, DAY):
+        most = max(Counter(bucket // seconds for _, bucket in filed.elements()).values())
+        assert most <= 2 * max(1, 1.1 * quota * seconds / DAY)
+    assert recount(lab.store, lab).agrees
+
+
+@pytest.mark.parametrize("quota", [24, 96, 250, 300])
+def test_punctual_reports_are_filed_when_they_come(make_lab: MakeLab, profiles: Makers, quota: int) -> None:
+    lab = make_lab(profiles[0](4, quota=quota, period=DAY), devices=1)
+    lab.enrolled = {1: lab.now - 7 * DAY}
+    lab.engine = lab.make_engine()
+    for number in range(1, 40):
+        lab.now += DAY / quota
+        lab.send(lab.frames(1, [number]))
+        assert lab.store.log(1).bucket[-1] == this_bucket(lab), number
+
+
 def test_without_a_bound_the_hoard_owns_the_bucket(
     fleet: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,11 +6,13 @@ is filed in the latest bucket, not after its receipt, in which its device still 
 
     room = ceil(1.1 quota bucket_seconds / period)
 
-An outage's backlog then fills the buckets of the outage, a hoard of saved numbers is spread over the time in which it was saved, and no
-device ever holds more than its quota's part of any bucket: by construction, in whatever order things are delivered, without refusing
-anybody and without looking at a sign. Room begins at a device's enrolment, or at its first report if that was heard before. What finds
-none, such as the burst that a new device may use at once, is filed under no time at all (`UNFILED`): it counts in estimates over the whole
-life, and in no bucket. Within a batch newer numbers take the newer buckets.
+Where that is less than a report before it is rounded, one is the room of a *stretch* of buckets: as many as the quota has one report for.
+(Room for one in each of them would be many times the quota's part: a week of hourly reports in the last half day.) An outage's backlog then
+fills the buckets of the outage, a hoard of saved numbers is spread over the time in which it was saved, and no device ever holds more than
+its quota's part of any bucket: by construction, in whatever order things are delivered, without refusing anybody and without looking at a
+sign. Room begins at a device's enrolment, or at its first report if that was heard before. What finds none, such as the burst that a new
+device may use at once, is filed under no time at all (`UNFILED`): it counts in estimates over the whole life, and in no bucket. Within a
+batch newer numbers take the newer buckets.
 
 A clock that was ahead for a while leaves reports in buckets that are yet to come. They stay there, and are nobody's newest any more once
 the clock is right: nothing is looked up, searched or filed beyond now.
@@ -28,7 +30,7 @@ from peel_gateway.model.tables import FiledTable, Found
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, States
 
-__all__ = ["LOOKBACK", "UNFILED", "Crowded", "Filed", "crowded", "file_reports", "kept_from", "room"]
+__all__ = ["LOOKBACK", "UNFILED", "Crowded", "Filed", "crowded", "file_reports", "kept_from", "room", "stretch"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -42,7 +44,9 @@ LOOKBACK = 4096
 _KEPT = LOOKBACK + 288
 """Buckets of which it is known how full they are, from now back. What was received before, and is replayed only now, finds no room."""
 _FURTHER = 256
-"""Buckets that are searched below those that a device's last backlog has filled."""
+"""Stretches that are searched below those that a device's last backlog has filled."""
+_LONGEST = 288
+"""Buckets of a stretch at most: a day of five minutes each."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,10 @@ class Crowded:
 
     devices: Ints
     """Positions among the heard devices."""
+    stretch: Ints
+    """Seconds over which the room of each is counted."""
     begins: Ints
-    """The oldest bucket that must be looked at, of each."""
+    """The oldest bucket that must be looked at, of each: a stretch begins with it."""
     receipt: Ints
     """Of every report of the batch: the bucket of its receipt, which is not after `newest`."""
     newest: int
@@ -70,9 +76,15 @@ class Filed:
     states: States
 
 
-def room(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
-    """Reports of a device that a bucket holds, at least one; int64 of the shape of quota."""
-    return np.asarray(-(-RATE_SLACK_TENTHS * quota * bucket_seconds // (10 * period)))
+def stretch(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
+    """Seconds over which a device's room is counted: a bucket, or several that have one report together; int64 of the shape of quota."""
+    buckets = 10 * period // (RATE_SLACK_TENTHS * quota * bucket_seconds)
+    return np.asarray(np.clip(buckets, 1, _LONGEST) * bucket_seconds)
+
+
+def room(quota: Ints, period: Ints, seconds: Ints | int) -> Ints:
+    """Reports of a device that such a stretch holds, at least one; int64 of the shape of quota."""
+    return np.asarray(-(-RATE_SLACK_TENTHS * quota * seconds // (10 * period)))
 
 
 def kept_from(now: int, bucket_seconds: int) -> int:
@@ -96,18 +108,21 @@ def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
     np.minimum.at(oldest, at, receipt[batch.order])
     np.maximum.at(newest, at, receipt[batch.order])
     coming = np.bincount(at, minlength=len(batch.heard))
-    used = np.where(batch.states["filed_bucket"] == newest, batch.states["filed_reports"], 0)
-    rooms = room(*book.roster.quotas(batch.heard), bucket_seconds)
+    rates = book.roster.quotas(batch.heard)
+    seconds = stretch(*rates, bucket_seconds)
+    rooms = room(*rates, seconds)
+    used = np.where(batch.states["filed_bucket"] // seconds == newest // seconds, batch.states["filed_reports"], 0)
     full = used + coming > rooms
     mine = np.flatnonzero(full | (oldest != newest) | (oldest < batch.states["filed_bucket"]))
-    rooms = rooms[mine]
+    rooms, seconds = rooms[mine], seconds[mine]
     filled = batch.states["filed_down_to"][mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest[mine]), oldest[mine])
     begins = np.maximum(oldest[mine] - LOOKBACK * bucket_seconds, _start(batch, book, mine, oldest, bucket_seconds))
-    begins = np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * bucket_seconds)
+    begins = np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * seconds)
     return Crowded(
         devices=mine,
-        begins=np.maximum(begins, kept_from(now, bucket_seconds)),
+        stretch=seconds,
+        begins=np.maximum(begins // seconds, -(-kept_from(now, bucket_seconds) // seconds)) * seconds,
         receipt=receipt,
         newest=now // 1000 // bucket_seconds * bucket_seconds,
     )
@@ -126,7 +141,7 @@ def file_reports(
 ) -> Filed:
     """File the reports that count."""
     bucket = crowded.receipt.copy()
-    rooms = room(*book.roster.quotas(batch.heard[crowded.devices]), bucket_seconds)
+    rooms = room(*book.roster.quotas(batch.heard[crowded.devices]), crowded.stretch)
     ids = book.roster.ids(batch.heard)
     down_to = states["filed_down_to"].copy()
     order = batch.order[counted[batch.order]]
@@ -137,7 +152,9 @@ def file_reports(
         if not len(rows):
             continue
         of = slice(*np.searchsorted(found.filed.device, [ids[device], ids[device] + 1]))
-        shelf = _Shelf(begin, int(bucket[rows].max()), bucket_seconds, int(rooms[place]))
+        shelf = _Shelf(
+            begin, int(bucket[rows].max()), int(crowded.stretch[place]), bucket_seconds, room=int(rooms[place])
+        )
         shelf.take(found.filed.bucket[of], found.filed.reports[of])
         shelf.take(states["filed_bucket"][[device]], states["filed_reports"][[device]])
         bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
@@ -171,11 +188,11 @@ def _added(device: Ints, bucket: Ints) -> _Added:
 
 
 class _Shelf:
-    """The buckets of one device, and how much room each has left."""
+    """The stretches of one device, from the one that begins with `begin` on, and how much room each has left."""
 
-    def __init__(self, begin: int, newest: int, bucket_seconds: int, room: int) -> None:
-        self._begin, self._seconds = begin, bucket_seconds
-        self._free = np.full(max(0, (newest - begin) // bucket_seconds + 1), room, np.int64)
+    def __init__(self, begin: int, newest: int, seconds: int, bucket_seconds: int, *, room: int) -> None:
+        self._begin, self._seconds, self._bucket = begin, seconds, bucket_seconds
+        self._free = np.full(max(0, (newest - begin) // seconds + 1), room, np.int64)
 
     def take(self, buckets: Ints, reports: Ints) -> None:
         """Note what is filed already."""
@@ -185,7 +202,7 @@ class _Shelf:
         np.maximum(self._free, 0, out=self._free)
 
     def file(self, receipt: Ints, number: Ints) -> Ints:
-        """Find buckets for reports: those of the newest receipt first, and of these the newest numbers."""
+        """Find buckets for reports: those of the newest receipt first, of these the newest numbers; the latest one of a stretch."""
         result = np.full(len(receipt), UNFILED, np.int64)
         for newest in np.unique(receipt)[::-1].tolist():
             rows = np.flatnonzero(receipt == newest)
@@ -193,7 +210,8 @@ class _Shelf:
             free = self._free[: max(0, (newest - self._begin) // self._seconds + 1)][::-1]
             place = np.searchsorted(np.cumsum(free), np.arange(len(rows)), side="right")
             fits = place < len(free)
-            result[rows[fits]] = newest - place[fits] * self._seconds
+            last = newest // self._seconds * self._seconds + self._seconds - self._bucket
+            result[rows[fits]] = np.minimum(last - place[fits] * self._seconds, newest)
             np.subtract.at(free, place[fits], 1)
         return result
 
