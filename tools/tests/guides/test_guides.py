@@ -27,14 +27,12 @@ NOT_TYPED = {
     r"\S*peel firmware flash": "needs a board; up to there in test_flashing_image.py",
     r"\S*peel fleet provision": "needs a board; on an emulated one in test_flashing_provision.py",
     r"cc ": "in test_c_example.py",
-    r"pytest firmware": "part of the same run as this",
     r"peel soak": "in test_soak.py",
     r"peel gateway run --store postgresql": "in test_workers.py",
     r"peel gateway migrate --to postgresql": "in test_migrate.py",
     r"pip install 'peel-telemetry": "in test_install.py",
     r"\S*peel lab tables": "in test_lab_tables.py",
     r"cp build/lab": "rewrites the page that shows it",
-    r"(pip install --target build/stubs|mypy)": "in scripts/types",
 }
 """Commands that are run elsewhere, or cannot be."""
 OWN_TEST = {"README.md": "test_readme.py", "docs/devices.md": "test_devices_guide.py"}
