@@ -27,6 +27,7 @@ NOT_TYPED = {
     r"\S*peel firmware flash": "needs a board; up to there in test_flashing_image.py",
     r"\S*peel fleet provision": "needs a board; on an emulated one in test_flashing_provision.py",
     r"cc ": "in test_c_example.py",
+    r"scripts/(test firmware|types)": "part of the same run as this",
     r"peel soak": "in test_soak.py",
     r"peel gateway run --store postgresql": "in test_workers.py",
     r"peel gateway migrate --to postgresql": "in test_migrate.py",
