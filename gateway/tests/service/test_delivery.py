@@ -125,7 +125,7 @@ def test_a_gateway_that_starts_before_its_broker(field: Field) -> None:
     assert gateway.summary()["health"]
     field.broker.start()
     gateway.wait_for(lambda: gateway.summary()["broker"]["connected"])
-    assert gateway.summary()["health"] == []
+    gateway.wait_for(lambda: gateway.summary()["health"] == [])
 
 
 def test_garbage_is_quarantined_and_stalls_nothing(field: Field, rng: np.random.Generator) -> None:

@@ -114,7 +114,7 @@ def test_a_locked_database_is_waited_for(field: Field) -> None:
         assert gateway.summary()["totals"]["accepted"] == 50
         assert 'peel_store_failures_total{kind="StoreLocked"}' in gateway.fetch("/metrics")
     field.wait_accepted(gateway, 100)
-    assert gateway.summary()["health"] == []
+    gateway.wait_for(lambda: gateway.summary()["health"] == [])
     assert gateway.stop() == 0
     field.audit(gateway, sent)
 
