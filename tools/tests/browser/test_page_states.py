@@ -60,6 +60,28 @@ def test_one_panel_that_fails_does_not_stop_the_others(field: Field, open_page: 
     expect(page.locator("#trouble")).to_be_hidden()
 
 
+def test_a_course_is_drawn_as_what_it_is_of(field: Field, open_page: OpenPage) -> None:
+    """Not on the axis of what was chosen while it was asked for; and on a whole one where it is beyond all that is possible."""
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(100))
+    page = open_page(gateway.url)
+    expect(page.locator("#course-chart svg")).to_be_visible()
+    drawn = """async (name) => {
+        const { Course } = await import("/page/course.js");
+        const figure = { name: "temperature", range: [-10, 50], unit: "°C" };
+        const course = new Course({ profile: { name: "climate" }, paths: [] }, { figure, categorical: false, label: () => "" });
+        Object.assign(course, { of: { profile: "climate", name }, bucket: 5, begin: 1, end: 11 });
+        const estimates = [{ value: 990, low: 980, high: 1000, n: 7 }];
+        course.items = [{ start: "1970-01-01T00:00:05Z", estimates }];
+        document.getElementById("course-chart").replaceChildren();
+        course.show();
+        return Array.from(document.querySelectorAll("#course-chart rect"), (band) => band.height.baseVal.value);
+    }"""
+    assert page.evaluate(drawn, "pressure") == []
+    (height,) = page.evaluate(drawn, "temperature")
+    assert height > 0
+
+
 def test_an_unreadable_store_is_told_and_over(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(100))

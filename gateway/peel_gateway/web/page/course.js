@@ -14,6 +14,7 @@ export class Course {
 		this.page = page;
 		this.estimates = estimates;
 		this.exposed = []; // filled by the panel of exposed devices
+		this.of = {}; // what the items are of: another may have been chosen since
 		this.items = [];
 		this.truth = []; // which only a demonstration knows
 	}
@@ -35,6 +36,7 @@ export class Course {
 		const { items } = await ask("/api/estimates", { ...asked, group, devices });
 		const truth = page.demo ? await page.demo.course(asked) : [];
 		if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
+		this.of = { profile, name };
 		this.items = items.filter((item) => item.estimates[0].value !== null);
 		this.truth = truth;
 		this.begin = since;
@@ -44,7 +46,7 @@ export class Course {
 
 	show() {
 		const figure = this.estimates.figure;
-		if (!figure || !this.begin) return;
+		if (!figure || figure.name !== this.of.name || this.page.profile.name !== this.of.profile) return;
 		const { categorical } = this.estimates;
 		const scale = scaleOf(figure, categorical);
 		const points = this.items.map((item) => this.#point(item));
@@ -75,15 +77,15 @@ export class Course {
 		return Math.min(Date.parse(start) / 1000 + this.bucket / 2, this.end);
 	}
 
-	// The axis holds what is seen, and never more than what is possible.
+	// The axis holds what is seen, and never more than what is possible; all of that where nothing possible is seen.
 	#chart(points, figure, categorical) {
 		const { truth } = this;
 		const seen = points.flatMap((point) => [point.low, point.high]).concat(truth.map(({ value }) => value));
-		const low = Math.max(figure.range[0], Math.min(...seen));
-		const high = Math.min(figure.range[1], Math.max(...seen));
+		const axis = [Math.max(figure.range[0], Math.min(...seen)), Math.min(figure.range[1], Math.max(...seen))];
+		const [low, high] = axis[0] < axis[1] ? axis : figure.range;
 		const scale = scaleOf(figure, categorical);
 		const { factor } = scale;
-		const span = (high - low) * factor || 1;
+		const span = (high - low) * factor;
 		const decimals = Math.max(0, Math.ceil(-Math.log10(span / 4)));
 		const last = points.at(-1);
 		return bandChart({
@@ -102,7 +104,7 @@ export class Course {
 			begin: this.begin,
 			end: this.end,
 			low: low * factor,
-			high: low === high ? low * factor + 1 : high * factor,
+			high: high * factor,
 			truth: truth.map((item) => ({ at: this.#middle(item), value: item.value * factor })),
 			number: (value) => fixed(value, decimals),
 			time: (at) => clock(at * 1000, this.end - this.begin),
