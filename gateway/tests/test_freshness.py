@@ -155,6 +155,23 @@ def test_whoever_begins_far_above_has_no_more_numbers_below_than_its_quota_gave_
     assert recount(lab.store, lab).agrees
 
 
+def test_what_was_made_with_a_former_bundle_may_come_after_the_first_of_the_next(
+    make_lab: MakeLab, profiles: Makers
+) -> None:
+    """Never heard, then provisioned again: its newest reports come first, and a receipt that settled the others would lose them."""
+    lab = make_lab(profiles[0](4, quota=100, period=DAY))
+    bundle = 12 * 10**9
+    lab.issued = {1: (bundle, lab.now)}
+    lab.engine.load(lab)
+    newest, between = bundle + 10**6, UNKNOWN_ALLOWANCE + 100
+    assert lab.send(lab.frames(1, [newest])) == {"accepted": 1}
+    lab.reopen()
+    assert lab.send(lab.frames(1, range(1, 10))) == {"accepted": 9}
+    assert lab.send(lab.frames(1, [bundle - 1, bundle, newest - between - 1])) == {"accepted": 1, "stale": 2}
+    assert lab.send(lab.frames(1, range(newest - between, newest))) == {"accepted": between}
+    assert recount(lab.store, lab).agrees
+
+
 def test_what_was_made_before_first_contact_may_come_in_any_order(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(profiles[0](4, quota=100, period=DAY))
     lab.now += 40 * DAY

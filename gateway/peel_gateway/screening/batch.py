@@ -21,7 +21,7 @@ from peel_gateway.screening import freshness, layers
 from peel_gateway.screening.book import Book, States, seen_in
 from peel_gateway.screening.layers import OPEN, Decoded
 from peel_gateway.screening.roster import Roster
-from peel_gateway.screening.seen import used
+from peel_gateway.screening.seen import give_up, used
 
 __all__ = ["Batch", "front", "listen", "speakers"]
 
@@ -136,24 +136,26 @@ def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, book: Book) -> Ints
 
 
 def _begin(states: States, roster: Roster, heard: Ints, lowest: Ints, moment: Moment) -> States:
-    """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled.
-
-    They choose where they begin, so of what is below no more is open than they can have made by now: the rest is given up.
-    """
+    """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
     new = states["first_number"] == 0
     first = np.maximum(lowest, states["settled"] + 1)
-    given_up = np.zeros_like(first)
     if new.any():
-        enrolled = np.where(roster.enrolled[heard] > 0, roster.enrolled[heard], moment.wall)
-        made = freshness.backlog(used(seen_in(states)), moment.wall - enrolled, *roster.quotas(heard))
-        given_up = np.where(new, np.maximum(first - 1 - made - states["last_number"], 0), 0)
+        states = states | _given_up(states, roster, heard, np.where(new, first, 0), moment)
     return states | {
-        "last_number": states["last_number"] + given_up,
-        "forgone": states["forgone"] + given_up,
         "first_number": np.where(new, first, states["first_number"]),
         "first_tick": np.where(new, moment.tick, states["first_tick"]),
         "settled": np.where(new, first - 1, states["settled"]),
     }
+
+
+def _given_up(states: States, roster: Roster, heard: Ints, first: Ints, moment: Moment) -> States:
+    """Devices choose the number that they begin with, so of what is below no more is open than they can have made by now.
+
+    That is about the bundle in force. What a device made with a former one is far below and may still come; the keyring bounds it.
+    """
+    enrolled = np.where(roster.enrolled[heard] > 0, roster.enrolled[heard], moment.wall)
+    made = freshness.backlog(used(seen_in(states)), moment.wall - enrolled, *roster.quotas(heard))
+    return vars(give_up(seen_in(states), roster.issued_number[heard], first - 1 - made))
 
 
 def _follow_quota(states: States, roster: Roster, heard: Ints, moment: Moment) -> States:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_HOLES", "NO_HOLES", "Seen", "enter", "holes_of", "pack_holes", "unseen", "used"]
+__all__ = ["MOST_HOLES", "NO_HOLES", "Seen", "enter", "give_up", "holes_of", "pack_holes", "unseen", "used"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -99,6 +99,23 @@ def enter(seen: Seen, at: Ints, number: Ints, most_holes: int = MOST_HOLES) -> S
             low_water[device] = given_up[-1, 1]
             forgone[device] += (given_up[:, 1] - given_up[:, 0] + 1).sum()
     return Seen(low_water, highest, holes, forgone)
+
+
+def give_up(seen: Seen, first: Ints, last: Ints) -> Seen:
+    """Give up the numbers from `first` to `last` that are above every number seen: they never come, as if all below had been passed.
+
+    Parameters
+    ----------
+    first, last : int64, shape (D,)
+        Per device; nothing is given up where `last` is below `first` or was seen.
+    """
+    start = np.maximum(first, seen.last_number + 1)
+    given_up = np.maximum(last - start + 1, 0)
+    holes = seen.holes.copy()
+    for device in np.flatnonzero((given_up > 0) & (start > seen.last_number + 1)).tolist():
+        holes[device] += pack_holes(np.array([[seen.last_number[device] + 1, start[device] - 1]]))
+    last_number = np.where(given_up > 0, last, seen.last_number)
+    return replace(seen, last_number=last_number, holes=holes, forgone=seen.forgone + given_up)
 
 
 def _holes_after(holes: Ints, last_number: int, numbers: Ints) -> Ints:
