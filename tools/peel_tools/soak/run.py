@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from peel_gateway.exits import LASTING
 from peel_tools.servers.gateway import GatewayError, GatewayProcess
+from peel_tools.soak.boards import SoakBoard
 from peel_tools.soak.errors import CannotError
 from peel_tools.soak.faults import DAMAGES
 from peel_tools.soak.schedule import KINDS, Fault
@@ -21,6 +22,7 @@ __all__ = ["Result", "soak"]
 
 _STEP_SECONDS = 0.02
 _POLL_SECONDS = 0.3
+_NUDGE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +132,12 @@ def _drained(stage: Stage, driver: _Driver, seconds: float) -> Outcome:
     for board in stage.boards:
         board.calm()
     stage.crowd.calm(seconds)
+    nudged = time.monotonic()
     while not stage.crowd.done or (any(board.waiting for board in stage.boards) and time.monotonic() < deadline):
         driver.look_after_gateways()
+        if time.monotonic() > nudged + _NUDGE_SECONDS:
+            nudged = time.monotonic()
+            _nudge(stage.boards)
         time.sleep(_POLL_SECONDS)
     for board in stage.boards:
         board.cut_power()
@@ -143,3 +149,15 @@ def _drained(stage: Stage, driver: _Driver, seconds: float) -> Outcome:
         if outcome.good or time.monotonic() > deadline:
             return outcome
         time.sleep(_POLL_SECONDS)
+
+
+def _nudge(boards: list[SoakBoard]) -> None:
+    """Start boards again that still have something: a start forgets how long they meant to wait.
+
+    A broker that has forgotten who listens drops what it takes until the gateway is back. A device waits for a receipt for up to a minute
+    before it sends that again, then twice as long each time.
+    """
+    for board in boards:
+        if board.waiting:
+            board.cut_power()
+            board.switch_on()
