@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser_support import OpenPage
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from peel_tools.servers.ports import free_port
 
@@ -103,3 +103,24 @@ def test_an_attack_is_started_and_seen(demonstration: str, open_page: OpenPage) 
     budget = page.locator("#exposed-list .case", has_text="role: budget")
     expect(budget.first).to_be_visible()
     page.wait_for_function("(n) => document.querySelectorAll('#exposed-list .case').length > n", arg=len(before))
+
+
+def test_the_sentence_about_an_attack_follows_it(demonstration: str, open_page: OpenPage) -> None:
+    page = open_page(demonstration)
+    page.get_by_role("switch", name="burst").click()
+    expect(page.locator("#demo-hint")).to_contain_text("1 device so far")
+
+
+def test_an_honest_report_has_its_spike_at_something(demonstration: str, open_page: OpenPage) -> None:
+    """Also where nothing is assigned, as with categories, and the reported vector is nearest to a place without a meaning."""
+
+    def nowhere(route: Route) -> None:
+        answer = route.fetch()
+        piece = answer.json()
+        piece["picture"] |= {"assigned": None, "place": piece["picture"]["width"] - 1}
+        route.fulfill(response=answer, json=piece)
+
+    page = open_page(demonstration)
+    page.route("**/api/exposures/*", nowhere)
+    page.reload()
+    expect(page.locator("#why-body h3").first).to_contain_text("one spike, at temperature, the rest level")

@@ -14,6 +14,7 @@ export class Demo {
 		this.page = page;
 		this.changed = changed;
 		this.table = null;
+		this.hinted = null; // the attack that the sentence below the switches is about
 	}
 
 	async refresh() {
@@ -34,6 +35,7 @@ export class Demo {
 				(row, attack) => this.#update(row, attack),
 			);
 		}
+		if (this.hinted) this.#hint(this.hinted);
 	}
 
 	truth(profile, name) {
@@ -70,6 +72,7 @@ export class Demo {
 	}
 
 	#hint(name) {
+		this.hinted = name;
 		const attack = this.table.attacks.find((each) => each.name === name);
 		const who = attack.by_device ? ` ${plural(attack.devices, "device")} so far.` : "";
 		setText(

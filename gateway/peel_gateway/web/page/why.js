@@ -81,13 +81,14 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
 	const pattern = (spike, direction) =>
 		Array.from({ length: width }, (_, each) => direction * ((each === spike ? 1 : 0) - 1 / width));
 	const nearest = pattern(place, sign);
-	const honest = pattern(assigned ?? (place < k ? place : 0), sign);
+	const expected = assigned ?? (place < k ? place : 0);
+	const honest = pattern(expected, sign);
 	const largest = Math.max(1.1, ...vector.map(Math.abs));
 	const most = Math.min(MOST_SPIKES, largest);
 	const at = (spike) => labels[spike]?.replaceAll("_", " ") ?? "no attribute at all";
 	const within = residual <= limit;
 	return [
-		h("h3", {}, "An honest report ", h("small", {}, `one spike, at ${at(assigned ?? place)}, the rest level`)),
+		h("h3", {}, "An honest report ", h("small", {}, `one spike, at ${at(expected)}, the rest level`)),
 		stems({
 			vector: honest,
 			pattern: honest,
@@ -95,7 +96,7 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
 			most,
 			marked: null,
 			honest: true,
-			label: `An honest report: one spike at ${at(assigned ?? place)}, the rest level.`,
+			label: `An honest report: one spike at ${at(expected)}, the rest level.`,
 		}),
 		h(
 			"h3",
