@@ -23,7 +23,7 @@ HEADER = "time,Temp (°C),PM2.5,pm2-5,sky,place,constant,broken,nothing,long"
 
 
 def _row(i: int) -> str:
-    broken = "n/a" if i == 7 else str(i % 5)
+    broken = "dead" if i == 7 else str(i % 5)
     return f"{1000 + i},{i % 9 - 3.5},{i % 7},{'' if i % 4 else i % 3},{'sun' if i % 3 else 'rain'},p{i},1,{broken},,{'x' * 40}{i % 2}"
 
 
@@ -38,6 +38,14 @@ def test_names_are_mapped_and_kept_apart(table: Path) -> None:
     columns = Dataset.read(table).columns
     assert list(columns)[:4] == ["time", "temp_c", "pm2_5", "pm2_5_2"]
     assert columns["pm2_5_2"].header == "pm2-5"
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [("Höhe über NN", "hohe_uber_nn"), ("Größe (m²)", "grosse_m2"), ("Durée", "duree"), ("温度", "column")],
+)
+def test_accents_leave_no_holes(header: str, name: str) -> None:
+    assert attribute_name(header) == name
 
 
 @given(st.text(max_size=60))
@@ -62,7 +70,7 @@ def test_profiles_that_suit_the_data(table: Path) -> None:
         "time": "never falls from row to row, like a time or a counter",
         "place": "text with 40 different values in 40 rows",
         "constant": "always the same",
-        "broken": "mostly numbers, but line 9 says 'n/a'",
+        "broken": "mostly numbers, but line 9 says 'dead'",
         "nothing": "empty",
         "long": "text that is too long for a category",
     }
@@ -109,6 +117,26 @@ def test_decimal_commas(tmp_path: Path) -> None:
     assert columns["grouped"].numbers.tolist() == [1234.5, 2345]
     assert not columns["english"].is_numeric  # either is possible, so neither is guessed
     assert [cell for _, cell in columns["words"].cells] == ["a,b", "oder"]
+
+
+def test_numbers_that_are_missing(tmp_path: Path) -> None:
+    """As R and pandas write them; in a column of words they are words."""
+    path = tmp_path / "data.csv"
+    path.write_text("a,b,c\n1,NaN,NA\nNA,n/a,DE\n2,NA,DE\n")
+    a, b, c = Dataset.read(path).columns.values()
+    assert (a.numbers.tolist(), a.empty) == ([1, 2], 1)
+    assert not b.is_numeric
+    assert [cell for _, cell in c.cells] == ["NA", "DE", "DE"]
+
+
+@pytest.mark.parametrize("date", ["{:02}.01.2024", "2024-01-{:02}", "1/{}/24", "2024-01-{:02}T10:00:00Z"])
+def test_dates_are_no_categories(tmp_path: Path, date: str) -> None:
+    path = tmp_path / "data.csv"
+    rows = (f"{date.format(1 + i % 5)},{'yes' if i % 3 else 'no'}" for i in range(40))
+    path.write_text("\n".join(["day,open", *rows]))
+    found = propose(Dataset.read(path), "mine")
+    assert found.dropped == {"day": "dates"}
+    assert found.categorical is not None
 
 
 def test_ranges_of_any_size(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """One's own data: a CSV file as columns with names that profiles allow.
 
-A column is called in a profile what its header becomes in lower case with `_` for everything else. Empty cells are left out and counted:
-each column is a list of readings of its own. Commas, semicolons or tabs stand between cells, whichever the header has most of; where it
-is not commas, they may be decimal.
+A column is called in a profile what its header becomes in lower case, letters without their accents, with `_` for everything else. Empty
+cells are left out and counted, among numbers also what says that there is none: each column is a list of readings of its own. Commas,
+semicolons or tabs stand between cells, whichever the header has most of; where it is not commas, they may be decimal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import csv
 import gzip
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ Floats = npt.NDArray[np.float64]
 _SEPARATORS = ",;\t"
 _COMMA_NUMBER = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 _POINT_NUMBER = re.compile(r"[-+]?\d*\.(\d{1,2}|\d{4,})")
+_NO_NUMBER = {"na", "n/a", "nan", "null", "none", "-"}
+"""How programs write that a number is missing."""
 
 NAME_BYTES = 32
 """How long a name or a category of a profile may be (SPEC section 10)."""
@@ -132,6 +135,8 @@ def _columns(
         filled = [(line, cell) for line, cell in cells if cell]
         if decimal_commas and _has_decimal_commas({cell for _, cell in filled}):
             filled = [(line, _with_point(cell)) for line, cell in filled]
+        if _has_missing_numbers({cell for _, cell in filled}):
+            filled = [(line, cell) for line, cell in filled if cell.lower() not in _NO_NUMBER]
         yield Column(path, title, name, filled, len(cells) - len(filled))
 
 
@@ -145,9 +150,18 @@ def _with_point(cell: str) -> str:
     return plain if math.isfinite(read_number(plain)) else cell
 
 
+def _has_missing_numbers(cells: Collection[str]) -> bool:
+    """Whether all are numbers but those that say that there is none."""
+    said = {cell for cell in cells if cell.lower() not in _NO_NUMBER}
+    return len(said) < len(cells) and bool(said) and all(math.isfinite(read_number(cell)) for cell in said)
+
+
 def attribute_name(header: str) -> str:
     """What a header is called in a profile: `[a-z][a-z0-9_]{0,31}` (SPEC section 10)."""
-    name = re.sub(r"[^a-z0-9]+", "_", header.lower()).strip("_")[:NAME_BYTES].rstrip("_")
+    letters = "".join(
+        each for each in unicodedata.normalize("NFKD", header.casefold()) if not unicodedata.combining(each)
+    )
+    name = re.sub(r"[^a-z0-9]+", "_", letters).strip("_")[:NAME_BYTES].rstrip("_")
     return name if name[:1].isalpha() else f"column_{name}"[:NAME_BYTES].rstrip("_")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ __all__ = ["Proposal", "propose", "unfit", "write_proposal"]
 _MOST_CATEGORIES = 64
 _LEAST_PER_CATEGORY = 5
 _MANY_ROWS = 20
+_DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([ T].*)?")
 _FINEST = 1e-6
 """Ends of ranges have six decimals (SPEC section 10)."""
 
@@ -111,6 +113,8 @@ def unfit(column: Column) -> str:
     if len(strange) <= different / 2:
         line = next(line for line, cell in column.cells if cell == strange[0])
         return f"mostly numbers, but line {line} says {strange[0]!r}"
+    if all(map(_DATE.fullmatch, column.values)):
+        return "dates"
     if any("|" in cell or len(cell.encode()) > NAME_BYTES for cell in column.values):
         return "text that is too long for a category"
     if different > _MOST_CATEGORIES or len(column.cells) < _LEAST_PER_CATEGORY * different:
