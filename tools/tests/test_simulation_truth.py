@@ -285,6 +285,17 @@ def test_the_referee_sees_who_got_away(play: Callable[..., tuple[Truth, SqliteSt
     assert _findings(truth, store).faults() == [f"{kind}: 1 devices not exposed although they have sent enough"]
 
 
+def test_the_referee_blames_no_device_for_what_others_forged_in_its_name(
+    play: Callable[..., tuple[Truth, SqliteStore]],
+) -> None:
+    """A device that is turned during a demonstration was honest before, and as such a victim of whoever is on the line."""
+    truth, store = play(forgery=0.5)
+    _cook(truth.path, "UPDATE device SET role = 'burst' WHERE device = (SELECT MIN(device) FROM report WHERE bad)")
+    found = _findings(truth, store)
+    assert found.attacks["burst"].devices == 1
+    assert found.exact, found.faults()
+
+
 def test_the_referee_grants_the_statistics_their_time(play: Callable[..., tuple[Truth, SqliteStore]]) -> None:
     found = _findings(*play(rounds=10, stuck=0.1))
     assert found.attacks["stuck"].exposed_devices < found.attacks["stuck"].devices

@@ -251,9 +251,10 @@ class _Referee:
 
     def _devices(self, kinds: dict[str, KindFindings]) -> None:
         rows = self._connection.execute(
-            """SELECT role, COALESCE(cause, 0), said, proofs FROM device
-               JOIN (SELECT device, COUNT(*) AS said, SUM(bad) AS proofs FROM sent WHERE acked GROUP BY device) USING (device)
-               LEFT JOIN gateway.device AS state USING (device) WHERE role != ?""",
+            """SELECT role, COALESCE(cause, 0), said, proofs FROM
+                   (SELECT device, role, COUNT(*) AS said, SUM(bad AND kind = role) AS proofs
+                    FROM sent JOIN device USING (device) WHERE acked AND role != ? GROUP BY device)
+               LEFT JOIN gateway.device AS state USING (device)""",
             (HONEST,),
         )
         switched = {
