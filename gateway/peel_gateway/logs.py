@@ -8,6 +8,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from peel_gateway.printing import one_line
+
 __all__ = ["Log", "configure_logs"]
 
 _ROOT = "peel_gateway"
@@ -62,7 +64,7 @@ def _record(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(_record(record, self), default=str, ensure_ascii=False)
+        return one_line(_record(record, self), default=str)
 
 
 class _TextFormatter(logging.Formatter):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
 
@@ -14,7 +14,17 @@ import click
 
 from peel_gateway.exits import Exit
 
-__all__ = ["Group", "Stopped", "explaining", "in_two_columns", "json_option", "print_json", "print_table", "who_option"]
+__all__ = [
+    "Group",
+    "Stopped",
+    "explaining",
+    "in_two_columns",
+    "json_option",
+    "one_line",
+    "print_json",
+    "print_table",
+    "who_option",
+]
 
 _HELP_COLUMNS = 78
 
@@ -71,9 +81,18 @@ def _operator_name() -> str:
 who_option = click.option("--who", default=_operator_name, help="Who does it; your login name without it.")
 
 
+def one_line(value: object, default: Callable[[object], str] | None = None) -> str:
+    """A JSON document in one line as people read it; all of it as ASCII where something in it would not be seen.
+
+    Whoever may publish chooses a topic's characters, and some of those that JSON leaves as they are move a terminal's cursor.
+    """
+    text = json.dumps(value, ensure_ascii=False, default=default)
+    return text if text.isprintable() else json.dumps(value, default=default)
+
+
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    click.echo(one_line(value))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -15,7 +15,7 @@ def written(capsys: pytest.CaptureFixture[str], style: str, level: str = "info")
     configure_logs(level, style)
     log = Log("area")
     log.info("stored", messages=3, seconds=0.25, note='two words, "quoted"')
-    log.warning("odd", cause="line\nlevel=error event=forged", key=Secret(b"hunter2"))
+    log.warning("odd", cause="line\nlevel=error event=forged\x85", key=Secret(b"hunter2"))
     try:
         raise ValueError("broken")
     except ValueError:
@@ -33,7 +33,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [json.loads(line) for line in written(capsys, "json").splitlines()]
+    rows = [json.loads(line) for line in written(capsys, "json").splitlines()]  # which ends them at U+0085, too
     assert [row["event"] for row in rows] == ["stored", "odd", "failed"]
     assert (rows[0]["messages"], rows[0]["seconds"]) == (3, 0.25)
     assert rows[1]["key"] == "Secret(7 bytes)"

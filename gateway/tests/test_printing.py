@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -11,7 +12,7 @@ import sys
 
 import pytest
 
-from peel_gateway.printing import print_table
+from peel_gateway.printing import print_json, print_table
 
 PROGRAM = """
 from peel_gateway.printing import print_table
@@ -22,6 +23,16 @@ print_table(["device", "reports", "note"], [["0000001f", 12, "in the [red]cellar
 def test_columns_are_aligned_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["name", "n"], [["a", 5], ["long", None], ["b", 1234]])
     assert capsys.readouterr().out == "name     n\na        5\nlong     -\nb     1234\n"
+
+
+@pytest.mark.parametrize("unseen", ["\x1b[2J", "\x9b2J", "\x85", "\u2028", "\u202e"])
+def test_json_has_no_character_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str], unseen: str) -> None:
+    print_json({"unit": "°C", "topic": unseen})
+    shown = capsys.readouterr().out
+    assert shown.removesuffix("\n").isprintable()
+    assert json.loads(shown) == {"unit": "°C", "topic": unseen}
+    print_json({"unit": "°C"})
+    assert "°C" in capsys.readouterr().out, "where all of it can be read, it is"
 
 
 def _on_terminal(columns: int) -> str:
