@@ -82,6 +82,34 @@ def test_a_course_is_drawn_as_what_it_is_of(field: Field, open_page: OpenPage) -
     assert height > 0
 
 
+def test_a_course_that_was_drawn_stays_true_while_another_is_asked_for(field: Field, open_page: OpenPage) -> None:
+    """A longer time has longer stretches; what is drawn again meanwhile, with news of exposed devices, has its own."""
+    page = open_page(field.new_gateway().start().url)
+    notes = """async () => {
+        const { Course } = await import("/page/course.js");
+        const figure = { name: "temperature", range: [-10, 50], unit: "°C" };
+        const store = { first_received: "1970-01-01T00:00:00Z", bucket_seconds: 5 };
+        const shown = { profile: { name: "climate" }, group: null, seconds: 60, summary: { store }, paths: [] };
+        const course = new Course(shown, { figure, name: "temperature", categorical: false, label: () => "temperature" });
+        const note = () => document.getElementById("course-note").textContent;
+        const answers = [];
+        window.fetch = () => new Promise((resolve) => answers.push(() => resolve(Response.json({ items: [] }))));
+        const first = course.refresh();
+        answers.pop()();
+        await first;
+        const found = [note()];
+        shown.seconds = 86400;
+        course.refresh(); // to which nobody answers
+        course.show();
+        found.push(note());
+        shown.group = "roof";
+        document.getElementById("course-note").textContent = "untouched";
+        course.show();
+        return [...found, note()];
+    }"""
+    assert page.evaluate(notes) == [*2 * ["temperature, °C, per 5\u202fs"], "untouched"]
+
+
 def test_an_unreadable_store_is_told_and_over(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(100))

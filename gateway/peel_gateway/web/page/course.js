@@ -28,25 +28,27 @@ export class Course {
 		const first = Date.parse(page.summary.store.first_received) / 1000;
 		const begin = page.seconds === null ? first : Math.max(first, now - page.seconds);
 		const base = page.summary.store.bucket_seconds;
-		this.bucket = base * Math.max(1, Math.ceil((now - begin) / POINTS / base));
-		const since = Math.floor(begin / this.bucket) * this.bucket;
+		const bucket = base * Math.max(1, Math.ceil((now - begin) / POINTS / base));
+		const since = Math.floor(begin / bucket) * bucket;
 		const { group } = page;
 		const devices = group === null ? "no" : "yes"; // of a group only the log knows anything
-		const asked = { profile, name, bucket: this.bucket, since };
+		const asked = { profile, name, bucket, since };
 		const { items } = await ask("/api/estimates", { ...asked, group, devices });
 		const truth = page.demo ? await page.demo.course(asked) : [];
 		if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
-		this.of = { profile, name };
+		this.of = { profile, name, group };
+		this.bucket = bucket;
 		this.items = items.filter((item) => item.estimates[0].value !== null);
 		this.truth = truth;
 		this.begin = since;
-		this.end = Math.max(now, since + this.bucket);
+		this.end = Math.max(now, since + bucket);
 		this.show();
 	}
 
 	show() {
-		const figure = this.estimates.figure;
-		if (!figure || figure.name !== this.of.name || this.page.profile.name !== this.of.profile) return;
+		const { figure } = this.estimates;
+		const { profile, name, group } = this.of;
+		if (figure?.name !== name || !name || this.page.profile.name !== profile || this.page.group !== group) return;
 		const { categorical } = this.estimates;
 		const scale = scaleOf(figure, categorical);
 		const points = this.items.map((item) => this.#point(item));
