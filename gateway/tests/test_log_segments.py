@@ -156,7 +156,9 @@ def test_a_damaged_checkpoint_is_said_plainly(small: Lab) -> None:
     lab.database.execute("UPDATE conduct SET state = substr(state, 2) WHERE device = 2")
     lab.reopen()
     for question in (lab.store.check, lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
-        with pytest.raises(StoreCorrupt, match=r"what device 2 has done: .* checksum do not agree; restore a copy"):
+        with pytest.raises(
+            StoreCorrupt, match=r"what device 00000002 has done: .* checksum do not agree; restore a copy"
+        ):
             question()
 
 
@@ -177,7 +179,7 @@ def test_one_flipped_bit_of_a_checkpoint_is_no_other_conduct(small: Lab, rng: np
     ((good,),) = lab.database.execute("SELECT state FROM conduct WHERE device = 2")
     for place in rng.permutation(8 * len(good))[:40].tolist():
         lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (flipped(good, place),))
-        with pytest.raises(StoreCorrupt, match="what device 2 has done"):
+        with pytest.raises(StoreCorrupt, match="what device 00000002 has done"):
             lab.store.check()
     lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (good,))
     lab.store.check()

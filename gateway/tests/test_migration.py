@@ -78,6 +78,8 @@ def answers(archive: Archive, lab: Lab) -> dict[str, Any]:
         "log": table(archive.log(), "arrival"),
         "gaps": table(archive.gaps(), "arrival"),
         "device_reports": archive.device_reports(),
+        "forfeited": archive.forfeited_reports(archive.devices().device),
+        "first_received": archive.first_received(),
         "exposures": archive.exposures(limit=10_000),
         "blamed": archive.exposures(ExposureFilter(blamed=True), limit=3),
         "audit": [(each.id, each.device, each.reports, each.restored) for each in archive.audit()],

@@ -26,12 +26,22 @@ def forgive(lab: Lab, *devices: int, restore: bool = False, store: Store | None 
 
 
 def counted(lab: Lab) -> int:
-    """Reports that the estimates are made of, the same from the tallies and from the log."""
+    """Reports that the estimates are made of, the same from the tallies, from the log and from what is kept of each device."""
     tallies = lab.store.tallies(lab.profiles[0].id)
     kept = tallies.plus + tallies.minus - tallies.withdrawn_plus - tallies.withdrawn_minus
     by_device = lab.store.device_tallies(lab.profiles[0].id)
     assert kept.sum() == ((by_device.plus + by_device.minus) * (by_device.withdrawn == 0)).sum()
+    assert kept.sum() == sum(_counted_by_device(lab).values())
     return int(kept.sum())
+
+
+def _counted_by_device(lab: Lab) -> dict[int, int]:
+    devices, reports = lab.store.devices(), lab.store.device_reports()
+    forfeited = lab.store.forfeited_reports(devices.device)
+    return {
+        device: reports[device].get(Verdict.ACCEPTED, 0) - forfeited.get(device, 0)
+        for device in devices.device[devices.withdrawn == 0].tolist()
+    }
 
 
 def agrees(lab: Lab) -> bool:

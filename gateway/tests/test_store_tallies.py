@@ -84,3 +84,9 @@ def test_before_the_first_report_there_is_nothing(lab: Lab) -> None:
     profile = lab.profiles[0].id
     assert len(lab.store.device_tallies(profile)) == len(lab.store.device_tallies(profile, bucket_seconds=300)) == 0
     assert len(lab.store.tallies(profile)) == len(lab.store.log()) == len(lab.store.devices()) == 0
+    assert lab.store.first_received() is None
+    first = lab.now
+    for number in (1, 2):
+        lab.send(lab.frames(number, [number]))
+        lab.now += 60
+    assert lab.store.first_received() == first

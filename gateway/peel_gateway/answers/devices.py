@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from string import hexdigits
@@ -115,9 +115,19 @@ class DeviceList:
             chosen &= noted | _spelled(roll.ids, which.find)
         found = self._known(np.flatnonzero(chosen & (roll.ids > which.after)))
         page = list(islice((known for known in found if which.state in (None, known.standing)), which.limit))
-        reports = self._store.device_reports(np.array([known.device.id for known in page], np.int64))
-        rows = [_row(known) | {"reports": _labelled(reports.get(known.device.id, {}))} for known in page]
+        rows = self._rows(page)
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
+
+    def _rows(self, page: Sequence[_Known]) -> list[Table]:
+        """What is told of some devices, with what became of their reports."""
+        ids = np.array([known.device.id for known in page], np.int64)
+        forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
+        rows = []
+        for known in page:
+            mine = reports.get(known.device.id, {})
+            counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device.id, 0)
+            rows.append(_row(known) | {"reports": _labelled(mine), "counted": counted})
+        return rows
 
     def muster(self) -> Muster:
         """All devices counted."""

@@ -102,10 +102,10 @@ def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> 
 
 def _rate(store: Archive, question: EstimateQuestion, reports: int, now: float) -> float | None:
     """Reports per second in the time asked for, as far as anything had been heard by then; None before the first one."""
-    heard = store.devices().first_received
-    if not heard.any():
+    first = store.first_received()
+    if first is None:
         return None
-    begin = max(question.since or 0, int(heard[heard > 0].min()) / 1000)
+    begin = max(question.since or 0, first)
     end = min(question.until or now, now)
     return reports / (end - begin) if end - begin >= 1 else None
 

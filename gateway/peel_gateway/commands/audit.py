@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import numpy as np
 
 from peel_gateway.answers.query import MOST_ITEMS, audit_page, parse_verdicts
 from peel_gateway.answers.table import QueryError, Table
@@ -66,7 +67,7 @@ def pardon(
 def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
     """A device that has been heard."""
     device = parse_device(name)
-    if device in store.devices().device:
+    if len(store.devices(np.array([device]))):
         return device
     registered = snapshot.devices.has(device)
     what = "was never heard, so there is nothing to pardon" if registered else "is not registered in this fleet"
@@ -78,7 +79,7 @@ def _by_cause(store: Archive, cause: str | None, since: str | None) -> list[int]
     verdicts = parse_verdicts(cause or "", blamed=True)
     if len(verdicts) != 1:
         raise QueryError("cause: one verdict at a time")
-    chosen = exposed_devices(store.devices(), *verdicts, since=parse_moment("since", since) if since else 0.0)
+    chosen = exposed_devices(store.exposed(), *verdicts, since=parse_moment("since", since) if since else 0.0)
     if not chosen:
         raise PardonError(f"no device is exposed by {cause}{f' since {since}' if since else ''}")
     return chosen

@@ -126,6 +126,6 @@ class Condition:
     def _first_received(self) -> str | None:
         """When the first report came: looked up until there is one, since then it stays."""
         if self._first is None:
-            heard = self.store.devices().first_received
-            self._first = moment(int(heard[heard > 0].min()) / 1000) if heard.any() else None
+            first = self.store.first_received()
+            self._first = None if first is None else moment(first)
         return self._first

@@ -273,6 +273,10 @@ class Archive(abc.ABC):
         """Return the states of all devices ever heard, or of some of them, by id."""
 
     @abc.abstractmethod
+    def first_received(self) -> float | None:
+        """Return when the first report came, in Unix seconds; None before there is one."""
+
+    @abc.abstractmethod
     def counts(self) -> Counts:
         """Return the totals."""
 
@@ -283,6 +287,10 @@ class Archive(abc.ABC):
     @abc.abstractmethod
     def device_reports(self, only: Ints | None = None) -> dict[int, dict[Verdict, int]]:
         """Return the number of logged reports per verdict, of all devices or of some, pruned ones included, without reading the log."""
+
+    @abc.abstractmethod
+    def forfeited_reports(self, only: Ints) -> dict[int, int]:
+        """Return how many accepted reports of some devices count no more, because a pardon left them withdrawn."""
 
     @abc.abstractmethod
     def check(self) -> None:

@@ -181,6 +181,7 @@ _LISTED_DEVICE = {
     "left": _or_null(_COUNT),
     "claims": _or_null(_TABLE),
     "reports": _COUNTS,
+    "counted": _COUNT,
 }
 _PIECE = {
     "id": _WHOLE,

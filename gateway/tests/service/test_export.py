@@ -96,9 +96,9 @@ def test_what_cannot_be_written_leaves_nothing(gateway: GatewayProcess, tmp_path
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("decision", "withdrawn"), [("--forfeit", 21), ("--restore", 0)])
-def test_what_a_pardon_has_left_withdrawn_is_so_in_the_file(
-    field: Field, tmp_path: Path, decision: str, withdrawn: int
+@pytest.mark.parametrize(("decision", "withdrawn", "counted"), [("--forfeit", 21, 10), ("--restore", 0, 30)])
+def test_what_a_pardon_has_left_withdrawn_is_so_in_the_file_and_in_the_list_of_devices(
+    field: Field, tmp_path: Path, decision: str, withdrawn: int, counted: int
 ) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(40, devices=[1, 2]))
@@ -108,6 +108,7 @@ def test_what_a_pardon_has_left_withdrawn_is_so_in_the_file(
     assert gateway.command("pardon", "2", "--reason", "a test", decision).returncode == 0
     field.publish(field.reports(10, devices=[2]))
     field.wait_accepted(gateway, 50)
+    assert [row["counted"] for row in gateway.get("/api/devices")["items"]][:3] == [20, counted, 0]
     assert gateway.stop() == 0
     assert exported(gateway, tmp_path / "reports.csv") == 51
     assert sum(int(row["withdrawn"]) for row in rows_of(tmp_path / "reports.csv")) == withdrawn

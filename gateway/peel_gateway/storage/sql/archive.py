@@ -17,7 +17,7 @@ from peel_gateway.model.grouping import add_up
 from peel_gateway.model.tables import Counts, DeviceTable, DeviceTallyTable, GapTable, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import as_tables, join_tables
-from peel_gateway.storage.sql.audit import read_audit
+from peel_gateway.storage.sql.audit import read_audit, read_forfeited
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.exposures import read_exposures
 from peel_gateway.storage.sql.kept import read_kept
@@ -35,6 +35,7 @@ _GENERATION = "SELECT CAST(SUM(value) AS BIGINT) FROM {meta} AS meta WHERE key =
 _EXPOSED = """
     SELECT COUNT(*), COUNT(*) FILTER (WHERE withdrawn != 0) FROM {device} AS device WHERE cause != 0
 """
+_FIRST_RECEIVED = "SELECT COALESCE(MIN(first_received), 0) FROM {device} AS device WHERE first_received > 0"
 
 
 class SqlArchive(Archive):
@@ -143,6 +144,14 @@ class SqlArchive(Archive):
             for device, verdict, count in read_reports(connection, only):
                 reports.setdefault(device, {})[Verdict(verdict)] = count
         return reports
+
+    def forfeited_reports(self, only: Ints) -> dict[int, int]:
+        with self._read() as connection:
+            return dict(read_forfeited(connection, only))
+
+    def first_received(self) -> float | None:
+        with self._read() as connection:
+            return connection.value(_FIRST_RECEIVED) / 1000 or None
 
     def counts(self) -> Counts:
         with self._read() as connection:

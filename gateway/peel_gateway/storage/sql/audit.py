@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 
+import numpy as np
+import numpy.typing as npt
+
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.tables import PastTable
-from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.rows import add_counts, add_past, add_tallies, columns
+from peel_gateway.storage.sql.connection import Connection, Row
+from peel_gateway.storage.sql.rows import add_counts, add_past, add_tallies, columns, in_chunks
 from peel_gateway.storage.sql.tallies import counted_reports
 
-__all__ = ["pardon", "read_audit"]
+__all__ = ["pardon", "read_audit", "read_forfeited"]
 
 _COLUMNS = tuple(each.name for each in fields(AuditEntry) if each.name != "id")
 
@@ -90,3 +93,12 @@ def read_audit(
     return [
         AuditEntry(**entry | {"time": entry["time"] / 1000, "restored": bool(entry["restored"])}) for entry in entries
     ]
+
+
+def read_forfeited(connection: Connection, only: npt.NDArray[np.int64]) -> list[Row]:
+    """Read devices and how many of their reports were left withdrawn for ever, of those that have some."""
+    query = "SELECT device, CAST(SUM(reports) AS BIGINT) FROM {audit} AS audit"
+    found: list[Row] = []
+    for marks, chunk in in_chunks(only.tolist()):
+        found += connection.rows(f"{query} WHERE device IN ({marks}) AND restored = 0 GROUP BY device", chunk)
+    return found

@@ -112,7 +112,7 @@ def _state(device: int, stored: bytes) -> bytes:
     try:
         return drop_checksum(stored)
     except ValueError as error:
-        raise ValueError(f"what device {device} has done: {error}") from None
+        raise ValueError(f"what device {device:08x} has done: {error}") from None
 
 
 def put_conduct(connection: Connection, conduct: ConductTable, table: str = "conduct") -> None:

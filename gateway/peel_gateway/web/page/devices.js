@@ -54,18 +54,19 @@ export class Devices {
 	}
 
 	async refresh() {
-		const { profile } = this.page;
+		const { profile, group } = this.page;
 		if (!profile) return;
 		const state = byId("devices-state").value;
 		const wanted = wantedText();
 		const answer = await ask("/api/devices", {
 			profile: profile.name,
-			group: this.page.group,
+			group,
 			state,
 			find: this.page.demo ? null : wanted, // roles are found here: the gateway knows none
 			limit: this.page.demo && wanted ? MOST : this.limit,
 		});
-		if (profile !== this.page.profile || state !== byId("devices-state").value || wanted !== wantedText()) return;
+		if (profile !== this.page.profile || group !== this.page.group) return;
+		if (state !== byId("devices-state").value || wanted !== wantedText()) return;
 		this.items = answer.items;
 		this.more = answer.next !== null;
 		this.#show();
@@ -129,7 +130,6 @@ export class Devices {
 	#update(row, item) {
 		const { profile } = this.page;
 		const cells = [...row.cells];
-		const counted = item.withdrawn ? 0 : (item.reports.accepted ?? 0);
 		const logged = Object.values(item.reports).reduce((sum, n) => sum + n, 0);
 		const state = item.exposed ? "exposed" : item.state;
 		const heard = item.last_heard ?? item.last_received;
@@ -145,9 +145,9 @@ export class Devices {
 			time.dateTime = heard;
 			time.title = exact(heard);
 		}
-		setText(cells[3], count(counted));
-		setText(cells[4], count(logged - counted));
-		setText(cells[5], item.last_number === null ? "" : count(item.missing ?? Math.max(0, item.last_number - logged)));
+		setText(cells[3], count(item.counted));
+		setText(cells[4], count(logged - item.counted));
+		setText(cells[5], item.last_number === null ? "" : count(Math.max(0, item.last_number - logged)));
 		setText(cells[6], item.last_number === null ? "" : short(item.last_number * profile.epsilon));
 		setText(cells[7], item.left === null || item.left === undefined ? "no limit" : short(item.left * profile.epsilon));
 		setText(cells[8], item.note);
