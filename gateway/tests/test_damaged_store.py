@@ -19,15 +19,7 @@ ROWS = {
 }
 
 
-ALLOWED = {
-    ("sealed log", "changed"): {"told", "recounted"},  # of a compressed column's head some bits say nothing
-    ("open log", "changed"): {
-        "told",
-        "differs",
-        "recounted",
-    },  # it has no checksum, and nothing is derived from some fields
-    ("bets", "changed"): {"told", "differs"},
-}
+ALLOWED = {("sealed log", "changed"): {"told", "recounted"}}  # of a compressed column's head some bits say nothing
 """What may become of it; otherwise it must be told."""
 
 

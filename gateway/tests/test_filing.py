@@ -237,12 +237,8 @@ def test_a_clock_that_was_ahead_for_a_while_costs_nothing_later(fleet: Callable[
     for _ in range(2):
         send_all_that_there_is_room_for()
         lab.now += BUCKET
-    for skew in (
-        80 * 365 * DAY,
-        80 * 365 * DAY + BUCKET,
-        0,
-        0,
-    ):  # the bucket before the jump, and the one after it, are the same one
+    far = 80 * 365 * DAY
+    for skew in (far, far + BUCKET, 0, 0):  # the bucket before the jump, and the one after it, are the same one
         lab.skew = skew
         assert send_all_that_there_is_room_for() < 2
     for _ in range(3):

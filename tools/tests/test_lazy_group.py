@@ -32,9 +32,8 @@ BUILDS = {"elftools", "serial", "peel_tools.boards", "peel_tools.flashing", "pee
 
 
 def modules_of(*words: str) -> set[str]:
-    unwatched = {
-        name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")
-    }  # it loads sqlite3
+    # What measures coverage loads sqlite3.
+    unwatched = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, *words], env=unwatched, capture_output=True, text=True, timeout=60
     )
@@ -59,9 +58,8 @@ def test_a_note_on_a_device_loads_no_server_and_no_build(tmp_path: Path) -> None
         (("firmware", "flash", "--help"), {*SERVERS, "elftools", "numpy"}),
         (("bench", "core", "--help"), {*SERVERS, *BUILDS}),
     ],
-    ids=lambda value: (
-        " ".join(value) if isinstance(value, tuple) else ""
-    ),  # a set's order is another one in each worker
+    # Without the sets, whose order is another one in each worker.
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_help_loads_little(words: tuple[str, ...], without: set[str]) -> None:
     assert not modules_of(*words) & without

@@ -25,7 +25,8 @@ class Guard:
 
     Parameters
     ----------
-    public : paths that say nothing of the fleet: with a token they are open to whoever wants to log in.
+    public : set of str
+        Paths that say nothing of the fleet: with a token they are open to whoever wants to log in.
     """
 
     def __init__(self, app: ASGIApp, token: Secret | None, public: frozenset[str]) -> None:

@@ -21,7 +21,8 @@ class Limits:
 
     Parameters
     ----------
-    unlimited : paths that count for themselves.
+    unlimited : tuple of str
+        Paths that count for themselves.
     """
 
     def __init__(self, app: ASGIApp, unlimited: tuple[str, ...] = ()) -> None:

@@ -86,9 +86,8 @@ class HttpServer:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Connections inherit it: a client that does not read is noticed by what waits for it, so little may wait unseen.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-            if hasattr(
-                socket, "TCP_USER_TIMEOUT"
-            ):  # a peer that has vanished acknowledges nothing: Linux ends that by itself
+            # A peer that has vanished acknowledges nothing: Linux ends that by itself.
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
                 bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
             bound.bind(address)
         except OSError as error:

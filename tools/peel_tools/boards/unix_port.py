@@ -39,9 +39,8 @@ def _mbedtls(job: Job) -> Path:
 
 def _make(job: Job) -> dict[str, Path]:
     libraries = _mbedtls(job)
-    job = replace(
-        job, build=job.build.with_name("build_heap")
-    )  # make would keep objects of a build with other settings
+    # In a folder of its own: make would keep objects of a build with other settings.
+    job = replace(job, build=job.build.with_name("build_heap"))
     (job.build / _PROGRAM).unlink(missing_ok=True)  # what is left of an interrupted link would pass for it
     include = job.sources.path / "lib" / "mbedtls" / "include"
     make_port(
