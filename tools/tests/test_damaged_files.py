@@ -217,6 +217,21 @@ def test_a_folder_that_cannot_be_written_to(in_the_way: str, site: Callable[[], 
         judge(Reading(in_the_way, words, "fleet.*cannot be written", checked=True), b"", b"in the way")
 
 
+@pytest.mark.parametrize("in_the_way", ["new", "new/profiles", "new/devices.jsonl"])
+def test_a_fleet_that_cannot_be_made_there_can_be_once_there_is_room(in_the_way: str, site: Callable[[], None]) -> None:
+    making = ("fleet", "init", "new/" if in_the_way != "new" else "new/fleet", "--name", "home")
+    Path(in_the_way).parent.mkdir(exist_ok=True)
+    if in_the_way == "new/devices.jsonl":
+        Path(in_the_way).mkdir()
+    else:
+        Path(in_the_way).touch()
+    code, _, said = run(*making)
+    assert (code, "Traceback" in said) == (Exit.FLEET, False)
+    assert re.search(f"Error: {in_the_way}.*: cannot be written: .*repeat the command", said), said
+    Path(in_the_way).rename("away")
+    assert run(*making)[0] == Exit.DONE
+
+
 @contextlib.contextmanager
 def somebody_else() -> Iterator[None]:
     """For root, who may read everything: as a user to whom all of this belongs."""

@@ -20,7 +20,7 @@ import secrets
 import stat
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +58,17 @@ def key_mark(master: bytes, fleet: str) -> str:
     return hashlib.blake2b(fleet.encode(), key=master, digest_size=8, person=b"peel key mark").hexdigest()
 
 
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename2 or error.filename or folder  # the second is what something was to be renamed to
+        raise FleetError(
+            f"{where}: cannot be written: {error.strerror}; put that right, and repeat the command"
+        ) from None
+
+
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
@@ -82,14 +93,14 @@ class Fleet:
                 f"{folder}: is a fleet already; its master key cannot be replaced without losing its devices"
             )
         refuse_unsound(folder, map(parsed_profile, profiles))
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for child in ("profiles", "bundles"):
-            (folder / child).mkdir(mode=0o700, exist_ok=True)
         master = secrets.token_bytes(_MASTER_BYTES)
-        write_atomically(folder / "master.key", master.hex() + "\n")
-        write_atomically(folder / FILE_NAME, Register(Roll.of([]), []).lines())
         about = f'name = "{name}"\nkey_mark = "{key_mark(master, name)}"\n'
-        write_atomically(folder / "fleet.toml", about)  # last: with it the folder is a fleet
+        with _writing(folder):
+            for each in (folder, folder / "profiles", folder / "bundles"):
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(folder / FILE_NAME, Register(Roll.of([]), []).lines())
+            write_atomically(folder / "master.key", master.hex() + "\n")
+            write_atomically(folder / "fleet.toml", about)  # last: with it the folder is a fleet
         fleet = cls(folder)
         for path in profiles:
             fleet.adopt_profile(path)
@@ -102,7 +113,8 @@ class Fleet:
         target = self.folder / "profiles" / f"{profile.name}.toml"
         if target.exists() and parsed_profile(target).id != profile.id:
             raise FleetError(f"{target}: exists and differs; a changed profile needs a new name")
-        write_atomically(target, path.read_text(encoding="utf-8-sig"), mode=0o644)
+        with self.writing():
+            write_atomically(target, path.read_text(encoding="utf-8-sig"), mode=0o644)
         return profile
 
     def devices(self) -> Roll:
@@ -306,21 +318,15 @@ class Fleet:
             check_fleet_name(name)
         except FileNotFoundError:
             raise FleetError(
-                f"{self.folder}: not a fleet folder; make one with `peel fleet init {self.folder}`"
+                f"{self.folder}: not a fleet folder; make one with `peel fleet init {self.folder} --name NAME`"
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FleetError(f"{path}: cannot be read: {_said(error)}; restore it from your backup") from None
         return str(name), str(mark)
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """Say by FleetError what the disk, or who may write to it, does not allow."""
-        try:
-            yield
-        except OSError as error:
-            raise FleetError(
-                f"{error.filename or self.folder}: cannot be written: {error.strerror}; put that right, and repeat the command"
-            ) from None
+        return _writing(self.folder)
 
     @contextmanager
     def _changing(self) -> Iterator[Register]:
