@@ -82,7 +82,11 @@ def test_a_jump_of_the_clock_is_granted_once() -> None:
         moment = advance(moment, Reading(wall * day, 1, steady))
     assert moment.tick == 90 * day + 4000
     assert moment.doubtful
+    moment = advance(moment, Reading(190 * day + DOUBT, 1, steady + DOUBT))
+    assert not moment.doubtful and not moment.behind
     moment = advance(moment, Reading(100 * day, 1, steady + DOUBT))
+    assert moment.doubtful, "set back is set"
+    moment = advance(moment, Reading(100 * day + DOUBT, 1, steady + 2 * DOUBT))
     assert not moment.doubtful and not moment.behind
     # What counts across a restart is the last time seen, not the highest.
     moment = advance(moment, Reading(110 * day, 2, 5))

@@ -143,7 +143,7 @@ def test_a_clock_that_is_set_is_noticed(stage: Stage) -> None:
     if not stage.clock.settable:
         pytest.skip("libfaketime is not installed. On Debian: apt-get install faketime")
     with DAMAGES["clock_step"](stage, fault("clock_step")):
-        until(lambda: "clock ahead of the last batch" in stage.gateways[0].log_path.read_text())
+        until(lambda: "clock set" in stage.gateways[0].log_path.read_text())
     until(lambda: growing(stage))
 
 

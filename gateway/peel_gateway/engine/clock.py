@@ -50,6 +50,7 @@ def advance(last: Moment, now: Reading) -> Moment:
     before = last.wall if same_boot and not last.behind else last.seen
     passed = lived if behind else max(lived, now.wall - before)
     wall = last.wall + passed
+    was_set = same_boot and not (behind or last.behind) and abs(now.wall - last.seen - lived) > STEP
     return Moment(
         tick=last.tick + passed,
         wall=wall,
@@ -57,7 +58,7 @@ def advance(last: Moment, now: Reading) -> Moment:
         boot=now.boot,
         steady=now.steady,
         behind=behind,
-        stepped=wall if passed - lived > STEP else last.stepped,
+        stepped=wall if was_set or passed - lived > STEP else last.stepped,
     )
 
 

@@ -268,8 +268,9 @@ class Engine:
             _log.info("clock right again", passed_seconds=(moment.seen - before.seen) / 1000)
         elif moment.stepped != before.stepped:
             _log.warning(
-                "clock ahead of the last batch; devices are granted that time",
-                seconds=(moment.tick - before.tick) / 1000,
+                "clock set, or the machine was off; devices are granted the time that passed, and for a day nothing is deleted for its age",
+                by_seconds=(moment.seen - before.seen) / 1000,
+                passed_seconds=(moment.tick - before.tick) / 1000,
             )
 
     def _current_book(self, roster: Roster, transaction: Transaction) -> Book:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 __all__ = ["DOUBT", "STEP", "Moment"]
 
 STEP = 3_600_000
-"""Milliseconds: a wall clock that is further ahead than this was set, or the machine was off."""
+"""Milliseconds: a wall clock that is further off than this was set, or the machine was off."""
 DOUBT = 24 * STEP
 """Milliseconds after such a step during which nothing is deleted because of its age."""
 
@@ -28,7 +28,7 @@ class Moment:
     behind: int = 0
     """What the wall clock must reach before it is believed again; 0 while it is."""
     stepped: int = 0
-    """`wall` after the last step ahead."""
+    """`wall` after the last step, ahead or back."""
 
     @property
     def doubtful(self) -> bool:

@@ -129,6 +129,6 @@ class Pipeline:
             _log.warning("retention postponed", cause=error)
             return
         if dropped is None:
-            _log.warning("retention postponed", cause="the clock is behind, or went ahead less than a day ago")
+            _log.warning("retention postponed", cause="the clock is behind, or was set less than a day ago")
         elif dropped:
             _log.info("retention", dropped_rows=dropped)

@@ -238,7 +238,7 @@ class Lab(Dated):
 
     def messages(self, frames: Sequence[bytes]) -> list[Message]:
         """One message per frame, received now."""
-        return [Message("peel/v1/lab/00/x/report", frame, self.now) for frame in frames]
+        return [Message("peel/v1/lab/00/x/report", frame, self.now + self.skew) for frame in frames]
 
     def estimates(self) -> list[Estimates]:
         """What the first profile's reports say so far."""
