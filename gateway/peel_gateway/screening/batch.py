@@ -29,6 +29,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _BODY_BYTES = 4
+_LONGEST_OFF = 365 * 86_400_000
+"""Milliseconds that a machine may have been off, where its clock does not say: what devices made meanwhile is not given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +155,9 @@ def _given_up(states: States, roster: Roster, heard: Ints, first: Ints, moment: 
 
     That is about the bundle in force. What a device made with a former one is far below and may still come; the keyring bounds it.
     """
-    enrolled = np.where(roster.enrolled[heard] > 0, roster.enrolled[heard], moment.wall)
-    made = freshness.backlog(used(seen_in(states)), moment.wall - enrolled, *roster.quotas(heard))
+    now = moment.wall + _LONGEST_OFF if moment.behind else moment.wall
+    enrolled = np.where(roster.enrolled[heard] > 0, roster.enrolled[heard], now)
+    made = freshness.backlog(used(seen_in(states)), now - enrolled, *roster.quotas(heard))
     return vars(give_up(seen_in(states), roster.issued_number[heard], first - 1 - made))
 
 
