@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from peel_gateway.exits import Exit
+from peel_gateway.printing import Stopped
 from peel_tools.lazy_group import LazyGroup
 
 # Before numpy is loaded, which every command does for itself: its matrices are small here, and a pool of threads that wait for their turn
@@ -48,14 +49,19 @@ _COMMANDS = {
 
 
 class _Peel(LazyGroup):
-    """The command itself: an error that nobody expected ends it like any other, with a code that says so."""
+    """The command itself: an error that nobody expected ends it like any other, with a code that says so.
+
+    What the system says of a file that was named is in one line; commands that know more of it say it themselves.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, OSError) and (where := error.filename2 or error.filename):
+                raise Stopped(f"{where}: {error.strerror}; name another, or put that right", Exit.USAGE) from None
             traceback.print_exc()
             ctx.exit(Exit.INTERNAL)
 

@@ -130,6 +130,29 @@ def test_an_error_that_nobody_expected(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "ZeroDivisionError" in said
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("profile", "new", "none/p.toml", "--attribute", "temperature:-40:85"),
+        ("profile", "new", "file/p.toml", "--attribute", "temperature:-40:85"),
+        ("demo", "--dir", "file/demo", "--seconds", "1"),
+        ("device", "run", "fleet/bundles/00000001.json", "--flash", "file/flash"),
+        ("simulate", "--fleet", "fleet", "--truth", "file/truth", "--seconds", "1"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_named(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("p.toml").write_text(PROFILE)
+    Fleet.create(Path("fleet"), "home", [Path("p.toml")])
+    assert run("fleet", "add", "fleet")[0] == Exit.DONE
+    code, _, said = run(*words)
+    assert (code, "Traceback" in said) == (Exit.USAGE, False), said
+    assert re.search("Error: .*(file|none)/.*: .*; .*another", said), said
+
+
 def test_errors_without_a_code_are_usage() -> None:
     with pytest.raises(click.ClickException) as stopped, explaining(KeyError):
         raise KeyError("x")

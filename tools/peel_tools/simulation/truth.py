@@ -114,12 +114,15 @@ class Truth:
     def __init__(self, path: Path) -> None:
         self.path = path
         make_private(path)  # it holds every reading
-        self._connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.OperationalError as error:
+            raise TruthError(f"{path}: {error}; choose another path") from None
         try:
             self._prepare()
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise TruthError(f"{path}: cannot be used: {error}") from None
+            raise TruthError(f"{path}: cannot be used: {error}; choose another path") from None
         except TruthError:
             self._connection.close()
             raise
