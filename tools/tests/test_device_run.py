@@ -148,7 +148,7 @@ def test_a_sensor_of_ones_own(fleet: Fleet, tmp_path: Path) -> None:
         )
         assert without.returncode == 1
         assert "mine" in without.stdout + without.stderr
-        with running(path.with_suffix(".flash"), "--file", tmp_path / "mine.py"):
+        with running(*words, "--file", tmp_path / "mine.py"):
             where.wait_for_accepted(10, 60)
 
 
@@ -157,6 +157,9 @@ def test_what_is_wrong_with_a_bundle_is_said(fleet: Fleet, tmp_path: Path) -> No
     done = subprocess.run([*PEEL, "device", "run", str(bundle)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "sensors.temperature: is missing: each attribute needs a sensor" in done.stdout
+    with running(bundle, "--simulate", "1") as process:  # nothing was begun, so nothing stands in the way
+        assert process.stdout is not None
+        assert "is up on host" in process.stdout.readline()
     half = tmp_path / "half.json"
     half.write_text(bundle.read_text()[:40])
     done = subprocess.run([*PEEL, "device", "run", str(half)], capture_output=True, text=True, timeout=60)

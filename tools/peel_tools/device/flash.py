@@ -80,9 +80,16 @@ class Flash:
         """Put the application, a bundle of the fleet's and files of the user's own onto it."""
         content = read_bundle(bundle)
         ledgers = (self.folder / "peel" / f"{content['fleet']}-{content['device']}").glob("ledger.*")
-        check_history(bundle, any(ledgers))
+        check_history(bundle, any(ledgers) or self._is_unused_with(content))
         self.install(content, sources, changes, files)
         note_provisioned(bundle)
+
+    def _is_unused_with(self, bundle: dict[str, Any]) -> bool:
+        """Whether this very bundle is on it, and its device stopped before it kept anything: no number was used, no other flash has it."""
+        if not (self.folder / _BUNDLE).exists():
+            return False
+        kept = (path for path in (self.folder / "peel").rglob("*") if path.is_file())
+        return self.bundle.get("seed") == bundle.get("seed") and not any(kept)
 
     def install(self, bundle: dict[str, Any], sources: Sources, changes: Changes, files: Sequence[Path] = ()) -> None:
         """The same with a bundle that no file has, without asking whether it has been on another flash."""
