@@ -274,6 +274,28 @@ def test_a_backlog_that_comes_newest_first_while_the_clock_is_behind(tmp_path: P
         site.take(part)
         check(site)
     assert len(life.delivered) > 3000
+    site.store.close()
+
+
+def test_what_was_made_with_a_former_bundle_may_come_late_and_what_was_made_too_late_is_not_settled(
+    tmp_path: Path, rng: Chance
+) -> None:
+    """A fresh bundle is to be on its board within a week; when reports arrive does not matter."""
+    site = Site(tmp_path, [(96, 86_400)], rng, outbox=20_000)
+    life = site.enrol("p0")
+    site.issue(life.id)
+    for _ in range(4 * 24 * 30):
+        site.now += 900
+        life.report(site.now)
+    (last, _) = site.registry.keyring.bundle_last.tolist()
+    in_time = {number for number in life.made if number <= last}
+    assert 7 * 80 < len(in_time) < len(life.made)
+    site.now += 300 * DAY
+    site.take(list(life.publish()))
+    assert set(site.store.log().number.tolist()) == in_time
+    life.app.settle(site.receipts[life.id][-1])
+    assert life.held == life.made - in_time
+    site.store.close()
 
 
 class Insider:

@@ -212,6 +212,23 @@ def test_a_pardon_opens_no_more_numbers_than_the_quota_has_left(make_lab: MakeLa
     assert agrees(lab)
 
 
+def test_what_a_faster_profile_used_is_not_taken_from_a_slower_one(make_lab: MakeLab, profiles: Makers) -> None:
+    """Provisioned again with a smaller quota, and pardoned after ten days offline: all that it made since may come, the newest first."""
+    fast, slow = profiles[0](quota=6000, period=86_400, name="fast"), profiles[0](quota=200, period=86_400, name="slow")
+    lab = make_lab(fast, slow, devices=1)
+    lab.now += 86_400
+    assert lab.send(lab.frames(1, range(1, 6001))) == {"accepted": 6000}
+    bundle, made = 10**8, 2000
+    lab.issued = {1: (bundle, lab.now)}
+    lab.provision(1, bundle, profile=1)
+    lab.now += 10 * 86_400
+    assert lab.send([lab.sealed(1, bundle, rule=slow.rule - 1)]) == {"rule": 1}
+    forgive(lab, 1)
+    assert lab.send(lab.frames(1, [bundle + made - 1])) == {"accepted": 1}
+    assert lab.send(lab.frames(1, range(bundle + 1, bundle + made - 1))) == {"accepted": made - 2}
+    assert agrees(lab)
+
+
 def test_what_a_device_was_pardoned_for_blames_it_no_more_when_it_is_delivered_again(
     make_lab: MakeLab, profiles: Makers
 ) -> None:

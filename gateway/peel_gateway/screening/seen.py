@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 
 MOST_HOLES = 1024
-"""Holes that are kept of one device: as many as single frames that its flash may still hold for sending again."""
+"""Holes that are kept of one device: more than an outbox of as many frames can leave."""
 NO_HOLES = b""
 
 
