@@ -363,17 +363,17 @@ class Insider:
     def entitled(self) -> float:
         """The most reports of his that can count (docs/screening.md, "Freshness").
 
-        Where he begins, at first contact and after each pardon: above it the allowance and a quota, below it what an outbox holds and a
-        quota, and what time brings. With each further bundle the same above its first number, and what its former one can have reached
-        until a week after it.
+        What time brings, once; where he begins, at first contact and after each pardon, the allowance and a quota above it, and what an
+        outbox holds below. With each further bundle the same above its first number, what time brings once more to each beginning, and
+        what the former bundle can have reached until a week after.
         """
         quotas = [(profile.quota, profile.period) for profile in self.site.registry.profiles]
         quota, rate = max(quota for quota, _ in quotas), 1.1 * max(quota / period for quota, period in quotas)
-        lived = self.site.now - START
-        begun = 1 + UNKNOWN_ALLOWANCE + 64 + 2 * quota + rate * lived
-        further = 1 + 64 + 3 * quota + rate * (2 * lived + 7 * DAY)
-        bundles = len(self.site.registry.keyring.bundle_first)
-        return (1 + self.pardons) * begun + (bundles - 1) * further
+        lived, begun = self.site.now - START, 1 + self.pardons
+        further = len(self.site.registry.keyring.bundle_first) - 1
+        granted = quota + begun * (1 + 64 + quota + UNKNOWN_ALLOWANCE)
+        again = further * (1 + 64 + 3 * quota + rate * ((1 + begun) * lived + 7 * DAY))
+        return rate * lived + granted + again
 
 
 @pytest.mark.parametrize("place", range(8))

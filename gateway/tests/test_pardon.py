@@ -212,6 +212,22 @@ def test_a_pardon_opens_no_more_numbers_than_the_quota_has_left(make_lab: MakeLa
     assert agrees(lab)
 
 
+def test_a_pardon_opens_no_number_for_one_that_is_open_still(make_lab: MakeLab, profiles: Makers) -> None:
+    """An insider who keeps what is open to him, falls, and begins elsewhere has it once, however often he is pardoned."""
+    lab = make_lab(profiles[0](quota=100, period=86_400), devices=2)
+    lab.now += 40 * 86_400
+    entitled = UNKNOWN_ALLOWANCE + 100 + 110 * 40
+    begun = [10**9, 2 * 10**9, 3 * 10**9]
+    for first in begun:
+        assert lab.send(lab.frames(1, [first])) == {"accepted": 1}
+        fail(lab, 1, first + 1)
+        forgive(lab, 1, restore=True)
+    for first in begun:
+        lab.send(lab.frames(1, range(first - entitled - 50, first)))
+    assert counted(lab) <= entitled + UNKNOWN_ALLOWANCE * len(begun)
+    assert agrees(lab)
+
+
 def test_what_a_faster_profile_used_is_not_taken_from_a_slower_one(make_lab: MakeLab, profiles: Makers) -> None:
     """Provisioned again with a smaller quota, and pardoned after ten days offline: all that it made since may come, the newest first."""
     fast, slow = profiles[0](quota=6000, period=86_400, name="fast"), profiles[0](quota=200, period=86_400, name="slow")

@@ -154,13 +154,15 @@ def _given_up(states: States, roster: Roster, heard: Ints, first: Ints, moment: 
     """Devices choose the number that they begin with, so of what is below no more is open than they can have made by now.
 
     That is about the bundle in force. What a device made with a former one is far below and may still come; the keyring bounds it. Nor
-    is what came of that taken off: it may have had another quota.
+    is that taken off what it can have made: it may have had another quota.
     """
     now = moment.wall + _LONGEST_OFF if moment.behind else moment.wall
     enrolled = np.where(roster.enrolled[heard] > 0, roster.enrolled[heard], now)
     seen, bundle = seen_in(states), roster.issued_number[heard]
-    sent = np.minimum(used(seen), np.maximum(seen.last_number + 1 - bundle, 0))
-    made = freshness.backlog(sent, now - enrolled, *roster.quotas(heard))
+    passed = np.maximum(seen.last_number + 1 - bundle, 0)
+    # What came of these, or may still come: all but those given up, where these are not a former bundle's.
+    accounted = np.maximum(np.minimum(used(seen), passed), passed - seen.forgone)
+    made = freshness.backlog(accounted, now - enrolled, *roster.quotas(heard))
     return vars(give_up(seen, bundle, first - 1 - made))
 
 

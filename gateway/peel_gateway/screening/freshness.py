@@ -56,13 +56,13 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
     return np.asarray(np.minimum(first_number + allowance + quota + earned, _NUMBER_MAX))
 
 
-def backlog(used: Ints, elapsed: Ints, quota: Ints, period: Ints) -> Ints:
-    """How many reports that did not come yet each device can have made: in the milliseconds since its enrolment, or what an outbox holds.
+def backlog(accounted: Ints, elapsed: Ints, quota: Ints, period: Ints) -> Ints:
+    """How many numbers more each device can have used: in the milliseconds since its enrolment, or for what an outbox holds.
 
-    Like all others int64, shape (N,); `used` is how many did come.
+    Like all others int64, shape (N,); `accounted` is how many came, or may still come.
     """
-    made = last_allowed(np.zeros_like(used), elapsed, quota, period, UNKNOWN_ALLOWANCE)
-    return np.asarray(np.maximum(made - used, UNKNOWN_ALLOWANCE))
+    made = last_allowed(np.zeros_like(accounted), elapsed, quota, period, UNKNOWN_ALLOWANCE)
+    return np.asarray(np.maximum(made - accounted, UNKNOWN_ALLOWANCE))
 
 
 def rebased(first_number: Ints, elapsed: Ints, old: tuple[Ints, Ints], new: tuple[Ints, Ints]) -> Ints:
