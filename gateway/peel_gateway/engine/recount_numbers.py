@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import index_many
+from peel_core import Profile, index_many
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import unique_rows
 from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
@@ -34,7 +34,7 @@ class NumberCheck:
         known, place = self._places(kept.past.device)
         np.add.at(self._reports, place, (kept.past.plus + kept.past.minus)[known])
         self._in_time = np.full(len(devices), _NONE)
-        """The lowest number that came in time, of those that the log has: gaps above it were settled after that."""
+        """The lowest number that came in time since the last pardon, of those that the log has: gaps above it were settled after that."""
         self._assigns = np.array(
             [profile.id for profile in self._keyring.profiles if mechanism_of(profile).assigns], np.int64
         )
@@ -53,7 +53,7 @@ class NumberCheck:
             yield Difference("seen", "device", "unknown", "in the log")
         np.add.at(self._reports, place, 1)
         yield from self._used_twice(place, log.number[known])
-        in_time = log.late[known] == 0
+        in_time = (log.late[known] == 0) & (log.arrival[known] > self._devices.pardoned[place])
         np.minimum.at(self._in_time, place[in_time], log.number[known][in_time])
         self._note_profiles(log.device, log.profile)
         for row in np.flatnonzero(unseen(self._seen, place, log.number[known])).tolist():
@@ -99,11 +99,10 @@ class NumberCheck:
     def _unsettled(self, row: int, device: int) -> Iterator[Difference]:
         """Numbers that must have been settled as missing, and were not: the last ones, and those whose gaps the log still has."""
         devices = self._devices
-        if not self._judged[row] or self._in_time[row] == _NONE or not devices.first_number[row]:
+        if not self._judged[row] or self._in_time[row] == _NONE:
             return  # of one that was pardoned, and not heard since, nothing is due
-        above = max(int(devices.first_number[row]) - 1, int(self._in_time[row]))
         at = slice(row, row + 1)
-        _, due = screening_gaps.missing(devices.device[at], np.array([above]), devices.settled[at], devices.holes[at])
+        _, due = screening_gaps.missing(devices.device[at], self._in_time[at], devices.settled[at], devices.holes[at])
         known = self._keyring.find(np.full(len(due), device), due) >= 0
         for number in due[known].tolist():
             if (device, number) not in self._gaps:
@@ -115,8 +114,18 @@ class NumberCheck:
             mine = (bundle >= 0) & (gaps.profile == profile.id)
             index = index_many(profile, gaps.device[mine], self._keyring.keys.of(bundle[mine]), gaps.number[mine])
             for row in np.flatnonzero(index != gaps.index[mine]).tolist():
-                key = f"{gaps.device[mine][row]:08x}/{gaps.number[mine][row]}"
-                yield Difference("gap", key, int(gaps.index[mine][row]), int(index[row]))
+                device, number, stored = (int(each[mine][row]) for each in (gaps.device, gaps.number, gaps.index))
+                if stored not in self._assigned(profile, device, number):
+                    yield Difference("gap", f"{device:08x}/{number}", stored, int(index[row]))
+
+    def _assigned(self, profile: Profile, device: int, number: int) -> set[int]:
+        """What a number may have assigned: whoever is far ahead uses numbers that a further bundle, with other keys, is given later."""
+        keyring = self._keyring
+        owner = np.searchsorted(keyring.device_ids, device)
+        first, end = np.searchsorted(keyring.owners, [owner, owner + 1])
+        former = first + np.flatnonzero(keyring.bundle_first[first:end] <= number)
+        index = index_many(profile, np.full(len(former), device), keyring.keys.of(former), np.full(len(former), number))
+        return set(index.tolist())
 
     def _note_profiles(self, device: Ints, profile: Ints) -> None:
         strange = ~np.isin(profile, self._assigns)
