@@ -29,6 +29,8 @@ size_t peel_bets_lay_out(peel_bets_game *game) {
   }
   game->candidates.offset = at;
   at += candidates_bytes(&game->candidates);
+  game->shares.offset = at;
+  at += shares_bytes(&game->shares);
   return game->bytes = at;
 }
 
@@ -39,7 +41,7 @@ static event event_at(const peel_bets_events *events, size_t i) {
 /* Two supermartingales share alpha; a device is exposed by either. */
 static double wealth_of(const head *h, const peel_bets_game *game, double units) {
   double punctual = h->worth[PEEL_BETS_PART_FACES] + units + h->worth[PEEL_BETS_PART_REPORTS] + h->worth[PEEL_BETS_PART_GAPS] +
-                    h->worth[PEEL_BETS_PART_SYMBOLS] + h->worth[PEEL_BETS_PART_CANDIDATES];
+                    h->worth[PEEL_BETS_PART_SYMBOLS] + h->worth[PEEL_BETS_PART_CANDIDATES] + h->worth[PEEL_BETS_PART_SHARES];
   double late = h->worth[PEEL_BETS_PART_LATE];
   punctual *= 1.0 - game->late_share;
   late *= game->late_share;
@@ -66,6 +68,8 @@ static double play(uint8_t *state, const peel_bets_game *game, const event *e) {
   bet_on_item(state, &game->symbols, PEEL_BETS_PART_SYMBOLS, e->symbol, now);
   if (game->candidates.categories)
     h->worth[PEEL_BETS_PART_CANDIDATES] = candidates_play(state + game->candidates.offset, &game->candidates, e->unit, e->symbol, now);
+  if (game->shares.units)
+    h->worth[PEEL_BETS_PART_SHARES] = shares_play(state + game->shares.offset, &game->shares, e->unit, e->symbol, now);
   if (game->faces.units) {
     faces_worth worth = faces_play(state + game->faces.offset, &game->faces, e->unit, e->symbol, e->cohort, now);
     h->worth[PEEL_BETS_PART_FACES] = worth.pooled;
@@ -143,6 +147,7 @@ peel_bets_evidence peel_bets_explain(const uint8_t *state, const peel_bets_game 
     if (sets && sets->items) sets_explain(&best, state + sets->offset, sets, part, share);
   }
   if (game->candidates.categories) candidates_explain(&best, state + game->candidates.offset, &game->candidates, punctual);
+  if (game->shares.units) shares_explain(&best, state + game->shares.offset, &game->shares, punctual);
   best.since += ((const head *)state)->first;
   return best;
 }

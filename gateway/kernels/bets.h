@@ -38,6 +38,7 @@ enum {
   PEEL_BETS_PART_GAPS,
   PEEL_BETS_PART_SYMBOLS,
   PEEL_BETS_PART_CANDIDATES,
+  PEEL_BETS_PART_SHARES,
   PEEL_BETS_PART_LATE, /* a process of its own */
   PEEL_BETS_PARTS
 };
@@ -88,14 +89,25 @@ typedef struct {
   size_t offset;
 } peel_bets_candidates;
 
-/* All bets on the devices of a profile. The capital of faces, reports, gaps, symbols and candidates adds up to at most 1, and so does that
- * of late. */
+/* Bets that a report says what its unit's last reports said most, or not what they said least. */
+typedef struct {
+  uint32_t units;   /* 0: no such bets */
+  uint32_t symbols; /* 2 or more */
+  double most;      /* no honest report says a given symbol with a larger probability, */
+  double least;     /* nor with a smaller one */
+  double capital;   /* of each of the two */
+  size_t offset;
+} peel_bets_shares;
+
+/* All bets on the devices of a profile. The capital of faces, reports, gaps, symbols, candidates and shares adds up to at most 1, and so
+ * does that of late. */
 typedef struct {
   peel_bets_faces faces;
   peel_bets_sets reports; /* which units came */
   peel_bets_sets gaps;    /* which units did not */
   peel_bets_sets symbols; /* which symbols, whatever the unit */
   peel_bets_candidates candidates;
+  peel_bets_shares shares;
   peel_bets_sets late; /* which units came after having been settled as missing */
   double late_share;   /* of alpha, for late; the rest for the other process */
   double limit;        /* exposed from this wealth on: 1/alpha and a little */
@@ -116,7 +128,8 @@ typedef struct {
 /* The bet that holds most of a device's wealth. */
 typedef struct {
   uint32_t part;   /* PEEL_BETS_PART_... */
-  uint32_t bet;    /* a pooled bet; for sets 0 for the whole past, 1 and up for notebooks; the list of candidates */
+  uint32_t bet;    /* a pooled bet; for sets 0 for the whole past, 1 and up for notebooks; the list of candidates; for shares
+                    0 for what is said most, 1 for what is said least */
   uint32_t size;   /* of the predicted set */
   uint32_t unit;   /* of the bet on one unit */
   uint32_t events; /* how often it was right */

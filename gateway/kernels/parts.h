@@ -9,6 +9,7 @@
 size_t faces_bytes(const peel_bets_faces *faces);
 size_t sets_bytes(const peel_bets_sets *sets);
 size_t candidates_bytes(const peel_bets_candidates *candidates);
+size_t shares_bytes(const peel_bets_shares *shares);
 
 typedef struct {
   double pooled; /* what the bets over all units hold */
@@ -24,6 +25,9 @@ double sets_play(uint8_t *part, const peel_bets_sets *sets, uint32_t item, uint3
 /* Bet on what a report supports, then remember it. Returns what the bets hold. */
 double candidates_play(uint8_t *part, const peel_bets_candidates *candidates, uint32_t hash, uint32_t symbol, uint32_t now);
 
+/* Bet on the symbol of a report, then count it. Returns what the bets hold. */
+double shares_play(uint8_t *part, const peel_bets_shares *shares, uint32_t unit, uint32_t symbol, uint32_t now);
+
 /* What the bets on single units hold, all together. */
 double faces_unit_worth(const uint8_t *part, const peel_bets_faces *faces);
 
@@ -31,6 +35,7 @@ double faces_unit_worth(const uint8_t *part, const peel_bets_faces *faces);
 void faces_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_faces *faces);
 void sets_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_sets *sets, uint32_t which, double share);
 void candidates_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_candidates *candidates, double share);
+void shares_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_shares *shares, double share);
 
 /* The items of a predicted set, the most frequent first; the first candidates of a list. */
 void sets_members(uint32_t *items, const uint8_t *part, const peel_bets_sets *sets, uint32_t memory, uint32_t size);

@@ -72,14 +72,19 @@ typedef struct {
   float purse[PEEL_BETS_FRACTIONS];
 } bet;
 
-/* Put stake in and play; with no bet the stake only waits. Returns what the bet then holds. */
-static double bet_play(bet *b, double stake, int outcome, double bound, uint32_t now) {
+/* Put stake in and play, with some of what each fraction risks otherwise, 0 to 1; with no bet the stake only waits. Returns what the bet
+ * then holds. */
+static double bet_play_some(bet *b, double stake, double some, int outcome, double bound, uint32_t now) {
   if (outcome != NO_BET) {
     if ((double)b->events < bound * (double)b->trials || !b->trials) b->since = now, b->trials = b->events = 0;
     b->trials++;
     b->events += outcome == RIGHT;
   }
-  return purse_play(b->purse, PEEL_BETS_FRACTIONS, stake, paid(outcome, bound));
+  return purse_play(b->purse, PEEL_BETS_FRACTIONS, stake, some * paid(outcome, bound));
+}
+
+static double bet_play(bet *b, double stake, int outcome, double bound, uint32_t now) {
+  return bet_play_some(b, stake, 1.0, outcome, bound, now);
 }
 
 /* Every so many tosses one of the notebooks is begun anew. One that is right about a device grows rich and stays; so there is always one

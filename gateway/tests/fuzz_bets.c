@@ -47,6 +47,7 @@ static peel_bets_game game_of(unsigned which) {
                                              .most = 0.5,
                                              .least = 0.25,
                                              .capital = 0.2};
+    game.shares = (peel_bets_shares){.units = 81, .symbols = 3, .most = 0.5, .least = 0.25, .capital = 0.1};
   }
   peel_bets_lay_out(&game);
   return game;

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from bets_reference import CandidatesPart, Event, FacesPart, Purse, Reference, SetsPart, hashed, put_in
+from bets_reference import CandidatesPart, Event, FacesPart, Purse, Reference, SetsPart, SharesPart, hashed, put_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +58,9 @@ def said_stakes(reference: Reference, unit: int) -> Stakes:
     if part := reference.candidates:
         share = next_share(part.clock) * Fraction(part.candidates.capital)
         stakes += [(bet, share / len(bets)) for bets in part.bets for bet in bets]
+    if shares := reference.shares:
+        share = next_share(shares.clock) * Fraction(shares.shares.capital)
+        stakes += [(bet, share) for bet in shares.bets]
     return stakes
 
 
@@ -69,7 +72,7 @@ def clone(reference: Reference) -> Reference:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, (FacesPart, SetsPart, CandidatesPart, Purse)):
+    if isinstance(value, (FacesPart, SetsPart, CandidatesPart, SharesPart, Purse)):
         result = type(value).__new__(type(value))
         result.__dict__ = {name: _copy(each) for name, each in vars(value).items()}
         return result

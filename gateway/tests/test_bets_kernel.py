@@ -123,7 +123,7 @@ def test_a_clock_that_cannot_count_further_puts_nothing_in() -> None:
     """Else the capital would be put in once more."""
     bets = Bets(krr(3), 1e-300)
     states = bets.new_states(1)
-    clock = states[0, 64:68].view(np.uint32)  # behind the head: the number of the first event and seven sums
+    clock = states[0, 72:76].view(np.uint32)  # behind the head: the number of the first event and eight sums
     clock[:] = 2**32 - 2
     wealth = []
     for n in range(1, 4):

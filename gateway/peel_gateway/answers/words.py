@@ -33,6 +33,8 @@ _BETS: Mapping[str, str] = MappingProxyType(
         "symbols: too many": "It named {among} in {score} reports",
         "symbols: too few": "It named others than {among} in {score} reports",
         "candidates": "It spoke for {among} in {score} reports",
+        "own shares: too many": "It said what it says most under the same hash in {score} reports",
+        "own shares: too few": "It said other things than it says least under the same hash in {score} reports",
     }
 )
 """By the name of the bet that won."""

@@ -7,6 +7,7 @@ How a bet is played, and why no honest device loses, is in `peel_gateway.screeni
 *Sets*: an item (a category, or the unit of a report or of a gap) is in a predicted set.
 *One unit*: faces, with a purse per unit, for whoever attacks one attribute alone.
 *Candidates*: a report supports one of a few categories (local hashing).
+*Shares*: the symbol is the one that the last reports about its unit said too often, or not the one that they said too seldom.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Candidates", "Face", "Faces", "Game", "Sets", "both_ends", "up_to_half"]
+__all__ = ["Candidates", "Face", "Faces", "Game", "Sets", "Shares", "both_ends", "up_to_half"]
 
 
 class Face(enum.IntEnum):
@@ -87,6 +88,20 @@ class Candidates:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shares:
+    """Bets that a report says what its unit's last reports said most, or not what they said least, where they did so beyond the bound."""
+
+    units: int
+    symbols: int
+    most: float
+    """No honest report says a given symbol with a larger probability."""
+    least: float
+    """Nor with a smaller one."""
+    capital: float
+    """Of each of the two."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Game:
     """All bets on the devices of a profile: two processes, whose capital adds up to 1 each."""
 
@@ -98,6 +113,7 @@ class Game:
     symbols: Sets | None = None
     """Which symbols or categories came, whatever the unit."""
     candidates: Candidates | None = None
+    shares: Shares | None = None
     late: Sets | None = None
     """Which units came after having been settled as missing. A process of its own."""
     late_share: float = 0.0

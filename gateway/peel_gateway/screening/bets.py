@@ -32,6 +32,8 @@ is down. Nothing is needed of readings, losses, duplicates or the order of arriv
   a report or as a gap.
 - *Late reports* were judged as gaps before, so their units are no news beside those. They are a process of their own, which remembers
   late reports alone. The two processes share alpha; a device is exposed by either.
+- *Shares.* Under one unit, a given symbol comes with probability at most p, and any but a given one with at most ``1 - q``. It is bet on
+  where the unit's last reports did so more often, and the fraction is the smaller the less they did: functions of F, again.
 - *One unit.* At toss n, w_n goes to the purse of the unit that the toss is about. Given the unit, the others do not change.
 
 **Memories.** Predictions come from the whole past of a device, and from four *notebooks*. Every 64 tosses one of the poorer notebooks is
@@ -56,7 +58,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
-from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets
+from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets, Shares
 
 __all__ = ["FRESH", "GAP", "TARDY", "Bet", "Bets", "Events", "Unplayable", "in_words"]
 
@@ -137,6 +139,8 @@ class Bets:
                 _fill_sets(getattr(self._game, name), sets)
         if game.candidates is not None:
             _fill_candidates(self._game.candidates, game.candidates)
+        if game.shares is not None:
+            _fill_shares(self._game.shares, game.shares)
         self._game.late_share = game.late_share
         self._game.limit = (1 + _ROUNDING) / alpha
         self.state_bytes = int(lib.peel_bets_lay_out(self._game))
@@ -257,6 +261,8 @@ class Bets:
             return _FACE_NAMES[min(found.bet, Face.RECENT)], None, ()
         if found.part == lib.PEEL_BETS_PART_UNIT:
             return "one unit", int(found.unit), ()
+        if found.part == lib.PEEL_BETS_PART_SHARES:
+            return _SHARE_NAMES[found.bet], None, ()
         room = ffi.new("uint32_t[]", found.size)
         lib.peel_bets_members(room, state, self._game, ffi.new("peel_bets_evidence *", found))
         members = {int(room[i]) for i in range(found.size)}
@@ -278,10 +284,10 @@ class Bets:
         _check_range("row", events.row, rows)
         _check_range("kind", events.kind, GAP + 1)
         units = {sets.items for sets in (self.game.reports, self.game.gaps, self.game.late) if sets is not None}
-        units |= {self.game.faces.units} if self.game.faces is not None else set()
+        units |= {part.units for part in (self.game.faces, self.game.shares) if part is not None}
         _check_range("unit", events.unit, min(units, default=2**32))
         symbols = {self.game.symbols.items} if self.game.symbols is not None else set()
-        symbols |= {part.symbols for part in (self.game.faces, self.game.candidates) if part is not None}
+        symbols |= {part.symbols for part in (self.game.faces, self.game.candidates, self.game.shares) if part is not None}
         _check_range("symbol", events.symbol, min(symbols))
         pointer = ffi.new("peel_bets_events *", {"count": len(events)})
         kept = []
@@ -306,6 +312,7 @@ _COLUMNS = {
     "kind": ("uint8_t", np.uint8),
 }
 _FACE_NAMES = ("plus", "minus", "agree", "disagree", "own past", "against own past", "own recent past")
+_SHARE_NAMES = ("own shares: too many", "own shares: too few")
 
 
 def _check(game: Game, alpha: float) -> None:
@@ -320,6 +327,8 @@ def _check(game: Game, alpha: float) -> None:
         capital += sum(share * (notebooks if face == Face.RECENT else 1) for face, share in game.faces.capital.items())
     if game.candidates is not None:
         capital += notebooks * game.candidates.capital
+    if game.shares is not None:
+        capital += len(_SHARE_NAMES) * game.shares.capital
     late = game.late.past + game.late.notebooks * game.late.notebook if game.late is not None else 0.0
     if capital > 1 or late > 1:
         raise ValueError(f"the bets have {capital} and {late} of a capital of 1")
@@ -359,6 +368,11 @@ def _fill_candidates(target: Any, candidates: Candidates) -> None:
     target.most, target.least, target.capital = candidates.most, candidates.least, candidates.capital
 
 
+def _fill_shares(target: Any, shares: Shares) -> None:
+    target.units, target.symbols = shares.units, shares.symbols
+    target.most, target.least, target.capital = shares.most, shares.least, shares.capital
+
+
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
         "plus": "were plus",
@@ -375,6 +389,8 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "symbols: too many": "were {among}",
         "symbols: too few": "were not {among}",
         "candidates": "supported {among}",
+        "own shares: too many": "said what the device had said most of the same {unit}",
+        "own shares: too few": "were not what the device had said least of the same {unit}",
     }
 )
 

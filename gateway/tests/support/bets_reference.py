@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets
+from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets, Shares
 
 __all__ = ["Event", "Reference"]
 
@@ -70,8 +70,17 @@ class Purse:
     def __post_init__(self) -> None:
         self.held = [0.0] * len(self.fractions)
 
-    def play(self, stake: float, right: bool | None, bound: float, now: int, *, most_trials: int = 2**32) -> float:
-        """Put stake in, and bet; `right` is None where no bet is made."""
+    def play(
+        self,
+        stake: float,
+        right: bool | None,
+        bound: float,
+        now: int,
+        *,
+        some: float = 1.0,
+        most_trials: int = 2**32,
+    ) -> float:
+        """Put stake in, and bet some of what the fractions are; `right` is None where no bet is made."""
         if right is not None and self.trials < most_trials:
             if self.events < bound * self.trials or not self.trials:
                 self.since, self.trials, self.events = now, 0, 0
@@ -79,7 +88,7 @@ class Purse:
             self.events += right
         pays = 0.0
         if right is not None and bound < 1:
-            pays = (1 - bound) / bound if right else -1.0
+            pays = some * ((1 - bound) / bound if right else -1.0)
         each = stake / len(self.fractions)
         self.held = [
             cut((value + each) * (1 + c * pays) * KEPT) for value, c in zip(self.held, self.fractions, strict=True)
@@ -279,6 +288,37 @@ class CandidatesPart:
         return b"".join(parts) + bytes(map(len, self.lists)) + bytes(symbol for _, symbol in ring)
 
 
+class SharesPart:
+    """Bets that a report says what its unit's last reports said most, or not what they said least, where they did so beyond the bound."""
+
+    def __init__(self, shares: Shares) -> None:
+        self.shares = shares
+        self.clock = 0
+        self.bets = [Purse(), Purse()]
+        self.counts = [[0] * shares.symbols for _ in range(shares.units)]
+
+    def play(self, event: Event, now: int) -> float:
+        counts, said = self.counts[event.unit], sum(self.counts[event.unit])
+        self.clock += 1
+        ranking = sorted(range(len(counts)), key=lambda symbol: (-counts[symbol], symbol))
+        bounds = (self.shares.most * HAIR, (1 - self.shares.least) * HAIR)
+        held = []
+        for bet, bound, symbols in zip(self.bets, bounds, (ranking[:1], ranking[:-1]), strict=True):
+            beyond = sum(counts[symbol] for symbol in symbols) - bound * said
+            right = event.symbol in symbols if beyond > 0 else None
+            risked = beyond / ((said + 16) * (1 - bound)) if beyond > 0 else 1.0
+            held.append(bet.play(put_in(self.clock) * self.shares.capital, right, bound, now, some=risked))
+        if counts[event.symbol] == 31:
+            counts[:] = [count // 2 for count in counts]
+        counts[event.symbol] += 1
+        return in_order(held)
+
+    def pack(self) -> bytes:
+        return b"".join(
+            [struct.pack("<I", self.clock), *(bet.pack() for bet in self.bets), *(bytes(each) for each in self.counts)]
+        )
+
+
 class Reference:
     """One device."""
 
@@ -292,7 +332,8 @@ class Reference:
             if (sets := getattr(game, name)) is not None
         }
         self.candidates = CandidatesPart(game.candidates) if game.candidates else None
-        self.worth = dict.fromkeys(("faces", "unit", "reports", "gaps", "symbols", "candidates", "late"), 0.0)
+        self.shares = SharesPart(game.shares) if game.shares else None
+        self.worth = dict.fromkeys(("faces", "unit", "reports", "gaps", "symbols", "candidates", "shares", "late"), 0.0)
 
     def play(self, event: Event) -> float:
         """The wealth after an event, as it is compared with 1/alpha."""
@@ -306,19 +347,22 @@ class Reference:
                 self.worth[name] = self.sets[name].play(item, now)
         if self.candidates and event.kind != "gap":
             self.worth["candidates"] = self.candidates.play(event, now)
+        if self.shares and event.kind != "gap":
+            self.worth["shares"] = self.shares.play(event, now)
         if self.faces and event.kind != "gap":
             self.worth["faces"], self.worth["unit"] = self.faces.play(event, now)
         return self.wealth()
 
     def wealth(self) -> float:
-        names = ("faces", "unit", "reports", "gaps", "symbols", "candidates")
+        names = ("faces", "unit", "reports", "gaps", "symbols", "candidates", "shares")
         punctual = in_order([self.worth[name] for name in names])
         return max(punctual * (1.0 - self.game.late_share), self.worth["late"] * self.game.late_share)
 
     def pack(self) -> bytes:
         """The kernel's record."""
-        parts = [struct.pack("<Q7d", self.first, *self.worth.values())]
+        parts = [struct.pack("<Q8d", self.first, *self.worth.values())]
         parts += [self.faces.pack()] if self.faces else []
         parts += [part.pack() for part in self.sets.values()]
         parts += [self.candidates.pack()] if self.candidates else []
+        parts += [self.shares.pack()] if self.shares else []
         return b"".join(part + bytes(-len(part) % 8) for part in parts)

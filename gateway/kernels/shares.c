@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Bets that a report says what its unit's last reports said most, or not what they said least: made only where they did so more often than
+ * an honest device, and the larger the further beyond. A bet on what every unit says most (faces.c) loses where a device is not sure of
+ * itself what it wins where it is too sure; these are not made there. */
+#include "parts.h"
+#include "purse.h"
+
+/* A count that is full halves those of its unit: some dozens of a unit's last reports are known, so whoever turns is soon seen for what he
+ * is now. */
+#define FULL 31
+/* What is risked would be best if a unit's shares were as counted so far, and in these many more reports at the bound. */
+#define DOUBT 16
+
+enum { OFTEN, SELDOM, BETS };
+
+typedef struct {
+  uint32_t *clock;
+  bet *bets;
+  uint8_t *count; /* of each symbol, unit by unit */
+} view;
+
+static view view_of(uint8_t *part) {
+  view v;
+  v.clock = (uint32_t *)part;
+  v.bets = (bet *)(v.clock + 1);
+  v.count = (uint8_t *)(v.bets + BETS);
+  return v;
+}
+
+size_t shares_bytes(const peel_bets_shares *shares) {
+  if (!shares->units) return 0;
+  return (4 + BETS * sizeof(bet) + (size_t)shares->units * shares->symbols + 7) / 8 * 8;
+}
+
+static double bound_of(const peel_bets_shares *shares, uint32_t which) {
+  return (which == OFTEN ? shares->most : 1.0 - shares->least) * HAIR;
+}
+
+/* Bet that once more is right what was right so often of all that the unit said. Returns what the bet then holds. */
+static double play_share(bet *b, double stake, uint32_t often, uint32_t said, int right, double bound, uint32_t now) {
+  double beyond = (double)often - bound * (double)said;
+  if (!(beyond > 0)) return bet_play(b, stake, NO_BET, bound, now);
+  double risked = beyond / ((double)(said + DOUBT) * (1.0 - bound)); /* less than 1, as often is said at most */
+  return bet_play_some(b, stake, risked, right ? RIGHT : WRONG, bound, now);
+}
+
+static void remember(uint8_t *count, uint32_t symbols, uint32_t symbol) {
+  if (count[symbol] >= FULL)
+    for (uint32_t i = 0; i < symbols; i++) count[i] /= 2;
+  count[symbol]++;
+}
+
+double shares_play(uint8_t *part, const peel_bets_shares *shares, uint32_t unit, uint32_t symbol, uint32_t now) {
+  view v = view_of(part);
+  uint8_t *count = v.count + (size_t)unit * shares->symbols;
+  uint32_t said = 0, first = 0, last = 0; /* the symbol that was said most, and least: the lower one, and the higher one, among equals */
+  for (uint32_t i = 0; i < shares->symbols; i++) {
+    said += count[i];
+    if (count[i] > count[first]) first = i;
+    if (count[i] <= count[last]) last = i;
+  }
+  double stake = put_in(v.clock) * shares->capital;
+  double often = play_share(v.bets + OFTEN, stake, count[first], said, symbol == first, bound_of(shares, OFTEN), now);
+  double seldom = play_share(v.bets + SELDOM, stake, said - count[last], said, symbol != last, bound_of(shares, SELDOM), now);
+  remember(count, shares->symbols, symbol);
+  return often + seldom;
+}
+
+void shares_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_shares *shares, double share) {
+  view v = view_of((uint8_t *)part);
+  for (uint32_t which = 0; which < BETS; which++) {
+    double wealth = purse_sum(v.bets[which].purse, PEEL_BETS_FRACTIONS) * share;
+    if (!(wealth > best->wealth)) continue;
+    *best = (peel_bets_evidence){.part = PEEL_BETS_PART_SHARES, .bet = which, .bound = bound_of(shares, which), .wealth = wealth};
+    best->events = v.bets[which].events, best->trials = v.bets[which].trials, best->since = v.bets[which].since;
+  }
+}
