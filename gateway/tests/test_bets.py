@@ -240,15 +240,68 @@ def test_local_hashing_that_supports_a_few_categories(honest: int, categories: i
         assert set(bet.among) & set(chosen)
 
 
+def hash_table(categories: int, digits: int) -> Ints:
+    """What each category hashes to under each hash into three symbols, int64[3^digits, categories]."""
+    return np.stack([core_hashed(hash_, np.arange(categories), 3, categories) for hash_ in range(3**digits)])
+
+
+@pytest.mark.parametrize("honest", [0, 20_000])
+@pytest.mark.parametrize(
+    ("categories", "digits", "size", "most"),
+    [(16, 3, 3, 1500), (16, 3, 6, 4000), (16, 3, 8, 6000), (200, 5, 3, 6000), (200, 5, 6, 12_000)],
+)
+def test_local_hashing_that_names_one_of_a_few_categories_without_noise(
+    honest: int, categories: int, digits: int, size: int, most: int
+) -> None:
+    """Too sure of himself only under hashes that bring several of them together, and over all hashes that evens out."""
+    rng = np.random.default_rng(categories + size + honest)
+    the_rule, table = rule(2**20, 3), hash_table(categories, digits)
+    bets = Bets(hashing_game(categories, 3, digits, the_rule), ALPHA)
+    states = bets.new_states(1)
+    hashes = rng.integers(0, 3**digits, honest)
+    told = rng.random(honest) < the_rule / 2**31
+    symbol = np.where(told, table[hashes, rng.integers(0, categories, honest)], rng.integers(0, 3, honest))
+    assert bets.update(states, events_of(hashes, symbol))[0] == -1
+    chosen = rng.choice(categories, size, replace=False)
+    hashes = rng.integers(0, 3**digits, most)
+    symbol = table[hashes, rng.choice(chosen, most)]
+    assert bets.update(states, events_of(hashes, symbol, first=honest + 1))[0] >= 0
+    bet = bets.explain(states[0])
+    assert bet.name in {"own shares: too many", "own shares: too few", "candidates"}
+    assert bet.events > bet.bound * bet.trials
+
+
+def test_local_hashing_that_is_too_sure_where_a_set_falls_together() -> None:
+    """And says anything elsewhere: no more often what most of the set hash to, over all hashes, than an honest device."""
+    rng = np.random.default_rng(9)
+    the_rule, table = rule(2**20, 3), hash_table(200, 5)
+    votes = (table[:, rng.choice(200, 6, replace=False), None] == np.arange(3)).sum(axis=1)
+    sure = votes.max(axis=1) >= np.sort(votes.max(axis=1))[-60]
+    bets = Bets(hashing_game(200, 3, 5, the_rule), ALPHA)
+    states = bets.new_states(1)
+    hashes = rng.integers(0, 243, 4000)
+    symbol = np.where(sure[hashes], votes.argmax(axis=1)[hashes], rng.integers(0, 3, len(hashes)))
+    assert bets.update(states, events_of(hashes, symbol))[0] >= 0
+    assert bets.explain(states[0]).name == "own shares: too many"
+
+
 def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -> None:
+    """Whatever they read: always the same, anything, another one later, and whatever suits the hash."""
     alpha, devices, n = 0.1, 150, 600
     rng = np.random.default_rng(1)
     the_rule = rule(2**20, 3)
     bets = Bets(hashing_game(200, 3, 5, the_rule), alpha)
-    table = np.array([[hashed(hash_, category, 3, 5) for category in range(200)] for hash_ in range(243)])
+    table = hash_table(200, 5)
     rows = np.repeat(np.arange(devices), n)
-    for value in (np.full(devices * n, 5), rng.integers(0, 200, devices * n)):
+    suiting = table.argmin(axis=1)
+    for life in ("same", "any", "another", "suiting"):
         hashes = rng.integers(0, 243, devices * n)
+        value = {
+            "same": np.full(devices * n, 5),
+            "any": rng.integers(0, 200, devices * n),
+            "another": np.where(np.arange(devices * n) % n < n // 2, 5, 150),
+            "suiting": suiting[hashes],
+        }[life]
         told = rng.random(devices * n) < the_rule / 2**31
         symbol = np.where(told, table[hashes, value], rng.integers(0, 3, devices * n))
         crossed = bets.update(bets.new_states(devices), events_of(hashes, symbol, row=rows)) >= 0

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from peel_core.hashing import hashed
 from peel_gateway.screening.bets import FRESH, GAP, Events
 from peel_tools.promise.arena import Arena, Generator, Goal, HarmonyArena, HashingArena, KrrArena
 from peel_tools.promise.insider import HONEST_LIFE, in_order, turned
@@ -76,6 +77,17 @@ def _held_back(arena: Arena, goal: Goal, rng: Generator, first: int) -> Events:
     return in_order(unit, arena.toss(rng, np.zeros(_MOST)), first, np.where(unit == 0, FRESH, GAP))
 
 
+def _drawn(size: int) -> Play:
+    """One of so many categories for each report, evenly, and what it hashes to, without noise."""
+
+    def play(arena: Arena, goal: Goal, rng: Generator, first: int) -> Events:
+        assert isinstance(arena, HashingArena)
+        unit, chosen = arena.assign(rng, _MOST), rng.choice(arena.domain, size, replace=False)
+        return in_order(unit, hashed(unit, rng.choice(chosen, _MOST), arena.symbols, arena.domain), first)
+
+    return play
+
+
 def _about_first(played: Events) -> npt.NDArray[np.bool_]:
     return np.asarray(played.unit == 0)
 
@@ -123,6 +135,9 @@ def _strategies() -> Iterator[Strategy]:
                 _always,
                 life,
             )
+        for domain in (16, 200):
+            arena = partial(HashingArena, 1.0, domain)
+            yield Strategy(f"{sleeper}hashing_any_of_6_of_{domain}", arena, _set_of(6), _drawn(6), life)
 
 
 STRATEGIES = tuple(_strategies())
