@@ -277,14 +277,12 @@ COIN_ATTACKS = (
         effort=10,
         mechanisms=("krr",),
     ),
-    _coin(
+    _statistical(
         name="designed_distribution_hashed_AA",
         help="One of six categories for each report, evenly, and what it hashes to, without noise (Sun et al. 2024, as above).",
-        layer=None,
-        why="Each of the six is said less often than by a lie about it. The coin is too sure only under hashes that bring several of them "
-        "together, and over all hashes that evens out. Together they move further than by a lie: THREAT_MODEL.md.",
+        why="Under hashes that bring several of them together it is too sure of what these hash to, or never says what none of them does.",
         say=_shared,
-        effort=TALKATIVE,
+        effort=20,
         mechanisms=("hashing",),
     ),
     _statistical(
