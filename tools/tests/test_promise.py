@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from peel_core.hashing import hashed
 from peel_gateway.mechanisms.game import Face
-from peel_gateway.screening.bets import Bets
+from peel_gateway.screening.bets import Bets, Events
 from peel_tools.promise import honest
 from peel_tools.promise.arena import ALPHA, Arena, HarmonyArena, HashingArena, KrrArena
 from peel_tools.promise.insider import in_order, one_attribute, ratios, turned
@@ -49,6 +50,36 @@ def test_without_notebooks_the_promise_would_be_broken() -> None:
     assert measured["sleeper_ratio_10000"] > 1.5
 
 
+def weighing(arena: HashingArena, size: int, reports: int, price: float, rng: np.random.Generator) -> float:
+    """What an insider does to a set of categories together, over a liar who picks his lie by the hash.
+
+    He knows for how many of them each symbol speaks under each hash, and looks one step ahead at what it would do to his wealth: so he is
+    sure of himself where they fall together, and makes the bets lose where it is all the same to him.
+    """
+    chosen = rng.choice(arena.domain, size, replace=False)
+    told = hashed(np.arange(arena.hashes)[:, None], chosen, arena.symbols, arena.domain)
+    speaks = (told[:, :, None] == np.arange(arena.symbols)).sum(axis=1)
+    state, zero, total = arena.bets.new_states(1), np.zeros(arena.symbols, np.int64), 0
+    for number, hash_ in enumerate(arena.assign(rng, reports).tolist(), 1):
+        options = in_order(zero + hash_, np.arange(arena.symbols), number)
+        wealth = arena.bets.peek(state, options)
+        worth = np.where(wealth < 0.2 / ALPHA, speaks[hash_] - price * np.log(wealth), -np.inf)
+        said = int(worth.argmax()) if np.isfinite(worth).any() else int(wealth.argmin())
+        only = Events(**{name: column[said : said + 1] for name, column in vars(options).items()})
+        assert arena.bets.update(state, only)[0] == -1
+        total += speaks[hash_, said]
+    by_chance = size / arena.symbols
+    return float((total / reports - by_chance) / (arena.truth * (speaks.max(axis=1).mean() - by_chance)))
+
+
+def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> None:
+    """Is held by what is bet on each hash by itself; without it, he would go on like that."""
+    arena = HashingArena(1.0, 16)
+    assert 1 < weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) < 1.6
+    arena.bets = Bets(replace(arena.bets.game, shares=None), ALPHA)
+    assert weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) > 2
+
+
 @pytest.mark.parametrize("arena", [HarmonyArena(1.0, 1), KrrArena(1.0, 16), HashingArena(1.0, 200)])
 def test_harm_is_counted_in_units_of_a_liar(arena: Arena) -> None:
     """An honest coin with the most harmful reading does 1; always saying what is wanted does what the cap says."""
@@ -82,6 +113,8 @@ MOST = {
     "sleeper_krr_50_of_252": 150,
     "hashing_1_of_200": 150,
     "sleeper_hashing_1_of_200": 160,
+    "hashing_any_of_6_of_16": 3000,
+    "hashing_any_of_6_of_200": 6000,
 }
 
 

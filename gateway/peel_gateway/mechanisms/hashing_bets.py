@@ -20,8 +20,9 @@ def hashing_game(categories: int, symbols: int, digits: int, rule: int) -> Game:
     Three quarters of the capital for candidates: they find whoever supports one category, or a few. An eighth for what is said about each
     hash: it finds whoever supports any set of categories, by what is best for it under each hash, but a hash has to come back first. Half
     of it is for one symbol under every hash; half for shares, which find whoever is too sure of himself only where his categories fall
-    together. An eighth for symbols alone: a device that does not even look at the hash. Which hashes came is not bet on: skipped numbers count, so
-    picking among hashes gains nothing in a mean over reports. In one over devices it does (THREAT_MODEL.md, *Local hashing*).
+    together. An eighth for symbols alone: a device that does not even look at the hash. Which hashes came is not bet on: skipped
+    numbers count, so picking among hashes gains nothing in a mean over reports. In one over devices it does (THREAT_MODEL.md, *Local
+    hashing*).
     """
     least = (_ONE - rule) / (symbols * _ONE)
     most = (_ONE + (symbols - 1) * rule) / (symbols * _ONE)

@@ -287,7 +287,9 @@ class Bets:
         units |= {part.units for part in (self.game.faces, self.game.shares) if part is not None}
         _check_range("unit", events.unit, min(units, default=2**32))
         symbols = {self.game.symbols.items} if self.game.symbols is not None else set()
-        symbols |= {part.symbols for part in (self.game.faces, self.game.candidates, self.game.shares) if part is not None}
+        symbols |= {
+            part.symbols for part in (self.game.faces, self.game.candidates, self.game.shares) if part is not None
+        }
         _check_range("symbol", events.symbol, min(symbols))
         pointer = ffi.new("peel_bets_events *", {"count": len(events)})
         kept = []
