@@ -17,18 +17,17 @@ _REMEMBERED_COUNTS = 7500
 def hashing_game(categories: int, symbols: int, digits: int, rule: int) -> Game:
     """The bets on devices that hash so many categories into a few symbols, with symbols^digits hashes.
 
-    Three quarters of the capital for candidates: they find whoever supports one category, or a few. An eighth for what is said about each
-    hash: it finds whoever supports any set of categories, by what is best for it under each hash, but a hash has to come back first. Half
-    of it is for one symbol under every hash; half for shares, which find whoever is too sure of himself only where his categories fall
-    together. An eighth for symbols alone: a device that does not even look at the hash. Which hashes came is not bet on: skipped
-    numbers count, so picking among hashes gains nothing in a mean over reports. In one over devices it does (THREAT_MODEL.md, *Local
-    hashing*).
+    Eleven sixteenths of the capital for candidates: they find whoever supports one category, or a few. An eighth for what is said about
+    each hash: it finds whoever supports any set of categories, by what is best for it under each hash, but a hash has to come back first.
+    A sixteenth for shares: whoever is too sure of himself only where his categories fall together. An eighth for symbols alone: a device
+    that does not even look at the hash. Which hashes came is not bet on: skipped numbers count, so picking among hashes gains nothing in
+    a mean over reports. In one over devices it does (THREAT_MODEL.md, *Local hashing*).
     """
     least = (_ONE - rule) / (symbols * _ONE)
     most = (_ONE + (symbols - 1) * rule) / (symbols * _ONE)
     few, many = both_ends(symbols)
     hashes = symbols**digits
-    faces = Faces(units=hashes, symbols=symbols, most=most, capital=dict.fromkeys((Face.PAST, Face.RECENT), 1 / 80))
+    faces = Faces(units=hashes, symbols=symbols, most=most, capital=dict.fromkeys((Face.PAST, Face.RECENT), 1 / 40))
     shares = Shares(units=hashes, symbols=symbols, most=most, least=least, capital=1 / 32)
     return Game(
         faces=faces if hashes <= _REMEMBERED_HASHES else None,
@@ -44,6 +43,6 @@ def hashing_game(categories: int, symbols: int, digits: int, rule: int) -> Game:
             votes=(4, 8, 16),
             most=most,
             least=least,
-            capital=3 / 16,
+            capital=11 / 64,
         ),
     )
