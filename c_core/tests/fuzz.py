@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CORE = sorted((ROOT / "c_core/src").glob("*.c"))
 KERNELS = ROOT / "gateway/kernels"
 FOLDERS = ("c_core/include", "bindings/host", "gateway/kernels")
-BETS = ("bets", "faces", "sets", "candidates")
+BETS = ("bets", "faces", "sets", "candidates", "shares")
 
 
 @dataclass(frozen=True)

@@ -100,13 +100,13 @@ typedef struct {
   double lately;
 } standing;
 
-static void standing_add(standing *s, const bet *b) {
+static inline void standing_add(standing *s, const bet *b) {
   s->wealth += purse_sum(b->purse, PEEL_BETS_FRACTIONS);
   s->lately += purse_sum(b->purse, LARGER_FRACTIONS);
 }
 
 /* Of two or more. */
-static uint32_t outdated(const standing *standings, uint32_t count) {
+static inline uint32_t outdated(const standing *standings, uint32_t count) {
   uint32_t richest = 0, poorest = 0;
   for (uint32_t i = 1; i < count; i++)
     if (standings[i].wealth > standings[richest].wealth) richest = i;

@@ -187,13 +187,15 @@ def _sharing(domain: int, size: int, seed: int) -> tuple[int, float, float]:
 
 
 def test_a_few_hashed_categories_together_are_moved_as_the_threat_model_says() -> None:
-    six, four = ([_sharing(domain, size, seed) for domain in (16, 200) for seed in range(6)] for size in (6, 4))
-    assert all(0 < exposed < 8000 for exposed, _, _ in four)
-    assert all(exposed == -1 for exposed, _, _ in six)
-    assert 1.6 < max(together for _, together, _ in six) < 1.7
-    assert max(alone for _, _, alone in six) < 0.5
+    """Exposed where what is said under each hash is counted; where there are too many hashes for that, the harm that is left."""
+    for size in (6, 4):
+        assert all(0 < _sharing(domain, size, seed)[0] < 8000 for domain in (16, 200) for seed in range(6))
+    many = [_sharing(5000, 6, seed) for seed in range(3)]
+    assert all(exposed == -1 for exposed, _, _ in many)
+    assert 1.4 < max(together for _, together, _ in many) < 1.55
+    assert max(alone for _, _, alone in many) < 0.5
     text = " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
-    assert "0.5 times what a lie about it would do, all of them together by up to 1.7 times" in text
+    assert "all of them together move by 1.8 and 1.5 times that liar" in text
 
 
 def test_the_bound_is_that_of_the_kernel() -> None:
