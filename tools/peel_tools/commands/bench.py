@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,8 @@ def receipts(as_json: bool) -> None:
 @json_option
 def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
     """A whole gateway at a full queue of a real broker; with mosquitto beside subscribers that only count (paho, gmqtt)."""
+    if broker == "mosquitto" and find_spec("gmqtt") is None:
+        raise Stopped("gmqtt, to compare with, is not installed: pip install gmqtt", Exit.MISSING)
     _print(import_module("peel_tools.bench.ingest").measure(messages=messages, k=k, kind=broker), as_json)
 
 
