@@ -3,22 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
-from peel_gateway.exits import Exit
 from peel_tools.bench import ingest
 
 FIELDS = {
     "messages_per_s", "cpu_us_per_message", "ratio_vs_bare_paho", "ratio_vs_bare_gmqtt", "batched_reports_per_s", "rss_mb",
 }  # fmt: skip
 """What programs read."""
-WITHOUT = """
-import sys
-sys.modules["gmqtt"] = None
-from peel_tools.cli import main
-main(["bench", "ingest", "--messages", "10"])
-"""
 
 
 def test_a_message_takes_microseconds() -> None:
@@ -34,10 +24,3 @@ def test_another_broker_has_its_queue_emptied_too() -> None:
     assert figures["broker"] == "nats"
     assert min(figures["messages_per_s"], figures["batched_reports_per_s"]) > 0
     assert not [name for name in figures if "bare" in name]  # the bare ones speak MQTT 5
-
-
-def test_a_subscriber_that_is_missing_is_said_plainly() -> None:
-    """Before anything is measured: what `make run` sets up has none."""
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
-    assert done.returncode == Exit.MISSING
-    assert "pip install gmqtt" in done.stderr

@@ -35,6 +35,12 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
         click.echo(f"{key:>26}  {value}")
 
 
+def _need(module: str, remedy: str) -> None:
+    """Stop before anything is measured where something is missing that the end of it takes."""
+    if find_spec(module) is None:
+        raise Stopped(f"{module} is not installed: {remedy}", Exit.MISSING)
+
+
 def _measure_in_steps(name: str) -> dict[str, Any]:
     """Run a long benchmark that tells of each of its steps."""
     benchmark = import_module(name)
@@ -97,8 +103,8 @@ def receipts(as_json: bool) -> None:
 @json_option
 def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
     """A whole gateway at a full queue of a real broker; with mosquitto beside subscribers that only count (paho, gmqtt)."""
-    if broker == "mosquitto" and find_spec("gmqtt") is None:
-        raise Stopped("gmqtt, to compare with, is not installed: pip install gmqtt", Exit.MISSING)
+    if broker == "mosquitto":
+        _need("gmqtt", "pip install gmqtt")
     _print(import_module("peel_tools.bench.ingest").measure(messages=messages, k=k, kind=broker), as_json)
 
 
@@ -140,6 +146,7 @@ def peers(as_json: bool) -> None:
 @json_option
 def scale(as_json: bool) -> None:
     """1, 2 and 4 workers on PostgreSQL, a million devices registered: throughput, CPU time, what the database does. Takes minutes."""
+    _need("psycopg", "pip install 'peel-telemetry[postgres]'")
     _print(_measure_in_steps("peel_tools.bench.scale"), as_json)
 
 
