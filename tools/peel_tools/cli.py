@@ -48,6 +48,10 @@ _COMMANDS = {
 }
 
 
+_NAMED_WRONGLY = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+"""What else the system may say of a file, a full disk or too many open files, may be gone when a service manager starts a gateway again."""
+
+
 class _Peel(LazyGroup):
     """The command itself: an error that nobody expected ends it like any other, with a code that says so.
 
@@ -61,7 +65,8 @@ class _Peel(LazyGroup):
             raise
         except Exception as error:
             if isinstance(error, OSError) and (where := error.filename2 or error.filename):
-                raise Stopped(f"{where}: {error.strerror}; name another, or put that right", Exit.USAGE) from None
+                code = Exit.USAGE if isinstance(error, _NAMED_WRONGLY) else Exit.MISSING
+                raise Stopped(f"{where}: {error.strerror}; name another, or put that right", code) from None
             traceback.print_exc()
             ctx.exit(Exit.INTERNAL)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import re
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 import peel_gateway
 import peel_tools
 from peel_core.projection import search_seed, soundness
-from peel_gateway.exits import Exit
+from peel_gateway.exits import LASTING, Exit
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.printing import explaining
 from peel_tools.cli import main
@@ -151,6 +152,19 @@ def test_a_place_that_cannot_be_written_to_is_named(
     code, _, said = run(*words)
     assert (code, "Traceback" in said) == (Exit.USAGE, False), said
     assert re.search("Error: .*(file|none)/.*: .*; .*another", said), said
+
+
+def test_what_may_pass_by_itself_lets_a_service_manager_try_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "devices.jsonl")
+
+    Fleet.create(tmp_path / "fleet", "home")
+    monkeypatch.setattr(Fleet, "annotate", fail)
+    code, _, said = run("fleet", "note", str(tmp_path / "fleet"), "1", "x")
+    assert code == Exit.MISSING and code not in LASTING
+    assert "devices.jsonl: Too many open files" in said
 
 
 def test_errors_without_a_code_are_usage() -> None:
