@@ -9,14 +9,11 @@ for that: what one costs is spread over the events between two.
 from __future__ import annotations
 
 import functools
-import multiprocessing
-import os
 import sqlite3
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +35,7 @@ from peel_gateway.screening.book import Book
 from peel_gateway.screening.conduct import TAIL
 from peel_gateway.storage.records import FIELDS, Records, records_of
 from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_tools.bench.alone import alone
 from peel_tools.bench.workload import BATCH, Workload, small_registry
 
 __all__ = ["SIZES", "Size", "measure"]
@@ -47,8 +45,6 @@ ROUND_BATCHES = 17
 _NAIVE_SECONDS = 0.5
 _ROOM = 2**30
 """For what is known of all devices: with less (`screen.memory_bytes`) most of the time would go into reading that."""
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""Threads that wait for each other spend CPU time: the product would look dearer than it is."""
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -70,14 +66,7 @@ SIZES = tuple(Size(k, devices) for devices in (500, 20_000) for k in (16, 64, 25
 
 def measure(sizes: Sequence[Size] = SIZES, rounds: int = ROUNDS) -> dict[str, Any]:
     """The figures of ``peel bench engine``: an object per size, each from a process of its own."""
-    figures = {}
-    for size in sizes:
-        with (
-            mock.patch.dict(os.environ, _ONE_THREAD),
-            ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
-        ):
-            figures[str(size)] = pool.submit(_measure, size, rounds).result()
-    return figures
+    return {str(size): alone(_measure, size, rounds) for size in sizes}
 
 
 def _measure(size: Size, rounds: int) -> dict[str, Any]:

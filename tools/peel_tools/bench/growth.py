@@ -8,18 +8,15 @@ grows, and `largest_over_smallest` is the throughput that is left.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -32,6 +29,7 @@ from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_tools.bench.alone import alone
 from peel_tools.bench.workload import BATCH, Workload
 from peel_tools.profiles.text import Draft, number_table
 from peel_tools.servers.broker import Broker
@@ -41,7 +39,6 @@ from peel_tools.simulation.profiles import fleet_of
 __all__ = ["FULL", "SHORT", "Growth", "Stage", "measure"]
 
 _NAME = "bench"
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _PAGE_SECONDS = 1.0
 _PIECE_BYTES = 24
 _START_SECONDS = 300.0
@@ -118,22 +115,13 @@ def measure(growth: Growth = FULL, on_progress: Progress = lambda _: None) -> di
     for name, stages in growth.axes.items():
         points = []
         for stage in stages:
-            points.append({name: getattr(stage, name)} | _alone(_point, stage, growth.batches))
+            points.append({name: getattr(stage, name)} | alone(_point, stage, growth.batches))
             on_progress(f"{name} {getattr(stage, name)}")
         ratio = points[-1]["reports_per_cpu_s"] / points[0]["reports_per_cpu_s"]
         figures[name] = {"points": points, "largest_over_smallest": round(ratio, 2)}
-    figures["start"] = _alone(_start, growth.registered)
+    figures["start"] = alone(_start, growth.registered)
     on_progress("start")
     return figures
-
-
-def _alone(function: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
-    """Call it in a process of its own: memory that was used before does not count."""
-    with (
-        mock.patch.dict(os.environ, _ONE_THREAD),
-        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
-    ):
-        return pool.submit(function, *given).result()
 
 
 def _make_fleet(folder: Path, k: int, devices: int) -> Fleet:
