@@ -80,6 +80,28 @@ def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> N
     assert weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) > 2
 
 
+@pytest.mark.parametrize("domain", [16, 200])
+@pytest.mark.parametrize(("noise", "harm"), [(0.3, 1.2), (0.5, 0.9)])
+def test_noise_that_hides_who_names_one_of_six_categories_leaves_less_than_a_lie(
+    domain: int, noise: float, harm: float
+) -> None:
+    """What THREAT_MODEL.md says of it: 30% is not enough to stay hidden, and with 50% they move by less than a liar's, all together."""
+    arena, reports = HashingArena(1.0, domain), 12_000
+    rng = np.random.default_rng(domain)
+    for _ in range(4):
+        chosen = rng.choice(domain, 6, replace=False)
+        told = hashed(np.arange(arena.hashes)[:, None], chosen, arena.symbols, domain)
+        speaks = (told[:, :, None] == np.arange(arena.symbols)).sum(axis=1)
+        unit = arena.assign(rng, reports)
+        named = told[unit, rng.integers(0, 6, reports)]
+        said = np.where(rng.random(reports) < noise, rng.integers(0, arena.symbols, reports), named)
+        exposed = arena.bets.update(arena.bets.new_states(1), in_order(unit, said, 1))[0] >= 0
+        by_chance = 6 / arena.symbols
+        liar = arena.truth * (speaks.max(axis=1).mean() - by_chance)
+        assert (speaks[unit, said].mean() - by_chance) / liar < harm
+        assert exposed == (noise < 0.5)
+
+
 @pytest.mark.parametrize("arena", [HarmonyArena(1.0, 1), KrrArena(1.0, 16), HashingArena(1.0, 200)])
 def test_harm_is_counted_in_units_of_a_liar(arena: Arena) -> None:
     """An honest coin with the most harmful reading does 1; always saying what is wanted does what the cap says."""
