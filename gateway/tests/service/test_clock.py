@@ -13,6 +13,7 @@ from climate import climate_profile
 from field import Field
 
 from peel_tools.servers.gateway import GatewayProcess
+from peel_tools.soak.clock import find_faketime
 
 DAY = 24 * 60 * 10
 """Numbers that such a device may take in a day."""
@@ -23,7 +24,7 @@ SetClock = Callable[[str], object]
 @pytest.fixture
 def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
     """Return a setter of the wall clock that gateways see, as in "-90d"; their steady clock stays the machine's."""
-    library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+    library = find_faketime()
     if library is None:
         pytest.skip("libfaketime is not installed. On Debian: apt-get install faketime")
     clock = tmp_path / "clock"

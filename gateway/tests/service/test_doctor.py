@@ -22,6 +22,7 @@ from peel_tools.doctor.broker_check import look_at_broker
 from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.nats import NatsBroker
+from peel_tools.soak.clock import find_faketime
 
 USERS = {"gateway": "correct horse"}
 
@@ -136,7 +137,7 @@ def test_keys_modes_clock_and_database(well: tuple[Field, GatewayProcess]) -> No
     assert gateway.stop() == 0
     gateway.store_path.chmod(0o644)
     require("faketime")
-    code, items = examined(gateway, "faketime", "-f", "-2h")
+    code, items = examined(gateway, "env", f"LD_PRELOAD={find_faketime()}", "FAKETIME=-2h")
     assert code == 1
     assert "behind the last report" in said(items, "clock", "bad")
     assert "others can read it" in said(items, "modes", "warn")

@@ -4,9 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["WrongClock"]
+__all__ = ["WrongClock", "find_faketime"]
+
+_SHARED = Path("/dev", "shm")
+
+
+def find_faketime() -> Path | None:
+    """libfaketime, to be preloaded; None where it is not installed.
+
+    It keeps files named by process id. What a process that was killed has left would end the next one that is given its id, so that goes.
+    """
+    for path in _SHARED.glob("*faketime_s[eh]m_*"):
+        if not Path("/proc", path.name.rpartition("_")[2]).exists():
+            with suppress(OSError):  # another user's, or somebody else was faster
+                path.unlink()
+    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 
 
 class WrongClock:
@@ -14,7 +29,7 @@ class WrongClock:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+        self._library = find_faketime()
         self.set(0.0)
 
     @property
