@@ -142,6 +142,7 @@ def test_a_slow_line_is_slow_until_it_is_healed(stage: Stage, kind: str) -> None
 def test_a_clock_that_is_set_is_noticed(stage: Stage) -> None:
     if not stage.clock.settable:
         pytest.skip("libfaketime is not installed. On Debian: apt-get install faketime")
+    until(lambda: growing(stage))  # a first batch has nothing to compare the clock with
     with DAMAGES["clock_step"](stage, fault("clock_step")):
         until(lambda: "clock set" in stage.gateways[0].log_path.read_text())
     until(lambda: growing(stage))
