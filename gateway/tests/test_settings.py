@@ -57,6 +57,7 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("[batch]\nseconds = nan", "batch.seconds: must be between"),
         ('[mqtt]\ntls = "yes"', "mqtt.tls: must be true or false, not 'yes'"),
         ("[mqtt]\nhost = 5", "mqtt.host: must be text, not 5"),
+        ('[http]\nproxy = "10.0.0.1/8"', "http.proxy: 10.0.0.1/8 has host bits set; give the proxy's address"),
         ('[log]\nlevel = "loud"', "log.level: must be one of info, warning, error"),
         ("[mqtt", "not TOML"),
         ('[mqtt]\nca = "ca.pem"', "mqtt.tls: is false"),

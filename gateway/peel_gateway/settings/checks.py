@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import urllib.parse
@@ -34,6 +35,7 @@ def check_together(settings: Settings) -> None:
     check_store(settings)
     _check_publishing(settings)
     _check_webhook(settings.webhook_url)
+    _check_proxy(settings.http_proxy)
 
 
 def _check_secrets(settings: Settings) -> None:
@@ -92,6 +94,15 @@ def _check_webhook(url: str) -> None:
         raise SettingsError("webhook.url: must be an address such as https://example.org/hook, without a user name")
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         raise SettingsError(f"webhook.url: {parts.hostname} is another machine: use https")
+
+
+def _check_proxy(proxy: str) -> None:
+    try:
+        ipaddress.ip_network(proxy or "127.0.0.1")
+    except ValueError as error:
+        raise SettingsError(
+            f"http.proxy: {error}; give the proxy's address, such as 127.0.0.1, or its network, such as 10.0.0.0/8"
+        ) from None
 
 
 def dotted(field: str) -> str:

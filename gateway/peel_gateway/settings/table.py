@@ -209,6 +209,11 @@ class Settings:
     http_port: int = _setting(8420, "Port to listen on; 0 turns HTTP off.", minimum=0, maximum=65535)
     http_token: Secret | None = _setting(None, "Bearer token that clients must send, at least 16 characters.")
     http_token_file: Path | None = _setting(None, "File that holds the token, instead of http.token.")
+    http_proxy: str = _setting(
+        "",
+        "Address or network of the reverse proxy in front, whose X-Forwarded-For and X-Forwarded-Proto are believed; empty "
+        "believes nobody's.",
+    )
     http_streams: int = _setting(32, "Most /api/events streams at a time.", minimum=1, maximum=10000)
 
     health_broker_seconds: float = _setting(

@@ -96,8 +96,8 @@ def build_app(
     public = frozenset(route.path for route in (*page, *entrance))
     middleware = [
         Middleware(BrowserHeaders),
-        Middleware(Limits, unlimited=(_EVENTS,)),
         Middleware(Guard, token=token, public=public),
+        Middleware(Limits, unlimited=(_EVENTS, *public)),
     ]
     return Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
 

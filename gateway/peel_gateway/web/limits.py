@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much may be asked: questions have a length, and so many are answered at a time. /healthz is always answered."""
+"""Limits of requests: their length, and how many are answered at a time. /healthz is always answered."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ MOST_QUERY_BYTES = 2048
 """Path and query of a request together; all parameters there are fit in a tenth of it."""
 MOST_HEAD_BYTES = 8192
 _MOST_AT_ONCE = 64
-"""Requests that are being answered, event streams apart: a few work, the others wait for a thread."""
+"""Requests that are being answered at a time. A few have a thread, the others wait for one."""
 
 
 class Limits:
-    """Refuses what is too long, or too much at once, before anybody works on it.
+    """Refuses a request that is too long, and one too many at a time, before any work is done for it.
+
+    It comes after the guard, so that strangers take no place from those who have the token.
 
     Parameters
     ----------
     unlimited : tuple of str
-        Paths that count for themselves.
+        Paths that take no place, because they need no thread: each connection has at most one request at a time.
     """
 
     def __init__(self, app: ASGIApp, unlimited: tuple[str, ...] = ()) -> None:

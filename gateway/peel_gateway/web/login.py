@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from peel_core import Secret
 from peel_gateway.web.forms import read_form
-from peel_gateway.web.guard import require_same_origin
+from peel_gateway.web.guard import client_group, require_same_origin, too_many_attempts
 from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, is_token, new_session
 
 __all__ = ["login_routes"]
@@ -31,11 +31,11 @@ def login_routes(token: Secret | None) -> list[Route]:
     async def post_login(request: Request) -> Response:
         """Log in with a browser: takes the token as a form, gives a cookie."""
         require_same_origin(request)
-        address = request.client.host if request.client else ""
+        address = client_group(request)
         given = (await read_form(request)).get("token", "")
-        # Nobody else gets a turn from here on: of many who ask at once, no more are judged than may be.
+        # No await from here on: of many requests at once, no more are judged than the limit allows.
         if not attempts.may_try(address):
-            raise HTTPException(429, "too many attempts; wait a minute", headers={"retry-after": "60"})
+            raise too_many_attempts()
         if token is not None and not is_token(given.strip(), token):
             attempts.failed(address)
             raise HTTPException(401, "that is not the token")
@@ -59,5 +59,5 @@ def login_routes(token: Secret | None) -> list[Route]:
 
 
 def _set_cookie(answer: Response, request: Request, value: str, seconds: int) -> None:
-    secure = request.url.scheme == "https"  # as the proxy in front says, where there is one
+    secure = request.url.scheme == "https"  # as the proxy of http.proxy says
     answer.set_cookie(COOKIE, value, max_age=seconds, httponly=True, samesite="strict", secure=secure)

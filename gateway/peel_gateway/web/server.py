@@ -11,8 +11,8 @@ from starlette.types import ASGIApp
 
 from peel_gateway.logs import Log
 from peel_gateway.settings import Settings
+from peel_gateway.web.addresses import is_loopback
 from peel_gateway.web.connections import Patience, patient_protocol
-from peel_gateway.web.guard import is_loopback
 from peel_gateway.web.limits import MOST_HEAD_BYTES
 
 __all__ = ["HttpError", "HttpServer"]
@@ -34,7 +34,9 @@ class HttpServer:
 
     def __init__(self, settings: Settings, *, patience: Patience | None = None) -> None:
         self._settings = settings
-        self._patience = patience or Patience(connections=settings.http_streams + 256)
+        self._patience = patience or Patience(
+            connections=settings.http_streams + 256, per_address=settings.http_streams + 128
+        )
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self._check_token()
@@ -47,9 +49,12 @@ class HttpServer:
         return port
 
     def start(self, app: ASGIApp) -> None:
+        proxy = self._settings.http_proxy
         config = uvicorn.Config(
             app,
-            http=patient_protocol(self._patience),
+            http=patient_protocol(self._patience, proxy),
+            proxy_headers=bool(proxy),
+            forwarded_allow_ips=proxy,
             ws="none",
             h11_max_incomplete_event_size=2 * MOST_HEAD_BYTES,
             log_config=None,

@@ -30,6 +30,9 @@ from peel_tools.servers.ports import free_port
 
 HALF_A_REQUEST = b"GET /api/summary HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 EVENTS = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+TOKEN = b"0123456789abcdef-token"
+HALF_A_LOGIN = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\ntoken="
+PAGES = b"GET /page/panels.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +40,22 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     return start_field(tmp_path_factory.mktemp("hostile")).new_gateway().start()
 
 
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
+    """A gateway with a token."""
+    gateway = start_field(tmp_path_factory.mktemp("guarded")).new_gateway(http_token=TOKEN.decode())
+    gateway.start(until="started").wait_for(lambda: gateway.ask("/healthz"))
+    return gateway
+
+
 @contextlib.contextmanager
-def connections(port: int, count: int) -> Iterator[list[socket.socket]]:
-    """So many open ones, closed at the end."""
+def connections(port: int, count: int, source: str = "127.0.0.1") -> Iterator[list[socket.socket]]:
+    """Open `count` connections from one address, and close them at the end."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30)) for _ in range(count)]
+        yield [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0)))
+            for _ in range(count)
+        ]
 
 
 def port_of(gateway: GatewayProcess) -> int:
@@ -82,6 +96,29 @@ def test_half_requests_do_not_keep_others_out(gateway: GatewayProcess) -> None:
                 client.sendall(HALF_A_REQUEST)
         assert ask(port_of(gateway), b"/healthz") == 200
         assert gateway.summary()["broker"]["connected"]
+
+
+@pytest.mark.parametrize("request_bytes", [HALF_A_LOGIN, PAGES], ids=["slow writers", "slow readers"])
+def test_slow_strangers_take_no_room_from_the_api(guarded: GatewayProcess, request_bytes: bytes) -> None:
+    port, token = port_of(guarded), b"Authorization: Bearer " + TOKEN + b"\r\n"
+    with connections(port, 70) as clients:
+        for client in clients:
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):  # the gateway reads no more requests than it has answered
+                client.send(request_bytes)
+        assert [ask(port, b"/api/summary", token) for _ in range(50)] == [200] * 50
+        assert ask(port, b"/") == 200
+
+
+def test_a_login_that_is_cut_leaves_no_traceback(field: Field) -> None:
+    gateway = field.new_gateway(http_token=TOKEN.decode()).start(until="started")
+    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    with connections(port_of(gateway), 3) as clients:
+        for client in clients:
+            client.sendall(HALF_A_LOGIN)
+    assert ask(port_of(gateway), b"/healthz") == 200
+    assert gateway.stop() == 0
+    assert "Traceback" not in gateway.log_path.read_text()
 
 
 def test_a_request_that_trickles_is_cut_off(gateway: GatewayProcess) -> None:
@@ -169,10 +206,10 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
-def served(app: Any, patience: Patience) -> Iterator[int]:
-    """A server of our own on a free port."""
+def served(app: Any, patience: Patience, **settings: Any) -> Iterator[int]:
+    """Serve an application on a free port."""
     port = free_port()
-    server = HttpServer(Settings(http_port=port), patience=patience)
+    server = HttpServer(Settings(http_port=port, **settings), patience=patience)
     server.start(app)
     try:
         wait_for(lambda: listens(port))
@@ -197,6 +234,65 @@ def test_who_does_not_read_is_cut_off() -> None:
     with served(flood, Patience(read_seconds=0.5)) as port, connections(port, 1) as (client,):
         client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert ended.wait(10)
+
+
+BIG = b"x" * 4_000_000
+
+
+async def answer_big(scope: Any, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+    """Answer every request with `BIG`."""
+    length = str(len(BIG)).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+    await send({"type": "http.response.body", "body": BIG})
+
+
+def test_a_slow_reader_who_goes_on_reading_gets_everything() -> None:
+    with served(answer_big, Patience(ask_seconds=0.5, read_seconds=3)) as port, connections(port, 1) as (client,):
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        received = 0
+        while received < len(BIG):
+            part = client.recv(500_000, socket.MSG_WAITALL)
+            assert part, "cut off while it was reading"
+            received += len(part)
+            time.sleep(0.2)
+
+
+def test_pipelined_requests_wait_for_the_reader() -> None:
+    begun = 0
+
+    async def counted(scope: Any, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+        nonlocal begun
+        begun += 1
+        await answer_big(scope, receive, send)
+
+    with served(counted, Patience()) as port, connections(port, 1) as (client,):
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+        wait_for(lambda: begun > 0)
+        assert ask(port, b"/other") == 200
+        assert begun == 2, "one on each connection"
+        received = 0
+        while received < 3 * len(BIG):
+            received += len(client.recv(1_000_000))
+        assert begun == 4
+
+
+def test_one_address_cannot_take_all_connections() -> None:
+    patience = Patience(connections=10, per_address=4)
+    with served(answer_big, patience) as port, connections(port, 1, "127.0.0.2") as (other,):
+        with connections(port, 20) as clients:
+            wait_for(lambda: sum(map(is_closed, clients)) == 16)
+            assert not any(map(is_closed, clients[-4:])), "the newest have room"
+            assert not is_closed(other)
+        other.setblocking(True)
+        other.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert code_of(other) == 200
+
+
+def test_a_proxy_may_have_more_connections_than_other_addresses() -> None:
+    patience = Patience(connections=10, per_address=4)
+    with served(answer_big, patience, http_proxy="127.0.0.1") as port, connections(port, 8) as clients:
+        assert ask(port, b"/") == 200
+        assert not any(map(is_closed, clients))
 
 
 async def _disconnected(receive: Callable[[], Any]) -> bool:

@@ -18,6 +18,7 @@ import pytest
 from field import Field, MakeField
 
 from peel_core import Secret
+from peel_gateway.web.addresses import address_group, is_within
 from peel_gateway.web.assets import PAGE_FOLDER
 from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, has_session, new_session
 from peel_tools.servers.gateway import GatewayProcess
@@ -25,18 +26,28 @@ from peel_tools.servers.gateway import GatewayProcess
 TOKEN = "0123456789abcdef-token"
 
 
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
-    gateway = start_field(tmp_path_factory.mktemp("login")).new_gateway(http_token=TOKEN)
+def start_guarded(field: Field, proxy: str = "") -> GatewayProcess:
+    """Start a gateway with a token."""
+    gateway = field.new_gateway(http_token=TOKEN, http_proxy=proxy)
     gateway.start(until="started")
     gateway.wait_for(lambda: gateway.ask("/healthz"))
     return gateway
 
 
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
+    return start_guarded(start_field(tmp_path_factory.mktemp("login")))
+
+
 def send(
-    gateway: GatewayProcess, method: str, path: str, body: Mapping[str, str] | None = None, **headers: str
+    gateway: GatewayProcess,
+    method: str,
+    path: str,
+    body: Mapping[str, str] | None = None,
+    source: str = "127.0.0.1",
+    **headers: str,
 ) -> tuple[http.client.HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=10, source_address=(source, 0))
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, urlencode(body) if body is not None else None, sent)
     answer = connection.getresponse()
@@ -63,11 +74,6 @@ def test_the_token_becomes_a_cookie(gateway: GatewayProcess) -> None:
     assert json.loads(send(gateway, "GET", "/login")[1]) == {"open": False, "session": False}
     answer, _ = send(gateway, "POST", "/logout", {}, Cookie=cookie)
     assert cookie_of(answer) == f'{COOKIE}=""'
-
-
-def test_the_cookie_is_for_tls_alone_behind_tls(gateway: GatewayProcess) -> None:
-    answer, _ = send(gateway, "POST", "/login", {"token": TOKEN}, X_Forwarded_Proto="https")
-    assert "Secure" in str(answer.getheader("set-cookie"))
 
 
 @pytest.mark.parametrize(
@@ -108,9 +114,7 @@ def test_guessing_has_an_end() -> None:
 
 
 def test_a_wrong_token_is_refused_and_then_has_to_wait(field: Field) -> None:
-    gateway = field.new_gateway(http_token=TOKEN)
-    gateway.start(until="started")
-    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    gateway = start_guarded(field)
     codes = [send(gateway, "POST", "/login", {"token": TOKEN[:-1]})[0].status for _ in range(6)]
     assert codes == [401] * 5 + [429]
     assert send(gateway, "POST", "/login", {"token": TOKEN})[0].status == 429
@@ -118,11 +122,74 @@ def test_a_wrong_token_is_refused_and_then_has_to_wait(field: Field) -> None:
     assert send(gateway, "POST", "/login", {"token": "x" * 5000})[0].status in (413, 429)
 
 
+def test_forged_addresses_do_not_pass_the_limit(field: Field) -> None:
+    gateway = start_guarded(field)
+    codes = [
+        send(gateway, "POST", "/login", {"token": "wrong"}, X_Forwarded_For=f"192.0.2.{n}", X_Forwarded_Proto="https")[
+            0
+        ]
+        for n in range(7)
+    ]
+    assert [answer.status for answer in codes] == [401] * 5 + [429] * 2
+
+
+def test_a_proxy_that_is_named_says_who_asks_and_how(field: Field) -> None:
+    gateway = start_guarded(field, proxy="127.0.0.1")
+
+    def log_in(token: str, address: str, source: str = "127.0.0.1") -> http.client.HTTPResponse:
+        headers = {"X_Forwarded_For": f"198.51.100.1, {address}", "X_Forwarded_Proto": "https"}
+        return send(gateway, "POST", "/login", {"token": token}, source, **headers)[0]
+
+    assert [log_in("wrong", "192.0.2.1").status for _ in range(6)] == [401] * 5 + [429]
+    answer = log_in(TOKEN, "192.0.2.2")
+    assert answer.status == 200
+    assert "; Secure" in str(answer.getheader("set-cookie"))
+    stranger = [log_in("wrong", f"192.0.2.{n}", source="127.0.0.2").status for n in range(10, 17)]
+    assert stranger == [401] * 5 + [429] * 2
+    answer = log_in(TOKEN, "192.0.2.20", source="127.0.0.3")
+    assert "Secure" not in str(answer.getheader("set-cookie")), "only the proxy is believed"
+
+
+def test_guesses_at_the_bearer_token_are_limited(field: Field) -> None:
+    gateway = start_guarded(field)
+    cookie = cookie_of(send(gateway, "POST", "/login", {"token": TOKEN})[0])
+
+    def ask(token: str, source: str = "127.0.0.1") -> http.client.HTTPResponse:
+        return send(gateway, "GET", "/api/layers", source=source, Authorization=f"Bearer {token}")[0]
+
+    assert ask(TOKEN).status == 200
+    assert [ask(f"wrong-{n}").status for n in range(22)] == [401] * 19 + [429] * 3
+    answer = ask(TOKEN)
+    assert (answer.status, answer.getheader("retry-after")) == (429, "60")
+    assert ask(TOKEN, source="127.0.0.2").status == 200
+    assert send(gateway, "GET", "/api/layers", Cookie=cookie)[0].status == 200
+    assert send(gateway, "GET", "/")[0].status == 200
+    assert send(gateway, "GET", "/healthz", Authorization=f"Bearer {TOKEN}")[0].status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "group"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1:2:3:4", "2001:db8::/64"),
+        ("2001:db8::9", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_addresses_of_one_client_count_together(host: str, group: str) -> None:
+    assert address_group(host) == group
+
+
+def test_a_proxy_is_an_address_or_a_network() -> None:
+    assert is_within("10.1.2.3", "10.0.0.0/8") and is_within("::1", "::1")
+    assert not any(is_within(*pair) for pair in [("10.1.2.3", ""), ("", "10.0.0.0/8"), ("::1", "10.0.0.0/8")])
+
+
 def test_guesses_that_come_at_once_are_no_more_than_others(field: Field) -> None:
     """Whoever opens many requests, and sends the guesses when all of them have been let in, gets as many as anybody."""
-    gateway = field.new_gateway(http_token=TOKEN)
-    gateway.start(until="started")
-    gateway.wait_for(lambda: gateway.ask("/healthz"))
+    gateway = start_guarded(field)
     body = urlencode({"token": TOKEN[:-1]}).encode()
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     head = f"POST /login HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
