@@ -61,6 +61,7 @@ class App:
         self._due = 0
         self._awake_since = 0
         self._finished = False
+        self._said_failing = ""  # what the broker has been told of a failing sensor
         self.throttled = 0
         self.lost = 0
         self.refused_receipts = 0
@@ -105,6 +106,10 @@ class App:
         self._board.led(self.outbox.waiting > 0)
         if self.ledger.left == 0 and not self._finished:
             self._finished = self.link.announce(self.birth())
+        if self.sampler.failing != self._said_failing:
+            failing = self.sampler.failing
+            if self.link.announce(self.birth()):  # also from the start, when no report makes it connect
+                self._said_failing = failing
         if self.link.owes_status():
             self.link.announce(self.birth())
         self.link.tend()
@@ -155,7 +160,7 @@ class App:
                     raise
 
     def birth(self) -> "dict[str, Any]":
-        """What the device says of itself when it connects. Counts only: nothing here depends on a reading's value."""
+        """Return what the device says of itself. Nothing here depends on what a working sensor reads."""
         return {
             "state": "online",
             "firmware": VERSION,
@@ -167,6 +172,7 @@ class App:
             "refused_receipts": self.refused_receipts,
             "lost": self.lost,
             "skipped": self.sampler.failed,
+            "failing": self.sampler.failing,
             "throttled": self.throttled,
             "left": self.ledger.left,
             "entropy": self._entropy.bits,

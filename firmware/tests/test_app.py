@@ -103,6 +103,19 @@ def test_a_device_with_nothing_to_report_says_how_it_is_now_and_then(
     assert inbox.status()["state"] == "offline", "nothing was said in between"
 
 
+def test_a_sensor_that_fails_from_the_start_is_told_at_once_and_when_it_works(
+    core: ModuleType, broker: Broker, inbox: Inbox
+) -> None:
+    soil = {"kind": "trace", "values": [float("nan"), float("nan"), 0.5]}
+    app = make_app(core, broker.port, MemoryFiles(), sensors__soil=soil)
+    app.step()
+    said = inbox.status()
+    assert (said["state"], said["failing"], said["skipped"]) == ("online", "soil: it gave nan", 1)
+    while app.sampler.failing:
+        app.step()
+    assert inbox.status()["failing"] == ""
+
+
 def test_counts_are_said_again_while_reports_flow(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
     board = PacedBoard()
     app = make_app(core, broker.port, MemoryFiles(), board, interval_s=50, confirm="broker")

@@ -161,7 +161,38 @@ def test_a_failed_sensor_skips_the_report_and_is_counted(answer: Any, capsys: py
         sampler = Sampler(config(sensors=sensors), HostBoard())
         assert sampler.read() is None
         assert sampler.failed == 1
-        assert "21.5" not in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "21.5" not in said + sampler.failing
+        assert "temperature: " in said and sampler.failing.startswith("temperature: ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (raising(OSError(5, "21.5")), "OSError 5"),
+        (raising(OSError("no measurement")), "OSError"),
+        (raising(DriverError("21.5")), "DriverError"),
+        (lambda: math.nan, "it gave nan"),
+        (lambda: None, "it gave None"),
+        (lambda: "21.5", "it gave a str, not a number"),
+    ],
+)
+def test_a_failing_sensor_is_named_with_what_it_gave(answer: Any, fault: str) -> None:
+    with own_sensor(answer) as sensors:
+        sampler = Sampler(config(sensors=sensors), HostBoard())
+        sampler.read()
+        assert sampler.failing == f"temperature: {fault}"
+
+
+def test_one_failure_of_a_sensor_that_works_is_not_named() -> None:
+    answers = iter([21.5, None, None, 21.5, None, None, None, 21.5])
+    with own_sensor(lambda: next(answers)) as sensors:
+        sampler = Sampler(config(sensors=sensors), HostBoard())
+        named = []
+        for _ in range(8):
+            sampler.read()
+            named.append(bool(sampler.failing))
+    assert named == [False] * 6 + [True, False]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])

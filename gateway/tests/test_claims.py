@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peel_core.topics import device_topic
 from peel_gateway.fleet.claims import MOST_BYTES, ClaimError, Claims, Hearing, read_claim
 from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
-from peel_gateway.model.standing import Signs, Standing, last_heard, patience
+from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
 
 BIRTH = {
     "state": "online",
@@ -183,7 +183,15 @@ def test_a_damaged_file_is_no_file(tmp_path: Path, text: str) -> None:
 
 
 WELL = Signs(
-    revoked=False, exposed=False, left=None, claimed_state="online", claimed_left=None, heard=1000.0, patience=60.0
+    revoked=False,
+    exposed=False,
+    left=None,
+    claimed_state="online",
+    claimed_left=None,
+    failing=None,
+    heard=1000.0,
+    interval=20.0,
+    patience=60.0,
 )
 
 
@@ -195,6 +203,10 @@ WELL = Signs(
         (WELL, 940.0, Standing.ACTIVE),
         (WELL, 939.0, Standing.SILENT),
         (replace(WELL, heard=None), 1e9, Standing.NEW),
+        (replace(WELL, failing="soil: it gave nan"), 1060.0, Standing.FAILING),
+        (replace(WELL, failing="soil: it gave nan", heard=None), 1e9, Standing.FAILING),
+        (replace(WELL, failing="soil: it gave nan"), 1061.0, Standing.SILENT),
+        (replace(WELL, failing="soil: it gave nan", claimed_state="stopped"), 1060.0, Standing.STOPPED),
         (replace(WELL, claimed_state="stopped"), 1e9, Standing.STOPPED),
         (replace(WELL, claimed_left=0), 1e9, Standing.EXHAUSTED),
         (replace(WELL, left=0, claimed_state="stopped"), 1060.0, Standing.EXHAUSTED),
@@ -215,9 +227,8 @@ def test_a_time_that_is_yet_to_come_is_no_sign_of_life() -> None:
 
 
 def test_patience_follows_the_device_and_its_quota() -> None:
-    assert patience(96, 86400, None, least=300) == 3 * 900
-    assert patience(96, 86400, 3_600_000, least=300) == 3 * 3600
-    assert patience(96, 86400, 1, least=300) == 3 * 900, (
-        "a device cannot say that it is quicker than its quota lets it be"
-    )
-    assert patience(1000, 1, None, least=300) == 300
+    assert expected_interval(96, 86400, None) == 900
+    assert expected_interval(96, 86400, 3_600_000) == 3600
+    assert expected_interval(96, 86400, 1) == 900, "a device cannot say that it is quicker than its quota lets it be"
+    assert patience(900, least=300) == 3 * 900
+    assert patience(0.001, least=300) == 300

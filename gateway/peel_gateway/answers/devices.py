@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,8 +17,10 @@ from peel_core import Profile
 from peel_gateway.answers.table import Table, moment
 from peel_gateway.fleet.claims import Claim, claim_table
 from peel_gateway.fleet.registry import REVOKED, Device
+from peel_gateway.fleet.roll import About, Roll
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.standing import Signs, Standing, last_heard, patience
+from peel_gateway.model.pace import RATE_SLACK
+from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
@@ -29,6 +31,10 @@ Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 500
 _DIGITS = 8
+_LEAST_QUIET = 60.0
+"""Seconds without any report that are never called silence: batches and networks take their time."""
+_MOST_QUIET = 86_400.0
+"""A device says its interval itself, and must not hide the silence of all others for longer than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +60,28 @@ class Muster:
     states: Mapping[Standing, int]
     claimed: Mapping[str, int]
     """What they say of themselves, summed: frames dropped or lost, readings skipped, sources of randomness refused, and so on."""
+    heard: int
+    """Devices that have ever sent a report."""
+    last_report: float | None
+    """Unix seconds at which the last report of any device was received."""
+    quiet_after: float
+    """Seconds without any report that are longer than the longest planned interval of a device that has been heard."""
+    rates: Mapping[tuple[str, str], float]
+    """Reports per second that active devices are planned to send, by profile and group ("" for devices in no group)."""
+
+    def table(self, now: float) -> Table:
+        """Return what a summary says of the devices at this time (Unix seconds)."""
+        silent = None if self.last_report is None else max(0.0, now - self.last_report)
+        return {
+            "states": {standing.label: self.states[standing] for standing in Standing},
+            "heard": self.heard,
+            "last_report": _moment(self.last_report),
+            "silent_seconds": None if silent is None or silent <= self.quiet_after else round(silent, 1),
+        }
+
+    def rate(self, profile: str, group: str | None) -> float:
+        """Return the reports per second that a profile's active devices are planned to send; of one group, or of all."""
+        return sum(rate for key, rate in self.rates.items() if key[0] == profile and group in (None, key[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +101,11 @@ _NO_PAST = _Past()
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    device: Device
+    """What is known of a device; `row` is its place in the roll."""
+
+    row: int
+    device: int
+    about: About
     past: _Past
     claim: Claim | None
     signs: Signs
@@ -106,66 +138,87 @@ class DeviceList:
 
     def page(self, which: DeviceFilter) -> Table:
         """A page of devices by id; `next` continues it."""
-        roll = self._snapshot().devices
+        snapshot = self._snapshot()
+        roll = snapshot.devices
         chosen = roll.each(
             lambda about: which.profile in (None, about.profile) and which.group in (None, about.group), np.bool_
         )
         if which.find:
             noted = roll.each(lambda about: which.find in about.note.lower(), np.bool_)
             chosen &= noted | _spelled(roll.ids, which.find)
-        found = self._known(np.flatnonzero(chosen & (roll.ids > which.after)))
+        found = self._known(snapshot, np.flatnonzero(chosen & (roll.ids > which.after)))
         page = list(islice((known for known in found if which.state in (None, known.standing)), which.limit))
-        rows = self._rows(page)
+        rows = self._rows(roll, page)
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
 
-    def _rows(self, page: Sequence[_Known]) -> list[Table]:
+    def _rows(self, roll: Roll, page: Sequence[_Known]) -> list[Table]:
         """What is told of some devices, with what became of their reports."""
-        ids = np.array([known.device.id for known in page], np.int64)
+        ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
         rows = []
         for known in page:
-            mine = reports.get(known.device.id, {})
-            counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device.id, 0)
-            rows.append(_row(known) | {"reports": _labelled(mine), "counted": counted})
+            mine = reports.get(known.device, {})
+            counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device, 0)
+            rows.append(_row(known, roll[known.row]) | {"reports": _labelled(mine), "counted": counted})
         return rows
 
     def muster(self) -> Muster:
-        """All devices counted."""
+        """Count all devices."""
         states: Counter[Standing] = Counter()
         claimed: Counter[str] = Counter()
-        for known in self._known(np.arange(len(self._snapshot().devices))):
+        rates: defaultdict[tuple[str, str], float] = defaultdict(float)
+        heard, received, longest, now = 0, 0.0, 0.0, time.time()
+        snapshot = self._snapshot()
+        for known in self._known(snapshot, np.arange(len(snapshot.devices))):
             states[known.standing] += 1
             if known.claim is not None:
                 claimed.update({name: getattr(known.claim, name) or 0 for name in _SUMMED})
                 claimed["refused"] += len(known.claim.refused or ())
+            if known.past.last_received is not None:
+                heard += 1
+                if known.past.last_received <= now:  # by a clock that was ahead nobody was heard
+                    received = max(received, known.past.last_received)
+                if known.standing in (Standing.ACTIVE, Standing.SILENT):
+                    longest = max(longest, known.signs.interval)
+            if known.standing is Standing.ACTIVE:
+                rates[known.about.profile, known.about.group] += 1 / known.signs.interval
         return Muster(
             states={standing: states[standing] for standing in Standing},
             claimed={name: claimed[name] for name in (*_SUMMED, "refused")},
+            heard=heard,
+            last_report=received or None,
+            quiet_after=max(_LEAST_QUIET, RATE_SLACK * min(longest, _MOST_QUIET)),
+            rates=rates,
         )
 
-    def _known(self, rows: Ints) -> Iterator[_Known]:
+    def _known(self, snapshot: Snapshot, rows: Ints) -> Iterator[_Known]:
         """What is known of some devices of the roll; looked up some at a time, since there may be a million of them."""
-        snapshot = self._snapshot()
         profiles = {profile.name: profile for profile in snapshot.profiles}
         now = time.time()
         for begin in range(0, len(rows), _AT_ONCE):
-            devices = [snapshot.devices[row] for row in rows[begin : begin + _AT_ONCE].tolist()]
-            pasts = _pasts(self._store.devices(np.array([device.id for device in devices], np.int64)))
-            for device in devices:
-                past, claim = pasts.get(device.id, _NO_PAST), self._claims(device.id)
-                signs = self._signs(device, profiles[device.profile], past, claim, now)
-                yield _Known(device, past, claim, signs, signs.standing(now))
+            some = rows[begin : begin + _AT_ONCE]
+            ids = snapshot.devices.ids[some].astype(np.int64)
+            pasts = _pasts(self._store.devices(ids))
+            abouts = snapshot.devices.about[some].tolist()
+            for row, device, place in zip(some.tolist(), ids.tolist(), abouts, strict=True):
+                about = snapshot.devices.abouts[place]
+                past, claim = pasts.get(device, _NO_PAST), self._claims(device)
+                signs = self._signs(about, profiles[about.profile], past, claim, now)
+                yield _Known(row, device, about, past, claim, signs, signs.standing(now))
 
-    def _signs(self, device: Device, profile: Profile, past: _Past, claim: Claim | None, now: float) -> Signs:
+    def _signs(self, about: About, profile: Profile, past: _Past, claim: Claim | None, now: float) -> Signs:
         heard = (past.last_received, claim.heard if claim else None)
-        patient = patience(profile.quota, profile.period, claim.interval_ms if claim else None, self._silent_seconds)
+        interval = expected_interval(profile.quota, profile.period, claim.interval_ms if claim else None)
+        patient = patience(interval, self._silent_seconds)
         return Signs(
-            revoked=device.state == REVOKED,
+            revoked=about.state == REVOKED,
             exposed=past.exposed is not None,
             left=None if profile.lifetime is None else max(0, profile.lifetime - (past.last_number or 0)),
             claimed_state=claim.state if claim else None,
             claimed_left=claim.left if claim else None,
+            failing=claim.failing if claim else None,
             heard=last_heard(heard, now=now, patience=patient),
+            interval=interval,
             patience=patient,
         )
 
@@ -183,8 +236,8 @@ def _labelled(reports: Mapping[Verdict, int]) -> dict[str, int]:
     return {verdict.label: count for verdict, count in reports.items()}
 
 
-def _row(known: _Known) -> Table:
-    device, past, claim = known.device, known.past, known.claim
+def _row(known: _Known, device: Device) -> Table:
+    past, claim = known.past, known.claim
     return {
         "device": device.label,
         "profile": device.profile,

@@ -18,10 +18,12 @@ from peel_gateway.fleet.registry import device_label
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.storage.store import Archive
 
-__all__ = ["ENOUGH", "MOST_FIGURES", "EstimateQuestion", "estimate_tables", "figure_count"]
+__all__ = ["ENOUGH", "MOST_FIGURES", "WIDEST", "EstimateQuestion", "estimate_tables", "figure_count", "with_plan"]
 
 ENOUGH = 0.05
 """Half an interval, as a part of the range: what is narrower will do for most."""
+WIDEST = 0.25
+"""Half an interval, as a part of the range: with a wider one a value says nearly nothing, and reports are too few."""
 MOST_FIGURES = 100_000
 """In one answer: some 200 MB of tables."""
 
@@ -46,7 +48,7 @@ class EstimateQuestion:
 
 
 def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float) -> list[Table]:
-    """The answer: one table for the whole time, or one per bucket; the same for each group where groups are asked for."""
+    """Return one table for the whole time, or one per bucket; the same for each group where groups are asked for."""
     profile = question.profile
     since, until, seconds = question.since, question.until, question.bucket_seconds
     sums = store.tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
@@ -56,21 +58,17 @@ def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float
         tallies = store.device_tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
     if question.groups is None:
         common = WHOLE_FLEET | {"withdrawn_devices": store.withdrawn_devices(profile.id)}
-        return _part_tables(store, question, share_cap, tallies, common)
+        return _part_tables(question, share_cap, tallies, common)
     found: list[Table] = []
     for group in question.groups:
         part = group.part_of(tallies)
         gone = len(np.unique(part.device[part.withdrawn != 0]))
-        found += _part_tables(store, question, share_cap, part, group.table() | {"withdrawn_devices": gone})
+        found += _part_tables(question, share_cap, part, group.table() | {"withdrawn_devices": gone})
     return found
 
 
-def _part_tables(
-    store: Archive, question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, common: Table
-) -> list[Table]:
-    """The tables of some devices' tallies, with what they have in common."""
-    now = time.time()
-    rate = _rate(store, question, int((tallies.plus + tallies.minus).sum()), now)
+def _part_tables(question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, common: Table) -> list[Table]:
+    """Return the tables of some devices' tallies, with the fields that they have in common."""
     rows = estimates(
         question.profile,
         tallies,
@@ -79,7 +77,8 @@ def _part_tables(
         known=question.devices,
         choice=question.choice,
     )
-    return [_estimates_table(row, rate) | common | {"computed": moment(now), "rate": rate} for row in rows]
+    computed = moment(time.time())
+    return [_estimates_table(row) | common | {"computed": computed} for row in rows]
 
 
 def figure_count(tables: list[Table]) -> int:
@@ -100,32 +99,45 @@ def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> 
         )
 
 
-def _rate(store: Archive, question: EstimateQuestion, reports: int, now: float) -> float | None:
-    """Reports per second in the time asked for, as far as anything had been heard by then; None before the first one."""
-    first = store.first_received()
-    if first is None:
-        return None
-    begin = max(question.since or 0, first)
-    end = min(question.until or now, now)
-    return reports / (end - begin) if end - begin >= 1 else None
+def with_plan(table: Table, rate: float | None) -> Table:
+    """Return a table of estimates with how long it takes until intervals are narrow enough.
+
+    `rate` is how many reports per second the devices are planned to send; None where that does not matter.
+    """
+
+    def seconds(row: Table, reports: int | None) -> float | None:
+        if not rate or reports is None:
+            return 0.0 if reports == 0 else None
+        return float(reports / (rate * row["n"] / table["n"]))
+
+    rows = [
+        row
+        | {
+            "seconds_missing": seconds(row, row["reports_missing"]),
+            "seconds_to_value": seconds(row, _missing(row["n"], row["half_width"], WIDEST)),
+        }
+        for row in table["estimates"]
+    ]
+    return table | {"rate": rate, "estimates": rows}
 
 
-def _until_enough(row: Estimate, rate: float | None, reports: int) -> Table:
-    """What is missing to an interval of 5% of the range to either side, which narrows with the root of the reports behind it."""
+def _missing(reports: int, half_width: float | None, goal: float) -> int | None:
+    """Return how many more reports narrow an interval down to the goal: it narrows with the root of the reports behind it."""
+    return None if half_width is None else max(0, ceil(reports * ((half_width / goal) ** 2 - 1)))
+
+
+def _width_table(row: Estimate) -> Table:
+    """Return how wide an interval is, and how many reports are missing to a narrow one."""
     low, high = row.published.unclipped.low, row.published.unclipped.high
-    if low is None or high is None or not row.n:
-        return {"half_width": None, "reports_missing": None, "seconds_missing": None}
-    half = (high - low) / 2 / (row.range[1] - row.range[0])
-    missing = max(0, ceil(row.n * ((half / ENOUGH) ** 2 - 1)))
-    mine = rate * row.n / reports if rate else None
+    half = None if low is None or high is None else (high - low) / 2 / (row.range[1] - row.range[0])
     return {
         "half_width": half,
-        "reports_missing": missing,
-        "seconds_missing": 0.0 if not missing else missing / mine if mine else None,
+        "reports_missing": _missing(row.n, half, ENOUGH),
+        "too_few": half is None or half > WIDEST,
     }
 
 
-def _estimates_table(found: Estimates, rate: float | None) -> Table:
+def _estimates_table(found: Estimates) -> Table:
     return {
         "profile": found.profile,
         "mechanism": found.mechanism,
@@ -136,7 +148,7 @@ def _estimates_table(found: Estimates, rate: float | None) -> Table:
         "withdrawn": found.withdrawn,
         "share_cap": found.share_cap,
         "figures": found.figures,
-        "estimates": [_estimate_table(row) | _until_enough(row, rate, found.n) for row in found.estimates],
+        "estimates": [_estimate_table(row) | _width_table(row) for row in found.estimates],
     }
 
 

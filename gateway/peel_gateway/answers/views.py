@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,11 +13,13 @@ from functools import partial
 import numpy as np
 
 from peel_core import Profile
+from peel_gateway.answers.accident import MANY, accident
 from peel_gateway.answers.devices import DeviceFilter, DeviceList, Muster
-from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables, figure_count
+from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables, figure_count, with_plan
 from peel_gateway.answers.groups import Group, groups_of
 from peel_gateway.answers.memory import Memory
 from peel_gateway.answers.table import QueryError, Table, moment
+from peel_gateway.answers.windows import window_name, windows
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.registry import device_label
@@ -112,8 +114,48 @@ class Views:
         for each in profiles:
             question = EstimateQuestion(each, since, until, bucket_seconds, devices, choice, asked)
             find = partial(estimate_tables, self._store, question, self._share_cap)
-            found += self._memory.recall(question.key, find) if devices else find()
+            tables = self._memory.recall(question.key, find) if devices else find()
+            # Devices fall silent while the store stays as it is, so a plan is never kept.
+            plan = self.muster().rate if bucket_seconds is None else lambda *_: None
+            found += [with_plan(table, plan(each.name, table["group"])) for table in tables]
         return found
+
+    def recent(self, shortest: int) -> list[Table]:
+        """Return each profile's estimates over its own window, of all devices and then of each group; `windows` has the choice.
+
+        A window has enough reports when no 95% interval is wider than half the range. The shortest window that has enough is
+        taken, and the longest one where none has. A group's window is no shorter than that of the whole fleet.
+        """
+        found, groups = [], bool(self.groups())
+        for profile in self._snapshot().profiles:
+            (whole,) = self._over_windows(profile.name, windows(shortest), groups=False)
+            found.append(whole)
+            if groups:
+                found += self._over_windows(profile.name, windows(whole["window_seconds"]), groups=True)
+        return found
+
+    def _over_windows(self, profile: str, choice: Sequence[int], *, groups: bool) -> list[Table]:
+        """Return estimates over the first window that has enough reports; each group has its own."""
+        found: dict[str | None, Table] = {}
+        for seconds in choice:
+            since = (time.time() - seconds) // self._store.bucket_seconds * self._store.bucket_seconds
+            tables = self.estimates(profile, since=since, devices=groups or self.needs_devices, groups=groups)
+            for table in tables:
+                before = found.get(table["group"])
+                if before is None or before["too_few"]:
+                    few = any(row["too_few"] for row in table["estimates"])
+                    window = {"window": window_name(seconds), "window_seconds": seconds, "since": moment(since)}
+                    found[table["group"]] = table | window | {"too_few": few}
+            if not any(table["too_few"] for table in found.values()):
+                break
+        return list(found.values())
+
+    def accident(self) -> Table | None:
+        """Return what is known of many devices that were exposed together, as by a mistake of the operator's; None where there are none."""
+        exposed = self._store.exposed()
+        if len(exposed) < MANY:
+            return None
+        return accident(exposed, revoked=self._snapshot().revoked, heard=self.muster().heard)
 
     def exposures(self, which: ExposureFilter, *, limit: int = 100, before: int | None = None) -> Table:
         """A page of exposures, newest first; `next` continues it."""

@@ -12,7 +12,7 @@ from peel_gateway.answers.devices import DeviceFilter
 from peel_gateway.answers.query import MOST_ITEMS, device_filter
 from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import open_views
-from peel_gateway.commands.shared import config_option, explained, given_as_query, opened
+from peel_gateway.commands.shared import config_option, explained, given_as_query, opened, warn_of_accident
 from peel_gateway.fleet.claims_file import load_claims
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
@@ -23,7 +23,7 @@ from peel_gateway.storage.choice import open_archive
 
 __all__ = ["devices", "show_known_devices"]
 
-_SAID = ("firmware", "skipped", "dropped", "entropy", "refused")
+_SAID = ("firmware", "failing", "skipped", "dropped", "entropy", "refused")
 """What listings show of a device's own words."""
 
 
@@ -41,6 +41,7 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
     with opened(config) as (settings, store, snapshot):
         views = open_views(settings, store, lambda: snapshot, load_claims(settings.claims_path).get)
         page = views.devices(device_filter(given_as_query(**given)))
+        warn_of_accident(views)
     if as_json:
         print_json(page)
         return

@@ -14,6 +14,7 @@ from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import open_views
 from peel_gateway.commands.shared import config_option, given_as_query, opened, yes_or_no
 from peel_gateway.estimation.estimate import Choice
+from peel_gateway.fleet.claims_file import load_claims
 from peel_gateway.printing import json_option, print_json, print_table
 
 __all__ = ["estimates"]
@@ -43,14 +44,15 @@ def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, *
     """Means and frequencies with 95% intervals, over reports and over devices, and how far one device can move them."""
     with opened(config) as (settings, store, snapshot):
         query = estimate_query(given_as_query(**given, devices=yes_or_no(devices), groups=yes_or_no(groups)))
-        found = open_views(settings, store, lambda: snapshot).estimates(**query)
+        claims = load_claims(settings.claims_path).get
+        found = open_views(settings, store, lambda: snapshot, claims).estimates(**query)
     if as_json:
         print_json({"items": found})
         return
     print_table(
         [
             *("start", "profile", "name", "over", "value", "low", "high", "unit", "edge", "n", "devices"),
-            *("influence", "share", "device", "withdrawn", "value before"),
+            *("influence", "share", "device", "withdrawn", "with exposed devices"),
         ],
         [line for table in found for row in table["estimates"] for line in _estimate_lines(table, row)],
     )

@@ -12,7 +12,7 @@ import click
 from peel_gateway.answers.query import MOST_ITEMS, exposure_page
 from peel_gateway.answers.table import Table
 from peel_gateway.answers.views import Views
-from peel_gateway.commands.shared import config_option, given_as_query, opened
+from peel_gateway.commands.shared import config_option, given_as_query, opened, warn_of_accident
 from peel_gateway.printing import json_option, print_json, print_table
 
 __all__ = ["exposures", "quarantine"]
@@ -33,7 +33,9 @@ def _page_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _list_exposures(config: Path | None, as_json: bool, *, blamed: bool, **given: object) -> None:
     with opened(config) as (_, store, snapshot):
-        page = Views(store, lambda: snapshot).exposures(**exposure_page(given_as_query(**given), blamed=blamed))
+        views = Views(store, lambda: snapshot)
+        page = views.exposures(**exposure_page(given_as_query(**given), blamed=blamed))
+        warn_of_accident(views)
     if as_json:
         print_json(page)
         return

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import click
+
 from peel_gateway.answers.table import QueryError
+from peel_gateway.answers.views import Views
 from peel_gateway.engine.pardon import PardonError
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
@@ -18,7 +21,16 @@ from peel_gateway.settings.option import config_option, find_settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.store import Archive, StoreError
 
-__all__ = ["config_option", "explained", "find_settings", "find_used_settings", "given_as_query", "opened", "yes_or_no"]
+__all__ = [
+    "config_option",
+    "explained",
+    "find_settings",
+    "find_used_settings",
+    "given_as_query",
+    "opened",
+    "warn_of_accident",
+    "yes_or_no",
+]
 
 
 def explained() -> AbstractContextManager[None]:
@@ -55,3 +67,9 @@ def given_as_query(**values: object) -> dict[str, str]:
 def yes_or_no(flag: bool) -> str:
     """A switch as a parameter of a query."""
     return "yes" if flag else "no"
+
+
+def warn_of_accident(views: Views) -> None:
+    """Print, on standard error, that many devices were exposed together and the command that undoes it."""
+    if accident := views.accident():
+        click.echo(f"{accident['sentence']}\n  {accident['command']}", err=True)

@@ -23,6 +23,7 @@ MOST_BYTES = 2048
 """Of a status message; the firmware's are about 400."""
 _MOST_REFUSED = 16
 _LARGEST = 2**48
+_MOST_FAILING = 80
 _TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,31}")
 _LEVEL = re.compile(r"[0-9a-f]{8}")
 
@@ -63,6 +64,8 @@ class Claim:
     entropy: int | None = None
     refused: tuple[str, ...] | None = None
     faults: int | None = None
+    failing: str | None = None
+    """The sensor that fails, and how: "temperature: it gave nan"."""
 
 
 def _count(value: object) -> int:
@@ -95,6 +98,13 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(_text(item) for item in value)
 
 
+def _failing(value: object) -> str | None:
+    """Read which sensor fails; the empty text says that none does."""
+    if not isinstance(value, str) or len(value) > _MOST_FAILING or not value.isprintable():
+        raise ClaimError(f"must be a printable text of at most {_MOST_FAILING} characters")
+    return value or None
+
+
 _FIELDS: Mapping[str, Callable[[object], Any]] = {
     "state": _state,
     "asleep": _flag,
@@ -102,6 +112,7 @@ _FIELDS: Mapping[str, Callable[[object], Any]] = {
     **dict.fromkeys(("interval_ms", "dropped", "unconfirmed", "refused_receipts", "lost"), _count),
     **dict.fromkeys(("skipped", "throttled", "left", "entropy", "faults"), _count),
     "refused": _texts,
+    "failing": _failing,
 }
 """The fields of a status message that anybody here knows; others are passed over."""
 

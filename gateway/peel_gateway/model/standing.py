@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["MISSED", "Signs", "Standing", "last_heard", "patience"]
+__all__ = ["MISSED", "Signs", "Standing", "expected_interval", "last_heard", "patience"]
 
 MISSED = 3
 """So many intervals without a word are silence: two may be lost to the air and to a broker that restarts."""
@@ -26,6 +26,7 @@ class Standing(enum.Enum):
         "It has used every report number of its profile's lifetime, or says so: it reports no more.",
     )
     STOPPED = "stopped", "It says that its own sources of randomness do not suffice: it does not report until they do."
+    FAILING = "sensor failing", "It says that a sensor fails, and which one: it does not report until all of them work."
     NEW = "new", "Registered, and not heard yet."
     SILENT = (
         "silent",
@@ -39,7 +40,10 @@ class Standing(enum.Enum):
         self.sentence = sentence
 
 
-@dataclass(frozen=True, kw_only=True)
+_STANDINGS = tuple(Standing)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Signs:
     """What is known of a device, by the registry, by its reports and by its own word."""
 
@@ -49,22 +53,28 @@ class Signs:
     """Numbers of its lifetime that its reports have not used."""
     claimed_state: str | None
     claimed_left: int | None
+    failing: str | None
+    """The sensor that fails and how, by the device's own word."""
     heard: float | None
     """Unix seconds: its last report, or its last status that was not the broker's memory."""
+    interval: float
+    """Seconds between two of its reports, as planned."""
     patience: float
 
     def standing(self, now: float) -> Standing:
-        """The first state that fits, at this time (Unix seconds)."""
-        fits = {
-            Standing.REVOKED: self.revoked,
-            Standing.EXPOSED: self.exposed,
-            Standing.EXHAUSTED: self.left == 0 or self.claimed_left == 0,
-            Standing.STOPPED: self.claimed_state == "stopped",
-            Standing.NEW: self.heard is None,
-            Standing.SILENT: self.heard is not None and abs(now - self.heard) > self.patience,
-            Standing.ACTIVE: True,
-        }
-        return next(standing for standing in Standing if fits[standing])
+        """Return the first state that fits at this time (Unix seconds)."""
+        silent = self.heard is not None and abs(now - self.heard) > self.patience
+        fits = (
+            self.revoked,
+            self.exposed,
+            self.left == 0 or self.claimed_left == 0,
+            self.claimed_state == "stopped",
+            bool(self.failing) and not silent,
+            self.heard is None,
+            silent,
+            True,
+        )
+        return _STANDINGS[fits.index(True)]
 
 
 def last_heard(times: Iterable[float | None], *, now: float, patience: float) -> float | None:
@@ -73,10 +83,11 @@ def last_heard(times: Iterable[float | None], *, now: float, patience: float) ->
     return max([at for at in known if at - now <= patience] or known, default=None)
 
 
-def patience(quota: int, period: int, interval_ms: int | None, least: float) -> float:
-    """For how many seconds nothing need be heard of a device.
+def expected_interval(quota: int, period: int, interval_ms: int | None) -> float:
+    """Return the planned seconds between two reports: the device's own interval, but no less than its quota allows for long."""
+    return max(period / quota, (interval_ms or 0) / 1000)
 
-    Its own interval counts where it has said one, though never less than what its quota lets it use for long.
-    """
-    pace = period / quota
-    return max(least, MISSED * max(pace, (interval_ms or 0) / 1000))
+
+def patience(interval: float, least: float) -> float:
+    """Return for how many seconds a device with this interval may say nothing before it counts as silent."""
+    return max(least, MISSED * interval)

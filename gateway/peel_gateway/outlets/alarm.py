@@ -8,16 +8,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from peel_gateway.answers.accident import MANY
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.screening.plan import ExposedDevice
+from peel_gateway.storage.store import StoreError
 
 __all__ = ["MANY", "SOON_SECONDS", "Alarm"]
 
-MANY = 5
-"""So many devices exposed within `SOON_SECONDS` are an alarm: one bad device is an attack, many are more likely a mistake of ours."""
 SOON_SECONDS = 600.0
+"""`MANY` devices exposed within this time raise the alarm."""
 _COUNTED = 10_000
 """The rest is not counted: whoever may publish in a gateway's name can raise a false alarm, but not fill the memory."""
 
@@ -25,10 +26,7 @@ _ADVICE = (
     "look at it, then `peel gateway exposures --device {device}`; to keep it out: `peel fleet revoke`; "
     "once it is put right: `peel gateway pardon {device} --reason ...`"
 )
-_MANY_ADVICE = (
-    "if a fleet folder was copied, an old database restored or a profile changed, undo that first: "
-    "honest devices look like this then; afterwards `peel gateway pardon --cause ... --since ... --restore`"
-)
+_MANY_ADVICE = "`peel gateway exposures` says which devices and why"
 
 _log = Log("alarm")
 
@@ -44,6 +42,8 @@ class Alarm:
         Who tells, where there are several: each tells of the devices that it has exposed, and hears of the others' with `overhear`.
     on_duty : callable
         Whether many at once are to be told of here; that is done once per fleet.
+    accident : callable
+        Returns what `Views.accident` knows of them.
     """
 
     def __init__(
@@ -53,11 +53,13 @@ class Alarm:
         *,
         worker: str = "",
         on_duty: Callable[[], bool] = lambda: True,
+        accident: Callable[[], Mapping[str, object] | None] = lambda: None,
     ) -> None:
         self._metrics = metrics
         self._tell = tell
         self._worker = worker
         self._on_duty = on_duty
+        self._accident = accident
         self._lately: deque[float] = deque(maxlen=_COUNTED)
         self._rung: float | None = None
 
@@ -97,6 +99,15 @@ class Alarm:
         if not self._on_duty():
             return
         self._rung = now
-        _log.error("many devices exposed", devices=len(self._lately), seconds=int(SOON_SECONDS), advice=_MANY_ADVICE)
+        advice = self._many_advice()
+        _log.error("many devices exposed", devices=len(self._lately), seconds=int(SOON_SECONDS), advice=advice)
         self._metrics.alarm_raised()
-        self._tell("alarm", {"exposed": len(self._lately), "seconds": int(SOON_SECONDS), "advice": _MANY_ADVICE})
+        self._tell("alarm", {"exposed": len(self._lately), "seconds": int(SOON_SECONDS), "advice": advice})
+
+    def _many_advice(self) -> str:
+        """Return what to do first; a store that cannot be read now must not end the connection that told of the devices."""
+        try:
+            accident = self._accident()
+        except StoreError:
+            accident = None
+        return f"{accident['sentence']} {accident['command']}" if accident else _MANY_ADVICE

@@ -72,6 +72,8 @@ class Condition:
             "version": VERSION,
             "uptime_seconds": round(time.monotonic() - self._began, 1),
             "totals": self.views.totals(),
+            "devices": self.views.muster().table(time.time()),
+            "accident": self.views.accident(),
             "broker": {
                 "connected": trouble is None,
                 "mqtt": receivers[0].version if receivers else None,

@@ -114,7 +114,13 @@ class Service:
             settings, name, self._views, self._keep, VERSION, on_duty=lambda: self._crew.on_duty
         )
         self._crew = Crew(settings, self._fleet.snapshot, self._build_pipeline, on_failure=self.ended.set)
-        self._alarm = Alarm(self._metrics, self._tell, worker=self._worker, on_duty=lambda: self._crew.on_duty)
+        self._alarm = Alarm(
+            self._metrics,
+            self._tell,
+            worker=self._worker,
+            on_duty=lambda: self._crew.on_duty,
+            accident=self._views.accident,
+        )
         self._desk = self._build_desk() if self._worker else None
 
     def _build_condition(self) -> Condition:

@@ -193,6 +193,13 @@ class Settings:
         minimum=0,
         maximum=86400,
     )
+    publish_window: int = _setting(
+        3600,
+        "Seconds up to now that published estimates are over. Where that is too short for enough reports, it is the next of 6 h, "
+        "24 h, 7 d and 30 d; what is published names its window.",
+        minimum=1,
+        maximum=31_536_000,
+    )
     publish_homeassistant: bool = _setting(
         False, "Announce estimates, exposures and availability to Home Assistant by MQTT discovery."
     )

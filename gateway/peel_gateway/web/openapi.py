@@ -207,6 +207,20 @@ _SCHEMAS: dict[str, Schema] = {
             "version": _TEXT,
             "uptime_seconds": _NUMBER,
             "totals": _TABLE,
+            "devices": _record(
+                {
+                    "states": _COUNTS,
+                    "heard": _COUNT,
+                    "last_report": _or_null(_MOMENT),
+                    "silent_seconds": _or_null(_NUMBER),
+                }
+            ),
+            "accident": _or_null(
+                _record(
+                    {"devices": _COUNT, "heard": _COUNT, "cause": _TEXT, "since": _MOMENT}
+                    | {"command": _TEXT, "sentence": _TEXT}
+                )
+            ),
             "broker": _record({"connected": _FLAG, "mqtt": _or_null(_TEXT), "away_seconds": _or_null(_NUMBER)}),
             "worker": _record({"name": _or_null(_TEXT), "workers": _COUNT, "shares": _list(_COUNT), "of": _COUNT}),
             "reload": _record({"refused": _or_null(_TEXT)}),
@@ -239,6 +253,8 @@ _SCHEMAS: dict[str, Schema] = {
             "half_width": _or_null(_NUMBER),
             "reports_missing": _or_null(_COUNT),
             "seconds_missing": _or_null(_NUMBER),
+            "too_few": _FLAG,
+            "seconds_to_value": _or_null(_NUMBER),
         }
     ),
     "Estimates": _record(

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""What is published is about a recent window, and what is known of the devices says when they are silent."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from lab import START, WIDTH, Lab, MakeLab
+
+from peel_core import make_profile
+from peel_core.projection import search_seed
+from peel_gateway.answers.views import Views
+from peel_gateway.answers.windows import window_name, windows
+from peel_gateway.fleet.claims import Claim
+from peel_gateway.fleet.device import Device
+from peel_gateway.fleet.roll import Roll
+from peel_gateway.model.standing import Standing
+
+DEVICES = 100
+STEP = 300
+"""Seconds between two reports of a device."""
+
+CLIMATE = make_profile(
+    {"name": "climate", "mechanism": "harmony", "epsilon": 1.0, "width": WIDTH, "seed": search_seed(WIDTH, 1)[0]}
+    | {"quota": 86400 // STEP, "period": 86400}
+    | {"attribute": [{"name": "temperature", "unit": "degC", "low": -10, "high": 50}]}
+)
+
+
+class Watched:
+    """A lab whose clock is everybody's, and what answers questions about it."""
+
+    def __init__(self, lab: Lab, monkeypatch: pytest.MonkeyPatch, *, groups: bool = False) -> None:
+        self.lab = lab
+        self.claims: dict[int, Claim] = {}
+        devices = [
+            Device(id=device, profile="climate", group="roof" if groups and device <= 5 else "", created="2023-11-14")
+            for device in lab.ids.tolist()
+        ]
+        snapshot: Any = SimpleNamespace(profiles=lab.profiles, devices=Roll.of(devices), revoked=frozenset())
+        self.views = Views(lab.store, lambda: snapshot, claims=self.claims.get)
+        self._number = 0
+        monkeypatch.setattr(time, "time", lambda: lab.now)
+
+    def report(self, celsius: float, *, seconds: float, devices: int = DEVICES) -> None:
+        """Let the first devices report for so long."""
+        for _ in range(round(seconds / STEP)):
+            self._number += 1
+            frames = [
+                frame
+                for device in range(1, devices + 1)
+                for frame in self.lab.frames(device, [self._number], (celsius - 20) / 30)
+            ]
+            self.lab.send(frames)
+            self.lab.now += STEP
+
+
+@pytest.fixture
+def watched(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(make_lab(CLIMATE, devices=DEVICES), monkeypatch)
+
+
+def test_what_is_published_follows_the_truth_within_the_window(watched: Watched) -> None:
+    watched.report(20, seconds=6 * 3600)
+    watched.report(35, seconds=4 * 3600)
+    (ever,) = watched.views.estimates(devices=False)
+    assert ever["estimates"][0]["high"] < 30, "the mean since the beginning lies between"
+    (table,) = watched.views.recent(3600)
+    (row,) = table["estimates"]
+    assert (table["window"], table["window_seconds"]) == ("1h", 3600)
+    assert row["low"] < 35 < row["high"] and row["low"] > 27
+    assert not row["too_few"]
+    assert 12 * DEVICES <= row["n"] <= 13 * DEVICES
+
+
+def test_a_window_with_too_few_reports_gives_way_to_the_next_longer(watched: Watched) -> None:
+    watched.report(20, seconds=3600)
+    watched.lab.now += 3 * 3600
+    assert watched.views.recent(3600)[0]["window"] == "6h"
+    watched.lab.now += 10 * 3600
+    assert watched.views.recent(3600)[0]["window"] == "1d"
+    watched.lab.now += 20 * 3600
+    assert watched.views.recent(3600)[0]["window"] == "7d"
+    watched.lab.now += 40 * 86400
+    (table,) = watched.views.recent(3600)
+    assert (table["window"], table["n"], table["too_few"]) == ("30d", 0, True)
+
+
+def test_a_group_has_the_window_that_it_needs(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(make_lab(CLIMATE, devices=DEVICES), monkeypatch, groups=True)
+    watched.report(20, seconds=4 * 3600)
+    whole, roof = watched.views.recent(900)
+    assert (whole["group"], whole["window"]) == (None, "15min")
+    assert (roof["group"], roof["window"]) == ("roof", "6h")
+
+
+def test_windows_and_their_names() -> None:
+    assert windows(3600) == (3600, 21_600, 86_400, 604_800, 2_592_000)
+    assert windows(21_600) == windows(3600)[1:]
+    assert windows(10**7) == (10**7,)
+    assert [window_name(seconds) for seconds in (3600, 5400, 90, 86_400, 604_800)] == ["1h", "90min", "90s", "1d", "7d"]
+
+
+def test_one_report_is_too_few_and_the_wait_follows_from_the_plan(watched: Watched) -> None:
+    """An opening burst must not make a promise: 20 reports in a second, and then one in five minutes."""
+    for number in range(1, 21):
+        watched.lab.send(watched.lab.frames(1, [number], 0.0))
+    watched.lab.now += 1
+    (table,) = watched.views.estimates()
+    (row,) = table["estimates"]
+    assert row["too_few"] and row["half_width"] > 0.25
+    assert table["rate"] == pytest.approx(1 / STEP)
+    assert row["seconds_missing"] == pytest.approx(row["reports_missing"] * STEP)
+    assert 0 < row["seconds_to_value"] < row["seconds_missing"]
+    watched.lab.now += 86_400
+    (table,) = watched.views.estimates()
+    assert table["rate"] == 0
+    assert table["estimates"][0]["seconds_missing"] is None, "nobody is heard, so nobody knows"
+
+
+def test_silence_is_counted_and_named(watched: Watched) -> None:
+    before = watched.views.muster()
+    assert (before.heard, before.states[Standing.NEW]) == (0, DEVICES)
+    assert before.table(START) | {"states": None} == {
+        "states": None,
+        "heard": 0,
+        "last_report": None,
+        "silent_seconds": None,
+    }
+    watched.report(20, seconds=STEP)
+    assert watched.views.muster().table(watched.lab.now)["silent_seconds"] is None, "the next one is due only now"
+    watched.lab.now += 1200 - STEP
+    told = watched.views.muster().table(watched.lab.now)
+    assert (told["silent_seconds"], told["states"]["silent"]) == (1200, DEVICES)
+    assert told["states"]["sensor failing"] == 0
+
+
+def test_one_device_that_says_it_is_slow_hides_the_silence_of_others_for_a_day_at_most(watched: Watched) -> None:
+    watched.claims[1] = Claim(state="online", interval_ms=2**47)
+    watched.report(20, seconds=STEP)
+    watched.lab.now += 2 * 86_400
+    told = watched.views.muster().table(watched.lab.now)
+    assert told["silent_seconds"] == 2 * 86_400 + STEP
+    assert told["states"]["silent"] == DEVICES - 1
+
+
+def test_a_device_whose_sensor_fails_from_the_start_is_visible(watched: Watched) -> None:
+    watched.claims[7] = Claim(state="online", heard=watched.lab.now, failing="temperature: it gave nan")
+    assert watched.views.muster().states[Standing.FAILING] == 1
+    row = watched.views.device(7)
+    assert (row["state"], row["claims"]["failing"]) == ("sensor failing", "temperature: it gave nan")
+    watched.lab.now += 86_400
+    assert watched.views.device(7)["state"] == "silent"
+
+
+def expose(watched: Watched, devices: range) -> None:
+    watched.lab.send([frame for device in devices for frame in watched.lab.frames(device, [2], rule=7)])
+
+
+def test_many_exposed_at_once_look_like_an_accident(watched: Watched) -> None:
+    watched.report(20, seconds=STEP)
+    expose(watched, range(1, 20))
+    assert watched.views.accident() is None, "19 of 100"
+    watched.lab.now += 1800
+    expose(watched, range(20, 21))
+    told = watched.views.accident()
+    assert told is not None
+    assert (told["devices"], told["heard"], told["cause"]) == (20, 100, "rule")
+    assert told["since"] == "2023-11-14T22:18:20.000+00:00"
+    assert told["command"] == (
+        "peel gateway pardon --cause rule --since 2023-11-14T22:18:20.000+00:00 --restore --reason accident"
+    )
+    assert "looks like an accident" in told["sentence"] and "treat it as an attack" in told["sentence"]
+
+
+def test_exposures_over_a_day_are_no_accident(watched: Watched) -> None:
+    watched.report(20, seconds=STEP)
+    for begin in range(1, 61, 10):
+        expose(watched, range(begin, begin + 10))
+        watched.lab.now += 4000
+    assert watched.views.accident() is None
+
+
+def test_few_devices_are_no_accident(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(make_lab(CLIMATE, devices=DEVICES), monkeypatch)
+    watched.report(20, seconds=STEP, devices=8)
+    expose(watched, range(1, 5))
+    assert watched.views.accident() is None
+    expose(watched, range(5, 6))
+    assert watched.views.accident() is not None
+
+
+def test_what_is_asked_per_bucket_needs_no_plan(watched: Watched) -> None:
+    watched.report(20, seconds=3600)
+    tables = watched.views.estimates(bucket_seconds=watched.lab.store.bucket_seconds, devices=False)
+    assert len(tables) > 10 and {table["rate"] for table in tables} == {None}
+    assert np.all([table["estimates"][0]["too_few"] is False for table in tables])
