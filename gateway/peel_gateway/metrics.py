@@ -210,12 +210,17 @@ class _DeviceCollector(Collector):
 
 
 class _EstimateCollector(Collector):
-    _LABELS = ("profile", "group", "name", "unit")
+    _LABELS = ("profile", "group", "name", "unit", "window")
     _SHOWN = (
-        ("peel_estimate", "value", "The estimate, in its unit or as a share; group is empty for the whole fleet."),
+        (
+            "peel_estimate",
+            "value",
+            "The estimate over the window, in its unit or as a share; absent while reports are too few. "
+            "group is empty for the whole fleet.",
+        ),
         ("peel_estimate_low", "low", "The lower end of its 95% interval."),
         ("peel_estimate_high", "high", "The upper end of its 95% interval."),
-        ("peel_estimate_reports", "n", "The reports behind it."),
+        ("peel_estimate_reports", "n", "The reports behind it in the window."),
     )
 
     def __init__(self, latest: Callable[[], Sequence[Table]]) -> None:
@@ -231,6 +236,6 @@ class _EstimateCollector(Collector):
             for table in tables:
                 for row in table["estimates"]:
                     if row[field] is not None:
-                        labels = [table["profile"], table["group"] or "", row["name"], row["unit"]]
+                        labels = [table["profile"], table["group"] or "", row["name"], row["unit"], table["window"]]
                         family.add_metric(labels, row[field])
             yield family

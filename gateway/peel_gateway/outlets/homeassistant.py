@@ -6,8 +6,11 @@ https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from peel_gateway.answers.table import Table
 from peel_gateway.settings import Settings
@@ -19,8 +22,46 @@ _MOST_FIGURES = 100
 _MISSED = 3
 """So many publications late, and a value is no longer shown."""
 
+_PLAIN = re.compile(r"[a-z0-9_]+")
+_SPELLED: Mapping[str, str] = MappingProxyType(
+    {"degC": "°C", "degF": "°F", "ug/m3": "µg/m³", "W/m2": "W/m²", "lux": "lx"}
+)
+"""Units that profiles spell otherwise than Home Assistant."""
+_CLASSES: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("°C", "°F", "K"), "temperature")
+    | dict.fromkeys(("Pa", "hPa", "kPa", "bar", "cbar", "mbar", "mmHg", "inHg", "psi"), "pressure")
+    | dict.fromkeys(("V", "mV"), "voltage")
+    | dict.fromkeys(("A", "mA"), "current")
+    | dict.fromkeys(("W", "kW"), "power")
+    | dict.fromkeys(("Hz", "kHz", "MHz", "GHz"), "frequency")
+    | dict.fromkeys(("m/s", "km/h", "mph", "kn", "ft/s"), "speed")
+    | dict.fromkeys(("dB", "dBA"), "sound_pressure")
+    | dict.fromkeys(("mm", "cm", "m", "km"), "distance")
+    | dict.fromkeys(("g", "kg"), "weight")
+    | {"lx": "illuminance", "W/m²": "irradiance", "mm/h": "precipitation_intensity"}
+)
+"""The device class that a unit has by itself, of those that https://www.home-assistant.io/integrations/sensor/#device-class lists."""
+_NAMED_CLASSES = (
+    ("%", "humid", "humidity"),
+    ("%", "moist", "moisture"),
+    ("%", "batter", "battery"),
+    ("ppm", "co2", "carbon_dioxide"),
+    ("ppm", "carbon_dioxide", "carbon_dioxide"),
+    ("ppm", "carbon_monoxide", "carbon_monoxide"),
+    ("µg/m³", "pm25", "pm25"),
+    ("µg/m³", "pm2_5", "pm25"),
+    ("µg/m³", "pm10", "pm10"),
+    ("µg/m³", "ozone", "ozone"),
+    ("µg/m³", "voc", "volatile_organic_compounds"),
+)
+"""Units with several device classes: unit, part of the attribute's name, device class."""
+
 _COUNTS = (
     ("exposed_devices", "Exposed devices", "states.exposed", "measurement", "mdi:shield-alert"),
+    (
+        *("failing_devices", "Devices with a failing sensor", "states['sensor failing']"),
+        *("measurement", "mdi:thermometer-alert"),
+    ),
     ("silent_devices", "Silent devices", "states.silent", "measurement", "mdi:access-point-off"),
     ("accepted_reports", "Accepted reports", "accepted", "total_increasing", "mdi:check-decagram"),
     ("refused_reports", "Refused reports", "refused", "total_increasing", "mdi:close-octagon"),
@@ -64,7 +105,12 @@ class Announcer:
         found = [*self._figures(estimates), *self._counts(), self._exposure()]
         return {
             f"{self._prefix}/{component}/{self._node}/{name}/config": json.dumps(
-                {"unique_id": f"{self._node}_{name}", "object_id": f"{self._node}_{name}", **config, **self._common}
+                {
+                    "unique_id": f"{self._node}_{name}",
+                    "object_id": _slug(f"{self._node}_{name}"),
+                    **config,
+                    **self._common,
+                }
             )
             for component, name, config in found
         }
@@ -76,21 +122,22 @@ class Announcer:
             group = f" ({table['group']})" if table["group"] else ""
             topic = estimate_topic(self._base, table["profile"], table["group"])
             for place, row in enumerate(table["estimates"]):
-                # By its place, not by its name: a category may be called anything, and this becomes a template.
+                # The template has the place: a category may be called anything, and its name must not become part of one. The
+                # ids have the name, so that an attribute keeps its history when another is added before it.
                 value = f"value_json.estimates[{place}]"
+                window = "window=value_json.window, since=value_json.since"
                 config: Table = {
                     "name": f"{row['name']}{group}",
                     "state_topic": topic,
                     "value_template": f"{{{{ {value}.value }}}}",
                     "json_attributes_topic": topic,
-                    "json_attributes_template": f"{{{{ {value} | tojson }}}}",
+                    "json_attributes_template": f"{{{{ dict({value}, {window}) | tojson }}}}",
                     "state_class": "measurement",
                     "expire_after": self._expire,
+                    **_unit(row["name"], row["unit"]),
                 }
-                if row["unit"]:
-                    config["unit_of_measurement"] = row["unit"]
-                name = "_".join([table["profile"], *([table["group"]] if table["group"] else []), str(place)])
-                yield "sensor", name, config
+                parts = [table["profile"], *([table["group"]] if table["group"] else []), _id_part(row["name"])]
+                yield "sensor", "-".join(parts), config
 
     def _counts(self) -> Iterator[tuple[str, str, Table]]:
         for name, title, where, kind, icon in _COUNTS:
@@ -113,3 +160,25 @@ class Announcer:
             "icon": "mdi:shield-alert",
         }
         return "event", "exposure", config
+
+
+def _id_part(name: str) -> str:
+    """Return an attribute's or category's name as a part of an id; a digest tells apart what loses characters."""
+    if _PLAIN.fullmatch(name):
+        return name
+    return f"{_slug(name)}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _slug(text: str) -> str:
+    """Return a text as Home Assistant writes entity ids."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+def _unit(name: str, unit: str) -> Table:
+    """Return the unit and the device class of an attribute, as far as there are any."""
+    if not unit:
+        return {}
+    spelled = _SPELLED.get(unit, unit)
+    named = (found for own, part, found in _NAMED_CLASSES if own == spelled and part in name.lower())
+    device_class = next(named, _CLASSES.get(spelled))
+    return {"unit_of_measurement": spelled} | ({"device_class": device_class} if device_class else {})

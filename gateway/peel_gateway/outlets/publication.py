@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Estimates for others: published over MQTT now and then, announced to Home Assistant, and kept for the metrics."""
+"""Publication: estimates of a recent window go out over MQTT now and then, are announced to Home Assistant, and kept for the metrics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ __all__ = ["Publication"]
 
 _STOP_SECONDS = 30.0
 _LEAST_SECONDS = 1.0
-_TOLD = ("profile", "group", "members", "note", "mechanism", "n", "devices", "withdrawn", "computed")
-_TOLD_OF_FIGURES = ("name", "unit", "value", "low", "high", "n", "devices", "withdrawn")
+_PUBLISHED = (
+    *("profile", "group", "members", "note", "mechanism", "window", "window_seconds", "since"),
+    *("n", "devices", "withdrawn", "computed"),
+)
+_PUBLISHED_OF_FIGURES = ("name", "unit", "value", "low", "high", "n", "too_few", "devices", "withdrawn")
 
 _log = Log("publication")
 
@@ -51,6 +54,7 @@ class Publication:
         on_duty: Callable[[], bool] = lambda: True,
     ) -> None:
         self._seconds = settings.publish_seconds
+        self._window = settings.publish_window
         self._views = views
         self._keep = keep
         self._on_duty = on_duty
@@ -110,13 +114,14 @@ class Publication:
             self._stopping.wait(min(_LEAST_SECONDS, self._seconds))  # anybody may play Home Assistant, a thousand times
 
     def _publish(self) -> None:
-        """Of all devices from the sums alone, which is quick; groups are made of devices, and the log is read for them."""
-        found = self._views.estimates(devices=self._views.needs_devices)
-        if self._views.groups():
-            found += self._views.estimates(groups=True)
+        """Publish the recent estimates and the summary.
+
+        Estimates of the whole fleet come from sums, which is quick. Groups are made of devices, so the log is read for them.
+        """
+        found = [_published(table) for table in self._views.recent(self._window)]
         self.estimates = found
         for table in found:
-            self._keep(estimate_topic(self._base, table["profile"], table["group"]), json.dumps(_told(table)))
+            self._keep(estimate_topic(self._base, table["profile"], table["group"]), json.dumps(table))
         self._keep(f"{self._base}/summary", json.dumps(self._summary()))
         if self._announcer is not None:
             self._announce(self._announcer.configs(found))
@@ -144,7 +149,10 @@ class Publication:
         }
 
 
-def _told(table: Table) -> Table:
-    return {key: table[key] for key in _TOLD} | {
-        "estimates": [{key: row[key] for key in _TOLD_OF_FIGURES} for row in table["estimates"]]
-    }
+def _published(table: Table) -> Table:
+    """Return what is published of a table of estimates: no value where reports are too few, but the interval all the same."""
+    rows = [
+        {key: row[key] for key in _PUBLISHED_OF_FIGURES} | ({"value": None} if row["too_few"] else {})
+        for row in table["estimates"]
+    ]
+    return {key: table[key] for key in _PUBLISHED} | {"figures": table["figures"], "estimates": rows}

@@ -101,17 +101,20 @@ def test_home_assistant_takes_every_announcement_and_reads_the_right_values(fiel
     gateway = field.new_gateway(publish_homeassistant=True, publish_seconds=0.5).start()
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
-    kept = heard_on(field, 2 * 2 + 4 + 1)
+    kept = heard_on(field, 2 * 2 + 5 + 1)
     configs = {topic: json.loads(text) for topic, text in kept.items() if topic.endswith("/config")}
     payloads = kept | {f"{BASE}/exposure": json.dumps({"device": "00000003", "evidence": "it's {{ 1 }}"})}
     shown = judged(home_assistant, configs, payloads)
-    told = json.loads(kept[f"{BASE}/estimates/climate"])["estimates"]
-    for place, row in enumerate(told):
-        entity = shown[f"homeassistant/sensor/peel_field_main/climate_{place}/config"]
+    told = json.loads(kept[f"{BASE}/estimates/climate"])
+    for row in told["estimates"]:
+        entity = shown[f"homeassistant/sensor/peel_field_main/climate-{row['name']}/config"]
         assert float(entity["state"]) == pytest.approx(row["value"])
         attributes = json.loads(entity["attributes"])
         assert {key: attributes[key] for key in ("low", "high", "n")} == {key: row[key] for key in ("low", "high", "n")}
+        assert (attributes["window"], attributes["since"]) == ("1h", told["since"])
+    assert shown["homeassistant/sensor/peel_field_main/climate-roof-soil/config"]["state"] == "None", "too few reports"
     assert shown["homeassistant/sensor/peel_field_main/exposed_devices/config"]["state"] == "0"
+    assert shown["homeassistant/sensor/peel_field_main/failing_devices/config"]["state"] == "0"
     event = json.loads(shown["homeassistant/event/peel_field_main/exposure/config"]["state"])
     assert event == {"event_type": "exposed", "device": "00000003", "evidence": "it's {{ 1 }}"}
     assert {entity["available"] for entity in shown.values()} == {"online"}

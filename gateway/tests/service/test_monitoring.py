@@ -46,8 +46,9 @@ def metrics(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> str:
     field: Field = start_field(tmp_path_factory.mktemp("monitoring"))
     field.fleet.assign([1, 2], "roof")
     gateway = field.new_gateway(publish_seconds=0.3).start()
-    field.publish(field.reports(60))
+    field.publish(field.reports(300))
     field.publish(field.reports(1, devices=[20], rule=5))
+    gateway.wait_for(lambda: 'peel_estimate{group=""' in gateway.fetch("/metrics"))
     gateway.wait_for(lambda: 'peel_estimate_high{group="roof"' in gateway.fetch("/metrics"))
     gateway.wait_for(lambda: "peel_exposed_devices 1.0" in gateway.fetch("/metrics"))
     return gateway.fetch("/metrics")
@@ -85,5 +86,5 @@ def test_alerts_and_dashboard_name_metrics_that_there_are(metrics: str) -> None:
     added_by_prometheus = {"instance", "job"}
     used = set(re.findall(r"by \(([a-z, ]+)\)", mentioned))
     assert {name.strip() for names in used for name in names.split(",")} <= labels | added_by_prometheus
-    for name, value in re.findall(r"\b(state|verdict|cause|result)=\\?\"(\w+)", mentioned):
+    for name, value in re.findall(r"\b(state|verdict|cause|result)=\\?\"([\w ]+)", mentioned):
         assert f'{name}="{value}"' in metrics

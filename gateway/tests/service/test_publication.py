@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -69,20 +70,27 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
         eventually(lambda: (ear.heard(f"{BASE}/estimates/climate") or {}).get("n") == 200)
         (whole,) = gateway.get("/api/estimates?devices=no")["items"]
         told = ear.heard(f"{BASE}/estimates/climate")
+        assert (told["window"], told["window_seconds"]) == ("1h", 3600)
+        assert time.time() - 3900 <= datetime.fromisoformat(told["since"]).timestamp() <= time.time() - 3500
         assert [row["name"] for row in told["estimates"]] == ["temperature", "soil"]
         for mine, theirs in zip(told["estimates"], whole["estimates"], strict=True):
             assert {key: mine[key] for key in ("value", "low", "high", "n", "unit")} == {
                 key: theirs[key] for key in ("value", "low", "high", "n", "unit")
             }
         eventually(lambda: ear.heard(f"{BASE}/estimates/climate/roof"))
-        assert "only 3 devices" in ear.heard(f"{BASE}/estimates/climate/roof")["note"]
+        roof = ear.heard(f"{BASE}/estimates/climate/roof")
+        assert "only 3 devices" in roof["note"]
+        (temperature, _) = roof["estimates"]
+        assert (roof["window"], temperature["too_few"], temperature["value"]) == ("30d", True, None)
+        assert temperature["low"] < temperature["high"], "what is known is told all the same"
         field.publish(field.reports(1, devices=[7], rule=5))
         eventually(lambda: ear.heard(f"{BASE}/summary")["states"]["exposed"] == 1)
         assert ear.heard(f"{BASE}/summary")["refused"] == 1
         assert not [topic for topic in ear.last if topic.startswith("homeassistant/")], "nobody asked for it"
     metrics = gateway.fetch("/metrics")
-    assert 'peel_estimate{group="",name="temperature",profile="climate",unit="degC"}' in metrics
-    assert 'peel_estimate_reports{group="roof",name="soil",profile="climate",unit=""}' in metrics
+    assert 'peel_estimate{group="",name="temperature",profile="climate",unit="degC",window="1h"}' in metrics
+    assert 'peel_estimate_reports{group="roof",name="soil",profile="climate",unit="",window="30d"}' in metrics
+    assert 'peel_estimate{group="roof"' not in metrics, "too few reports have no value"
     assert gateway.stop() == 0
     with listening(field) as ear:
         eventually(lambda: ear.heard(f"{BASE}/estimates/climate"))  # retained
@@ -113,11 +121,13 @@ def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without
     gateway = field.new_gateway(publish_seconds=QUICK, publish_homeassistant=True).start()
     field.publish(field.reports(40))
     with listening(field) as ear:
-        topic = "homeassistant/sensor/peel_field_main/climate_0/config"
+        topic = "homeassistant/sensor/peel_field_main/climate-temperature/config"
         eventually(lambda: topic in ear.last and any("roof" in name for name in ear.last))
         told = configs(ear)
-        assert len(told) == 2 * 2 + 4 + 1, "two attributes of the fleet and of the group, four counts, one event"
+        assert len(told) == 2 * 2 + 5 + 1, "two attributes of the fleet and of the group, five counts, one event"
         assert told[topic]["state_topic"] == f"{BASE}/estimates/climate"
+        assert told[topic]["object_id"] == "peel_field_main_climate_temperature"
+        assert (told[topic]["device_class"], told[topic]["unit_of_measurement"]) == ("temperature", "°C")
         time.sleep(1.5)  # the first word and that of the connection may both have been given
         times = ear.times[topic]
         time.sleep(1.5)
@@ -128,7 +138,7 @@ def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without
         ear.client.publish("homeassistant/status", b"online")
         eventually(lambda: ear.times[topic] == times + 1)
         field.fleet.assign([1, 2, 3], "")
-        roof = "homeassistant/sensor/peel_field_main/climate_roof_0/config"
+        roof = "homeassistant/sensor/peel_field_main/climate-roof-temperature/config"
         eventually(lambda: ear.last[roof] == b"")
     field.broker.kill()
     for path in field.broker.folder.glob("*.db"):
