@@ -31,9 +31,15 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(page.get_by_role("heading", name="No reports yet")).to_be_visible()
     expect(page.locator("#estimates")).to_be_hidden()
     expect(page.locator("#course")).to_be_hidden()
-    expect(page.locator("#lede")).to_have_text("0 reports from 20 devices count. No device is exposed.")
+    expect(page.locator("#lede")).to_have_text(
+        "No report counts yet. No device is exposed. 20 devices were never heard."
+    )
+    expect(page.locator("#light")).to_have_text("no report yet")
     field.publish(field.reports(200, devices=range(1, 20)))
-    expect(page.locator("#lede")).to_have_text("200 reports from 20 devices count. No device is exposed.")
+    expect(page.locator("#lede")).to_have_text(
+        "200 reports from 19 devices count. No device is exposed. 1 device was never heard."
+    )
+    expect(page.get_by_role("radio", name="24 h")).to_be_checked()
     rows = page.locator("#estimates-list > li")
     expect(rows).to_have_count(2)
     expect(rows.first.locator(".name")).to_have_text("temperature")
@@ -194,12 +200,13 @@ def test_it_comes_back_with_the_gateway(field: Field, open_page: OpenPage) -> No
 def test_who_gets_no_stream_asks_instead(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway(http_streams=1).start()
     first = open_page(gateway.url)
+    field.publish(field.reports(20))
     expect(first.locator("#light")).to_contain_text("lag")
     second = open_page(gateway.url, tolerated="503 (Service Unavailable)")
     expect(second.locator("#light")).to_contain_text("other pages hold all live streams")
     field.publish(field.reports(100))
     for page in (first, second):
-        expect(page.locator("#lede")).to_contain_text("100 reports")
+        expect(page.locator("#lede")).to_contain_text("120 reports")
 
 
 def test_a_fleet_without_devices_says_what_to_do(tmp_path: Path, open_page: OpenPage) -> None:

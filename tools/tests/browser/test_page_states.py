@@ -37,13 +37,13 @@ def test_every_panel_says_that_it_is_asking(field: Field, open_page: OpenPage) -
     )
     page.goto(gateway.url)
     for panel in ("estimates-list", "course-chart", "exposed-list", "why-body", "devices-table"):
-        expect(page.locator(f"#{panel}")).to_contain_text("Asking …")
+        expect(page.locator(f"#{panel}")).to_contain_text("Loading …")
     slow = False
     for route in held:
         route.continue_()
     expect(page.locator("#estimates-list .estimate")).to_have_count(2)
     expect(page.locator("#devices-table tbody tr")).to_have_count(20)
-    expect(page.get_by_text("Asking …")).to_have_count(0)
+    expect(page.get_by_text("Loading …")).to_have_count(0)
 
 
 def test_one_panel_that_fails_does_not_stop_the_others(field: Field, open_page: OpenPage) -> None:
@@ -133,6 +133,96 @@ def test_an_unreadable_store_is_told_and_over(field: Field, open_page: OpenPage)
     page.unroute_all()
     expect(light).to_contain_text("receiving")
     expect(trouble).to_be_hidden()
+
+
+def with_summary(page: Page, table: object) -> None:
+    """Let the page hear a summary of our own, over and over."""
+    said = f"event: summary\ndata: {json.dumps(table)}\n\n"
+    page.route("**/api/events", lambda route: route.fulfill(content_type="text/event-stream", body=said))
+    page.route("**/api/summary", lambda route: route.fulfill(json=table))
+
+
+def test_silence_does_not_look_healthy(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(200))
+    field.wait_accepted(gateway, 200)
+    table = gateway.summary()
+    assert (table["devices"]["states"]["active"], table["devices"]["silent_seconds"]) == (20, None)
+    page = open_page("about:blank")
+    table["devices"]["states"] |= {"active": 0, "silent": 18, "sensor failing": 1, "new": 1}
+    table["devices"]["silent_seconds"] = 1200.0
+    with_summary(page, table)
+    page.goto(gateway.url)
+    light = page.locator("#light")
+    expect(light).to_have_text("silent for 20\u202fmin")
+    expect(light).to_have_attribute("data-light", "bad")
+    expect(page.locator("#lede")).to_have_text(
+        "200 reports from 20 devices count. No device is exposed. "
+        "18 devices are silent, 1 has a failing sensor, 1 was never heard."
+    )
+
+
+def test_no_value_is_shown_while_reports_are_too_few(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(1))
+    page = open_page(gateway.url)
+    rows = page.locator("#estimates-list > li")
+    expect(rows).to_have_count(2)
+    reported = rows.filter(has=page.locator(".n", has_text=re.compile("^n 1$")))
+    expect(reported.locator("span.value")).to_have_text("too few reports")
+    expect(reported.locator(".interval")).to_have_text("")
+    expect(reported.locator("svg.rangebar > svg.value")).to_have_attribute("visibility", "hidden")
+    expect(reported.locator(".few").last).to_contain_text(re.compile("a value in about .*, ±5\\s?% in about "))
+    field.publish(field.reports(400))
+    expect(rows.first.locator("span.value")).to_have_text(re.compile(r"\d$"))
+
+
+def test_a_failing_sensor_is_named_in_the_list(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    status = json.dumps({"state": "online", "failing": "soil: it gave nan"}).encode()
+    field.publish([(field.topic(7).removesuffix("report") + "status", status), *field.reports(20, devices=[1, 2])])
+    page = open_page(gateway.url)
+    row = page.locator("#devices-table tbody tr", has_text="00000007")
+    expect(row).to_contain_text("sensor failing: soil: it gave nan")
+    expect(page.locator("#lede")).to_contain_text("1 device has a failing sensor, 17 were never heard.")
+    page.get_by_label("State").select_option("sensor failing")
+    expect(page.locator("#devices-table tbody tr")).to_have_count(1)
+
+
+def test_many_exposed_at_once_are_called_an_accident(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(20))
+    field.publish(field.reports(4, devices=[1, 2, 3, 4], rule=5))
+    page = open_page(gateway.url)
+    expect(page.locator("#lede")).to_contain_text("4 devices are exposed")
+    expect(page.locator("#accident")).to_be_hidden()
+    field.publish(field.reports(1, devices=[5], rule=5))
+    expect(page.locator("#accident")).to_contain_text("5 of 20 devices were exposed for the same cause (rule)")
+    expect(page.locator("#accident")).to_contain_text("looks like an accident")
+    command = page.locator("#accident code").inner_text()
+    assert command == gateway.summary()["accident"]["command"]
+    listed = gateway.command("exposures")
+    assert command in listed.stderr and "looks like an accident" in listed.stderr
+    done = gateway.command(*command.split()[2:], "--yes")
+    assert done.returncode == 0 and "5 pardoned" in done.stdout
+    field.publish(field.reports(20, devices=range(6, 20)))
+    expect(page.locator("#accident")).to_be_hidden()
+
+
+def test_a_gap_is_drawn_as_a_gap(field: Field, open_page: OpenPage) -> None:
+    page = open_page(field.new_gateway().start().url)
+    drawn = """async (times) => {
+        const { bandChart } = await import("/page/band.js");
+        const points = times.map((at) => ({ at, value: 5, low: 4, high: 6 }));
+        const chart = bandChart({
+            points, step: 300, marks: [], truth: [], begin: 0, end: 9000, low: 0, high: 10, number: String, time: String, label: "",
+        });
+        return ["path.line", "path.band", "rect.band"].map((each) => chart.querySelectorAll(each).length);
+    }"""
+    assert page.evaluate(drawn, [300, 600, 900, 1200]) == [1, 1, 0]
+    assert page.evaluate(drawn, [300, 600, 3600, 3900]) == [2, 2, 0]
+    assert page.evaluate(drawn, [300, 600, 3600, 6000, 6300]) == [2, 2, 1], "one stretch alone is no line"
+    assert page.evaluate(drawn, []) == [0, 0, 0]
 
 
 def test_silence_is_news(field: Field, open_page: OpenPage) -> None:

@@ -21,8 +21,18 @@ export function ticks(low, high, wanted) {
 	return Array.from({ length: Math.floor((high - first) / step + 1e-9) + 1 }, (_, place) => first + place * step);
 }
 
-// points: [{at, value, low, high}] in order of time; marks: [{at, label}]; truth: [{at, value}]
-export function bandChart({ points, marks, begin, end, low, high, number, time, label, truth }) {
+// Runs of points that follow each other: where a stretch of time has no report, a new one begins.
+function unbroken(points, step) {
+	const runs = [];
+	for (const [place, point] of points.entries()) {
+		if (place === 0 || point.at - points[place - 1].at > 1.5 * step) runs.push([]);
+		runs.at(-1).push(point);
+	}
+	return runs;
+}
+
+// points: [{at, value, low, high}] in order of time, `step` apart where none is missing; marks: [{at, label}]; truth: [{at, value}]
+export function bandChart({ points, step, marks, begin, end, low, high, number, time, label, truth }) {
 	const x = (at) => LEFT + ((at - begin) / (end - begin)) * (WIDTH - LEFT - RIGHT);
 	const y = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
 	const chart = svg("svg", { class: "bandchart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
@@ -42,17 +52,22 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
 			),
 		);
 	}
-	if (points.length > 1) {
-		const upper = points.map((point) => [x(point.at), y(point.high)]);
-		const lower = points.map((point) => [x(point.at), y(point.low)]).reverse();
+	const runs = unbroken(points, step);
+	for (const run of runs) {
+		if (run.length === 1) {
+			const [{ at, low: least, high: most }] = run;
+			const half = Math.max(1.5, Math.min(7, (x(at + step) - x(at)) / 2));
+			chart.append(
+				svg("rect", { class: "band", x: x(at) - half, y: y(most), width: 2 * half, height: y(least) - y(most), rx: 1 }),
+			);
+			continue;
+		}
+		const upper = run.map((point) => [x(point.at), y(point.high)]);
+		const lower = run.map((point) => [x(point.at), y(point.low)]).reverse();
 		chart.append(
 			svg("path", { class: "band", d: `${path([...upper, ...lower])}Z` }),
-			svg("path", { class: "line", d: path(points.map((point) => [x(point.at), y(point.value)])) }),
+			svg("path", { class: "line", d: path(run.map((point) => [x(point.at), y(point.value)])) }),
 		);
-	}
-	if (points.length === 1) {
-		const [{ at, low: least, high: most }] = points;
-		chart.append(svg("rect", { class: "band", x: x(at) - 7, y: y(most), width: 14, height: y(least) - y(most), rx: 2 }));
 	}
 	if (truth.length) {
 		const line = truth.map((point) => [x(point.at), y(point.value)]);
@@ -60,7 +75,8 @@ export function bandChart({ points, marks, begin, end, low, high, number, time, 
 		const dash = [[left - 14, height], [left + 14, height]]; // one moment is no line yet
 		chart.append(svg("path", { class: "truthline", d: path(line.length > 1 ? line : dash) }));
 	}
-	for (const point of points.length > 30 ? points.slice(-1) : points) {
+	const alone = runs.filter((run) => run.length === 1).flat();
+	for (const point of points.length > 30 ? [...alone, ...points.slice(-1)] : points) {
 		chart.append(svg("circle", { class: "point", cx: x(point.at), cy: y(point.value), r: 2.5 }));
 	}
 	for (const mark of marks) {

@@ -91,6 +91,7 @@ export class Course {
 		const decimals = Math.max(0, Math.ceil(-Math.log10(span / 4)));
 		const last = points.at(-1);
 		return bandChart({
+			step: this.bucket,
 			points: points.map((point) => ({
 				...point,
 				value: point.value * factor,

@@ -21,7 +21,7 @@ const COLUMNS = [
 	["Note", "note"],
 ];
 const wantedText = () => byId("devices-find").value.trim().toLowerCase();
-const STATES = ["", "active", "new", "silent", "exposed", "stopped", "exhausted", "revoked"];
+const STATES = ["", "active", "new", "silent", "sensor failing", "exposed", "stopped", "exhausted", "revoked"];
 
 export class Devices {
 	constructor(page, why) {
@@ -115,7 +115,7 @@ export class Devices {
 	// The detail of one device at a time, in a row below its own: there at once, filled when the answer comes.
 	async #open(device) {
 		const again = this.opened?.of === device;
-		const cell = h("td", { colspan: COLUMNS.length }, h("p", { class: "none" }, "Asking …"));
+		const cell = h("td", { colspan: COLUMNS.length }, h("p", { class: "none" }, "Loading …"));
 		this.opened = again ? null : { of: device, element: h("tr", { class: "opened" }, cell) };
 		this.#show();
 		if (again) return;
@@ -137,7 +137,8 @@ export class Devices {
 		setText(name, item.device);
 		name.setAttribute("aria-expanded", item.device === this.opened?.of);
 		cells[1].firstChild.className = `state ${state.replace(" ", "-")}`;
-		setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : state);
+		const failing = state === "sensor failing" ? item.claims.failing : null;
+		setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : failing ? `${state}: ${failing}` : state);
 		setText(cells[1].lastChild, this.page.demo?.roleOf(item.device) ?? "");
 		const time = cells[2].firstChild;
 		setText(time, heard ? ago(heard) : "never");

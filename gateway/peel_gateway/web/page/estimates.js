@@ -91,7 +91,7 @@ export class Estimates {
 					? `Each interval holds for its category alone: the largest of ${count(item.figures)} are also the luckiest, and lie too high.`
 					: "",
 				"Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
-				item.withdrawn ? "◇ is what it was before exposed devices were withdrawn." : "",
+				item.withdrawn ? "◇ is the estimate with exposed devices, which do not count." : "",
 				this.page.demo
 					? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
 					: "",
@@ -155,15 +155,17 @@ export class Estimates {
 		const truth = this.page.demo?.truth(this.item.profile, figure.name) ?? null;
 		setText(parts.name, this.label(figure));
 		parts.name.setAttribute("aria-pressed", figure.name === this.name);
-		setText(parts.value, figure.value === null ? "–" : scale.number(figure.value));
-		setText(parts.unit, figure.value === null ? "" : scale.unit);
-		setText(parts.interval, figure.value === null ? "" : `${scale.number(figure.low)} … ${scale.number(figure.high)}`);
+		const unknown = figure.value === null || figure.too_few;
+		parts.value.classList.toggle("few", unknown);
+		setText(parts.value, unknown ? (figure.n ? "too few reports" : "–") : scale.number(figure.value));
+		setText(parts.unit, unknown ? "" : scale.unit);
+		setText(parts.interval, unknown ? "" : `${scale.number(figure.low)} … ${scale.number(figure.high)}`);
 		setText(parts.low, scale.end(figure.range[0]));
 		setText(parts.high, scale.end(figure.range[1]));
 		setText(parts.n, `n ${count(figure.n)}`);
 		setText(
 			parts.influence,
-			figure.influence === null || figure.value === null
+			figure.influence === null || unknown
 				? ""
 				: `one device can move it by ${scale.withUnit(figure.influence)}`,
 		);
@@ -174,28 +176,44 @@ export class Estimates {
 	#showBar(bar, figure, scale, truth) {
 		const [least, most] = figure.range;
 		const share = (value) => (value === null ? null : (value - least) / (most - least));
-		const before = figure.withdrawn ? figure.before_withdrawal.value : null;
+		const before = figure.withdrawn && !figure.too_few ? figure.before_withdrawal.value : null;
 		const words =
 			figure.value === null
 				? "no estimate"
-				: `${scale.withUnit(figure.value)}, 95% interval ${scale.number(figure.low)} to ${scale.number(figure.high)}`;
+				: figure.too_few
+					? `too few reports for a value, 95% interval ${scale.number(figure.low)} to ${scale.number(figure.high)}`
+					: `${scale.withUnit(figure.value)}, 95% interval ${scale.number(figure.low)} to ${scale.number(figure.high)}`;
 		bar.show({
 			low: share(figure.low),
 			high: share(figure.high),
-			value: share(figure.value),
+			value: figure.too_few ? null : share(figure.value),
 			before: share(before),
 			truth: share(truth),
 			label:
 				`${figure.name}: ${words}, range ${scale.end(least)} to ${scale.end(most)}` +
-				(before === null ? "" : `, ${scale.withUnit(before)} before withdrawal`) +
+				(before === null ? "" : `, ${scale.withUnit(before)} with exposed devices`) +
 				(truth === null ? "" : `, truth ${scale.withUnit(truth)}`),
 		});
 	}
 
+	// How long it takes follows from what the devices that are heard are planned to send, not from what came in so far.
 	#missing(figure) {
 		if (figure.half_width === null) return "no report yet";
 		if (figure.half_width <= ENOUGH) return "";
-		const wait = figure.seconds_missing === null ? "" : `, ±${percent(ENOUGH)} in about ${duration(figure.seconds_missing)}`;
-		return `too few: ±${percent(figure.half_width)} of the range now${wait}`;
+		const now = figure.too_few ? "" : `too few: ±${percent(figure.half_width)} of the range now`;
+		if (figure.seconds_missing === null) return [now, "no device is heard now"].filter(Boolean).join(", ");
+		const wait = this.#wait(`±${percent(ENOUGH)}`, figure, figure.seconds_missing);
+		const first = figure.too_few ? this.#wait("a value", figure, figure.seconds_to_value) : "";
+		return [now, first, wait].filter(Boolean).join(", ");
+	}
+
+	// A window that is too short for a goal never reaches it: what is new comes in, what is old leaves.
+	#wait(goal, figure, seconds) {
+		const window = this.page.seconds;
+		const perReport = figure.seconds_missing / figure.reports_missing;
+		const needed = figure.n * perReport + seconds;
+		return window !== null && needed > window
+			? `${goal} takes ${duration(needed)} of reports`
+			: `${goal} in about ${duration(seconds)}`;
 	}
 }

@@ -6,6 +6,7 @@ import { count, duration, plural } from "./format.js";
 
 const counted = h("span", {});
 const accused = h("a", { href: "#exposed" });
+const quiet = h("span", {});
 const rest = h("span", {});
 let heard = 0;
 let lost = ""; // why nothing new comes
@@ -19,30 +20,56 @@ function light(kind, text) {
 
 export function showHeader(page) {
 	const { summary } = page;
-	const { totals, broker, inbox, health } = summary;
+	const { totals, broker, inbox, health, devices, accident } = summary;
 	heard = Date.now();
 	lost = "";
 	document.title = `Peel · ${summary.fleet}`;
 	setText(byId("fleet"), summary.fleet);
 	const counting = totals.accepted - totals.withdrawn_past;
-	const honest = totals.devices - totals.exposed_devices - totals.revoked_devices;
+	const honest = devices.heard - totals.withdrawn_devices;
 	const who = plural(totals.exposed_devices, "device is", "devices are");
 	const whose = totals.exposed_devices === 1 ? "its" : "their";
 	const withdrawn = `${count(totals.withdrawn_past)} of ${whose} reports were withdrawn`;
 	if (totals.devices === 0) setText(byId("lede"), "No device is registered.");
 	else {
 		const none = totals.exposed_devices === 0;
-		setText(counted, `${plural(counting, "report")} from ${plural(honest, "device")} count. ${none ? "No device is exposed." : ""}`);
+		const sum = counting ? `${plural(counting, "report")} from ${plural(honest, "device")} count.` : "No report counts yet.";
+		setText(counted, `${sum} ${none ? "No device is exposed." : ""}`);
 		setText(accused, none ? "" : `${who} exposed`);
-		if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest);
+		setText(quiet, unheard(devices.states));
+		if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest, quiet);
 		setText(rest, none ? "" : `; ${withdrawn}.`);
 	}
 	if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
 	else if (health.length) light("bad", "needs a look");
+	else if (!devices.last_report) light("unknown", "no report yet");
+	else if (devices.silent_seconds !== null) light("bad", `silent for ${duration(devices.silent_seconds)}`);
 	else if (page.polling) light("good", "receiving · other pages hold all live streams, so this one asks now and then");
 	else light("good", `receiving · lag ${inbox.oldest_seconds.toFixed(1)} s`);
 	setText(byId("health"), health.join(" · "));
 	setHidden(byId("health"), health.length === 0);
+	showAccident(accident);
+}
+
+// Devices that say nothing, in words: " 3 devices are silent, 1 has a failing sensor."
+function unheard(states) {
+	const parts = [
+		[states.silent, "is silent", "are silent"],
+		[states["sensor failing"], "has a failing sensor", "have a failing sensor"],
+		[states.stopped, "has too little randomness to report", "have too little randomness to report"],
+		[states.new, "was never heard", "were never heard"],
+	].filter(([n]) => n);
+	const told = parts.map(([n, one, many], place) =>
+		place ? `${count(n)} ${n === 1 ? one : many}` : `${plural(n, "device")} ${n === 1 ? one : many}`,
+	);
+	return told.length ? ` ${told.join(", ")}.` : "";
+}
+
+function showAccident(accident) {
+	const box = byId("accident");
+	setText(box.querySelector("p"), accident?.sentence ?? "");
+	setText(box.querySelector("code"), accident?.command ?? "");
+	setHidden(box, !accident);
 }
 
 export function showLost(cause = heard ? "connection lost" : "the gateway does not answer") {

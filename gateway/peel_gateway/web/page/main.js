@@ -30,7 +30,7 @@ const page = {
 	paths: [],
 	profile: null, // the chosen one
 	group: null, // the chosen one's name; null is everybody
-	seconds: null, // the chosen window; null is all
+	seconds: 86400, // the chosen window; null is all
 	demo: null,
 	since() {
 		if (this.seconds === null) return null;
