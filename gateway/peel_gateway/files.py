@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["make_private", "write_atomically"]
+__all__ = ["make_private", "sync_folder", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> None:
@@ -24,7 +24,12 @@ def write_atomically(path: Path, text: str | Iterable[str], *, mode: int = 0o600
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Bring a folder's entries to disk: files that were made, renamed or removed in it."""
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

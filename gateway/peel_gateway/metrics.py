@@ -42,14 +42,13 @@ class Metrics:
             "peel_broker_sessions_lost", "Reconnections that found no session: reports sent meanwhile may be missing."
         )
         self._store_failures = Counter(
-            "peel_store_failures", "Attempts to commit that failed.", ["kind"], registry=self.registry
+            "peel_store_failures", "Uses of the store that failed, by kind.", ["kind"], registry=self.registry
         )
         self._reloads = Counter("peel_reloads", "Reloads of devices and profiles.", ["result"], registry=self.registry)
         self._exposures = Counter(
             "peel_device_exposures", "Devices exposed since the gateway started.", ["cause"], registry=self.registry
         )
         self._alarms = self._counter("peel_alarms", "Times that many devices were exposed within ten minutes.")
-        self._set_aside = self._counter("peel_messages_set_aside", "Messages that could not be stored, kept in a file.")
         self._receipts = self._counter("peel_receipts", "Receipts handed to the broker.")
         self._statuses = Counter(
             "peel_device_statuses",
@@ -98,7 +97,7 @@ class Metrics:
         self._batch_seconds.observe(process_seconds)
         self._ack_seconds.observe(ack_seconds)
 
-    def store_failed(self, error: StoreError) -> None:
+    def store_failed(self, error: Exception) -> None:
         self._store_failures.labels(kind=type(error).__name__).inc()
 
     def device_exposed(self, cause: Verdict) -> None:
@@ -112,9 +111,6 @@ class Metrics:
 
     def alarm_raised(self) -> None:
         self._alarms.inc()
-
-    def set_aside(self) -> None:
-        self._set_aside.inc()
 
     def receipt_sent(self) -> None:
         self._receipts.inc()

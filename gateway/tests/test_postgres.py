@@ -30,6 +30,7 @@ from peel_gateway.storage.store import (
     StoreFull,
     StoreLocked,
     StoreMismatch,
+    StoreRejected,
     StoreTooNew,
 )
 from peel_tools.doctor.machine import look_at_database
@@ -114,7 +115,16 @@ def test_a_server_that_is_killed_at_any_moment_under_load(own_server: PostgresSe
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [("53100", StoreFull), ("XX001", StoreCorrupt), ("40P01", StoreLocked), ("42501", StoreFailed)],
+    [
+        ("53100", StoreFull),
+        ("XX001", StoreCorrupt),
+        ("40P01", StoreLocked),
+        ("42501", StoreFailed),
+        ("57P01", StoreAway),
+        ("22003", StoreRejected),
+        ("23505", StoreRejected),
+        ("54000", StoreRejected),
+    ],
 )
 def test_errors_are_the_stores_and_nothing_is_applied(
     lab: Lab, schema: PostgresSchema, code: str, kind: type[StoreError]

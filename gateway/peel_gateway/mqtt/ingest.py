@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
 """From the inbox to the store: micro-batches, one transaction each, acknowledgement after the commit.
 
-What cannot be stored now is kept, unacknowledged, and tried again: the broker holds the rest back. A database that cannot
-be used ends the service, everything still unacknowledged: the broker delivers it again after the repair. A single message
-that cannot be stored while others can is set aside in a file, and acknowledged: it must not stop those behind it.
+A message is acknowledged once it is in the database or among the dead letters. Errors have three kinds:
+
+- The store fails (full disk, lock, I/O error, lost connection), or memory runs out. No message is at fault: the batch is kept,
+  unacknowledged, and tried again.
+- A message fails: the code cannot process it, or the database rejects its data. The batch is split until the message is alone. After
+  several failures alone, each followed by a commit without it, it becomes a dead letter, so that it does not block the others.
+- The database is unusable, or another worker owns the share. The thread ends. The broker delivers the messages again.
 """
 
 from __future__ import annotations
@@ -11,30 +15,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.mail import Mail
-from peel_gateway.model.message import Message
-from peel_gateway.mqtt.aside import SideFolder
 from peel_gateway.mqtt.inbox import Delivery, Inbox
 from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.outlets.alarm import Alarm
 from peel_gateway.settings import Settings
-from peel_gateway.storage.store import (
-    StoreError,
-    StoreFull,
-    StoreLocked,
-    StoreLost,
-    StoreUnusable,
-)
+from peel_gateway.storage.dead_letters import DeadLetters
+from peel_gateway.storage.store import StoreError, StoreLost, StoreRejected, StoreUnusable
 
 __all__ = ["Ingest"]
 
 _ENDING = (StoreUnusable, StoreLost)
-"""Errors that no waiting mends."""
+"""Errors that a retry cannot fix."""
+_PASSING = (StoreError, MemoryError, OSError)
+"""Errors that no message causes, where they are not `StoreRejected`."""
+_ATTEMPTS_ALONE = 3
+"""Failures after which a single message becomes a dead letter."""
 _FIRST_BACKOFF_SECONDS = 0.05
 _LONGEST_BACKOFF_SECONDS = 2.0
 _IDLE_SECONDS = 0.5
@@ -42,6 +44,39 @@ _IDLE_SECONDS = 0.5
 _log = Log("ingest")
 
 Chore = Callable[[], None]
+Result = TypeVar("Result")
+
+
+class _Trouble:
+    """A failure that lasts: its begin and its newest cause."""
+
+    def __init__(self, failing: str, recovered: str) -> None:
+        self._failing = failing
+        self._recovered = recovered
+        self._since: float | None = None
+        self._cause = ""
+
+    def note(self, error: Exception) -> None:
+        """Note a failure; the first one is logged."""
+        self._cause = f"{type(error).__name__}: {error}"
+        if self._since is None:
+            self._since = time.monotonic()
+            _log.error(self._failing, cause=error)
+
+    def end(self) -> None:
+        """Note a success."""
+        if self._since is not None:
+            _log.info(self._recovered, seconds=time.monotonic() - self._since)
+            self._since = None
+
+    def now(self) -> tuple[float, str] | None:
+        """Return its age in seconds and its cause; None while all is well."""
+        since, cause = self._since, self._cause
+        return None if since is None else (time.monotonic() - since, cause)
+
+
+class _StopAskedError(Exception):
+    """The service stops before the store has recovered."""
 
 
 class Ingest:
@@ -65,7 +100,7 @@ class Ingest:
         self._settings = settings
         self._alarm = alarm
         self._receipts = receipts
-        self._unstorable = SideFolder(settings.store_path.with_name(settings.store_path.name + ".unstorable"))
+        self._dead_letters = DeadLetters(settings.dead_letters_path)
         self._engine = engine
         self._inbox = inbox
         self._receiver = receiver
@@ -75,8 +110,10 @@ class Ingest:
         self._stopping = threading.Event()
         self._abandoning = False
         self._thread = threading.Thread(target=self._run, name="ingest", daemon=True)
-        self._failing_since: float | None = None
-        self._cause = ""
+        self._store_trouble = _Trouble("store failing; nothing is acknowledged until it recovers", "store recovered")
+        self._receipt_trouble = _Trouble(
+            "receipts cannot be written; they are kept for later", "receipts are written again"
+        )
         self.failure: BaseException | None = None
         self.abandoned = 0
         self.generation = 0
@@ -102,9 +139,9 @@ class Ingest:
         self._inbox.announce()
 
     def trouble(self) -> tuple[float, str] | None:
-        """How long the store has been failing, and why; None while it works."""
-        since, cause = self._failing_since, self._cause
-        return None if since is None else (time.monotonic() - since, cause)
+        """Return how long the store has been failing, and why; None while it works."""
+        found = [trouble.now() for trouble in (self._store_trouble, self._receipt_trouble)]
+        return max((trouble for trouble in found if trouble is not None), default=None)
 
     def _run(self) -> None:
         try:
@@ -117,7 +154,7 @@ class Ingest:
                 if batch and not self._store(batch):
                     self.abandoned = self._inbox.pending
                     return
-                self._receipts.flush()
+                self._send_receipts()
                 if not batch and self._stopping.is_set():
                     return
         except StoreLost as error:
@@ -140,69 +177,87 @@ class Ingest:
 
     def _store(self, batch: Sequence[Delivery]) -> bool:
         """Store and acknowledge a batch; False when the service stops before the store recovers."""
-        backoff = _FIRST_BACKOFF_SECONDS
         mail = Mail.join([delivery.mail for delivery in batch])
-        while True:
-            started = time.monotonic()
-            try:
-                self._commit(mail)
-            except _ENDING:
-                raise
-            except StoreError as error:
-                self._note_failure(error)
-            else:
-                break
-            if self._stopping.wait(backoff):
-                return False
-            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
-        stored = time.monotonic()
-        self._note_success()
+        try:
+            seconds = self._commit(mail)
+        except _StopAskedError:
+            return False
         self._acknowledge(batch)
         self._metrics.batch_stored(
-            messages=len(mail), process_seconds=stored - started, ack_seconds=time.monotonic() - batch[0].arrived
+            messages=len(mail), process_seconds=seconds, ack_seconds=time.monotonic() - batch[0].arrived
         )
         self.generation += 1
         return True
 
-    def _commit(self, mail: Mail) -> None:
-        """Have messages stored; one that fails while an empty batch does not is set aside.
+    def _commit(self, mail: Mail) -> float:
+        """Bring messages into the database, or those at fault among the dead letters; return the seconds of the commits."""
+        for _ in range(_ATTEMPTS_ALONE if len(mail) == 1 else 1):
+            outcome = self._patiently(lambda: self._attempt(mail))
+            if not isinstance(outcome, Exception):
+                return outcome
+            self._patiently(
+                lambda: self._engine.process([])
+            )  # the message is at fault only if the store works without it
+        if len(mail) > 1:
+            middle = len(mail) // 2
+            return self._commit(mail.part(0, middle)) + self._commit(mail.part(middle, len(mail)))
+        message, cause = mail.message(0), repr(outcome)
+        path = self._patiently(lambda: self._dead_letters.put(message))
+        _log.error("a message cannot be processed; it is a dead letter now", file=path, bytes=message.size, cause=cause)
+        return 0.0
 
-        Halves are tried on their own, so that what is good about a batch is stored, and once: a half that was stored and comes
-        again is redelivered, which is harmless.
-        """
+    def _attempt(self, mail: Mail) -> float | Exception:
+        """Commit messages; return the seconds that took, or the error that the messages themselves cause."""
         try:
             report = self._engine.process(mail)
-        except (*_ENDING, StoreFull, StoreLocked):
+        except StoreRejected as error:
+            return error
+        except _PASSING:
             raise
         except Exception as error:
-            self._engine.process([])  # fails if it is the store, and then all of it is tried again later
-            if len(mail) == 1:
-                self._set_aside(mail.message(0), error)
-                return
-            middle = len(mail) // 2
-            for half in (mail.part(0, middle), mail.part(middle, len(mail))):
-                self._commit(half)
-            return
+            return error
         self._alarm.exposed(report.exposed_devices)
         self._receipts.heard(report.heard)
+        return report.seconds
 
-    def _set_aside(self, message: Message, error: Exception) -> None:
-        path = self._unstorable.put(message)
-        self._metrics.set_aside()
-        _log.error("a message cannot be stored; it is set aside", file=path, bytes=message.size, cause=repr(error))
+    def _patiently(self, action: Callable[[], Result]) -> Result:
+        """Run an action, and again after growing pauses while the store fails.
+
+        Raises
+        ------
+        StoreUnusable, StoreLost
+            No retry can succeed.
+        _StopAskedError
+            The service stops, and the store still fails.
+        """
+        backoff = _FIRST_BACKOFF_SECONDS
+        while True:
+            try:
+                result = action()
+            except _ENDING:
+                raise
+            except _PASSING as error:
+                self._metrics.store_failed(error)
+                self._store_trouble.note(error)
+            else:
+                self._store_trouble.end()
+                return result
+            if self._stopping.wait(backoff):
+                raise _StopAskedError
+            backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+
+    def _send_receipts(self) -> None:
+        """Publish the receipts that are due; while the store cannot be read they stay due."""
+        try:
+            self._receipts.flush()
+        except _ENDING:
+            raise
+        except _PASSING as error:
+            self._metrics.store_failed(error)
+            self._receipt_trouble.note(error)
+        else:
+            self._receipt_trouble.end()
 
     def _acknowledge(self, batch: Sequence[Delivery]) -> None:
         self._inbox.release(batch)
         self._receiver.acknowledge(batch)
-
-    def _note_failure(self, error: StoreError) -> None:
-        self._metrics.store_failed(error)
-        self._cause = f"{type(error).__name__}: {error}"
-        if self._failing_since is None:
-            self._failing_since = time.monotonic()
-            _log.error("store failing; nothing is acknowledged until it recovers", cause=error)
-
-    def _note_success(self) -> None:
-        if self._failing_since is not None:
-            _log.info("store recovered", seconds=time.monotonic() - self._failing_since)
-            self._failing_since = None

@@ -258,6 +258,11 @@ class Settings:
         return self.store_path.with_name(self.store_path.name + ".claims.json")
 
     @property
+    def dead_letters_path(self) -> Path:
+        """The folder of messages that the gateway cannot process, beside its database."""
+        return self.store_path.with_name(self.store_path.name + ".dead-letters")
+
+    @property
     def gateway_name(self) -> str:
         """The gateway's name in its own topics: no other gateway of this fleet has it, since client ids differ."""
         return self.mqtt_name or self.mqtt_client_id or "main"

@@ -52,6 +52,7 @@ __all__ = [
     "StoreLocked",
     "StoreLost",
     "StoreMismatch",
+    "StoreRejected",
     "StoreTooNew",
     "StoreUnusable",
     "Transaction",
@@ -98,6 +99,10 @@ class StoreFailed(StoreError):  # noqa: N818 - the name says what is wrong with 
 
 class StoreAway(StoreFailed):
     """The server that has the database cannot be reached. Retry: it may come back."""
+
+
+class StoreRejected(StoreError):  # noqa: N818 - the name says what is wrong with the data
+    """The database rejected the data: a violated constraint, a value out of range. A retry with the same data fails again."""
 
 
 class StoreLost(StoreError):  # noqa: N818 - the name says what is wrong with the store

@@ -7,26 +7,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from field import Field, locked_store
+from field import Devices, Field, locked_store
 
-from peel_core import derive_keys
-from peel_core.receipts import Receipt, read_receipt
-from peel_core.topics import fleet_topic
-from peel_hil.listener import Listener
-
-
-class Devices(Listener):
-    """What all devices of a field are told."""
-
-    def __init__(self, field: Field) -> None:
-        super().__init__((field.broker.host, field.broker.port), fleet_topic(field.fleet.name, "+", "+", "receipt"))
-        self._field = field
-
-    def told(self, device: int) -> list[Receipt]:
-        """What one device was told, as it reads it."""
-        keys = derive_keys(self._field.fleet.master().reveal(), self._field.fleet.name, [device], 1)
-        mine = [payload for topic, payload in self.messages if topic.endswith(f"/{device:08x}/receipt")]
-        return [read_receipt(keys.receipt[0].tobytes(), device, payload) for payload in mine]
+from peel_core.receipts import Receipt
 
 
 @pytest.fixture

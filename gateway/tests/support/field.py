@@ -18,10 +18,12 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import derive_keys, encode_many
 from peel_core.frame import DEVICE, NUMBER
-from peel_core.topics import device_topic
+from peel_core.receipts import Receipt, read_receipt
+from peel_core.topics import device_topic, fleet_topic
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
+from peel_hil.listener import Listener
 from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.site import Site
@@ -144,6 +146,20 @@ class Field(Site):
         """Wait until exactly this many reports count, and fail if it becomes more."""
         gateway.wait_for(lambda: gateway.summary()["totals"]["accepted"] >= count, seconds)
         assert gateway.summary()["totals"]["accepted"] == count
+
+
+class Devices(Listener):
+    """All devices of a field, as receivers of receipts."""
+
+    def __init__(self, field: Field) -> None:
+        super().__init__((field.broker.host, field.broker.port), fleet_topic(field.fleet.name, "+", "+", "receipt"))
+        self._field = field
+
+    def told(self, device: int) -> list[Receipt]:
+        """Return the receipts that one device got, as it reads them."""
+        keys = derive_keys(self._field.fleet.master().reveal(), self._field.fleet.name, [device], 1)
+        mine = [payload for topic, payload in self.messages if topic.endswith(f"/{device:08x}/receipt")]
+        return [read_receipt(keys.receipt[0].tobytes(), device, payload) for payload in mine]
 
 
 def open_broker(folder: Path, **options: Any) -> Broker:

@@ -8,7 +8,15 @@ from contextlib import contextmanager
 
 import psycopg
 
-from peel_gateway.storage.store import StoreAway, StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreLocked
+from peel_gateway.storage.store import (
+    StoreAway,
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreRejected,
+)
 
 __all__ = ["translated"]
 
@@ -26,6 +34,9 @@ _ADVICE: dict[str, tuple[type[StoreError], str]] = {
     "XX002": (StoreCorrupt, "an index is damaged; REINDEX the database, then check it"),
 }
 _AWAY = (StoreAway, "the server cannot be reached, or has closed the connection; nothing was lost")
+_REJECTED = (StoreRejected, "the database rejected the data")
+_REJECTED_CLASSES = {"22", "23", "54"}
+"""The first two digits of SQLSTATE: data exception, integrity constraint violation, program limit exceeded."""
 _UNEXPECTED = (StoreFailed, "unexpected database error")
 
 
@@ -35,7 +46,15 @@ def translated(place: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        kind, advice = _ADVICE.get(error.sqlstate or "", _UNEXPECTED)
-        if isinstance(error, psycopg.OperationalError) and (kind, advice) == _UNEXPECTED:
-            kind, advice = _AWAY
+        kind, advice = _judged(error)
         raise kind(f"{place}: {advice} ({' '.join(str(error).split())})") from error
+
+
+def _judged(error: psycopg.Error) -> tuple[type[StoreError], str]:
+    """Return which kind of `StoreError` an error is, and the advice for it."""
+    state = error.sqlstate or ""
+    if state in _ADVICE:
+        return _ADVICE[state]
+    if state[:2] in _REJECTED_CLASSES or (not state and isinstance(error, psycopg.DataError)):
+        return _REJECTED
+    return _AWAY if isinstance(error, psycopg.OperationalError) else _UNEXPECTED

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreLocked
+from peel_gateway.storage.store import StoreCorrupt, StoreError, StoreFailed, StoreFull, StoreLocked, StoreRejected
 
 __all__ = ["translated"]
 
 _PRIMARY_CODE = 0xFF
+_REJECTED = (StoreRejected, "the database rejected the data")
 _ADVICE: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_FULL: (StoreFull, "the disk is full; free some space, nothing was lost"),
     sqlite3.SQLITE_BUSY: (StoreLocked, "another process holds the database; stop it or wait"),
@@ -25,6 +26,9 @@ _ADVICE: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_READONLY: (StoreFailed, "the database cannot be written; check its owner and mode"),
     sqlite3.SQLITE_CANTOPEN: (StoreFailed, "the database cannot be opened; check the folder, its owner and mode"),
     sqlite3.SQLITE_IOERR: (StoreFailed, "the disk reported an error; check it before going on"),
+    sqlite3.SQLITE_CONSTRAINT: _REJECTED,
+    sqlite3.SQLITE_MISMATCH: _REJECTED,
+    sqlite3.SQLITE_TOOBIG: _REJECTED,
 }
 
 
