@@ -57,7 +57,7 @@ def _routes() -> list[Route]:
         cast(Cases, None),
         Metrics(),
         summary=dict,
-        health=list,
+        health=lambda: {"causes": []},
         generation=int,
         stopping=threading.Event(),
         token=None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway recount` and `replay`: everything again from the log, and again what was quarantined."""
+"""`peel gateway recount` and `replay`: recompute everything from the log; process quarantined pieces and dead letters again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from pathlib import Path
 import click
 
 from peel_gateway.answers.query import exposure_page
+from peel_gateway.answers.table import QueryError
 from peel_gateway.commands.shared import config_option, given_as_query, opened
 from peel_gateway.engine.recount import recount as recount_store
-from peel_gateway.engine.replay import ReplayReport
+from peel_gateway.engine.replay import ReplayReport, replay_dead_letters
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.exits import Exit
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.share import Share
 from peel_gateway.printing import json_option, print_json, print_table
+from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.workers.crew import open_engine
 
 __all__ = ["recount", "replay"]
@@ -48,17 +50,38 @@ def recount(config: Path | None, as_json: bool) -> None:
 @json_option
 @click.option("--verdict", help="Only these causes, separated by commas.")
 @click.option("--device", help="Only this device, hexadecimal.")
-def replay(config: Path | None, as_json: bool, **given: object) -> None:
-    """Screen quarantined pieces again, after what was wrong has been put right; each at most once."""
+@click.option("--dead-letters", is_flag=True, help="Process the dead letters again, in place of the quarantine.")
+def replay(config: Path | None, as_json: bool, dead_letters: bool, **given: object) -> None:
+    """Screen quarantined pieces again, after their cause is fixed; each at most once.
+
+    With --dead-letters: process messages again that the gateway could not process, after the cause is fixed. A file is deleted once its
+    message is stored; exit code 1 when some fail again. Either works while the gateway runs.
+    """
     with opened(config) as (settings, archive, snapshot):
-        which: ExposureFilter = exposure_page(given_as_query(**given), blamed=False)["which"]
-        report = ReplayReport(0, {})
+        query = given_as_query(**given)
+        if dead_letters and query:
+            raise QueryError(f"--dead-letters cannot be combined with --{next(iter(query))}: it processes all files")
+        which: ExposureFilter = exposure_page(query, blamed=False)["which"]
+        letters = DeadLetters(settings.dead_letters_path)
+        report = ReplayReport()
         for store in archive.stores():
-            engine = open_engine(settings, store, snapshot, Share(store.share, store.shares))
-            report += replay_store(store, engine, which)
+            share = Share(store.share, store.shares)
+            engine = open_engine(settings, store, snapshot, share)
+            report += (
+                replay_dead_letters(letters, engine, share) if dead_letters else replay_store(store, engine, which)
+            )
+    _print_replay(report, "dead letters" if dead_letters else "pieces", as_json=as_json)
+    if report.kept:
+        sys.exit(Exit.FOUND)
+
+
+def _print_replay(report: ReplayReport, what: str, *, as_json: bool) -> None:
     counts = {verdict.label: count for verdict, count in report.counts.items()}
+    kept = {str(path): cause for path, cause in report.kept.items()}
     if as_json:
-        print_json({"pieces": report.pieces, "accepted": report.accepted, "verdicts": counts})
+        print_json({"taken": report.pieces, "accepted": report.accepted, "verdicts": counts, "kept": kept})
         return
-    click.echo(f"{report.pieces} pieces taken, {report.accepted} reports accepted")
+    click.echo(f"{report.pieces} {what} taken, {report.accepted} reports accepted")
     print_table(["verdict", "reports"], counts.items())
+    for path, cause in kept.items():
+        click.echo(f"kept, it failed again: {path}: {cause}")

@@ -1,34 +1,40 @@
 # SPDX-License-Identifier: MIT
-"""Replay: quarantined frames once more, after what was wrong has been put right (a forgotten device, a wrong profile)."""
+"""Replay: process quarantined frames and dead letters again, after their cause (a forgotten device, a wrong profile, a bug) is fixed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.message import Message
+from peel_gateway.model.share import Share
 from peel_gateway.model.verdict import NETWORK, Verdict
-from peel_gateway.storage.store import Store
+from peel_gateway.storage.dead_letters import DeadLetterError, DeadLetters
+from peel_gateway.storage.store import Store, StoreError, StoreRejected
 
-__all__ = ["ReplayReport", "replay"]
+__all__ = ["ReplayReport", "replay", "replay_dead_letters"]
 
 _PIECES = 1000
 
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What became of the quarantined pieces."""
+    """The outcome of a replay."""
 
-    pieces: int
-    """Taken from the quarantine."""
-    counts: Mapping[Verdict, int]
+    pieces: int = 0
+    """Quarantined pieces, or dead letters, that were processed and removed."""
+    counts: Mapping[Verdict, int] = field(default_factory=dict)
     """Reports by their new verdict; the ones that are still refused are back in quarantine."""
+    kept: Mapping[Path, str] = field(default_factory=dict)
+    """Dead letters that failed again, with the cause."""
 
     def __add__(self, other: ReplayReport) -> ReplayReport:
-        return ReplayReport(self.pieces + other.pieces, Counter(self.counts) + Counter(other.counts))
+        counts = Counter(self.counts) + Counter(other.counts)
+        return ReplayReport(self.pieces + other.pieces, counts, {**self.kept, **other.kept})
 
     @property
     def accepted(self) -> int:
@@ -57,3 +63,34 @@ def replay(store: Store, engine: Engine, which: ExposureFilter | None = None) ->
         counts.update(engine.process(messages, taken=[piece.id for piece in chunk]).counts)
         pieces, after = pieces + len(chunk), chunk[-1].id
     return ReplayReport(pieces, dict(counts))
+
+
+def replay_dead_letters(letters: DeadLetters, engine: Engine, share: Share) -> ReplayReport:
+    """Process a share's dead letters again, at their original time of receipt, each in its own transaction.
+
+    A file is deleted after its message is committed. So an interrupted replay can be run again: what comes twice counts once.
+
+    Raises
+    ------
+    StoreError
+        The store failed; the remaining files are unchanged.
+    """
+    counts: Counter[Verdict] = Counter()
+    kept: dict[Path, str] = {}
+    pieces = 0
+    for path in letters.files():
+        try:
+            message = letters.read(path)
+            if not share.receives(message.topic):
+                continue
+            counts.update(engine.process([message]).counts)
+        except (DeadLetterError, StoreRejected) as error:
+            kept[path] = str(error)
+        except StoreError:
+            raise
+        except Exception as error:
+            kept[path] = repr(error)
+        else:
+            path.unlink()
+            pieces += 1
+    return ReplayReport(pieces, dict(counts), kept)

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from peel_core.topics import LANES, fleet_topic
+from peel_core.topics import LANES, fleet_topic, lane_of
 
 __all__ = ["Share"]
+
+_LANE_NAMES = tuple(map(lane_of, range(LANES)))
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,15 @@ class Share:
     def has(self, devices: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Which of some device ids are in it, bool[D]."""
         return np.asarray(devices % self.of == self.number)
+
+    def receives(self, topic: str) -> bool:
+        """Whether a report on this topic belongs to it. A topic without a lane belongs to the first share.
+
+        >>> Share(3, 16).receives("peel/v1/plant-7/13/00000013/report")
+        True
+        """
+        lane = next(iter(topic.split("/")[3:]), "")
+        return _LANE_NAMES.index(lane) in self.lanes if lane in _LANE_NAMES else self.first
 
     def filters(self, fleet: str, about: str) -> Sequence[str]:
         """What to subscribe to for all that is published about its devices on one last level.

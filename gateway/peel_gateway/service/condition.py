@@ -14,6 +14,7 @@ from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
+from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.store import Archive
 from peel_gateway.workers.crew import Crew
 from peel_gateway.workers.owner import Owner
@@ -45,6 +46,7 @@ class Condition:
         self._began = time.monotonic()
         self._first_size = self.store.size_bytes()
         self._first: str | None = None
+        self._dead_letters = DeadLetters(self.settings.dead_letters_path)
 
     def health(self) -> list[str]:
         """What is wrong right now, for long enough to be told."""
@@ -63,6 +65,10 @@ class Condition:
         if self.crew.failure is not None:
             causes.append(f"ingest: ended: {type(self.crew.failure).__name__}")
         return causes
+
+    def vital_signs(self) -> Table:
+        """Return the causes of bad health, and numbers that an operator should see although nothing fails; without asking the store."""
+        return {"causes": self.health(), "dead_letters": len(self._dead_letters)}
 
     def summary(self) -> Table:
         """The state of the whole gateway in one table."""
@@ -100,6 +106,11 @@ class Condition:
             ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self.crew.oldest_age),
             ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
             ("peel_store_failing", "Whether commits fail.", lambda: self.crew.store_trouble() is not None),
+            (
+                "peel_dead_letters",
+                "Messages that could not be processed, in files beside the store.",
+                lambda: len(self._dead_letters),
+            ),
             ("peel_shares", "Shares of the fleet that this process serves.", lambda: len(self.crew.pipelines)),
             ("peel_workers", "Processes that serve the fleet.", lambda: self.owner.workers),
             ("peel_devices", "Registered devices.", lambda: len(self.fleet.snapshot.devices)),
@@ -123,6 +134,7 @@ class Condition:
             "bytes_per_day": round((size - self._first_size) / uptime * 86400) if uptime >= _GROWTH_SECONDS else None,
             "bucket_seconds": self.store.bucket_seconds,
             "first_received": self._first_received(),
+            "dead_letters": len(self._dead_letters),
         }
 
     def _first_received(self) -> str | None:

@@ -232,7 +232,7 @@ class Service:
             self._cases,
             self._metrics,
             summary=self._condition.summary,
-            health=self._condition.health,
+            health=self._condition.vital_signs,
             generation=lambda: self._crew.generation,
             stopping=self._streams_end,
             token=self._settings.http_token,

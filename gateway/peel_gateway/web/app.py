@@ -39,7 +39,7 @@ def build_app(
     metrics: Metrics,
     *,
     summary: Callable[[], Table],
-    health: Callable[[], list[str]],
+    health: Callable[[], Table],
     generation: Callable[[], int],
     stopping: threading.Event,
     token: Secret | None,
@@ -53,7 +53,7 @@ def build_app(
     summary : callable
         What /api/summary and each event carry.
     health : callable
-        What is wrong right now, without asking the store; empty when all is well.
+        What /healthz tells a trusted client, without asking the store; `causes` is empty when all is well.
     generation : callable
         Grows with every batch; an event goes out when it has.
     stopping : Event
@@ -102,7 +102,7 @@ def build_app(
     return Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
 
 
-def _watching_routes(metrics: Metrics, health: Callable[[], list[str]]) -> list[Route]:
+def _watching_routes(metrics: Metrics, health: Callable[[], Table]) -> list[Route]:
     """What a gateway is watched by."""
 
     def get_metrics(_: Request) -> Response:
@@ -110,12 +110,13 @@ def _watching_routes(metrics: Metrics, health: Callable[[], list[str]]) -> list[
         return Response(metrics.exposition(), media_type=CONTENT_TYPE)
 
     async def get_health(request: Request) -> Response:  # async: never waits for a thread that others keep busy
-        """200, or 503 when something fails; with the token also the causes."""
-        causes = health()
-        body: Table = {"status": "failing" if causes else "ok"}
+        """200, or 503 when something fails; with the token also the causes, and how many dead letters there are."""
+        signs = health()
+        failing = bool(signs["causes"])
+        body: Table = {"status": "failing" if failing else "ok"}
         if request.scope["peel_trusted"]:
-            body["causes"] = causes
-        return JSONResponse(body, status_code=503 if causes else 200)
+            body |= signs
+        return JSONResponse(body, status_code=503 if failing else 200)
 
     return [Route("/metrics", get_metrics), Route(HEALTH, get_health)]
 

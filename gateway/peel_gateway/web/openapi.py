@@ -229,6 +229,7 @@ _SCHEMAS: dict[str, Schema] = {
                 {
                     "bytes": _COUNT,
                     "bytes_per_day": _or_null(_WHOLE),
+                    "dead_letters": _COUNT,
                     "bucket_seconds": _COUNT,
                     "first_received": _or_null(_MOMENT),
                 }

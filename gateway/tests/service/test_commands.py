@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from click.testing import CliRunner, Result
 from field import MakeField
 from registers import without
 
+from peel_gateway.model.message import Message
 from peel_gateway.settings import settings_table
+from peel_gateway.storage.dead_letters import DeadLetters
 from peel_tools.commands.fleet import fleet as fleet_group
 from peel_tools.servers.gateway import GatewayProcess
 
@@ -102,12 +105,36 @@ def test_replay_takes_each_piece_once(gateway: GatewayProcess, tmp_path: Path) -
     saved = tmp_path / "saved"
     shutil.copy(gateway.store_path, saved)
     first = answer(gateway, "replay", "--verdict", "device")
-    assert (first["pieces"], first["accepted"]) == (3, 3)
+    assert (first["taken"], first["accepted"]) == (3, 3)
     again = answer(gateway, "replay", "--verdict", "device")
-    assert (again["pieces"], again["accepted"]) == (0, 0)
+    assert (again["taken"], again["accepted"]) == (0, 0)
     assert answer(gateway, "estimates")["items"][0]["n"] == 203
     assert answer(gateway, "recount")["agrees"] is True
     shutil.copy(saved, gateway.store_path)
+
+
+def test_replay_of_dead_letters_while_the_gateway_runs(make_field: MakeField) -> None:
+    """They show in health, summary, metrics and doctor, and leave all of them once they are stored."""
+    field = make_field()
+    gateway = field.new_gateway().start()
+    letters = DeadLetters(gateway.store_path.with_name("peel.sqlite.dead-letters"))
+    for topic, frame in field.reports(3):
+        letters.put(Message(topic, frame, time.time()))
+    assert gateway.get("/healthz") == {"status": "ok", "causes": [], "dead_letters": 3}
+    assert gateway.summary()["store"]["dead_letters"] == 3
+    assert "peel_dead_letters 3.0" in gateway.fetch("/metrics")
+    assert "peel gateway replay --dead-letters" in gateway.peel("doctor").stdout
+    other = letters.folder / "other.json"
+    other.write_text("{}")
+    done = gateway.command("replay", "--dead-letters", "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert (told["taken"], told["accepted"], list(told["kept"])) == (3, 3, [str(other)])
+    other.unlink()
+    assert answer(gateway, "replay", "--dead-letters")["taken"] == 0
+    assert gateway.get("/healthz")["dead_letters"] == 0
+    field.publish(field.reports(2))
+    field.wait_accepted(gateway, 5)
 
 
 def test_pardon_says_what_it_did_and_the_trail_keeps_it(gateway: GatewayProcess, tmp_path: Path) -> None:
@@ -163,6 +190,7 @@ def test_pardon_of_all_that_one_cause_exposed_is_asked_for(gateway: GatewayProce
         (("estimates", "--since", "soon"), "since: 'soon' is neither"),
         (("exposures", "--verdict", "seal"), "seal is listed under quarantine"),
         (("replay", "--verdict", "rule"), "rule is listed under exposures"),
+        (("replay", "--dead-letters", "--verdict", "seal"), "--dead-letters cannot be combined with --verdict"),
         (("devices", "--limit", "5000"), "limit: must be a whole number from 1 to 1000"),
         (("estimates", "--config", "none.toml"), "none.toml: no such file"),
     ],

@@ -63,7 +63,7 @@ def test_a_full_disk_stops_the_acknowledgements_and_loses_nothing(field: Field, 
     ballast.unlink()
     _enlarge(small_disk)
     field.wait_accepted(gateway, 3100)
-    assert gateway.get("/healthz") == {"status": "ok", "causes": []}
+    assert gateway.get("/healthz") == {"status": "ok", "causes": [], "dead_letters": 0}
     assert gateway.stop() == 0
     field.audit(gateway, sent)
 

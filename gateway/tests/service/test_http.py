@@ -275,7 +275,7 @@ def test_metrics(field: Field, gateway: GatewayProcess) -> None:
 
 def test_health_follows_the_broker(field: Field) -> None:
     gateway = field.new_gateway(health_broker_seconds=1).start()
-    assert gateway.get("/healthz") == {"status": "ok", "causes": []}
+    assert gateway.get("/healthz") == {"status": "ok", "causes": [], "dead_letters": 0}
     field.broker.stop()
     gateway.wait_for(lambda: gateway.summary()["health"])
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -324,7 +324,7 @@ def test_a_token_is_needed_once_it_is_set(field: Field, tmp_path: Path) -> None:
     assert gateway.get("/api/summary", TOKEN)["fleet"] == "field"
     gateway.wait_for(lambda: gateway.get("/api/summary", TOKEN)["broker"]["connected"])
     assert gateway.get("/healthz") == {"status": "ok"}
-    assert gateway.get("/healthz", TOKEN) == {"status": "ok", "causes": []}
+    assert gateway.get("/healthz", TOKEN) == {"status": "ok", "causes": [], "dead_letters": 0}
     gateway.stop()
     assert TOKEN not in gateway.log_path.read_text()
 

@@ -314,7 +314,7 @@ def test_health_is_answered_while_all_are_busy() -> None:
         cast(Cases, None),
         Metrics(),
         summary=slow,
-        health=list,
+        health=lambda: {"causes": []},
         generation=int,
         stopping=threading.Event(),
         token=None,

@@ -16,6 +16,7 @@ from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import missing_store, open_archive
+from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.store import Archive, StoreAway, StoreError
 from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
 from peel_tools.servers.broker import find_mosquitto
@@ -62,7 +63,7 @@ def _bundles(fleet: Fleet, snapshot: Snapshot) -> Iterator[Finding]:
 
 def look_at_files(settings: Settings, config: Path | None) -> Iterator[Finding]:
     """Whether others can read what is not theirs."""
-    private = [settings.fleet_folder, settings.store_path, settings.claims_path, config]
+    private = [settings.fleet_folder, settings.store_path, settings.claims_path, settings.dead_letters_path, config]
     exposed = [path for path in private if path is not None and path.exists() and _open_to_others(path)]
     for path in exposed:
         yield Finding("modes", WARN, f"{path}: others can read it", f"Run: chmod go= {path}")
@@ -77,6 +78,13 @@ def _open_to_others(path: Path) -> bool:
 def look_at_database(settings: Settings) -> Iterator[Finding]:
     """Integrity, room on its disk, and what the clock says beside it."""
     yield _room(settings.store_path.absolute().parent)
+    if waiting := len(DeadLetters(settings.dead_letters_path)):
+        yield Finding(
+            "dead letters",
+            WARN,
+            f"{settings.dead_letters_path}: {waiting} messages that the gateway could not process",
+            "Fix the cause (the gateway's log names it), then run: peel gateway replay --dead-letters",
+        )
     try:
         if missing := missing_store(settings):
             yield Finding("database", WARN, f"{missing}: not there yet", "The gateway makes it at its first start.")
