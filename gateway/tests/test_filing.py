@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Room in a bucket: a device's part of any time bucket is bounded by its quota, however its reports are delivered."""
+"""Room in a bucket: what a device has in any time bucket is a run of its numbers no longer than its quota's part, however it delivers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from lab import Lab, Makers
 
+from peel_core import index_many
 from peel_gateway.engine.recount import recount
+from peel_gateway.model.grouping import extremes
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.filing import UNFILED, room
@@ -45,6 +47,14 @@ def held(lab: Lab, device: int | None = None) -> Counter[tuple[int, int]]:
     log = lab.store.log(device)
     counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
     return Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
+
+
+def widest_run(lab: Lab) -> int:
+    """The most consecutive numbers that the reports of one device in one bucket are spread over, from the log."""
+    log = lab.store.log()
+    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
+    _, lowest, highest = extremes([log.device[counted], log.bucket[counted]], log.number[counted], log.number[counted])
+    return int((highest - lowest).max(initial=-1)) + 1
 
 
 def this_bucket(lab: Lab) -> int:
@@ -188,12 +198,148 @@ def test_in_any_order_of_delivery(fleet: Callable[[int], Any], seed: int) -> Non
         taken, numbers = numbers[:size], numbers[size:]
         receipts |= {(device, number): this_bucket(lab) for device in (1, 2) for number in taken}
         lab.send([frame for device in (1, 2) for frame in lab.frames(device, taken)])
-    assert max(held(lab).values(), default=0) <= 6
+    assert widest_run(lab) <= 6
     log = lab.store.log()
     assert len(log) == 120
     for device, number, bucket in zip(log.device.tolist(), log.number.tolist(), log.bucket.tolist(), strict=True):
         assert bucket <= receipts[device, number]
     assert recount(lab.store, lab).agrees
+
+
+def chosen_of(lab: Lab, numbers: range, attribute: int = 0) -> list[int]:
+    """The numbers that assign one attribute to device 1."""
+    index = index_many(lab.profiles[0], np.full(len(numbers), 1), lab.keys_of(1, numbers), list(numbers))
+    return [number for number, assigned in zip(numbers, index.tolist(), strict=True) if assigned == attribute]
+
+
+@pytest.mark.parametrize("rest", ["before", "in the same bucket", "a bucket later", "never"])
+@pytest.mark.parametrize("delivery", ["at once", "ascending", "descending"])
+def test_chosen_numbers_do_not_come_together(fleet: Callable[[int], Any], rest: str, delivery: str) -> None:
+    """An insider saves up numbers and sends those of one attribute so that they would be alone in a bucket."""
+    lab = fleet(1)
+    lab.now = this_bucket(lab) + 1.0
+    chosen = chosen_of(lab, range(1, 61))[::2][:6]
+    others = lab.frames(1, sorted(set(range(1, 61)) - set(chosen)))
+    if rest == "before":
+        lab.send(others)
+        lab.now += BUCKET
+    target = this_bucket(lab)
+    frames = lab.frames(1, chosen if delivery == "ascending" else chosen[::-1])
+    for batch in [frames] if delivery == "at once" else [[frame] for frame in frames]:
+        lab.send(batch)
+    if rest in ("in the same bucket", "a bucket later"):
+        lab.now += BUCKET * (rest == "a bucket later")
+        lab.send(others)
+    log = lab.store.log()
+    together = [number for number in chosen if log.bucket[log.number == number] == target]
+    assert len(chosen) == 6
+    assert len(together) < 4, "no more than six consecutive numbers have"
+    assert widest_run(lab) <= 6
+    assert recount(lab.store, lab).agrees
+
+
+def test_what_is_left_of_a_bucket_cannot_be_filled_with_chosen_numbers(fleet: Callable[[int], Any]) -> None:
+    """All numbers in order, none missing: each bucket is filled, and beyond that only numbers of one attribute are sent."""
+    lab, chosen = fleet(1), set(chosen_of(fleet(1), range(1, 200)))
+    target, number = this_bucket(lab), 2
+    lab.send(lab.frames(1, [1]))
+    while number < 190:
+        lab.now += BUCKET
+        lab.send(lab.frames(1, range(number, number + 6)))
+        number += 6
+        while number in chosen:
+            lab.send(lab.frames(1, [number]))
+            number += 1
+    assert held(lab)[1, target] == 1
+    assert widest_run(lab) <= 6
+
+
+def test_a_fresh_bundle_gives_no_second_run(fleet: Callable[[int], Any]) -> None:
+    """Numbers of a further bundle, and late ones of the former, are far apart: they do not share a bucket."""
+    lab = fleet(1)
+    lab.send(lab.frames(1, [1, 2, 5]))
+    lab.provision(1, 1000)
+    lab.issued = {1: (1000, lab.now)}
+    lab.engine = lab.make_engine()
+    assert lab.send(lab.frames(1, [1000, 1001])) == {"accepted": 2}
+    assert lab.send(lab.frames(1, [3, 4, 6, 7])) == {"accepted": 4}
+    lab.now += BUCKET
+    lab.send(lab.frames(1, [1002, 1003, 8]))
+    assert widest_run(lab) <= 6
+    assert held(lab)[1, this_bucket(lab)] == 2
+    assert recount(lab.store, lab).agrees
+
+
+Sent = list[tuple[int, list[int]]]
+"""Batches as (bucket, numbers)."""
+
+
+def filed_by_count(sent: Sent, most: int) -> dict[int, int]:
+    """Buckets by number where only reports are counted: the latest one that holds fewer than `most`, newer numbers first."""
+    filled: Counter[int] = Counter()
+    result: dict[int, int] = {}
+    for bucket, numbers in sent:
+        for number in sorted(set(numbers) - result.keys(), reverse=True):
+            place = next(place for place in itertools.count(bucket, -1) if filled[place] < most)
+            filled[place] += 1
+            result[number] = place
+    return result
+
+
+PUNCTUAL: Sent = [(n // 5, [n + 1]) for n in range(40)]
+OUTAGE = list(range(41, 101))
+"""Twelve buckets of reports; the device is back in the bucket after them."""
+AFTER: Sent = [(21 + n // 5, [101 + n]) for n in range(20)]
+IN_ORDER: dict[str, Sent] = {
+    "in time": [*PUNCTUAL, *[(8 + n // 5, [n + 41]) for n in range(40)]],
+    "again": [batch for batch in PUNCTUAL for _ in range(2)],
+    "in pairs": [(n // 3, [2 * n + 1, 2 * n + 2]) for n in range(30)],
+    "a backlog at once": [*PUNCTUAL, (20, OUTAGE), *AFTER],
+    "a backlog in messages of twelve": [*PUNCTUAL, *[(20, OUTAGE[n : n + 12]) for n in range(0, 60, 12)], *AFTER],
+    "a backlog one by one": [*PUNCTUAL, *[(20, [number]) for number in OUTAGE], *AFTER],
+    "the end of a backlog": [*PUNCTUAL, (20, OUTAGE[30:36]), (20, OUTAGE[36:]), *AFTER],
+}
+DISORDERED: dict[str, Sent] = {
+    "a backlog from its end": [*PUNCTUAL, *[(20, [number]) for number in reversed(OUTAGE)], *AFTER],
+    "a backlog between new reports": [
+        *PUNCTUAL, (20, OUTAGE[:20]), *[(21 + n // 5, [101 + n, *OUTAGE[20 + 2 * n : 22 + 2 * n]]) for n in range(20)],
+    ],
+    "overtaken": [(n // 5, [(n ^ 1) + 1]) for n in range(80)],
+    "late by a bucket": sorted((n // 5 + (n % 7 == 3), [n + 1]) for n in range(80)),
+}  # fmt: skip
+
+
+def filed(lab: Lab, sent: Sent) -> dict[int, int]:
+    """Send batches; return buckets by number."""
+    begin = this_bucket(lab)
+    for bucket, numbers in sent:
+        lab.now = begin + bucket * BUCKET + 1.0
+        lab.send(lab.frames(1, numbers))
+    log = lab.store.log()
+    assert UNFILED not in log.bucket
+    assert widest_run(lab) <= 6
+    assert recount(lab.store, lab).agrees
+    return dict(zip(log.number.tolist(), ((log.bucket - begin) // BUCKET).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("delivery", IN_ORDER)
+def test_reports_in_order_are_filed_as_if_only_counted(fleet: Callable[[int], Any], delivery: str) -> None:
+    """The numbers of a device that sends in order, as the firmware does, are a run anyway."""
+    assert filed(fleet(1), IN_ORDER[delivery]) == filed_by_count(IN_ORDER[delivery], most=6)
+
+
+@pytest.mark.parametrize("delivery", DISORDERED)
+def test_honest_disorder_is_filed_about_as_well(fleet: Callable[[int], Any], delivery: str) -> None:
+    """Buckets are as near to those in which the reports were made as if reports were only counted."""
+    sent = DISORDERED[delivery]
+
+    def errors(buckets: dict[int, int]) -> list[int]:
+        return [abs(bucket - (number - 1) // 5 - (number > 100)) for number, bucket in buckets.items()]
+
+    found, expected = errors(filed(fleet(1), sent)), errors(filed_by_count(sent, most=6))
+    assert len(found) == len(expected)
+    assert max(found) <= max(expected)
+    assert np.mean(found) <= np.mean(expected) + 0.1
 
 
 @pytest.mark.slow

@@ -56,9 +56,9 @@ def swapped(events: Any) -> Any:
         ("conduct", put(1, 30, "marks", lambda marks: marks ^ 2)),
         ("conduct", swapped),
         ("conduct", "UPDATE conduct SET state = (SELECT state FROM conduct WHERE device = 1) WHERE device = 2"),
-        ("filed", "UPDATE filed SET reports = reports + 1 WHERE device = 1"),
+        ("filed", "UPDATE filed SET highest = highest + 1 WHERE device = 1"),
         ("filed", "DELETE FROM filed WHERE device = 1"),
-        ("filed", "UPDATE progress SET filed_reports = filed_reports + 1 WHERE device = 2"),
+        ("filed", "UPDATE progress SET filed_lowest = filed_lowest - 1 WHERE device = 2"),
         ("tally", put(1, 5, "bucket", lambda bucket: bucket - 300)),
         ("gap", "UPDATE counter SET value = value + 1 WHERE kind = 'gap'"),
         ("device_report", "UPDATE progress SET accepted = accepted - 1 WHERE device = 2"),
@@ -77,14 +77,14 @@ def swapped(events: Any) -> Any:
         ("gap", put_gap(12, "number", lambda _: 20)),
         ("gap", put(1, 14, "marks", lambda marks: marks & 7)),
         ("gap", put_gap(12, "device", lambda _: 2)),
-        ("gap", "UPDATE progress SET settled = settled + 17 WHERE device = 1"),
+        ("gap", "UPDATE progress SET settled = settled + 18 WHERE device = 1"),
     ],
 )
 def test_recount_notices_any_change(lab: Lab, table: str, change: str | Callable[[Any], Any]) -> None:
     lab.send(lab.frames(1, [*range(1, 10), *range(15, 60)]) + lab.frames(2, range(1, 101)) + [b"junk"])
     lab.send(lab.frames(3, [1], rule=5))
     lab.now += 300
-    lab.send(lab.frames(1, [14]))
+    lab.send(lab.frames(1, [14, 60]))
     assert recount(lab.store, lab).agrees
     if isinstance(change, str):
         lab.database.execute(change)

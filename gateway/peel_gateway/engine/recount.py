@@ -16,7 +16,7 @@ import numpy.typing as npt
 from peel_gateway.engine.damage import reading_stored
 from peel_gateway.engine.recount_conduct import ConductCheck, portions
 from peel_gateway.engine.recount_numbers import NumberCheck
-from peel_gateway.model.grouping import add_up, up_to
+from peel_gateway.model.grouping import add_up, extremes, up_to
 from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
 from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.screening.book import ROOM
@@ -123,6 +123,22 @@ def _rows(keys: int, *columns: Ints) -> Rows:
     return {row[:keys]: row[keys:] for row in rows if any(row[keys:])}
 
 
+class _Spans:
+    """The lowest and the highest number of each device and bucket."""
+
+    def __init__(self) -> None:
+        self._columns = [np.zeros(0, np.int64)] * 4
+
+    def add(self, *added: Ints) -> None:
+        """Add rows of device, bucket, lowest and highest number."""
+        *keys, lowest, highest = (np.concatenate(pair) for pair in zip(self._columns, added, strict=True))
+        unique, low, high = extremes(keys, lowest, highest)
+        self._columns = [*unique, low, high]
+
+    def rows(self) -> Rows:
+        return _rows(2, *self._columns)
+
+
 class _Sums:
     """Everything that is a sum over the log."""
 
@@ -130,7 +146,7 @@ class _Sums:
         self._kept = kept
         self._withdrawn = kept.devices.device[kept.devices.withdrawn != 0]
         self._tallies, self._totals = _Sum(3, 4), _Sum(2, 4)
-        self._filed, self._reports = _Sum(2, 1), _Sum(2, 1)
+        self._filed, self._reports = _Spans(), _Sum(2, 1)
         self._gaps = kept.counters.get("past_gap", {}).get(0, 0)
         past = kept.past
         counted = past.verdict == Verdict.ACCEPTED
@@ -148,7 +164,7 @@ class _Sums:
         self._tallies.add([log.profile[counted], log.bucket[counted], log.index[counted]], values)
         self._reports.add([log.device, log.verdict], [one])
         timed = counted & (log.bucket >= max(1, self._kept.filed_from))
-        self._filed.add([log.device[timed], log.bucket[timed]], [one[timed]])
+        self._filed.add(log.device[timed], log.bucket[timed], log.number[timed], log.number[timed])
         self._gaps += len(gaps)
 
     def _add_counted(self, keys: Sequence[Ints], plus: Ints, minus: Ints, gone: Bools, counted: Bools) -> list[Ints]:
@@ -182,11 +198,11 @@ class _Sums:
             yield from _compare(kind, _values(counters, kind), _values(held, kind))
 
     def _filed_differences(self) -> Iterator[Difference]:
-        """Reports by device and bucket, as far as the log has all that was filed: in a device's newest bucket, and in older ones."""
+        """Yield wrong numbers by device and bucket, newest and older ones, as far as the log has all that was filed."""
         filed, devices = self._kept.filed, self._kept.devices
-        stored = _Sum(2, 1)
-        stored.add([filed.device, filed.bucket], [filed.reports])
-        stored.add([devices.device, devices.filed_bucket], [devices.filed_reports])
+        stored = _Spans()
+        stored.add(filed.device, filed.bucket, filed.lowest, filed.highest)
+        stored.add(devices.device, devices.filed_bucket, devices.filed_lowest, devices.filed_highest)
         first = max(self._kept.pruned_bucket + 1, self._kept.filed_from)
         kept, log = (
             {key: value for key, value in each.rows().items() if key[1] >= first} for each in (stored, self._filed)

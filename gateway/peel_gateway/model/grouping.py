@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["add_up", "unique_rows", "up_to"]
+__all__ = ["add_up", "extremes", "unique_rows", "up_to"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -44,6 +44,15 @@ def add_up(keys: Sequence[Ints], values: Sequence[Ints]) -> tuple[list[Ints], li
     for total, column in zip(sums, values, strict=True):
         np.add.at(total, where, column)
     return unique, sums
+
+
+def extremes(keys: Sequence[Ints], lowest: Ints, highest: Ints) -> tuple[list[Ints], Ints, Ints]:
+    """Distinct rows of the key columns, with the smallest of `lowest` and the largest of `highest` over each."""
+    unique, where = unique_rows(*keys)
+    low, high = np.full(len(unique[0]), np.iinfo(np.int64).max), np.full(len(unique[0]), np.iinfo(np.int64).min)
+    np.minimum.at(low, where, lowest)
+    np.maximum.at(high, where, highest)
+    return unique, low, high
 
 
 def up_to(devices: Ints, marks: Ints, device: npt.NDArray[Any], arrival: Ints) -> npt.NDArray[np.bool_]:

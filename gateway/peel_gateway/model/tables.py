@@ -110,8 +110,9 @@ class DeviceTable:
     """Seconds."""
     filed_bucket: Ints
     """Newest time bucket that holds reports of the device, Unix seconds."""
-    filed_reports: Ints
-    """How many it holds; those of older buckets are in `FiledTable`."""
+    filed_lowest: Ints
+    filed_highest: Ints
+    """The lowest and the highest number in it; those of older buckets are in `FiledTable`."""
     filed_down_to: Ints
     """Oldest bucket that the device's last backlog reached down to, 0 where there was none."""
     arrival: Ints
@@ -130,7 +131,9 @@ class DeviceTable:
 DEVICE_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(DeviceTable))
 STATE_COLUMNS = DEVICE_COLUMNS[1:]
 """What is known about a device, without its id."""
-MOVING_COLUMNS = ("last_number", "settled", "last_received", "filed_bucket", "filed_reports", "arrival", "accepted")
+MOVING_COLUMNS = (
+    "last_number", "settled", "last_received", "filed_bucket", "filed_lowest", "filed_highest", "arrival", "accepted",
+)  # fmt: skip
 """What nearly every report changes; a store may keep it apart from the rest."""
 
 
@@ -223,11 +226,12 @@ class PastTable:
 
 @dataclass
 class FiledTable:
-    """Reports that count, one row per device and time bucket, but for each device's newest one."""
+    """The numbers of reports that count, one row per device and time bucket, without each device's newest bucket."""
 
     device: Ints
     bucket: Ints
-    reports: Ints
+    lowest: Ints
+    highest: Ints
 
     def __len__(self) -> int:
         return len(self.device)
@@ -278,7 +282,7 @@ class Effects:
     tallies: TallyTable
     """To be added."""
     filed: FiledTable
-    """To be added."""
+    """To widen the stored rows by."""
     gaps: GapTable
     exposures: Sequence[Exposure]
     withdrawn: Sequence[int]

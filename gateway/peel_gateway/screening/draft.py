@@ -55,7 +55,7 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
     if len(batch.heard) and not moment.behind:  # else nobody knows how far devices may have come
         allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
         layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
-    crowded = filing.crowded(batch, book, policy.bucket_seconds, moment.seen)
+    crowded = filing.crowded(batch, verdicts == OPEN, book, policy.bucket_seconds, moment.seen)
     held = np.flatnonzero(_HELD[verdicts])
     return Draft(
         batch=batch,

@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""Filing: into which time bucket each report goes that counts.
+"""Filing: choose the time bucket of each report that counts.
 
-A device takes at most `quota` numbers per `period`, so over any stretch of time it is entitled to a known number of reports. Each report
-is filed in the latest bucket, not after its receipt, in which its device still has room ::
+A device takes at most `quota` numbers per `period`, so in any stretch of time it takes a known number of them. That number is the *room*
+of a bucket::
 
     room = ceil(1.1 quota bucket_seconds / period)
 
-Where that is less than a report before it is rounded, one is the room of a *stretch* of buckets: as many as the quota has one report for.
-(Room for one in each of them would be many times the quota's part: a week of hourly reports in the last half day.) An outage's backlog then
-fills the buckets of the outage, a hoard of saved numbers is spread over the time in which it was saved, and no device ever holds more than
-its quota's part of any bucket: by construction, in whatever order things are delivered, without refusing anybody and without looking at a
-sign. Room begins at a device's enrolment, or at its first report if that was heard before. What finds none, such as the burst that a new
-device may use at once, is filed under no time at all (`UNFILED`): it counts in estimates over the whole life, and in no bucket. Within a
-batch newer numbers take the newer buckets.
+**The rule.** All reports of one device in one bucket have numbers within `room` consecutive ones. A device cannot choose what its numbers
+assign. So it cannot choose what a bucket holds of it either: sending some numbers first, late or never does not bring numbers together
+that are far apart. The rule does not look at signs or attributes, and refuses nothing.
 
-A clock that was ahead for a while leaves reports in buckets that are yet to come. They stay there, and are nobody's newest any more once
-the clock is right: nothing is looked up, searched or filed beyond now.
+Within the rule a report is filed, in this order of preference:
+
+1. in the bucket of its receipt, if its number continues the numbers there;
+2. in an earlier bucket whose numbers it lies between or continues (late reports find the others of their time);
+3. in the latest earlier bucket that holds nothing of the device: a backlog fills the buckets of the outage, newer numbers in newer
+   buckets, and a hoard is spread over the time in which it was saved;
+4. under no time (`UNFILED`): it counts in estimates over the whole life, and in no bucket.
+
+Where the room is less than one report before it is rounded, one number is the room of a *stretch* of buckets: as many buckets as the quota
+has one report for. Room begins at a device's enrolment, or at its first report if that is earlier. Nothing is filed after its receipt.
+
+A clock that was ahead for a while leaves reports in future buckets. They stay there. Once the clock is right, nothing beyond now is
+looked up, searched or filed.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +53,15 @@ _KEPT = LOOKBACK + 288
 """Buckets of which it is known how full they are, from now back. What was received before, and is replayed only now, finds no room."""
 _FURTHER = 256
 """Stretches that are searched below those that a device's last backlog has filled."""
+_NO_NUMBER = 2**62
+"""Above every report number."""
 _LONGEST = 288
 """Buckets of a stretch at most: a day of five minutes each."""
 
 
 @dataclass(frozen=True)
 class Crowded:
-    """Devices whose newest bucket may not hold what they send."""
+    """Devices that send more than their newest bucket holds, or out of order: what they have in older buckets must be known."""
 
     devices: Ints
     """Positions among the heard devices."""
@@ -67,12 +77,12 @@ class Crowded:
 
 @dataclass(frozen=True, kw_only=True)
 class Filed:
-    """Where the reports of a batch went."""
+    """The buckets of a batch's reports."""
 
     bucket: Ints
     """Per report, Unix seconds; that of the receipt for reports that do not count."""
     table: FiledTable
-    """To be added."""
+    """Rows that the store's rows must be widened by."""
     states: States
 
 
@@ -83,7 +93,7 @@ def stretch(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
 
 
 def room(quota: Ints, period: Ints, seconds: Ints | int) -> Ints:
-    """Reports of a device that such a stretch holds, at least one; int64 of the shape of quota."""
+    """Return how many consecutive numbers of a device such a stretch holds, at least one; int64 of the shape of quota."""
     return np.asarray(-(-RATE_SLACK_TENTHS * quota * seconds // (10 * period)))
 
 
@@ -98,29 +108,39 @@ def receipts(batch: Batch, bucket_seconds: int, now: int) -> Ints:
     return np.where(bucket > _LAST, UNFILED, bucket)
 
 
-def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
-    """Find the devices that may lack room; now in Unix milliseconds.
+def crowded(batch: Batch, fresh: Bools, book: Book, bucket_seconds: int, now: int) -> Crowded:
+    """Find the devices whose reports cannot be filed by their states alone; now in Unix milliseconds.
 
-    For all others what the states say is enough: they send within their quota, and in time.
+    The states are enough for devices that send within their quota, in time and in order.
+
+    Parameters
+    ----------
+    fresh : bool, shape (N,)
+        Reports that may count.
     """
-    at, receipt = batch.at[batch.order], receipts(batch, bucket_seconds, now)
-    oldest, newest = np.full(len(batch.heard), np.iinfo(np.int64).max), np.zeros(len(batch.heard), np.int64)
-    np.minimum.at(oldest, at, receipt[batch.order])
-    np.maximum.at(newest, at, receipt[batch.order])
-    coming = np.bincount(at, minlength=len(batch.heard))
-    rates = book.roster.quotas(batch.heard)
+    rows = batch.order[fresh[batch.order]]
+    first = np.flatnonzero(np.diff(batch.at[rows], prepend=-1))
+    heard, coming = batch.at[rows[first]], np.diff(first, append=len(rows))
+    receipt = receipts(batch, bucket_seconds, now)
+    oldest, newest = (each.reduceat(receipt[rows], first) if len(rows) else first for each in (np.minimum, np.maximum))
+    lowest, highest = batch.number[rows[first]], batch.number[rows[first + coming - 1]]  # rows are in this order
+    rates = book.roster.quotas(batch.heard[heard])
     seconds = stretch(*rates, bucket_seconds)
     rooms = room(*rates, seconds)
-    used = np.where(batch.states["filed_bucket"] // seconds == newest // seconds, batch.states["filed_reports"], 0)
-    full = used + coming > rooms
-    mine = np.flatnonzero(full | (oldest != newest) | (oldest < batch.states["filed_bucket"]))
-    rooms, seconds = rooms[mine], seconds[mine]
-    filled = batch.states["filed_down_to"][mine]
-    deepest = np.where(filled > 0, np.minimum(filled, oldest[mine]), oldest[mine])
-    begins = np.maximum(oldest[mine] - LOOKBACK * bucket_seconds, _start(batch, book, mine, oldest, bucket_seconds))
-    begins = np.maximum(begins, deepest - (_FURTHER + -(-4 * coming[mine] // rooms)) * seconds)
+    filed, low, high, filled = (
+        batch.states[name][heard] for name in ("filed_bucket", "filed_lowest", "filed_highest", "filed_down_to")
+    )
+    begun = filed // seconds == newest // seconds
+    span = np.where(begun, np.maximum(high, highest) - low, highest - lowest)
+    in_order = lowest >= np.where(begun, low, high + 1)
+    mine = np.flatnonzero((oldest != newest) | (oldest < filed) | ~in_order | (span >= rooms))
+    heard, oldest, seconds, filled = heard[mine], oldest[mine], seconds[mine], filled[mine]
+    windows = np.minimum(coming, (highest - lowest) // rooms + 1)[mine]
+    deepest = np.where(filled > 0, np.minimum(filled, oldest), oldest)
+    begins = np.maximum(oldest - LOOKBACK * bucket_seconds, _start(batch, book, heard, oldest, bucket_seconds))
+    begins = np.maximum(begins, deepest - (_FURTHER + 4 * windows) * seconds)
     return Crowded(
-        devices=mine,
+        devices=heard,
         stretch=seconds,
         begins=np.maximum(begins // seconds, -(-kept_from(now, bucket_seconds) // seconds)) * seconds,
         receipt=receipt,
@@ -129,10 +149,10 @@ def crowded(batch: Batch, book: Book, bucket_seconds: int, now: int) -> Crowded:
 
 
 def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
-    """The first bucket in which heard devices have room: that of their enrolment, or of their first report if that is earlier."""
+    """Return the first bucket in which heard devices have room: that of their enrolment, or of their first report if that is earlier."""
     heard_first = batch.states["first_received"][devices] // 1000 // bucket_seconds * bucket_seconds
     enrolled = book.roster.enrolled[batch.heard[devices]] // 1000 // bucket_seconds * bucket_seconds
-    start = np.where(heard_first > 0, np.minimum(heard_first, oldest[devices]), oldest[devices])
+    start = np.where(heard_first > 0, np.minimum(heard_first, oldest), oldest)
     return np.where(enrolled > 0, np.minimum(enrolled, start), start)
 
 
@@ -152,17 +172,16 @@ def file_reports(
         if not len(rows):
             continue
         of = slice(*np.searchsorted(found.filed.device, [ids[device], ids[device] + 1]))
-        shelf = _Shelf(
-            begin, int(bucket[rows].max()), int(crowded.stretch[place]), bucket_seconds, room=int(rooms[place])
-        )
-        shelf.take(found.filed.bucket[of], found.filed.reports[of])
-        shelf.take(states["filed_bucket"][[device]], states["filed_reports"][[device]])
+        upto = int(bucket[rows].max())
+        shelf = _Shelf(begin, upto, int(crowded.stretch[place]), bucket_seconds, room=int(rooms[place]))
+        shelf.take(found.filed.bucket[of], found.filed.lowest[of], found.filed.highest[of])
+        shelf.take(*(states[name][[device]] for name in ("filed_bucket", "filed_lowest", "filed_highest")))
         bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
         found_room = bucket[rows][bucket[rows] != UNFILED]
         if len(found_room):
             down_to[device] = found_room.min()
     timed = order[bucket[order] != UNFILED]
-    held = _added(batch.at[timed], bucket[timed])
+    held = _spans(batch.at[timed], bucket[timed], batch.number[timed])
     newest = _newest(held)
     begun = _after_a_wrong_clock(newest, crowded.newest, states, ids, found.filed)
     noted = _note(states | {"filed_down_to": down_to}, newest, begun)
@@ -170,71 +189,156 @@ def file_reports(
 
 
 @dataclass(frozen=True)
-class _Added:
-    """How many reports come into buckets: rows by device and bucket, each once."""
+class _Spans:
+    """The lowest and highest number that come into buckets: rows by device and bucket, each once."""
 
     device: Ints
+    """Positions among the heard devices."""
     bucket: Ints
-    reports: Ints
+    lowest: Ints
+    highest: Ints
 
 
-def _added(device: Ints, bucket: Ints) -> _Added:
-    """Count reports that are sorted by device; mostly all of a device's are in one bucket, and then they are sorted by that too."""
+def _spans(device: Ints, bucket: Ints, number: Ints) -> _Spans:
+    """Find the spans of reports that are sorted by device and number; mostly all of a device's are in one bucket."""
     if np.any((device[1:] == device[:-1]) & (bucket[1:] < bucket[:-1])):
-        order = np.lexsort((bucket, device))
-        device, bucket = device[order], bucket[order]
-    first = np.flatnonzero((np.diff(device, prepend=-1) != 0) | (np.diff(bucket, prepend=-1) != 0))
-    return _Added(device[first], bucket[first], np.diff(first, append=len(device)))
+        order = np.lexsort((number, bucket, device))
+        device, bucket, number = device[order], bucket[order], number[order]
+    new = np.ones(len(device) + 1, np.bool_)
+    new[1:-1] = (device[1:] != device[:-1]) | (bucket[1:] != bucket[:-1])
+    first, last = np.flatnonzero(new[:-1]), np.flatnonzero(new[1:])
+    return _Spans(device[first], bucket[first], number[first], number[last])
 
 
 class _Shelf:
-    """The stretches of one device, from the one that begins with `begin` on, and how much room each has left."""
+    """The stretches of one device, from the one that begins with `begin` on: the lowest and the highest number in each.
+
+    The numbers between these two are the stretch's *window*. Windows do not overlap, except where receipts or quotas force it.
+    """
 
     def __init__(self, begin: int, newest: int, seconds: int, bucket_seconds: int, *, room: int) -> None:
-        self._begin, self._seconds, self._bucket = begin, seconds, bucket_seconds
-        self._free = np.full(max(0, (newest - begin) // seconds + 1), room, np.int64)
+        self._begin, self._seconds, self._bucket, self._room = begin, seconds, bucket_seconds, room
+        stretches = max(0, (newest - begin) // seconds + 1)
+        self._low, self._high = np.full(stretches, _NO_NUMBER), np.zeros(stretches, np.int64)
 
-    def take(self, buckets: Ints, reports: Ints) -> None:
+    def take(self, buckets: Ints, lowest: Ints, highest: Ints) -> None:
         """Note what is filed already."""
         place = (buckets - self._begin) // self._seconds
-        within = (place >= 0) & (place < len(self._free))
-        np.subtract.at(self._free, place[within], reports[within])
-        np.maximum(self._free, 0, out=self._free)
+        within = (place >= 0) & (place < len(self._low)) & (buckets > 0)
+        np.minimum.at(self._low, place[within], lowest[within])
+        np.maximum.at(self._high, place[within], highest[within])
 
     def file(self, receipt: Ints, number: Ints) -> Ints:
-        """Find buckets for reports: those of the newest receipt first, of these the newest numbers; the latest one of a stretch."""
+        """Return the buckets of reports: those of the newest receipt are filed first, of these the newest numbers."""
+        windows = _Windows(self._low, self._high, self._room)
         result = np.full(len(receipt), UNFILED, np.int64)
         for newest in np.unique(receipt)[::-1].tolist():
             rows = np.flatnonzero(receipt == newest)
             rows = rows[np.argsort(-number[rows], kind="stable")]
-            free = self._free[: max(0, (newest - self._begin) // self._seconds + 1)][::-1]
-            place = np.searchsorted(np.cumsum(free), np.arange(len(rows)), side="right")
-            fits = place < len(free)
-            last = newest // self._seconds * self._seconds + self._seconds - self._bucket
-            result[rows[fits]] = np.minimum(last - place[fits] * self._seconds, newest)
-            np.subtract.at(free, place[fits], 1)
+            windows.end_at((newest - self._begin) // self._seconds)
+            place = windows.file(number[rows])
+            last_bucket = self._begin + (place + 1) * self._seconds - self._bucket
+            result[rows] = np.where(place >= 0, np.minimum(last_bucket, newest), UNFILED)
         return result
 
 
-def _older(before: States, after: States, ids: Ints, held: _Added) -> FiledTable:
-    """What is to be added to buckets that are not their device's newest: now filed there, or until now in its newest."""
+class _Windows:
+    """The windows of one device in the order of their numbers, and the stretches that are empty."""
+
+    def __init__(self, low: Ints, high: Ints, room: int) -> None:
+        places = np.argsort(low, kind="stable")[: np.count_nonzero(high)]
+        self._places, self._lows, self._highs = (each.tolist() for each in (places, low[places], high[places]))
+        self._empty = (high == 0).tolist()
+        self._room, self._last = room, len(low) - 1
+        self._known = max(self._highs, default=0)
+        """The highest number before those that are filed now."""
+
+    def end_at(self, last: int) -> None:
+        """File nothing after this stretch from now on; each call names an earlier one than the call before."""
+        self._last = self._free = last
+
+    def file(self, numbers: Ints) -> Ints:
+        """Return the stretches of descending numbers, -1 where none has room."""
+        result = np.full(len(numbers), -1, np.int64)
+        falling = (-numbers).tolist()
+        at = 0
+        while at < len(falling):  # once per window, not per number
+            window, bottom = self._choose(-falling[at])
+            end = bisect_right(falling, -bottom, at)
+            if window >= 0:
+                self._lows[window] = min(self._lows[window], -falling[end - 1])
+                self._highs[window] = max(self._highs[window], -falling[at])
+                result[at:end] = self._places[window]
+            at = end
+        return result
+
+    def _choose(self, number: int) -> tuple[int, int]:
+        """Choose a number's window, -1 if there is none. All numbers from the returned one up to this one have the same window."""
+        above = bisect_right(self._lows, number)
+        below, ended, reach = above - 1, 0, 0  # numbers from `reach` on are too high for the window below
+        if above:
+            ended = self._highs[below]
+            reach = self._lows[below] + self._room if self._places[below] <= self._last else 0
+        if number <= ended and reach:
+            return below, self._lows[below]
+        bottom = min(ended + 1, number)
+        free = self._next_empty()
+        if above == len(self._lows) and free == self._last:  # in order, and the first in its bucket
+            return self._open(above, number, free), max(bottom, number - self._room + 1)
+        if self._reaches_down(above, number):
+            middle = (ended + self._lows[above]) // 2
+            if number >= reach or number > middle:
+                return above, max(bottom, self._highs[above] - self._room + 1, middle + 1 if number < reach else 0)
+        # A backlog fills the buckets of the outage, a late report joins its neighbours.
+        newer = number > self._known and (above == 0 or free > self._places[below])
+        if number < reach and not newer:
+            return below, bottom
+        bottom = max(bottom, number - self._room + 1 if free >= 0 else 0, 0 if newer else reach)
+        return self._open(above, number, free), bottom
+
+    def _reaches_down(self, window: int, number: int) -> bool:
+        """Whether a window above a number may be extended to it."""
+        return (
+            window < len(self._lows)
+            and self._places[window] <= self._last
+            and self._highs[window] - number < self._room
+        )
+
+    def _next_empty(self) -> int:
+        """Return the latest empty stretch, -1 if there is none."""
+        while self._free >= 0 and not self._empty[self._free]:
+            self._free -= 1
+        return self._free
+
+    def _open(self, window: int, number: int, place: int) -> int:
+        """Begin a window in an empty stretch; return it, or -1 where no stretch is empty."""
+        if place < 0:
+            return -1
+        self._empty[place] = False
+        for column, value in ((self._places, place), (self._lows, number), (self._highs, number)):
+            column.insert(window, value)
+        return window
+
+
+def _older(before: States, after: States, ids: Ints, held: _Spans) -> FiledTable:
+    """Return what comes into buckets that are not their device's newest: filed there now, or until now in its newest."""
     older = held.bucket < after["filed_bucket"][held.device]
-    moved = np.flatnonzero((after["filed_bucket"] != before["filed_bucket"]) & (before["filed_reports"] > 0))
+    moved = np.flatnonzero((after["filed_bucket"] != before["filed_bucket"]) & (before["filed_bucket"] > 0))
+    columns = ((held.bucket, "filed_bucket"), (held.lowest, "filed_lowest"), (held.highest, "filed_highest"))
     return FiledTable(
-        device=ids[np.concatenate([held.device[older], moved])],
-        bucket=np.concatenate([held.bucket[older], before["filed_bucket"][moved]]),
-        reports=np.concatenate([held.reports[older], before["filed_reports"][moved]]),
+        ids[np.concatenate([held.device[older], moved])],
+        *(np.concatenate([column[older], before[name][moved]]) for column, name in columns),
     )
 
 
-def _newest(held: _Added) -> _Added:
-    """What comes into the newest bucket of each device."""
+def _newest(held: _Spans) -> _Spans:
+    """Return what comes into the newest bucket of each device."""
     last = np.diff(held.device, append=-1) != 0
-    return _Added(held.device[last], held.bucket[last], held.reports[last])
+    return _Spans(held.device[last], held.bucket[last], held.lowest[last], held.highest[last])
 
 
-def _after_a_wrong_clock(added: _Added, now: int, states: States, ids: Ints, filed: FiledTable) -> Bools:
-    """Which of these buckets are their device's newest although the clock once was further: those in which it has nothing yet."""
+def _after_a_wrong_clock(added: _Spans, now: int, states: States, ids: Ints, filed: FiledTable) -> Bools:
+    """Find the buckets that are their device's newest although the clock once was further: those in which it has nothing yet."""
     ahead = states["filed_bucket"][added.device] > now
     for place in np.flatnonzero(ahead).tolist():
         of = slice(*np.searchsorted(filed.device, ids[added.device[place]] + np.arange(2)))
@@ -242,12 +346,12 @@ def _after_a_wrong_clock(added: _Added, now: int, states: States, ids: Ints, fil
     return np.asarray(ahead)
 
 
-def _note(states: States, added: _Added, begun: Bools) -> States:
-    """Remember the newest bucket of each device and what it holds; some are begun now whatever there was."""
-    who, when, reports = added.device, added.bucket, added.reports
-    filed_bucket, filed_reports = states["filed_bucket"].copy(), states["filed_reports"].copy()
-    newer, same = begun | (when > filed_bucket[who]), when == filed_bucket[who]
-    filed_reports[who[same]] += reports[same]
-    filed_reports[who[newer]] = reports[newer]
-    filed_bucket[who[newer]] = when[newer]
-    return states | {"filed_bucket": filed_bucket, "filed_reports": filed_reports}
+def _note(states: States, added: _Spans, begun: Bools) -> States:
+    """Remember the newest bucket of each device and its numbers; some are begun now whatever there was."""
+    who, when = added.device, added.bucket
+    bucket, lowest, highest = (states[name].copy() for name in ("filed_bucket", "filed_lowest", "filed_highest"))
+    newer, same = begun | (when > bucket[who]), when == bucket[who]
+    lowest[who[same]] = np.minimum(lowest[who[same]], added.lowest[same])
+    highest[who[same]] = np.maximum(highest[who[same]], added.highest[same])
+    bucket[who[newer]], lowest[who[newer]], highest[who[newer]] = when[newer], added.lowest[newer], added.highest[newer]
+    return states | {"filed_bucket": bucket, "filed_lowest": lowest, "filed_highest": highest}

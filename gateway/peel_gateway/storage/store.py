@@ -188,7 +188,7 @@ class Transaction(abc.ABC):
 
     @abc.abstractmethod
     def forget_filed(self, before: int) -> None:
-        """Forget how many reports devices have in buckets before one: nothing is filed there any more."""
+        """Forget which numbers devices have in buckets before one: nothing is filed there any more."""
 
     @abc.abstractmethod
     def give_back(self) -> bool:

@@ -56,19 +56,26 @@ class PostgresConnection(Connection):
             cursor.executemany(query.encode(), [[_storable(value) for value in row] for row in rows])
 
     def put(self, table: str, keys: Columns, values: Columns) -> None:
-        self._upsert(table, keys, values, "{0} = excluded.{0}")
+        self._upsert(table, keys, values, *(f"{name} = excluded.{name}" for name in values))
 
     def add(self, table: str, keys: Columns, sums: Columns) -> None:
-        self._upsert(table, keys, sums, f"{{0}} = {table}.{{0}} + excluded.{{0}}")
+        self._upsert(table, keys, sums, *(f"{name} = {table}.{name} + excluded.{name}" for name in sums))
 
-    def _upsert(self, table: str, keys: Columns, values: Columns, change: str) -> None:
+    def widen(self, table: str, keys: Columns, lowest: npt.NDArray[np.int64], highest: npt.NDArray[np.int64]) -> None:
+        changes = (
+            f"lowest = LEAST({table}.lowest, excluded.lowest)",
+            f"highest = GREATEST({table}.highest, excluded.highest)",
+        )
+        self._upsert(table, keys, {"lowest": lowest, "highest": highest}, *changes)
+
+    def _upsert(self, table: str, keys: Columns, values: Columns, *changes: str) -> None:
         columns = {**keys, **values}
         if not all(map(len, columns.values())):
             return
-        names, changes = ", ".join(columns), ", ".join(change.format(name) for name in values)
+        names = ", ".join(columns)
         arrays = ", ".join(f"%s::{array_type(column)}" for column in columns.values())
         query = f"""INSERT INTO {table} (share, {names}) SELECT {self._own}, * FROM unnest({arrays})
-                    ON CONFLICT (share, {", ".join(keys)}) DO UPDATE SET {changes}"""
+                    ON CONFLICT (share, {", ".join(keys)}) DO UPDATE SET {", ".join(changes)}"""
         self.raw.execute(query.encode(), [_column(column) for column in columns.values()])
 
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:

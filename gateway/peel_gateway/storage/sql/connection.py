@@ -58,6 +58,10 @@ class Connection(abc.ABC):
         """Insert rows, or add to those that have the same keys; no key twice."""
 
     @abc.abstractmethod
+    def widen(self, table: str, keys: Columns, lowest: npt.NDArray[np.int64], highest: npt.NDArray[np.int64]) -> None:
+        """Insert rows with columns `lowest` and `highest`, or widen those that have the same keys; no key twice."""
+
+    @abc.abstractmethod
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
         """Change the rows that a condition is true of."""
 

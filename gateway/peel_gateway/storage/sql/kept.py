@@ -33,7 +33,7 @@ def read_kept(connection: Connection) -> Kept:
         played=columns(connection.rows("SELECT DISTINCT device FROM {conduct} AS conduct ORDER BY device"), 1)[0],
         past=read_past(connection),
         tallies=read_tallies_kept(connection),
-        filed=FiledTable(*columns(connection.rows("SELECT device, bucket, reports FROM {filed} AS filed"), 3)),
+        filed=FiledTable(*columns(connection.rows("SELECT device, bucket, lowest, highest FROM {filed} AS filed"), 4)),
         refused={(device, verdict): reports for device, verdict, reports in refused},
         counters=read_counters(connection),
         held={blamed: (count, size) for blamed, count, size in held},

@@ -40,7 +40,7 @@ _OF_DEVICES: dict[str, tuple[str, ...]] = {
     "conduct": ("device", "profile", "arrival", "state"),
     "conduct_base": ("device", "profile", "arrival", "state"),
     "past": ("device", "profile", "verdict", "idx", "forfeited", "plus", "minus"),
-    "filed": ("device", "bucket", "reports"),
+    "filed": ("device", "bucket", "lowest", "highest"),
     "audit": (
         "device", "id", "reason", "who", "time", "arrival", "cause", "restored", "reports", "last_exposure",
     ),

@@ -80,5 +80,5 @@ def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PastTable:
 
 
 def forget_filed(connection: Connection, before: int) -> None:
-    """Forget how much room there was in buckets (Unix seconds) that nothing can be filed in any more."""
+    """Forget the numbers in buckets (Unix seconds) that nothing can be filed in any more."""
     connection.delete("filed", "bucket < ?", (before,))

@@ -87,7 +87,8 @@ CREATE TABLE progress ({share}
     settled       {int} NOT NULL,
     last_received {int} NOT NULL,
     filed_bucket  {int} NOT NULL,
-    filed_reports {int} NOT NULL,
+    filed_lowest  {int} NOT NULL,
+    filed_highest {int} NOT NULL,
     arrival       {int} NOT NULL,
     accepted      {int} NOT NULL,
     PRIMARY KEY ({by_share}device)
@@ -131,12 +132,13 @@ CREATE TABLE tally ({share}
     PRIMARY KEY ({by_share}profile, bucket, idx)
 ){clustered};
 
--- Reports that count, per bucket and device, as far back as backlogs are filed: how much room is left. What a time brings stands together.
--- What is in a device's newest bucket is in `progress`.
+-- The lowest and highest number of the reports that count, per bucket and device, as far back as backlogs are filed. The numbers of a
+-- device's newest bucket are in `progress`. Rows of one time are next to each other.
 CREATE TABLE filed ({share}
     bucket  {int} NOT NULL,
     device  {int} NOT NULL,
-    reports {int} NOT NULL,
+    lowest  {int} NOT NULL,
+    highest {int} NOT NULL,
     PRIMARY KEY ({by_share}bucket, device)
 ){clustered};
 

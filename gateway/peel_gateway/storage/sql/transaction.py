@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.grouping import add_up
+from peel_gateway.model.grouping import add_up, extremes
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
     MOVING_COLUMNS,
@@ -144,20 +144,20 @@ class SqlTransaction(Transaction):
         The end must be given: a clock that once was ahead has left buckets decades from now.
         """
         if not len(devices):
-            return FiledTable(*columns([], 3))
+            return FiledTable(*columns([], 4))
         asked, values = self._connection.asked(devices, begins)
         rows = self._connection.rows(
             f"""WITH RECURSIVE time (bucket) AS (
                     SELECT CAST(:begin AS BIGINT)
                     UNION ALL SELECT bucket + :size FROM time
                     WHERE bucket < :upto AND bucket < (SELECT MAX(bucket) FROM {{filed}} AS filed))
-                SELECT filed.device, filed.bucket, filed.reports
+                SELECT filed.device, filed.bucket, filed.lowest, filed.highest
                 FROM {asked} AS asked CROSS JOIN time CROSS JOIN {{filed}} AS filed
                 WHERE filed.bucket = time.bucket AND filed.device = asked.device AND time.bucket >= asked.begin
                 ORDER BY filed.device, filed.bucket""",
             {"begin": int(begins.min()), "upto": upto, "size": self._bucket, **values},
         )
-        return FiledTable(*columns(rows, 3))
+        return FiledTable(*columns(rows, 4))
 
     def _known_digests(self, digests: Sequence[bytes]) -> frozenset[bytes]:
         known: set[bytes] = set()
@@ -177,7 +177,7 @@ class SqlTransaction(Transaction):
         self._put_devices(effects.devices, effects.lasting)
         put_conduct(self._connection, effects.conduct)
         add_tallies(self._connection, effects.tallies)
-        self._add_filed(effects.filed)
+        self._widen_filed(effects.filed)
         left = self._withdraw(effects.withdrawn)
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
         dropped = self._quarantine.hold(effects.exposures)
@@ -197,9 +197,9 @@ class SqlTransaction(Transaction):
         (device, verdict), (reports,) = add_up([log.device[rows], log.verdict[rows]], [np.ones_like(rows)])
         self._connection.add("refused", {"device": device, "verdict": verdict}, {"reports": reports})
 
-    def _add_filed(self, filed: FiledTable) -> None:
-        (bucket, device), (reports,) = add_up([filed.bucket, filed.device], [filed.reports])
-        self._connection.add("filed", {"bucket": bucket, "device": device}, {"reports": reports})
+    def _widen_filed(self, filed: FiledTable) -> None:
+        (bucket, device), lowest, highest = extremes([filed.bucket, filed.device], filed.lowest, filed.highest)
+        self._connection.widen("filed", {"bucket": bucket, "device": device}, lowest, highest)
 
     def _put_devices(self, devices: DeviceTable, lasting: npt.NDArray[np.bool_]) -> None:
         everything = np.ones(len(devices), np.bool_)

@@ -37,15 +37,19 @@ class SqliteConnection(Connection):
         self.raw.executemany(_insert(table, tuple(columns)), rows)
 
     def put(self, table: str, keys: Columns, values: Columns) -> None:
-        self._upsert(table, keys, values, "{0} = excluded.{0}")
+        self._upsert(table, keys, values, *(f"{name} = excluded.{name}" for name in values))
 
     def add(self, table: str, keys: Columns, sums: Columns) -> None:
-        self._upsert(table, keys, sums, "{0} = {0} + excluded.{0}")
+        self._upsert(table, keys, sums, *(f"{name} = {name} + excluded.{name}" for name in sums))
 
-    def _upsert(self, table: str, keys: Columns, values: Columns, change: str) -> None:
+    def widen(self, table: str, keys: Columns, lowest: npt.NDArray[np.int64], highest: npt.NDArray[np.int64]) -> None:
+        changes = "lowest = MIN(lowest, excluded.lowest)", "highest = MAX(highest, excluded.highest)"
+        self._upsert(table, keys, {"lowest": lowest, "highest": highest}, *changes)
+
+    def _upsert(self, table: str, keys: Columns, values: Columns, *changes: str) -> None:
         columns = [*keys.values(), *values.values()]
         if len(columns[0]):
-            self.raw.executemany(_insert_or(change, table, tuple(keys), tuple(values)), _as_rows(columns))
+            self.raw.executemany(_insert_or(changes, table, tuple(keys), tuple(values)), _as_rows(columns))
 
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
         self.raw.execute(f"UPDATE {table} SET {changes} WHERE {where}", values)
@@ -73,9 +77,8 @@ def _named(query: str) -> str:
 
 
 @functools.cache
-def _insert_or(change: str, table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> str:
-    changes = ", ".join(change.format(name) for name in values)
-    return f"{_insert(table, keys + values)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changes}"
+def _insert_or(changes: tuple[str, ...], table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> str:
+    return f"{_insert(table, keys + values)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(changes)}"
 
 
 @functools.cache
