@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-__all__ = ["FIGURES", "exposure_table", "insider_table", "one_attribute_table", "promise_sentence"]
+__all__ = ["FIGURES", "exposure_table", "insider_table", "one_attribute_table", "picking_table", "promise_sentence"]
 
 FIGURES = Path(__file__).resolve().parents[1] / "promise.json"
 
@@ -71,6 +71,26 @@ def one_attribute_table() -> str:
 
 def _ratio(row: Mapping[str, float], name: str) -> str:
     return f"{row[name]:.2f}" if name in row else "(exposed)"
+
+
+def picking_table() -> str:
+    """Share of one attribute in one time bucket over an honest device's, per strategy, setting and saved numbers."""
+    settings = _figures()["bucket_share_over_fair"]
+    shape = [re.fullmatch(r"k(\d+)_reports(\d+)", name).groups() for name in settings]  # type: ignore[union-attr] # the names are ours
+    lines = [
+        "| strategy | " + " | ".join(f"k = {k}, {reports} reports" for k, reports in shape) + " |",
+        "|---" * (1 + len(shape)) + "|",
+    ]
+    for strategy in next(iter(settings.values())):
+        cells = [_picked(table[strategy]) for table in settings.values()]
+        lines.append(f"| {strategy.replace('_', ' ')} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _picked(row: Mapping[str, float]) -> str:
+    """One cell: a share per number of saved numbers."""
+    held = [name.removeprefix("held_") for name in row if name.startswith("held_")]
+    return " / ".join("(exposed)" if f"exposed_{n}" in row else f"{row[f'held_{n}']:.1f}" for n in held)
 
 
 def exposure_table() -> str:

@@ -11,7 +11,13 @@ from docs.generator.figures.sections import figures_section
 from docs.generator.gateway_text import endpoint_table, metric_table
 from docs.generator.lab_text import lab_not_exposed, lab_run, lab_section
 from docs.generator.plan_text import plan_text
-from docs.generator.promise_text import exposure_table, insider_table, one_attribute_table, promise_sentence
+from docs.generator.promise_text import (
+    exposure_table,
+    insider_table,
+    one_attribute_table,
+    picking_table,
+    promise_sentence,
+)
 from docs.generator.simulation_text import attack_table
 from docs.generator.soak_text import fault_table
 from docs.generator.verdict_text import state_table, verdict_table
@@ -39,6 +45,7 @@ SOURCES: dict[str, Source] = {
     "promise-exposed": exposure_table,
     "promise-insider": insider_table,
     "promise-one-attribute": one_attribute_table,
+    "promise-picking": picking_table,
     "settings": markdown_table,
     "states": state_table,
     "verdicts": verdict_table,

@@ -13,6 +13,8 @@ import pytest
 from peel_tools.promise import measure
 from peel_tools.promise.arena import HarmonyArena, KrrArena
 from peel_tools.promise.engine import burst_share_over_fair, coalition, late_delivery
+from peel_tools.promise.picking import HELD, SETTINGS, pick
+from peel_tools.promise.picking import STRATEGIES as PICKING
 from peel_tools.promise.strategies import STRATEGIES, exposed_after
 
 FIGURES: dict[str, Any] = json.loads((Path(__file__).resolve().parents[1] / "promise.json").read_text())
@@ -35,6 +37,10 @@ def test_the_figures_keep_the_promise() -> None:
     for name in ("krr_8_of_16", "krr_10_of_252", "krr_50_of_252"):
         assert waits[name] <= 150
     assert FIGURES["burst_share_over_fair"] <= 1.5
+    for table in FIGURES["bucket_share_over_fair"].values():
+        for row in table.values():
+            for held in HELD:
+                assert row[f"held_{held}"] <= 1.2 * table["richest_window"][f"held_{held}"], "or there is a better way"
     assert FIGURES["honest_exposed"] == 0
     assert FIGURES["honest_reports"] >= 2_000_000
 
@@ -43,6 +49,8 @@ def test_the_figures_are_of_what_is_measured_today() -> None:
     assert list(FIGURES["harmony"]) == [f"eps{epsilon:g}_k{k}" for epsilon, k in measure.HARMONY]
     assert list(FIGURES["krr"]) == [f"eps{epsilon:g}_k{k}" for epsilon, k in measure.KRR]
     assert list(FIGURES["hashing"]) == [f"eps{epsilon:g}_d{domain}" for epsilon, domain in measure.HASHING]
+    assert list(FIGURES["bucket_share_over_fair"]) == [setting.name for setting in SETTINGS]
+    assert all(list(table) == list(PICKING) for table in FIGURES["bucket_share_over_fair"].values())
     assert set(FIGURES["reports_until_exposed"]) >= {strategy.name for strategy in STRATEGIES}
 
 
@@ -62,6 +70,10 @@ def test_a_strategy_is_exposed_as_soon_as_it_says(strategy: Any) -> None:
 
 def test_the_whole_engine_again() -> None:
     assert round(burst_share_over_fair(), 3) == FIGURES["burst_share_over_fair"]
+    picked = pick(SETTINGS[0], "rest_never", HELD[0])
+    assert (
+        round(picked.share, 3) == FIGURES["bucket_share_over_fair"][SETTINGS[0].name]["rest_never"][f"held_{HELD[0]}"]
+    )
     assert late_delivery() == FIGURES["reports_until_exposed"]["late_delivery"]
     found = coalition(0.05)
     assert found.slowest == FIGURES["reports_until_exposed"]["coalition_of_5%"]

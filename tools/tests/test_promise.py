@@ -14,6 +14,8 @@ from peel_gateway.screening.bets import Bets, Events
 from peel_tools.promise import honest
 from peel_tools.promise.arena import ALPHA, Arena, HarmonyArena, HashingArena, KrrArena
 from peel_tools.promise.insider import in_order, one_attribute, ratios, turned
+from peel_tools.promise.picking import STRATEGIES as PICKING
+from peel_tools.promise.picking import Setting, pick
 from peel_tools.promise.strategies import STRATEGIES, exposed_after
 
 TARGETS = {
@@ -179,3 +181,10 @@ def test_a_walk_ends_where_the_device_is_exposed() -> None:
     took, walked = arena.bets.walk(state, plus, plus, ceiling=1 / ALPHA)
     assert 50 < walked < 80
     assert not took[walked:].any()
+
+
+@pytest.mark.parametrize("strategy", sorted(PICKING.keys() - {"richest_window"}))
+def test_no_delivery_beats_waiting_for_the_right_numbers(strategy: str) -> None:
+    """An insider who chooses the order has no more of an attribute in a bucket than one who chooses the time."""
+    few = Setting(k=16, reports=5)
+    assert pick(few, strategy, held=30).share <= pick(few, "richest_window", held=30).share < 5

@@ -19,7 +19,7 @@ from peel_gateway.screening.filing import UNFILED
 from peel_tools.simulation.piece import sealed_frame
 from peel_tools.simulation.world import World
 
-__all__ = ["Coalition", "burst_share_over_fair", "coalition", "late_delivery"]
+__all__ = ["Coalition", "Site", "burst_share_over_fair", "coalition", "late_delivery"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,13 +35,13 @@ def _profile() -> Profile:
     return make_profile({**table, "width": 48, "attribute": attributes})
 
 
-class _Site(World):
+class Site(World):
     """Devices that know what they want to say."""
 
     def honest(self, device: int, numbers: Sequence[int], reading: float) -> list[bytes]:
         """What an honest coin makes of a reading, which may be a lie."""
         who = np.full(len(numbers), device - 1)
-        readings = np.full((len(numbers), K), round(reading * READING_ONE), np.int32)
+        readings = np.full((len(numbers), self.profile.k), round(reading * READING_ONE), np.int32)
         frames = encode_many(
             self.profile,
             self.ids[who],
@@ -68,8 +68,8 @@ class _Site(World):
         return [each.device for each in report.exposed_devices]
 
 
-def _site(devices: int, seed: int) -> AbstractContextManager[_Site]:
-    return _Site.opened("promise", _profile(), devices, seed=seed, bucket_seconds=BUCKET, days=14)
+def _site(devices: int, seed: int) -> AbstractContextManager[Site]:
+    return Site.opened("promise", _profile(), devices, seed=seed, bucket_seconds=BUCKET, days=14)
 
 
 def burst_share_over_fair() -> float:

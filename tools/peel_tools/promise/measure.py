@@ -11,6 +11,7 @@ from peel_tools.promise.arena import Arena, HarmonyArena, HashingArena, KrrArena
 from peel_tools.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_tools.promise.honest import count_exposed
 from peel_tools.promise.insider import one_attribute, ratios
+from peel_tools.promise.picking import picking
 from peel_tools.promise.strategies import STRATEGIES, Strategy, exposed_after
 
 __all__ = ["measure"]
@@ -41,6 +42,7 @@ def measure() -> dict[str, Any]:
             "late_delivery": late_delivery(),
             **{name: found.slowest for name, found in alliances.items()},
         },
+        "bucket_share_over_fair": picking(),
         "burst_share_over_fair": round(burst_share_over_fair(), 3),
         "honest_exposed": exposed + sum(found.honest_exposed for found in alliances.values()),
         "honest_reports": reports + sum(found.honest_reports for found in alliances.values()),
