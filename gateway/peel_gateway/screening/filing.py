@@ -246,9 +246,10 @@ class _Windows:
     """The windows of one device in the order of their numbers, and the stretches that are empty."""
 
     def __init__(self, low: Ints, high: Ints, room: int) -> None:
-        places = np.argsort(low, kind="stable")[: np.count_nonzero(high)]
+        places = np.flatnonzero(high)
+        places = places[np.argsort(low[places], kind="stable")]
         self._places, self._lows, self._highs = (each.tolist() for each in (places, low[places], high[places]))
-        self._empty = (high == 0).tolist()
+        self._taken = set(self._places)
         self._room, self._last = room, len(low) - 1
         self._known = max(self._highs, default=0)
         """The highest number before those that are filed now."""
@@ -306,7 +307,7 @@ class _Windows:
 
     def _next_empty(self) -> int:
         """Return the latest empty stretch, -1 if there is none."""
-        while self._free >= 0 and not self._empty[self._free]:
+        while self._free in self._taken:
             self._free -= 1
         return self._free
 
@@ -314,7 +315,7 @@ class _Windows:
         """Begin a window in an empty stretch; return it, or -1 where no stretch is empty."""
         if place < 0:
             return -1
-        self._empty[place] = False
+        self._taken.add(place)
         for column, value in ((self._places, place), (self._lows, number), (self._highs, number)):
             column.insert(window, value)
         return window
