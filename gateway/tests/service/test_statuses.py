@@ -67,6 +67,23 @@ def test_what_a_device_says_is_shown_as_its_own_word(field: Field) -> None:
     assert "trng" in table
 
 
+def test_a_sensor_that_fails_from_the_start_is_named_in_every_list(field: Field) -> None:
+    gateway = field.new_gateway().start()
+    say(field, 3, **BIRTH, failing="soil: it gave nan")
+    gateway.wait_for(lambda: row(gateway, 3)["state"] == "sensor failing")
+    assert gateway.summary()["devices"]["states"]["sensor failing"] == 1
+    gateway.wait_for(lambda: 'peel_device_states{state="sensor failing"} 1.0' in gateway.fetch("/metrics"))
+    assert gateway.stop() == 0
+    for table in (
+        gateway.peel("fleet", "list", str(field.fleet.folder)).stdout,
+        gateway.command("devices", "--state", "sensor failing").stdout,
+    ):
+        assert "sensor failing" in table and "soil: it gave nan" in table
+    gateway.start()
+    say(field, 3, **BIRTH, failing="")
+    gateway.wait_for(lambda: row(gateway, 3)["state"] == "active")
+
+
 def _fleet_list(gateway: GatewayProcess) -> Any:
     done = gateway.peel("fleet", "list", gateway.environment()["PEEL_GATEWAY_FLEET_FOLDER"], "--json")
     assert done.returncode == 0, done.stderr
