@@ -180,13 +180,14 @@ class BundleKeys:
     receipt_key: bytes
 
 
-def bundle_keys(master: bytes, fleet: str, device: int, first: int) -> BundleKeys:
+def bundle_keys(master: bytes, fleet: str, device: int, first: int, salt: bytes) -> BundleKeys:
     """The keys of a device for its report numbers from `first` on, until its next bundle begins."""
     refuse_if(not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", fleet), "fleet")
     refuse_if(not 1 <= device <= MASK32, "device")
     refuse_if(not 1 <= first < 2**48, "number")
+    refuse_if(len(salt) != 16, "salt")
     name = fleet.encode("ascii")
-    material = master + bytes([len(name)]) + name + le(device, 4) + le(first, 6)
+    material = master + bytes([len(name)]) + name + le(device, 4) + le(first, 6) + salt
     return BundleKeys(*(hash_("peel/1 key", material + bytes([purpose]), 16) for purpose in (1, 2, 3)))
 
 

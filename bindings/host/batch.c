@@ -220,7 +220,7 @@ static void derive(uint8_t key[16], const peel_xof *shared, uint8_t purpose) {
 }
 
 void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, const uint8_t master[32], const uint8_t *fleet,
-                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, size_t count) {
+                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, const uint8_t *salts, size_t count) {
   peel_xof prefix;
   uint8_t len = (uint8_t)fleet_len;
   peel_hash_init(&prefix, "peel/1 key");
@@ -233,6 +233,7 @@ void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt
     for (int b = 0; b < 4; b++) bundle[b] = (uint8_t)(devices[i] >> 8 * b);
     for (int b = 0; b < 6; b++) bundle[4 + b] = (uint8_t)(first_numbers[i] >> 8 * b);
     peel_xof_absorb(&shared, bundle, sizeof bundle);
+    peel_xof_absorb(&shared, salts + 16 * i, 16);
     derive(seal_keys + 16 * i, &shared, 1);
     derive(index_keys + 16 * i, &shared, 2);
     derive(receipt_keys + 16 * i, &shared, 3);

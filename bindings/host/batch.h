@@ -75,9 +75,9 @@ int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const 
 void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
                       const uint8_t *index_keys, const uint64_t *numbers, size_t count);
 
-/* The keys of count bundles (SPEC section 3), given by device and first number. fleet_len is at most 255. */
+/* The keys of count bundles (SPEC section 3), given by device, first number and 16 bytes of salt each. fleet_len is at most 255. */
 void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, const uint8_t master[32], const uint8_t *fleet,
-                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, size_t count);
+                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, const uint8_t *salts, size_t count);
 
 /* Receipts of count devices laid end to end (SPEC section 11); those of device i speak of runs[run_ends[i-1] .. run_ends[i]]. out has room
  * for PEEL_RECEIPT_BYTES of each. Stops at the first failure: returns its code, with its position in failed. */

@@ -51,6 +51,7 @@ def test_lines_cover_every_kind_of_vector(lines: list[Line]) -> None:
     elsewhere = {
         "keys",
         "keys_bad_fleet",
+        "keys_bad_salt",
         "payload",
         "profile",
         "hash_symbols",

@@ -16,6 +16,7 @@ def issued(first_number: int, made: datetime, quota: int, period: int) -> Issue:
     return Issue(
         first_number=first_number,
         last_number=NUMBER_MAX,
+        salt=bytes(16),
         made=made.isoformat(),
         profile="p",
         profile_id="00000001",

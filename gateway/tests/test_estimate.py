@@ -119,7 +119,7 @@ def test_the_real_encoder_is_estimated_without_bias(profiles: Makers, rng: np.ra
     """Reports through C: 40,000 of them, and the mean in its own unit."""
     profile = profiles[0](4)
     ids = np.ones(40_000, np.uint32)
-    keys = derive_keys(b"k" * 32, "lab", ids, 1)
+    keys = derive_keys(b"k" * 32, "lab", ids, 1, bytes(16))
     readings = np.tile(np.array([-16384, 0, 8192, 32768], np.int32), (len(ids), 1))
     frames = encode_many(profile, ids, keys, np.arange(1, len(ids) + 1), readings, entropy=rng.bytes(64))
     opened = open_many(Keyring([profile], [1], 1, [0], keys.of([0])), [frames.tobytes()])

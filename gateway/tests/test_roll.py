@@ -27,6 +27,7 @@ def some_devices(rng: np.random.Generator, ids: list[int]) -> list[Device]:
                 Issue(
                     first_number=1 + 100 * place,
                     last_number=int(100 + 100 * place),
+                    salt=rng.bytes(16),
                     made=f"2026-02-0{rng.integers(1, 9)}T00:00:00+00:00",
                     profile="climate",
                     profile_id="0000002a",
@@ -74,4 +75,11 @@ def test_an_empty_roll_knows_nobody() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_devices_that_are_alike_are_made_at_once(seed: int) -> None:
     (device,) = some_devices(np.random.default_rng(seed), [5])
-    assert list(Roll.alike([5, 7, 9], device)) == [replace(device, id=each) for each in (5, 7, 9)]
+    made = list(Roll.alike([5, 7, 9], device))
+    assert [unsalted(each) for each in made] == [replace(unsalted(device), id=each) for each in (5, 7, 9)]
+    salts = [bundle.salt for each in made for bundle in each.bundles]
+    assert len({bundle.salt for bundle in device.bundles} | set(salts)) == len(device.bundles) + len(salts)
+
+
+def unsalted(device: Device) -> Device:
+    return replace(device, bundles=tuple(replace(bundle, salt=bytes(16)) for bundle in device.bundles))

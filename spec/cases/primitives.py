@@ -70,24 +70,38 @@ def hash_() -> Vectors:
 
 def keys() -> Vectors:
     comment = "Section 3: the keys of a device's bundle."
-    cases = []
+    cases: list[Case] = []
     for master in (bytes(32), bytes(range(32)), made("master", 32)):
         for fleet in ("a", "plant-7", "z0123456789-0123456789-012345678"):
             for device in (1, 2, 0x12345678, 0xFFFFFFFF):
                 for first in (1, 2, 0x123456789ABC, 2**48 - 1) if fleet == "a" and device == 2 else (1,):
-                    found = ref.bundle_keys(master, fleet, device, first)
-                    cases.append({"master": master, "fleet": fleet, "device": device, "first": first, **vars(found)})
+                    salt = made(f"salt {len(cases)}", 16)
+                    cases.append(_keys_of(master, fleet, device, first, salt))
+    for salt in (bytes(16), bytes([255]) * 16, bytes([*bytes(15), 1]), bytes([1, *bytes(15)])):
+        cases.append(_keys_of(bytes(range(32)), "a", 2, 1, salt))
     return comment, cases
+
+
+def _keys_of(master: bytes, fleet: str, device: int, first: int, salt: bytes) -> Case:
+    about = {"master": master, "fleet": fleet, "device": device, "first": first, "salt": salt}
+    return {**about, **vars(ref.bundle_keys(master, fleet, device, first, salt))}
 
 
 def keys_bad_fleet() -> Vectors:
     comment = "Section 3: fleet names that are refused."
     fleets = ("", "7plant", "-plant", "Plant", "plant_7", "plant 7", "plänt", "plant\n", "a" * 33)
-    master = bytes(range(32))
-    cases = [{"master": master, "fleet": fleet, "device": 1, "first": 1, "expect": "fleet"} for fleet in fleets]
-    for case in cases:
-        assert outcome(ref.bundle_keys, master, case["fleet"], 1, 1) == "fleet"
-    return comment, cases
+    return comment, [_bad_keys(fleet, bytes(16), "fleet") for fleet in fleets]
+
+
+def keys_bad_salt() -> Vectors:
+    comment = "Section 3: salts that are refused."
+    return comment, [_bad_keys("a", made("salt", length), "salt") for length in (0, 1, 15, 17, 32)]
+
+
+def _bad_keys(fleet: str, salt: bytes, expect: str) -> Case:
+    case = {"master": bytes(range(32)), "fleet": fleet, "device": 1, "first": 1, "salt": salt}
+    assert outcome(ref.bundle_keys, *case.values()) == expect
+    return {**case, "expect": expect}
 
 
 # ---- 4. DRBG --------------------------------------------------------------------------------------------------------
@@ -234,6 +248,7 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     hash_,
     keys,
     keys_bad_fleet,
+    keys_bad_salt,
     drbg,
     rule,
 )

@@ -15,7 +15,7 @@ from peel_core._core import ffi, lib
 from peel_core.arrays import key_rows, pointer, report_numbers, whole_readings
 from peel_core.errors import PeelError, check
 from peel_core.keyring import Keyring
-from peel_core.keys import KEY_BYTES, MASTER_BYTES, Keys, check_fleet_name
+from peel_core.keys import KEY_BYTES, MASTER_BYTES, SALT_BYTES, Keys, check_fleet_name
 from peel_core.primitives import Drbg
 from peel_core.profile import Profile
 from peel_core.trits import packed_bytes, unpack_trits
@@ -236,8 +236,10 @@ def index_many(
     return out
 
 
-def derive_keys(master: bytes, fleet: str, device_ids: ArrayLike, first_numbers: ArrayLike) -> Keys:
-    """The keys of bundles (SPEC section 3).
+def derive_keys(
+    master: bytes, fleet: str, device_ids: ArrayLike, first_numbers: ArrayLike, salts: bytes | NDArray[np.uint8]
+) -> Keys:
+    """Derive the keys of bundles (SPEC section 3).
 
     Parameters
     ----------
@@ -249,12 +251,15 @@ def derive_keys(master: bytes, fleet: str, device_ids: ArrayLike, first_numbers:
         Whose bundles they are.
     first_numbers : int or uint64, shape (B,)
         The number that each begins with.
+    salts : bytes, or uint8 of shape (B, 16)
+        The random salt that each was issued with; bytes are one salt for all.
     """
     if len(master) != MASTER_BYTES:
         raise ValueError(f"a master key has {MASTER_BYTES} bytes, this one {len(master)}")
     check_fleet_name(fleet)
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     firsts = report_numbers("first_numbers", first_numbers, len(devices))
+    salt_rows = _salt_rows(salts, len(devices))
     keys = Keys(*(np.empty((len(devices), KEY_BYTES), np.uint8) for _ in range(3)))
     lib.peel_batch_derive(
         *(pointer("uint8_t", array) for array in (keys.seal, keys.index, keys.receipt)),
@@ -263,6 +268,17 @@ def derive_keys(master: bytes, fleet: str, device_ids: ArrayLike, first_numbers:
         len(fleet),
         pointer("uint32_t", devices),
         pointer("uint64_t", firsts),
+        pointer("uint8_t", salt_rows),
         len(devices),
     )
     return keys
+
+
+def _salt_rows(salts: bytes | NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
+    """Return one salt per bundle, uint8[B, 16]."""
+    given = np.frombuffer(salts, np.uint8) if isinstance(salts, bytes) else np.asarray(salts, np.uint8)
+    if given.shape not in ((SALT_BYTES,), (count, SALT_BYTES)):
+        raise ValueError(
+            f"salts: shape {given.shape}; give {SALT_BYTES} bytes, or an array of shape {(count, SALT_BYTES)}"
+        )
+    return np.ascontiguousarray(np.broadcast_to(given, (count, SALT_BYTES)))

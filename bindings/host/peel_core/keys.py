@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES: int = lib.PEEL_KEY_BYTES
 MASTER_BYTES = 32
+SALT_BYTES = 16
 _FLEET = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 

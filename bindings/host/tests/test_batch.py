@@ -36,7 +36,7 @@ def profile(name: str, k: int, seed: int = 1) -> Profile:
 
 SMALL, LARGE = profile("small", 4), profile("large", 60)
 IDS = np.array([9, 3, 70000, 12], np.uint32)
-KEYS = derive_keys(MASTER, "fleet", IDS, 1)
+KEYS = derive_keys(MASTER, "fleet", IDS, 1, bytes(16))
 RING = Keyring([SMALL, LARGE], IDS, 1, [0, 0, 1, 1], KEYS)
 
 
@@ -124,7 +124,7 @@ def test_keyring_is_checked(ids: list[int], firsts: int | list[int], profile_of:
 
 
 def test_a_number_finds_its_bundle() -> None:
-    keys = derive_keys(MASTER, "fleet", [5, 5, 5, 8], [10, 20, 40, 1])
+    keys = derive_keys(MASTER, "fleet", [5, 5, 5, 8], [10, 20, 40, 1], bytes(16))
     ring = Keyring(
         [SMALL], [5, 8, 5, 5], [20, 1, 40, 10], [0] * 4, keys.of([1, 3, 2, 0]), [29, 2**48 - 1, 49, 2**48 - 1]
     )

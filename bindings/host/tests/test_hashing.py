@@ -92,7 +92,7 @@ def test_reports_give_the_frequencies_back(epsilon: float, domain: int) -> None:
     truth[[0, domain // 2, domain - 1]] = 0.5, 0.3, 0.2
     categories = np.random.default_rng(3).choice(domain, n, p=truth).astype(np.int32)
     ids = np.array([7], np.uint32)
-    key = derive_keys(bytes(range(32)), "fleet", ids, 1)
+    key = derive_keys(bytes(range(32)), "fleet", ids, 1, bytes(16))
     numbers = np.arange(1, n + 1)
     many, keys = np.repeat(ids, n), key.of(np.zeros(n, np.intp))
     frames = encode_many(made, many, keys, numbers, categories, entropy=bytes(range(64)))

@@ -31,4 +31,4 @@ def test_encoder_repr_has_no_keys() -> None:
 
 def test_master_length() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
-        derive_keys(b"short", "fleet", [1], 1)
+        derive_keys(b"short", "fleet", [1], 1, bytes(16))

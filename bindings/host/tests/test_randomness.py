@@ -54,7 +54,7 @@ def report(profile: Profile, readings: NDArray[np.int32]) -> tuple[NDArray[np.in
     """Encode through the real path, open and reconstruct."""
     count = len(readings)
     ids = np.ones(count, np.uint32)
-    keys = derive_keys(MASTER, "f", ids, 1)
+    keys = derive_keys(MASTER, "f", ids, 1, bytes(16))
     numbers = np.arange(1, count + 1)
     frames = encode_many(profile, ids, keys, numbers, readings, entropy=SEED)
     keyring = Keyring([profile], [1], 1, [0], keys.of([0]))
@@ -86,7 +86,7 @@ def test_coin(reading: int) -> None:
 def test_index_is_uniform(k: int) -> None:
     count = 200 * k
     ids = np.full(count, 77, np.uint32)
-    keys = derive_keys(MASTER, "f", ids, 1)
+    keys = derive_keys(MASTER, "f", ids, 1, bytes(16))
     drawn = index_many(harmony(k), ids, keys, np.arange(1, count + 1))
     statistic = chi_square(np.bincount(drawn, minlength=k), np.full(k, count / k))
     freedom = k - 1
@@ -118,7 +118,7 @@ def test_estimate_is_unbiased() -> None:
 def test_same_entropy_same_bytes_and_other_entropy_other_coins() -> None:
     profile = harmony(4)
     ids = np.ones(64, np.uint32)
-    keys = derive_keys(MASTER, "f", ids, 1)
+    keys = derive_keys(MASTER, "f", ids, 1, bytes(16))
     readings = np.zeros((64, 4), np.int32)
 
     def encode(entropy: bytes) -> bytes:

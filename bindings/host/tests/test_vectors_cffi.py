@@ -70,7 +70,7 @@ def test_hash(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("keys"))
 def test_keys(case: dict[str, Any]) -> None:
-    keys = derive_keys(bytes.fromhex(case["master"]), case["fleet"], [case["device"]], [case["first"]])
+    keys = derive_keys(*_key_arguments(case))
     found = {f"{name}_key": key[0].tobytes().hex() for name, key in vars(keys).items()}
     assert found == {name: case[name] for name in ("seal_key", "index_key", "receipt_key")}
 
@@ -78,7 +78,18 @@ def test_keys(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("keys_bad_fleet"))
 def test_bad_fleet(case: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="fleet name"):
-        derive_keys(bytes.fromhex(case["master"]), case["fleet"], [1], [1])
+        derive_keys(*_key_arguments(case))
+
+
+@pytest.mark.parametrize("case", cases("keys_bad_salt"))
+def test_bad_salt(case: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"salts: shape .*; give 16 bytes"):
+        derive_keys(*_key_arguments(case))
+
+
+def _key_arguments(case: dict[str, Any]) -> tuple[Any, ...]:
+    master, salt = unhex(case, "master", "salt")
+    return master, case["fleet"], [case["device"]], [case["first"]], salt
 
 
 @pytest.mark.parametrize("case", cases("drbg"))

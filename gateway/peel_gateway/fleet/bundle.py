@@ -12,7 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from peel_core import Profile, derive_keys
+from peel_core.keys import SALT_BYTES
 from peel_gateway.files import write_atomically
 from peel_gateway.fleet.logins import OWN_LOGIN, device_password
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, Issue
@@ -70,12 +73,13 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
             raise FleetError(f"device {device.label}: its profile {device.bundles[-1].profile!r} is not in the fleet")
     issues = [device.bundles[-1] for device in devices]
     ids, firsts = [device.id for device in devices], [issue.first_number for issue in issues]
+    salts = np.frombuffer(b"".join(issue.salt for issue in issues), np.uint8).reshape(-1, SALT_BYTES)
     master = fleet.master().reveal()
-    keys = derive_keys(master, fleet.name, ids, firsts)
+    keys = derive_keys(master, fleet.name, ids, firsts, salts)
     for device, issue, *secret in zip(devices, issues, keys.seal, keys.index, keys.receipt, strict=True):
         hexadecimal = [key.tobytes().hex() for key in secret]
         profile = profiles[issue.profile]
-        login = device_password(master, fleet.name, device.id)
+        login = device_password(master, fleet.name, device)
         yield _bundle(fleet.name, device.label, hexadecimal, issue, profile, template, login)
 
 
@@ -84,6 +88,7 @@ def draft_bundle(fleet: Fleet, profile: Profile, template: Mapping[str, Any]) ->
     issue = Issue(
         first_number=1,
         last_number=1,
+        salt=bytes(SALT_BYTES),
         made=datetime.now(UTC).isoformat(),
         profile=profile.name,
         profile_id=f"{profile.id:08x}",

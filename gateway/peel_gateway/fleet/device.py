@@ -47,6 +47,8 @@ class Issue:
     first_number: int
     last_number: int
     """The device uses none above it, so the next bundle can begin there, whatever any clock says."""
+    salt: bytes
+    """16 random bytes from which its keys are derived too: no other bundle has its keys, even if the registry is an old copy."""
     made: str
     """ISO 8601 with its zone."""
     profile: str

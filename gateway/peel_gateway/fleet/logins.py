@@ -8,7 +8,7 @@ import secrets
 from base64 import b64encode
 from collections.abc import Iterator
 
-from peel_gateway.fleet.registry import ACTIVE, Fleet, device_label
+from peel_gateway.fleet.registry import ACTIVE, Device, Fleet
 
 __all__ = ["OWN_LOGIN", "device_password", "password_lines"]
 
@@ -20,18 +20,22 @@ _ROUNDS = 101
 _SALT_BYTES = 12
 
 
-def device_password(master: bytes, fleet: str, device: int) -> str:
-    """The password of a device at the broker: nobody can tell it from another device's, or from this one's keys."""
-    whose = f"{fleet}/{device_label(device)}".encode()
+def device_password(master: bytes, fleet: str, device: Device) -> str:
+    """Derive a device's password at the broker: independent of its keys, and of every other device's password.
+
+    The salt of its first bundle is part of it. The password stays the same with later bundles. Another device that gets the same id from a
+    restored registry has another password.
+    """
+    whose = f"{fleet}/{device.label}".encode() + device.bundles[0].salt
     return hashlib.blake2b(whose, key=master, digest_size=_PASSWORD_BYTES, person=b"peel mqtt login").hexdigest()
 
 
 def password_lines(fleet: Fleet) -> Iterator[str]:
-    """Lines of mosquitto's password file, for all devices but the revoked ones."""
+    """Yield lines of mosquitto's password file, for all devices that have a bundle and are not revoked."""
     master = fleet.master().reveal()
     for device in fleet.devices():
-        if device.state == ACTIVE:
-            yield f"{device.label}:{_hashed(device_password(master, fleet.name, device.id))}"
+        if device.state == ACTIVE and device.bundles:
+            yield f"{device.label}:{_hashed(device_password(master, fleet.name, device))}"
 
 
 def _hashed(password: str) -> str:

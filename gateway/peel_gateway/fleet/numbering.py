@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from peel_core import Profile
+from peel_core.keys import SALT_BYTES
 from peel_gateway.fleet.device import Device, FleetError, Issue
 
 __all__ = ["first_free", "issued"]
@@ -22,18 +24,26 @@ _CLOCK_STEP = timedelta(minutes=1)
 
 
 def issued(
-    device: Device, profiles: Mapping[str, Profile], now: datetime, seen: datetime, first_number: int | None = None
+    device: Device,
+    profiles: Mapping[str, Profile],
+    now: datetime,
+    seen: datetime,
+    first_number: int | None = None,
+    used: int = 0,
 ) -> Device:
-    """The device with a further bundle, made now; `seen` is the latest time that the registry knows of."""
+    """Return the device with a further bundle, made now.
+
+    `seen` is the latest time that the registry knows of. Numbers up to `used` were used with bundles that it does not know.
+    """
     if device.profile not in profiles:
         raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
     rate = profiles[device.profile]
     if first_number is None and _by_clock(device, rate):
         _check_clock(device, now, max(seen, device.bundles[-1].time))
-    lowest = first_free(device, rate, now)
+    lowest = first_free(device, rate, now, used)
     if first_number is not None and first_number < lowest:
         raise FleetError(
-            f"device {device.label}: with its former bundle it may have used all numbers below {lowest}; "
+            f"device {device.label}: it may have used all numbers below {lowest} with its former bundles; "
             "leave --first-number out, or give that or more"
         )
     first = first_number or lowest
@@ -47,6 +57,7 @@ def issued(
     issue = Issue(
         first_number=first,
         last_number=_last_number(first, rate),
+        salt=secrets.token_bytes(SALT_BYTES),
         made=now.isoformat(timespec="seconds"),
         profile=device.profile,
         profile_id=f"{rate.id:08x}",
@@ -67,12 +78,16 @@ def _by_clock(device: Device, rate: Profile) -> bool:
     return bool(device.bundles) and rate.lifetime is not None and device.bundles[-1].last_number >= rate.lifetime
 
 
-def first_free(device: Device, rate: Profile, now: datetime) -> int:
-    """The lowest number that no bundle of the device allowed, or, where that is told by the clock, can have been used by now."""
+def first_free(device: Device, rate: Profile, now: datetime, used: int = 0) -> int:
+    """Return the lowest number above `used` that no bundle of the device allowed.
+
+    Where the last bundle was given all that is left of a lifetime: the lowest one that it cannot have used by now.
+    """
     if not device.bundles:
-        return 1
+        return used + 1
     former = device.bundles[-1]
-    return former.first_unused(now + _CLOCK_STEP) if _by_clock(device, rate) else former.last_number + 1
+    lowest = former.first_unused(now + _CLOCK_STEP) if _by_clock(device, rate) else former.last_number + 1
+    return max(lowest, used + 1)
 
 
 def _check_clock(device: Device, now: datetime, seen: datetime) -> None:

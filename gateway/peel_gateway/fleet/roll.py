@@ -2,12 +2,13 @@
 """The roll: all registered devices as columns, since a fleet may have a million of them.
 
 What is said of many devices alike (profile, state, group, when they were registered) is held once, and a device has a number that points to
-it; so do bundles. That takes some 32 bytes per device. A `Device` is made when somebody looks at one.
+it; so do bundles. That takes some 50 bytes per device with one bundle. A `Device` is made when somebody looks at one.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from peel_core.keys import SALT_BYTES
 from peel_gateway.fleet.device import ACTIVE, REVOKED, Device, Issue, device_label, parse_device
 
 __all__ = ["About", "Roll", "Terms"]
 
 Ints = npt.NDArray[np.int64]
+Salts = npt.NDArray[np.uint8]
 Value = TypeVar("Value", bound=tuple[Any, ...])
 
 
@@ -58,6 +61,8 @@ class Roll(Sequence[Device]):
     first: Ints
     """First number of each bundle, int64[B], by device and number."""
     last: Ints
+    salts: Salts
+    """Of each bundle, uint8[B, 16]."""
     terms: npt.NDArray[np.int32]
     """Positions in `all_terms`, int32[B]."""
     abouts: tuple[About, ...]
@@ -71,13 +76,13 @@ class Roll(Sequence[Device]):
             columns.add(
                 device.id,
                 _about(device),
-                [(each.first_number, each.last_number, _terms(each)) for each in device.bundles],
+                [(each.first_number, each.last_number, each.salt, _terms(each)) for each in device.bundles],
             )
         return columns.roll()
 
     @classmethod
     def alike(cls, ids: npt.ArrayLike, device: Device) -> Roll:
-        """A roll of devices (ascending ids) that are like one but for their ids: a million are made in no time."""
+        """Make a roll of devices (ascending ids) that are like one but for their ids and for fresh salts of their bundles."""
         who = np.asarray(ids, np.uint32)
         one = cls.of([device])
         return cls(
@@ -86,6 +91,7 @@ class Roll(Sequence[Device]):
             ends=len(one.first) * np.arange(1, len(who) + 1, dtype=np.int64),
             first=np.tile(one.first, len(who)),
             last=np.tile(one.last, len(who)),
+            salts=_salt_rows(secrets.token_bytes(SALT_BYTES * len(who) * len(one.first))),
             terms=np.tile(one.terms, len(who)),
             abouts=one.abouts,
             all_terms=one.all_terms,
@@ -100,6 +106,7 @@ class Roll(Sequence[Device]):
                 (
                     each["first_number"],
                     each["last_number"],
+                    bytes.fromhex(each["salt"]),
                     Terms(each["made"], each["profile"], each["profile_id"], each["quota"], each["period"]),
                 )
                 for each in row.get("bundles", ())
@@ -114,9 +121,12 @@ class Roll(Sequence[Device]):
         """Each device as a line of JSON."""
         abouts = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.abouts]
         terms = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.all_terms]
+        salts = self.salts.tobytes().hex()
+        size = 2 * SALT_BYTES
         numbers = zip(self.first.tolist(), self.last.tolist(), self.terms.tolist(), strict=True)
         bundles = [
-            f'{{"first_number": {first}, "last_number": {last}, {terms[place]}}}' for first, last, place in numbers
+            f'{{"first_number": {first}, "last_number": {last}, "salt": "{salts[size * row : size * row + size]}", {terms[place]}}}'
+            for row, (first, last, place) in enumerate(numbers)
         ]
         begin = 0
         for device, about, end in zip(self.ids.tolist(), self.about.tolist(), self.ends.tolist(), strict=True):
@@ -138,11 +148,15 @@ class Roll(Sequence[Device]):
         place = range(len(self))[row]
         begin, end = int(self.ends[place - 1]) if place else 0, int(self.ends[place])
         numbers = zip(*(column[begin:end].tolist() for column in (self.first, self.last, self.terms)), strict=True)
+        salts = [salt.tobytes() for salt in self.salts[begin:end]]
         return Device(
             id=int(self.ids[place]),
             **self.abouts[self.about[place]]._asdict(),
             bundles=tuple(
-                [Issue(first_number=a, last_number=b, **self.all_terms[terms]._asdict()) for a, b, terms in numbers]
+                [
+                    Issue(first_number=a, last_number=b, salt=salt, **self.all_terms[terms]._asdict())
+                    for (a, b, terms), salt in zip(numbers, salts, strict=True)
+                ]
             ),
         )
 
@@ -184,7 +198,17 @@ class Roll(Sequence[Device]):
         bundles = np.repeat((self.ends - self.counts)[rows] - (ends - counts), counts) + np.arange(counts.sum())
         about, abouts = _compact(self.about[rows], self.abouts)
         terms, all_terms = _compact(self.terms[bundles], self.all_terms)
-        return Roll(self.ids[rows], about, ends, self.first[bundles], self.last[bundles], terms, abouts, all_terms)
+        return Roll(
+            ids=self.ids[rows],
+            about=about,
+            ends=ends,
+            first=self.first[bundles],
+            last=self.last[bundles],
+            salts=self.salts[bundles],
+            terms=terms,
+            abouts=abouts,
+            all_terms=all_terms,
+        )
 
     def updated(self, new: Roll) -> Roll:
         """The roll with some devices added, or in the place of those with the same ids."""
@@ -195,6 +219,7 @@ class Roll(Sequence[Device]):
             ends=np.cumsum(np.concatenate([kept.counts, new.counts])),
             first=np.concatenate([kept.first, new.first]),
             last=np.concatenate([kept.last, new.last]),
+            salts=np.concatenate([kept.salts, new.salts]),
             terms=np.concatenate([kept.terms, new.terms + np.int32(len(kept.all_terms))]),
             abouts=kept.abouts + new.abouts,
             all_terms=kept.all_terms + new.all_terms,
@@ -224,17 +249,22 @@ class _Columns:
     def __init__(self) -> None:
         self._ids, self._counts = array("I"), array("q")
         self._about, self._terms = array("i"), array("i")
-        self._first, self._last = array("q"), array("q")
+        self._first, self._last, self._salts = array("q"), array("q"), bytearray()
         self._abouts: dict[About, int] = {}
         self._all_terms: dict[Terms, int] = {}
 
-    def add(self, device: int, about: About, bundles: Sequence[tuple[int, int, Terms]]) -> None:
+    def add(self, device: int, about: About, bundles: Sequence[tuple[int, int, bytes, Terms]]) -> None:
         self._ids.append(device)
         self._about.append(self._abouts.setdefault(about, len(self._abouts)))
         self._counts.append(len(bundles))
-        for first, last, terms in bundles:
+        for first, last, salt, terms in bundles:
+            if len(salt) != SALT_BYTES:
+                raise ValueError(
+                    f"device {device_label(device)}: a bundle's salt has {len(salt)} bytes, not {SALT_BYTES}"
+                )
             self._first.append(first)
             self._last.append(last)
+            self._salts += salt
             self._terms.append(self._all_terms.setdefault(terms, len(self._all_terms)))
 
     def roll(self) -> Roll:
@@ -244,6 +274,7 @@ class _Columns:
             ends=np.cumsum(np.array(self._counts, np.int64)),
             first=np.array(self._first, np.int64),
             last=np.array(self._last, np.int64),
+            salts=_salt_rows(bytes(self._salts)),
             terms=np.array(self._terms, np.int32),
             abouts=tuple(self._abouts),
             all_terms=tuple(self._all_terms),
@@ -261,6 +292,10 @@ def _compact(
     distinct: dict[Value, int] = {}
     number = np.array([distinct.setdefault(values[place], len(distinct)) for place in used.tolist()], np.int32)
     return (number[places] if len(codes) else codes), tuple(distinct)
+
+
+def _salt_rows(salts: bytes) -> Salts:
+    return np.frombuffer(salts, np.uint8).reshape(-1, SALT_BYTES)
 
 
 def _about(device: Device) -> About:

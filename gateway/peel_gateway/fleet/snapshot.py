@@ -73,7 +73,7 @@ def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Roll) -> Ke
     """The keys of all bundles of all devices, derived in one go."""
     places = {name: place for place, name in enumerate(profiles)}
     ids = devices.ids[devices.owners]
-    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, devices.first)
+    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, devices.first, devices.salts)
     profile_of = devices.each_bundle(lambda terms: places[terms.profile], np.int32)
     try:
         return Keyring(tuple(profiles.values()), ids, devices.first, profile_of, keys, _last_numbers(devices))
@@ -102,7 +102,7 @@ def _last_numbers(devices: Roll) -> Ints:
 
 def _reach(before: Terms, after: Terms) -> int:
     """How far beyond the first number of a bundle its device can have come a week after the next one was made."""
-    issue = Issue(first_number=0, last_number=0, **before._asdict())
+    issue = Issue(first_number=0, last_number=0, salt=b"", **before._asdict())
     then = datetime.fromisoformat(after.made)
     return issue.first_unused(then + _GRACE) - 1 if issue.time <= then else NUMBER_MAX
 

@@ -15,7 +15,7 @@ import pytest
 from field import Field, MakeField
 from jsonschema import Draft202012Validator
 
-from peel_core import derive_keys, encode_many
+from peel_core import encode_many
 from peel_tools.servers.gateway import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"
@@ -55,7 +55,7 @@ def categorical_reports(field: Field, name: str) -> list[tuple[str, bytes]]:
     (field.fleet.folder / "profiles" / f"{name}.toml").write_text(HEAD.format(name=name) + CATEGORIES[name])
     (device,) = field.fleet.enrol(name)
     ids = np.full(50, device.id, np.uint32)
-    keys = derive_keys(field.fleet.master().reveal(), field.fleet.name, ids, 1)
+    keys = field.keys(ids, np.arange(1, 51))
     profile = field.fleet.profiles()[name]
     frames = encode_many(profile, ids, keys, np.arange(1, 51), np.zeros(50, np.int32), entropy=bytes(range(64)))
     return [(field.topic(device.id), frame.tobytes()) for frame in frames]

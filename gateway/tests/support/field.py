@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import paho.mqtt.client as paho
 import pytest
 from climate import climate_profile
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_core import derive_keys, encode_many
+from peel_core import Keys, encode_many
 from peel_core.frame import DEVICE, NUMBER
 from peel_core.receipts import Receipt, read_receipt
 from peel_core.topics import device_topic, fleet_topic
 from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
 from peel_hil.listener import Listener
@@ -105,10 +107,15 @@ class Field(Site):
             numbers.append(self._next[device])
             self._next[device] += 1
         ids = np.array(who, np.uint32)
-        keys = derive_keys(self.fleet.master().reveal(), self.fleet.name, ids, 1)
+        keys = self.keys(ids, numbers)
         readings = np.zeros((count, self.profile.k), np.int32)
         frames = encode_many(self.profile, ids, keys, numbers, readings, entropy=self._chance.bytes(64), rule=rule)
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
+
+    def keys(self, devices: npt.ArrayLike, numbers: npt.ArrayLike) -> Keys:
+        """The keys that reports of these devices have."""
+        keyring = take_snapshot(self.fleet).keyring
+        return keyring.keys.of(keyring.find(devices, numbers))
 
     def topic(self, device: int) -> str:
         return device_topic(self.fleet.name, device, "report")
@@ -157,7 +164,7 @@ class Devices(Listener):
 
     def told(self, device: int) -> list[Receipt]:
         """Return the receipts that one device got, as it reads them."""
-        keys = derive_keys(self._field.fleet.master().reveal(), self._field.fleet.name, [device], 1)
+        keys = self._field.keys([device], [1])
         mine = [payload for topic, payload in self.messages if topic.endswith(f"/{device:08x}/receipt")]
         return [read_receipt(keys.receipt[0].tobytes(), device, payload) for payload in mine]
 

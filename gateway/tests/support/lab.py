@@ -110,7 +110,7 @@ class Lab(Dated):
         """All bundles of some devices."""
         rows = np.array(self._bundles)
         ids, firsts, profile_of = rows[np.isin(rows[:, 0], devices)].T
-        return Keyring(self.profiles, ids, firsts, profile_of, derive_keys(_MASTER, "lab", ids, firsts))
+        return Keyring(self.profiles, ids, firsts, profile_of, derive_keys(_MASTER, "lab", ids, firsts, bytes(16)))
 
     def provision(self, device: int, first_number: int, profile: int | None = None) -> None:
         """Give a device a further bundle, of the profile it has unless told otherwise; the engine learns of it."""

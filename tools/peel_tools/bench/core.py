@@ -55,7 +55,7 @@ def _best(run: Callable[[], None], repeats: int) -> float:
 def _host_ns(k: int, count: int = 20_000) -> float:
     profile = _profile(k)
     ids = np.ones(count, np.uint32)
-    keys = derive_keys(bytes(32), "bench", ids, 1)
+    keys = derive_keys(bytes(32), "bench", ids, 1, bytes(16))
     readings = np.zeros((count, k), np.int32)
     numbers, entropy = np.arange(1, count + 1), os.urandom(64)
     return 1e9 * _best(lambda: _discard(encode_many(profile, ids, keys, numbers, readings, entropy=entropy)), 7) / count

@@ -141,7 +141,7 @@ def _profile(task: Task) -> Profile:
 def _ours(task: Task, values: Symbols, truth: Floats) -> dict[str, dict[str, float]]:
     profile, count = _profile(task), len(values)
     device = np.arange(1, count + 1, dtype=np.uint32)
-    keys = derive_keys(bytes(32), "peers", device, 1)
+    keys = derive_keys(bytes(32), "peers", device, 1, bytes(16))
     keyring = Keyring([profile], device, 1, np.zeros(count), keys)
     codewords = Codewords(profile.seed, profile.width)
     words = np.random.default_rng(2).integers(0, 2**32, count, dtype=np.uint32)

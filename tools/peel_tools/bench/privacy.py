@@ -82,7 +82,7 @@ def _profile(epsilon: float, low: float, high: float) -> Profile:
 
 def _signs(profile: Profile, device: int, count: int, reading: float) -> Signs:
     """The coins of a device as the gateway sees them, from real frames, int8[count]."""
-    keys = derive_keys(os.urandom(32), "bench", [device], 1)
+    keys = derive_keys(os.urandom(32), "bench", [device], 1, bytes(16))
     ring = Keyring([profile], [device], 1, [0], keys)
     gamma = reconstruction(profile.seed, profile.width)
     constant = to_q15(profile, np.array([[reading]]))

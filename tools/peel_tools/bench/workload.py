@@ -43,7 +43,7 @@ class _Registry(Dated):
 def small_registry(k: int, devices: int) -> Registry:
     """So many devices of one profile."""
     ids = np.arange(1, devices + 1, dtype=np.uint32)
-    keys = derive_keys(bytes(32), "bench", ids, 1)
+    keys = derive_keys(bytes(32), "bench", ids, 1, bytes(16))
     return _Registry(Keyring([bench_profile(k)], ids, 1, np.zeros(devices), keys))
 
 

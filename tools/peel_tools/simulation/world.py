@@ -60,7 +60,7 @@ class World:
     ) -> Iterator[Self]:
         """A fleet whose devices were enrolled so many days ago; its database lives as long as it does."""
         ids = np.arange(1, devices + 1, dtype=np.uint32)
-        keys = derive_keys(_MASTER, fleet, ids, 1)
+        keys = derive_keys(_MASTER, fleet, ids, 1, bytes(16))
         with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
             store = SqliteStore(Path(folder) / "world.sqlite", bucket_seconds=bucket_seconds)
 

@@ -37,7 +37,7 @@ def test_disagreements_are_said(rows: dict[str, OverheadRow]) -> None:
 def test_our_bits_are_those_of_a_frame_from_the_core(k: int) -> None:
     made = profile(k)
     ids = np.ones(1, np.uint32)
-    keys = derive_keys(bytes(32), "overheads", ids, 1)
+    keys = derive_keys(bytes(32), "overheads", ids, 1, bytes(16))
     frame = encode_many(made, ids, keys, [1], np.zeros((1, k), np.int32), entropy=os.urandom(64))[0].tobytes()
     assert 8 * len(frame) == 8 * made.frame_bytes == 128 + 32 + 8 * -(-(max(48, k) - 1) // 5) + 64
 

@@ -57,7 +57,7 @@ def _hash(core, case):
 
 def _keys(core, case):
     fleet = case["fleet"].encode()
-    bundle = case["device"].to_bytes(4, "little") + case["first"].to_bytes(6, "little")
+    bundle = case["device"].to_bytes(4, "little") + case["first"].to_bytes(6, "little") + unhexlify(case["salt"])
     material = unhexlify(case["master"]) + bytes([len(fleet)]) + fleet + bundle
     for purpose, name in ((1, "seal_key"), (2, "index_key"), (3, "receipt_key")):
         yield _hex(core.hash("peel/1 key", material + bytes([purpose]), 16)), case[name]

@@ -167,7 +167,7 @@ def _plain() -> dict[Primitive, Callable[[], int]]:
 def _reporting(k: int) -> Callable[[], int]:
     made, count = profile(k), 2000
     ids = np.ones(count, np.uint32)
-    keys = derive_keys(bytes(32), "overheads", ids, 1)
+    keys = derive_keys(bytes(32), "overheads", ids, 1, bytes(16))
     readings, numbers = np.zeros((count, k), np.int32), np.arange(1, count + 1)
 
     def reported() -> int:
