@@ -58,6 +58,7 @@ class App:
         self.link = Link(config, board, self._clock, self._entropy.random, None if by_broker else self.settle)
         self._resend = Resend(self._clock, self._entropy.random)
         self._buffer = bytearray(FRAME_MAX)
+        self._began = 0
         self._due = 0
         self._awake_since = 0
         self._finished = False
@@ -71,6 +72,7 @@ class App:
         config, profile = self._config, self._config.profile
         self.outbox.start()  # first: on a full flash its frames make room for what cannot wait
         self._with_room(lambda: self.ledger.start(config.first_number, self._board.woke_from_sleep()))
+        self._began = self.ledger.next_number
         try:
             self._with_room(lambda: self._entropy.start(config.seed.reveal(), self.ledger.next_number))
         except EntropyError:
@@ -149,6 +151,21 @@ class App:
             self.refused_receipts += 1
         else:
             self.outbox.settle(runs)
+            highest = runs[-1][1]
+            if highest >= self._began and highest > self.link.published:
+                self._leave_behind(highest)
+
+    def _leave_behind(self, number: int) -> None:
+        """Use no number again, after a receipt for one that neither this run nor one before it has sent: the flash is
+        an old image.
+
+        What this run has made and not sent is dropped: its numbers may have been used before. The receipt may not name
+        the last numbers that were used. The outbox limits how many those are, unless it was full and frames were lost.
+        """
+        self.outbox.settle([(self._began, self.ledger.next_number)])
+        self._with_room(lambda: self.ledger.skip(number + self._config.outbox))
+        self._began = self.ledger.next_number
+        print("peel: the flash is an old image: number %d was used; going on at %d" % (number, self._began))
 
     def _with_room(self, action: "Callable[[], Any]") -> "Any":
         """Do what writes to flash; while that is full, drop the oldest frame (counted) and do it again."""

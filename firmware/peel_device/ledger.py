@@ -149,6 +149,14 @@ class Ledger:
         self._next += 1
         return number
 
+    def skip(self, number: int) -> None:
+        """Go on above a number that was used and is not in this ledger, which is an old copy then. Nothing is saved up."""
+        end = max(self._end, min(number + 1, NUMBER_MAX))
+        self.spent_q20 += (end - self._end) * self._epsilon
+        self._next = self._end = end
+        self._bucket.start(self._clock.now(), min(0, self._bucket.micro_tokens()))
+        self._write(end, self.spent_q20, 0)
+
     def wait(self) -> int:
         """Milliseconds until `take` can succeed."""
         if self._next < self._end:

@@ -113,6 +113,39 @@ def test_after_deep_sleep_the_retained_receipt_comes_before_anything_is_sent(
     assert kept(files) == [5]
 
 
+def test_a_flash_that_was_put_back_uses_no_number_again(
+    core: ModuleType, broker: Broker, inbox: Inbox, gateway: Publisher
+) -> None:
+    """An old image of the flash has an old ledger. The retained receipt proves it before anything is sent."""
+    day, settings = 24 * 3600 * 1000, {"outbox": 50, "profile__quota": 400}
+    files, board = MemoryFiles(), PacedBoard()
+    app = boot(core, broker, files, board, **settings)
+    app.report()
+    image = MemoryFiles(files.kept)
+    for _ in range(39):
+        board.paces.at += day
+        app.report()
+    app.link.drain(app.outbox, app.birth())
+    assert [NUMBER.of(frame) for frame in inbox.frames(40)] == list(range(1, 41))
+    gateway.say(receipt(39))  # it has not told of all that it has
+    app.link.stop()
+
+    app = boot(core, broker, image, board, **settings)
+    assert app.ledger.next_number < 39, "or there is nothing to find out"
+    for _ in range(20):
+        board.paces.at += day
+        app.report()
+    assert kept(image)[-1] > 40, "as far as the device knows, these numbers are new"
+    app.link.drain(app.outbox, app.birth())
+    assert app.ledger.next_number == 39 + 50 + 1
+    assert kept(image) == [], "nothing that this run has made is sent"
+    board.paces.at += day
+    app.report()
+    app.link.drain(app.outbox, app.birth())
+    assert [NUMBER.of(frame) for frame in inbox.frames(1)] == [90]
+    assert boot(core, broker, image, **settings).ledger.next_number > 90, "it is on flash"
+
+
 def test_through_a_long_outage_deep_sleep_sends_little_and_loses_nothing(
     core: ModuleType, broker: Broker, inbox: Inbox
 ) -> None:

@@ -49,6 +49,28 @@ def test_numbers_rise_by_one_from_the_first() -> None:
     assert [ledger.take() for _ in range(10)] == list(range(7, 17))
 
 
+def test_a_number_that_was_used_elsewhere_is_skipped_and_paid_for() -> None:
+    files, clock = MemoryFiles(), ManualClock()
+    ledger = open_ledger(files, clock, quota=80, block=4)
+    assert ledger.take() == 1
+    ledger.skip(1000)
+    assert ledger.next_number == 1001
+    assert ledger.spent_q20 == 1000 * EPSILON
+    assert ledger.take() is None, "what was used in this period is not known, so the bucket is empty"
+    assert open_ledger(files, clock, quota=80, block=4).next_number == 1001
+    clock.at += PERIOD_MS
+    assert ledger.take() == 1001
+    ledger.skip(7)
+    assert ledger.next_number > 1001, "it never goes back"
+
+
+def test_a_ledger_that_is_skipped_beyond_its_bundle_says_so() -> None:
+    ledger = open_saved_up(MemoryFiles(), last=500)
+    ledger.skip(NUMBER_MAX)
+    with pytest.raises(StorageError, match="all report numbers of this bundle are spent"):
+        ledger.take()
+
+
 def test_a_reboot_skips_at_most_a_block() -> None:
     files = MemoryFiles()
     used: list[int] = []
