@@ -117,7 +117,8 @@ def test_a_flash_that_was_put_back_uses_no_number_again(
     core: ModuleType, broker: Broker, inbox: Inbox, gateway: Publisher
 ) -> None:
     """An old image of the flash has an old ledger. The retained receipt proves it before anything is sent."""
-    day, settings = 24 * 3600 * 1000, {"outbox": 50, "profile__quota": 400}
+    day = 24 * 3600 * 1000
+    settings: dict[str, Any] = {"outbox": 50, "profile__quota": 400}
     files, board = MemoryFiles(), PacedBoard()
     app = boot(core, broker, files, board, **settings)
     app.report()

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "planning": {"mechanisms"},
     "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
-    "fleet": {"model", "files", "printing", "exits"},
+    "fleet": {"model", "settings", "storage", "files", "printing", "exits"},
     "answers": {"model", "estimation", "planning", "storage", "fleet", "settings"},
     "outlets": {"model", "screening", "storage", "fleet", "answers", "settings", "logs", "metrics"},
     "mqtt": {"model", "_kernels", "engine", "storage", "outlets", "settings", "logs", "metrics", "files"},

@@ -119,7 +119,8 @@ def test_snapshot_derives_the_keys_and_knows_the_revoked(fleet: Fleet) -> None:
     assert snapshot.keyring.device_ids.tolist() == [5, 7, 9]
     names = [snapshot.keyring.profiles[place].name for place in snapshot.keyring.profile_of]
     assert names == ["climate", "climate", "state"]
-    keys = derive_keys(fleet.master().reveal(), "greenhouse", [5, 5, 7, 9], [3, 10**6, 10**6, 3])
+    salts = fleet.devices().salts
+    keys = derive_keys(fleet.master().reveal(), "greenhouse", [5, 5, 7, 9], [3, 10**6, 10**6, 3], salts)
     assert np.array_equal(snapshot.keyring.keys.seal, keys.seal)
     assert np.array_equal(snapshot.keyring.keys.index, keys.index)
     assert np.array_equal(snapshot.keyring.keys.receipt, keys.receipt)
@@ -146,11 +147,11 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
         fleet.annotate(2, "a\nb")
 
 
-HEAD = '{"peel_devices": 1}\n'
+HEAD = '{"peel_devices": 1, "clock": "2026-01-01T00:00:00Z", "history": "0123abcd", "last_id": 1, "used": {}}\n'
 ROW = '{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"}'
 BUNDLE = (
-    '{"first_number": 9, "last_number": 99, "made": "2026-01-01T00:00:00Z", "profile": "climate", "profile_id": "0", '
-    '"quota": 1, "period": 1}'
+    '{"first_number": 9, "last_number": 99, "salt": "00112233445566778899aabbccddeeff", "made": "2026-01-01T00:00:00Z", '
+    '"profile": "climate", "profile_id": "0", "quota": 1, "period": 1}'
 )
 
 
@@ -175,6 +176,9 @@ BUNDLE = (
         (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE}, {BUNDLE}]}}'), "must ascend"),
         (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("T00:00:00Z", "")}]}}'), "time zone"),
         (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("9,", "9.5,", 1)}]}}'), "cannot be read"),
+        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("eeff", "ee")}]}}'), "salt has 15 bytes, not 16"),
+        (checked(HEAD.replace("0123abcd", "0123")), "history must be marks"),
+        (checked(HEAD.replace('"last_id": 1, ', "")), "'last_id' is missing"),
     ],
 )
 def test_a_broken_list_is_refused(fleet: Fleet, text: str, said: str) -> None:
@@ -227,7 +231,7 @@ def test_a_bundle_holds_one_devices_keys_and_the_firmware_takes_it(fleet: Fleet,
     path, other = write_bundles(fleet, fleet.devices(), load_template(template), first_number=1000)
     assert mode(path) == mode(other) == 0o600
     bundle = json.loads(path.read_text())
-    keys = derive_keys(fleet.master().reveal(), "greenhouse", [0x2A], [1000])
+    keys = derive_keys(fleet.master().reveal(), "greenhouse", [0x2A], [1000], fleet.device(0x2A).bundles[-1].salt)
     for name, key in vars(keys).items():
         assert bundle[f"{name}_key"] == key[0].tobytes().hex()
     assert fleet.master().reveal().hex() not in path.read_text()
@@ -255,7 +259,9 @@ def test_each_further_bundle_begins_above_what_the_former_allowed(fleet: Fleet) 
         assert first_number(path) == 1 + times * years
         assert json.loads(path.read_text())["last_number"] == (1 + times) * years
     assert [first_number(path) for path in write_bundles(fleet, devices[1:], {}, first_number=10**6)] == [10**6]
-    with pytest.raises(FleetError, match="may have used all numbers below 1701280; leave --first-number out"):
+    with pytest.raises(
+        FleetError, match="may have used all numbers below 1701280 with its former bundles; leave --first-number out"
+    ):
         write_bundles(fleet, devices[1:], {}, first_number=10**6)
 
 

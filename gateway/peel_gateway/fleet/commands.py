@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from peel_gateway.fleet.guard import open_to_change
 from peel_gateway.fleet.logins import password_lines
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
 from peel_gateway.model.audit import ReasonError, check_reason
@@ -85,7 +86,7 @@ def revoke(folder: Path, device: Sequence[str], as_json: bool, reason: str, who:
     """Refuse devices' reports from now on; a running gateway follows within seconds."""
     with explained():
         ids = [parse_device(text) for text in device]
-        revoked = Fleet(folder).revoke(ids, reason=check_reason(reason) if reason else "", who=who)
+        revoked = open_to_change(folder).revoke(ids, reason=check_reason(reason) if reason else "", who=who)
     show_devices(revoked, as_json)
 
 
@@ -99,7 +100,7 @@ def unrevoke(folder: Path, device: Sequence[str], as_json: bool, reason: str, wh
     """Take devices' reports again that were revoked; what was refused meanwhile can be replayed (`peel gateway replay`)."""
     with explained():
         ids = [parse_device(text) for text in device]
-        active = Fleet(folder).unrevoke(ids, reason=check_reason(reason), who=who)
+        active = open_to_change(folder).unrevoke(ids, reason=check_reason(reason), who=who)
     show_devices(active, as_json)
 
 
@@ -125,7 +126,7 @@ def audit(folder: Path, as_json: bool) -> None:
 def note(folder: Path, device: str, text: str, as_json: bool) -> None:
     """Set a device's note."""
     with explained():
-        changed = Fleet(folder).annotate(parse_device(device), text)
+        changed = open_to_change(folder).annotate(parse_device(device), text)
     show_devices([changed], as_json)
 
 
@@ -140,7 +141,7 @@ def group(folder: Path, name: str, device: Sequence[str], as_json: bool) -> None
     Estimates of a group are about the devices that are in it now, their past included.
     """
     with explained():
-        changed = Fleet(folder).assign([parse_device(text) for text in device], name)
+        changed = open_to_change(folder).assign([parse_device(text) for text in device], name)
     show_devices(changed, as_json)
 
 

@@ -7,14 +7,17 @@ Without the last a file that was cut between two lines would be a smaller fleet:
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from peel_gateway.fleet.audit import FleetAction
+from peel_gateway.fleet.device import device_label, parse_device
+from peel_gateway.fleet.history import History
 from peel_gateway.fleet.roll import Roll
 
 __all__ = ["FILE_NAME", "Register"]
@@ -23,6 +26,7 @@ FILE_NAME = "devices.jsonl"
 _FORMAT = 1
 _END = "crc32"
 """What the last line has, and no other: the checksum of all lines above it."""
+_MARKS = re.compile(r"([0-9a-f]{8})*")
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 _CHARACTERS = 1 << 20
 """So many are parsed together: a fleet of a million has a file of 300 MB."""
@@ -36,6 +40,9 @@ class Register:
     audit: list[FleetAction]
     clock: datetime = _LONG_AGO
     """The latest time at which it was written: time never was earlier than that."""
+    history: History = field(default_factory=History)
+    used: dict[int, int] = field(default_factory=dict)
+    """Per device id: numbers up to this one were used with bundles that this file lost when it was restored from an old copy."""
 
     @classmethod
     def read(cls, path: Path) -> Register:
@@ -49,8 +56,13 @@ class Register:
                     f'line 1: must begin with {{"peel_devices": {_FORMAT}; another version, or no such file'
                 )
             devices = Roll.parse(_devices(file, audit, _checksum(first)))
-        clock = datetime.fromisoformat(head["clock"]) if "clock" in head else _LONG_AGO
-        return cls(devices, audit, clock)
+        return cls(
+            devices,
+            audit,
+            datetime.fromisoformat(head["clock"]),
+            History(_marks(head["history"]), int(head["last_id"])),
+            {parse_device(label): int(number) for label, number in head["used"].items()},
+        )
 
     def lines(self) -> Iterator[str]:
         """The file."""
@@ -61,10 +73,23 @@ class Register:
         yield json.dumps({_END: f"{checksum:08x}"}) + "\n"
 
     def _content(self) -> Iterator[str]:
-        yield json.dumps({"peel_devices": _FORMAT, "clock": self.clock.isoformat(timespec="seconds")}) + "\n"
+        head = {
+            "peel_devices": _FORMAT,
+            "clock": self.clock.isoformat(timespec="seconds"),
+            "history": self.history.marks,
+            "last_id": self.history.last_id,
+            "used": {device_label(device): number for device, number in self.used.items()},
+        }
+        yield json.dumps(head) + "\n"
         yield from self.devices.lines()
         for entry in self.audit:
             yield json.dumps(asdict(entry), ensure_ascii=False) + "\n"
+
+
+def _marks(text: str) -> str:
+    if not _MARKS.fullmatch(text):
+        raise ValueError("line 1: history must be marks of 8 hexadecimal digits each")
+    return text
 
 
 def _checksum(text: str, before: int = 0) -> int:

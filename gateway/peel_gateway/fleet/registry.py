@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,17 +41,39 @@ from peel_gateway.fleet.device import (
     device_label,
     parse_device,
 )
+from peel_gateway.fleet.history import History
 from peel_gateway.fleet.numbering import first_free, issued
 from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_missing, refuse_unsound
 from peel_gateway.fleet.register import FILE_NAME, Register
 from peel_gateway.fleet.roll import Roll
+from peel_gateway.model.registry_state import RegistryState
 
-__all__ = ["ACTIVE", "REVOKED", "Device", "Fleet", "FleetError", "Issue", "device_label", "key_mark", "parse_device"]
+__all__ = [
+    "ACTIVE",
+    "REVOKED",
+    "Accepted",
+    "Device",
+    "Fleet",
+    "FleetError",
+    "Issue",
+    "device_label",
+    "key_mark",
+    "parse_device",
+]
 
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
 _GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+
+
+class Accepted(NamedTuple):
+    """Devices whose newest bundle is not in a folder that was restored from an old copy, by id."""
+
+    without_bundle: list[int]
+    """Registered, but heard with numbers that no bundle in the folder explains: each needs a fresh bundle."""
+    unknown: list[int]
+    """Heard, and not registered: each has to be enrolled again."""
 
 
 def key_mark(master: bytes, fleet: str) -> str:
@@ -74,11 +97,24 @@ def _utc_now() -> datetime:
 
 
 class Fleet:
-    """A fleet folder. Open it with `Fleet(folder)`, make one with `Fleet.create`."""
+    """A fleet folder. Open it with `Fleet(folder)`, make one with `Fleet.create`.
 
-    def __init__(self, folder: Path, *, clock: Callable[[], datetime] = _utc_now) -> None:
+    Parameters
+    ----------
+    guard : callable, optional
+        Called with the registry's history before each change of it; raises FleetError to refuse the change.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Callable[[], datetime] = _utc_now,
+        guard: Callable[[History], object] = lambda history: None,
+    ) -> None:
         self.folder = folder
         self._clock = clock
+        self._guard = guard
         self.name, self._key_mark = self._read_name()
 
     @classmethod
@@ -98,7 +134,7 @@ class Fleet:
         with _writing(folder):
             for each in (folder, folder / "profiles", folder / "bundles"):
                 each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(folder / FILE_NAME, Register(Roll.of([]), []).lines())
+            write_atomically(folder / FILE_NAME, Register(Roll.of([]), [], history=History().changed(0)).lines())
             write_atomically(folder / "master.key", master.hex() + "\n")
             write_atomically(folder / "fleet.toml", about)  # last: with it the folder is a fleet
         fleet = cls(folder)
@@ -187,7 +223,7 @@ class Fleet:
         if profile not in known:
             names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
             raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
-        first = int(register.devices.ids.max(initial=0)) + 1
+        first = register.history.last_id + 1
         free = np.unique(np.array(ids, np.int64)) if len(ids) else np.arange(first, first + count)
         clash = free[register.devices.rows(free) >= 0]
         if len(clash) or len(free) < len(ids):
@@ -212,18 +248,22 @@ class Fleet:
         with self._changing() as register:
             profiles = self.usable_profiles(register.devices)
             now, seen = self._clock(), register.clock
-            return _changed(register, ids, lambda device: issued(device, profiles, now, seen, first_number))
+            return _changed(
+                register,
+                ids,
+                lambda device: issued(device, profiles, now, seen, first_number, register.used.get(device.id, 0)),
+            )
 
     def left(self, devices: Sequence[Device]) -> list[int | None]:
         """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
         profiles = self.profiles()
-        now = self._clock()
+        now, used = self._clock(), self.register().used
 
         def count(device: Device) -> int | None:
             profile = profiles.get(device.profile)
             if profile is None or profile.lifetime is None:
                 return None
-            return max(0, profile.lifetime + 1 - first_free(device, profile, now))
+            return max(0, profile.lifetime + 1 - first_free(device, profile, now, used.get(device.id, 0)))
 
         return [count(device) for device in devices]
 
@@ -255,6 +295,39 @@ class Fleet:
         with self._changing() as register:
             register.audit += entries
             return _changed(register, ids, change)
+
+    def accept(self, seen: RegistryState, heard: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> Accepted:
+        """Make a folder that was restored from an old copy continue the registry that a gateway has used.
+
+        Ids go on above the highest that was given out. Numbers of a device go on above the highest that the gateway has heard of it.
+
+        Parameters
+        ----------
+        seen : RegistryState
+            The state that the gateway has used.
+        heard : int64[N]
+            Ids of all devices that the gateway has heard.
+        numbers : int64[N]
+            The highest number that each has used.
+        """
+        with self._changing() as register:
+            if register.history.descends_from(seen):
+                raise FleetError(
+                    f"{self.folder}: continues the registry that the gateway has used, so there is nothing to accept"
+                )
+            profiles, now = self.usable_profiles(register.devices), self._clock()
+            accepted = Accepted([], [])
+            rows = register.devices.rows(heard)
+            for device, number, row in zip(heard.tolist(), numbers.tolist(), rows.tolist(), strict=True):
+                known = register.devices[row] if row >= 0 else None
+                used = register.used.get(device, 0)
+                if known and number < first_free(known, profiles[known.profile], now, used):
+                    continue
+                register.used[device] = max(used, number)
+                (accepted.without_bundle if known else accepted.unknown).append(device)
+            highest = max(seen.last_id, int(heard.max(initial=0)))
+            register.history = register.history.joined(seen._replace(last_id=highest))
+        return accepted
 
     def annotate(self, device: int, note: str) -> Device:
         """Set a device's note."""
@@ -330,12 +403,14 @@ class Fleet:
 
     @contextmanager
     def _changing(self) -> Iterator[Register]:
-        """Hold the lock, hand out the contents of `devices.jsonl`, write them back."""
+        """Hold the lock, hand out the contents of `devices.jsonl`, write them back as a new state."""
         with self.writing(), (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             register = self.register()
+            self._guard(register.history)
             yield register
             register.clock = max(register.clock, self._clock())
+            register.history = register.history.changed(int(register.devices.ids.max(initial=0)))
             write_atomically(self.folder / FILE_NAME, register.lines())
 
 

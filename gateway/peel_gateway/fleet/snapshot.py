@@ -13,6 +13,7 @@ import numpy.typing as npt
 from peel_core import Keyring, Profile, derive_keys
 from peel_core.primitives import NUMBER_MAX
 from peel_gateway.fleet.audit import FleetAction
+from peel_gateway.fleet.history import History
 from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, Issue
 from peel_gateway.fleet.roll import Roll, Terms
 
@@ -35,6 +36,8 @@ class Snapshot:
     keyring: Keyring
     """Of the devices that have bundles."""
     revoked: frozenset[int]
+    history: History
+    """Tells whether the registry continues the one that a gateway has used."""
     audit: tuple[FleetAction, ...] = ()
     """What was revoked, oldest first."""
 
@@ -65,6 +68,7 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
         devices=devices,
         keyring=_keyring(fleet, profiles, devices),
         revoked=frozenset(devices.ids[devices.each(lambda about: about.state == REVOKED, np.bool_)].tolist()),
+        history=register.history,
         audit=tuple(register.audit),
     )
 

@@ -62,6 +62,8 @@ class Condition:
                 "clock: behind the last batch before the machine was off; set it (or, if it is right, `peel gateway clock --believe`), "
                 "floods are not judged meanwhile"
             )
+        if self.fleet.restored:
+            causes.append(f"fleet: {self.fleet.trouble}")
         if self.crew.failure is not None:
             causes.append(f"ingest: ended: {type(self.crew.failure).__name__}")
         return causes

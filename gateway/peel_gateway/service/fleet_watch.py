@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from peel_gateway.fleet.history import RestoredFolder
 from peel_gateway.fleet.registry import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
+from peel_gateway.storage.store import Archive, StoreError
 
 __all__ = ["FleetWatch"]
 
@@ -34,6 +36,14 @@ class FleetWatch:
         self.snapshot = take_snapshot(fleet)
         self.trouble: str | None = None
         """Why the folder, as it is now, is not what the gateway works with."""
+        self.restored = False
+        """Whether that is because it was restored from an old copy."""
+        self._store: Archive | None = None
+
+    def join(self, store: Archive) -> None:
+        """Compare the registry with the one that the database knows; RestoredFolder when it does not continue that one."""
+        store.follow_registry(self.snapshot.history.follow)
+        self._store = store
 
     def look(self, *, force: bool, load: Callable[[Snapshot], None]) -> None:
         """Read the folder if it has changed, if it could not be used last time, or if `force`.
@@ -51,11 +61,13 @@ class FleetWatch:
             if fleet.name != self.name:
                 raise FleetError(f"the fleet is now called {fleet.name!r}; restart the gateway to follow")
             snapshot = take_snapshot(fleet)
+            if self._store is not None:
+                self._store.follow_registry(snapshot.history.follow)
             load(snapshot)
         except Exception as error:
             self._refuse(error)
             return
-        self.snapshot, self._mark, self.trouble = snapshot, mark, None
+        self.snapshot, self._mark, self.trouble, self.restored = snapshot, mark, None, False
         self._metrics.reloaded(ok=True)
         _log.info(
             "reloaded", devices=len(snapshot.devices), revoked=len(snapshot.revoked), profiles=len(snapshot.profiles)
@@ -63,10 +75,12 @@ class FleetWatch:
 
     def _refuse(self, error: Exception) -> None:
         """Stay with what there is, and say so once for each cause: the folder is read again until it can be used."""
-        cause = str(error) if isinstance(error, FleetError) else f"{type(error).__name__}: {error}"
+        self.restored = isinstance(error, RestoredFolder)
+        expected = isinstance(error, FleetError | StoreError)
+        cause = str(error) if expected else f"{type(error).__name__}: {error}"
         if cause == self.trouble:
             return
         self.trouble = cause
         self._metrics.reloaded(ok=False)
-        say = _log.error if isinstance(error, FleetError) else _log.exception
+        say = _log.error if expected else _log.exception
         say("reload refused; the devices and profiles stay as they were", cause=cause)

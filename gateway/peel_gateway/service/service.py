@@ -80,6 +80,7 @@ class Service:
                 undo.callback(self._http.stop)
             own_by = self._open_store()
             undo.callback(self._store.close)
+            self._fleet.join(self._store)
             self._make_parts()
             self._owner = own_by()
             self._condition = self._build_condition()

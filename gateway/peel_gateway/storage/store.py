@@ -23,6 +23,7 @@ from peel_gateway.exits import Exit
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.moment import Moment
+from peel_gateway.model.registry_state import RegistryState
 from peel_gateway.model.tables import (
     Aged,
     ConductTable,
@@ -219,6 +220,14 @@ class Archive(abc.ABC):
     @abc.abstractmethod
     def fill(self, source: Archive) -> None:
         """Take everything from another archive, which nobody may write meanwhile. `StoreMismatch` where this one is not new."""
+
+    @abc.abstractmethod
+    def registry(self) -> RegistryState:
+        """Return the newest state of the fleet's registry that a gateway has used."""
+
+    @abc.abstractmethod
+    def follow_registry(self, follow: Callable[[RegistryState], RegistryState]) -> None:
+        """Replace that state by what `follow` returns for it, in one transaction; what `follow` raises changes nothing."""
 
     @abc.abstractmethod
     def generation(self) -> int:

@@ -21,6 +21,10 @@ _COMMANDS = {
     "audit": ("peel_gateway.fleet.commands:audit", "List revocations and what was taken back of them."),
     "group": ("peel_gateway.fleet.commands:group", "Put devices into the group NAME, out of the one they were in."),
     "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
+    "accept-restored": (
+        "peel_gateway.commands.fleet_restored:accept_restored",
+        "Go on with a folder that was restored from an old copy.",
+    ),
     "bundle": ("peel_tools.commands.fleet_bundles:bundle", "Write devices' bundles again."),
     "logins": ("peel_gateway.fleet.commands:logins", "Print the logins of all devices but the revoked ones."),
     "provision": (

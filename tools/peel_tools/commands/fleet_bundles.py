@@ -11,8 +11,10 @@ import click
 
 from peel_gateway.fleet.bundle import draft_bundle, load_template, prepare_bundles, write_bundles
 from peel_gateway.fleet.commands import explained, folder_argument, show_devices
+from peel_gateway.fleet.guard import open_to_change
 from peel_gateway.fleet.registry import Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option
+from peel_gateway.settings.option import config_option
 from peel_tools.flashing.bundle_check import BundleError, check_bundle
 
 __all__ = ["add", "bundle"]
@@ -51,6 +53,7 @@ def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict
 @folder_argument
 @json_option
 @template_option
+@config_option
 @click.option("--profile", help="What the devices report; may be left out when the fleet has one profile.")
 @click.option("--count", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How many.")
 @click.option("--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one.")
@@ -66,6 +69,7 @@ def add(
     folder: Path,
     as_json: bool,
     template: Path | None,
+    config: Path | None,
     profile: str | None,
     count: int,
     ids: Sequence[str],
@@ -75,7 +79,7 @@ def add(
 ) -> None:
     """Register devices and write their provisioning bundles."""
     with explained():
-        opened = Fleet(folder)
+        opened = open_to_change(folder, config)
         chosen = profile or _only_profile(opened)
         shared = _template(opened, template, [chosen]) if bundles else {}
         added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note, group=group)
@@ -94,20 +98,28 @@ def _only_profile(opened: Fleet) -> str:
 @folder_argument
 @click.argument("device", nargs=-1, required=True)
 @template_option
+@config_option
 @json_option
 @click.option(
     "--first-number",
     type=click.IntRange(1, 2**48 - 1),
     help="First report number. Without it: above every number that the former bundle allowed.",
 )
-def bundle(folder: Path, device: Sequence[str], template: Path | None, as_json: bool, first_number: int | None) -> None:
+def bundle(
+    folder: Path,
+    device: Sequence[str],
+    template: Path | None,
+    config: Path | None,
+    as_json: bool,
+    first_number: int | None,
+) -> None:
     """Write devices' bundles again, for boards that were erased, replaced or stolen: no number is used twice.
 
     The new bundle has new keys and new numbers, for which the gateway takes those keys alone. Put it onto the board within a week: what the
     old one, or a copy of it on a board that was lost, uses after that is refused.
     """
     with explained():
-        opened = Fleet(folder)
+        opened = open_to_change(folder, config)
         chosen = [opened.device(parse_device(text)) for text in device]
         shared = _template(opened, template, [each.profile for each in chosen])
         paths = write_bundles(opened, chosen, shared, first_number=first_number)

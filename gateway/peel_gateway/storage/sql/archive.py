@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.grouping import add_up
+from peel_gateway.model.registry_state import RegistryState
 from peel_gateway.model.tables import Counts, DeviceTable, DeviceTallyTable, GapTable, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import as_tables, join_tables
@@ -24,6 +25,7 @@ from peel_gateway.storage.sql.kept import read_kept
 from peel_gateway.storage.sql.log import read_columns, read_tables
 from peel_gateway.storage.sql.migration import copy_archive
 from peel_gateway.storage.sql.rows import read_conduct, read_counters, read_devices, read_reports
+from peel_gateway.storage.sql.schema import REGISTRY
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.store import Archive, Inspection, Store, StoreMismatch
 
@@ -60,6 +62,18 @@ class SqlArchive(Archive):
             if new.value(_GENERATION):
                 raise StoreMismatch(f"{self.place}: has reports already; name one that is not there yet")
             copy_archive(old, new)
+
+    def registry(self) -> RegistryState:
+        with self._read() as connection:
+            return _registry(connection)
+
+    def follow_registry(self, follow: Callable[[RegistryState], RegistryState]) -> None:
+        seen = self.registry()
+        if follow(seen) == seen:
+            return
+        with self._write_all() as connection:
+            state = follow(_registry(connection))
+            connection.scopes()[0].put("meta", {"key": list(REGISTRY)}, {"value": list(state)})
 
     def generation(self) -> int:
         with self._read() as connection:
@@ -190,6 +204,11 @@ class SqlStore(SqlArchive, Store):
                 conduct=lambda only: read_conduct(connection, only=only),
                 bases=lambda only: read_conduct(connection, "conduct_base", only),
             )
+
+
+def _registry(connection: Connection) -> RegistryState:
+    meta: dict[str, int] = dict(connection.scopes()[0].rows("SELECT key, value FROM {meta} AS meta"))
+    return RegistryState(*(meta[key] for key in REGISTRY))
 
 
 def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:

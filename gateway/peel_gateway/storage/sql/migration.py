@@ -25,7 +25,7 @@ from peel_gateway.storage.records import GAP, Columns
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.log import LogWriter, read_columns
 from peel_gateway.storage.sql.rows import add_counts, add_tallies, read_counters, read_tallies_kept
-from peel_gateway.storage.sql.schema import META
+from peel_gateway.storage.sql.schema import META, REGISTRY
 from peel_gateway.storage.sql.tallies import recount_tallies
 
 __all__ = ["copy_archive"]
@@ -81,6 +81,8 @@ def copy_archive(source: Connection, target: Connection) -> None:
         last = moved.last[share]
         meta |= {"arrival": last, "sealed": last, "checkpointed": moved.known[share]}
         meta["generation"] = 0 if share else sum(each["generation"] for each in metas)
+        if not share:
+            meta |= {key: metas[0][key] for key in REGISTRY}
         scope.put("meta", {"key": list(meta)}, {"value": list(meta.values())})
     ids = {table: _newest(source, table) for table in ("exposure", "audit")}
     ids["exposure"] = max(ids["exposure"], source.value(_LAST_PARDONED))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-__all__ = ["META", "TABLES", "VERSION", "Words", "tables"]
+__all__ = ["META", "REGISTRY", "TABLES", "VERSION", "Words", "tables"]
 
 VERSION = 1
 
@@ -187,7 +187,8 @@ CREATE TABLE counter ({share}
 ){clustered};
 
 -- Single values: transactions so far; the log's last event, up to where it is sealed, and up to where all checkpoints know it; the newest
--- bucket that retention has taken something from, and where `filed` begins; the size of time buckets; the gateway's own time.
+-- bucket that retention has taken something from, and where `filed` begins; the size of time buckets; the gateway's own time;
+-- in the first share, the newest state of the fleet's registry that a gateway has used.
 CREATE TABLE meta ({share}
     key   TEXT NOT NULL,
     value {int} NOT NULL,
@@ -199,8 +200,11 @@ TABLES = (
     "log", "past", "device", "progress", "refused", "conduct", "conduct_base", "tally", "filed", "exposure", "audit", "counter", "meta",
 )  # fmt: skip
 
+REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")
+"""The keys of `meta` that hold a `model.registry_state.RegistryState`, in the first share."""
+
 META = (
     "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "filed_from",
-    "tick", "wall", "seen", "boot", "steady", "behind", "stepped",
+    "tick", "wall", "seen", "boot", "steady", "behind", "stepped", *REGISTRY,
 )  # fmt: skip
 """The keys of `meta` that begin as 0."""
