@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from peel_core.hash_family import MAX_DOMAIN
 from peel_gateway.answers.devices import DeviceFilter
 from peel_gateway.answers.exposed import ExposedQuestion
-from peel_gateway.answers.table import QueryError
+from peel_gateway.answers.table import ParameterError, QueryError
 from peel_gateway.answers.views import parse_moment
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import FleetError, parse_device
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.standing import Standing
 from peel_gateway.model.verdict import BLAMED, Verdict
-from peel_gateway.planning.solve import Given
+from peel_gateway.planning.solve import LIMITS, Given
 
 __all__ = [
+    "LISTED_VERDICTS",
+    "MOST_BUCKET_SECONDS",
     "MOST_ITEMS",
-    "MOST_PLANNED",
+    "MOST_NUMBER",
+    "MOST_TEXT",
+    "PLAN_LIMITS",
     "STATES",
     "audit_page",
     "device_filter",
@@ -34,11 +39,21 @@ __all__ = [
 ]
 
 MOST_ITEMS = 1000
-MOST_PLANNED = 10**9
-"""Devices of a fleet that is planned."""
+MOST_TEXT = 100
+"""Characters of a parameter."""
+MOST_BUCKET_SECONDS = 10**9
+MOST_NUMBER = 2**63 - 1
 STATES = {standing.label: standing for standing in Standing}
 """What can be asked for as `state`."""
-_LARGEST = 2**63 - 1
+LISTED_VERDICTS = {
+    blamed: [verdict.label for verdict in Verdict if (verdict in BLAMED) == blamed] for blamed in (True, False)
+}
+"""Verdicts that can be asked for as `verdict`: those that blame a device, and the others."""
+PLAN_LIMITS = {"every": LIMITS["interval_s"], "within": LIMITS["within_s"]} | {
+    name: LIMITS[name] for name in ("devices", "epsilon", "epsilon_per_day", "accuracy")
+}
+"""Least and most of the numbers of a plan, by parameter."""
+_DECIMAL = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
 def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
@@ -49,7 +64,7 @@ def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
         "group": given.get("group"),
         "groups": _yes(given, "groups", default=False),
         **span_query(given),
-        "bucket_seconds": _integer(given, "bucket", 1, 10**9),
+        "bucket_seconds": _integer(given, "bucket", 1, MOST_BUCKET_SECONDS),
         "devices": _yes(given, "devices", default=True),
         "choice": Choice(given.get("name"), _integer(given, "top", 1, MAX_DOMAIN) or Choice.top),
     }
@@ -59,13 +74,17 @@ def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
     """Parameters of `Views.exposures`, for those that a device is to blame for or for the others."""
     _refuse_others(given, ("verdict", "device", "since", "until", "limit", "before"))
     which = ExposureFilter(
-        verdicts=parse_verdicts(given.get("verdict", ""), blamed=blamed),
+        verdicts=parse_verdicts(given["verdict"], blamed=blamed) if "verdict" in given else frozenset(),
         device=_device(given, "device"),
         blamed=blamed,
         **span_query(given),
     )
     limit = _integer(given, "limit", 1, MOST_ITEMS)
-    return {"which": which, "limit": 100 if limit is None else limit, "before": _integer(given, "before", 1, _LARGEST)}
+    return {
+        "which": which,
+        "limit": 100 if limit is None else limit,
+        "before": _integer(given, "before", 1, MOST_NUMBER),
+    }
 
 
 def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
@@ -87,7 +106,7 @@ def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
     return {
         "device": _device(given, "device"),
         "limit": 100 if limit is None else limit,
-        "before": _integer(given, "before", 1, _LARGEST),
+        "before": _integer(given, "before", 1, MOST_NUMBER),
     }
 
 
@@ -96,7 +115,7 @@ def device_filter(given: Mapping[str, str]) -> DeviceFilter:
     _refuse_others(given, ("profile", "group", "state", "find", "limit", "after"))
     state = given.get("state")
     if state is not None and state not in STATES:
-        raise QueryError(f"state: must be one of {', '.join(STATES)}, not {state!r}")
+        raise ParameterError(f"state: must be one of {', '.join(STATES)}, not {state!r}")
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return DeviceFilter(
         profile=given.get("profile"),
@@ -111,30 +130,31 @@ def device_filter(given: Mapping[str, str]) -> DeviceFilter:
 def plan_question(given: Mapping[str, str]) -> dict[str, Any]:
     """Parameters of `Views.plan`; whether such a fleet can be is for the planner to say."""
     _refuse_others(given, ("profile", "devices", "every", "epsilon", "epsilon_per_day", "accuracy", "within"))
-    within = _number(given, "within")
+    numbers = {name: _number(given, name, *limits) for name, limits in PLAN_LIMITS.items() if name != "devices"}
+    within = numbers["within"]
     asked = Given(
-        devices=_integer(given, "devices", 1, MOST_PLANNED),
-        interval_s=_number(given, "every"),
-        epsilon=_number(given, "epsilon"),
-        epsilon_per_day=_number(given, "epsilon_per_day"),
-        accuracy=_number(given, "accuracy"),
+        devices=_integer(given, "devices", *map(int, PLAN_LIMITS["devices"])),
+        interval_s=numbers["every"],
+        epsilon=numbers["epsilon"],
+        epsilon_per_day=numbers["epsilon_per_day"],
+        accuracy=numbers["accuracy"],
         within_s=Given.within_s if within is None else within,
     )
     if "profile" not in given:
-        raise QueryError("profile: must be given; /api/profiles has their names")
+        raise ParameterError("profile: must be given; /api/profiles has their names")
     return {"profile": given["profile"], "given": asked}
 
 
 def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:
     """Read verdicts separated by commas; only those that the listing can hold."""
     try:
-        verdicts = frozenset(Verdict.parse(label.strip()) for label in text.split(",") if label.strip())
+        verdicts = frozenset(Verdict.parse(label.strip()) for label in text.split(","))
     except ValueError as error:
-        raise QueryError(f"verdict: {error}") from None
+        raise ParameterError(f"verdict: {error}") from None
     for verdict in verdicts:
         if (verdict in BLAMED) != blamed:
             listing = "exposures" if verdict in BLAMED else "quarantine"
-            raise QueryError(f"verdict: {verdict.label} is listed under {listing}")
+            raise ParameterError(f"verdict: {verdict.label} is listed under {listing}")
     return verdicts
 
 
@@ -151,7 +171,7 @@ def named_device(text: str) -> int:
     try:
         return parse_device(text)
     except FleetError as error:
-        raise QueryError(str(error)) from None
+        raise ParameterError(str(error)) from None
 
 
 def _device(given: Mapping[str, str], name: str) -> int | None:
@@ -160,12 +180,12 @@ def _device(given: Mapping[str, str], name: str) -> int | None:
     try:
         return named_device(given[name])
     except QueryError as error:
-        raise QueryError(f"{name}: {error}") from None
+        raise ParameterError(f"{name}: {error}") from None
 
 
 def _yes(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     if given.get(name) not in (None, "yes", "no"):
-        raise QueryError(f"{name}: must be yes or no, not {given[name]!r}")
+        raise ParameterError(f"{name}: must be yes or no, not {given[name]!r}")
     return given[name] == "yes" if name in given else default
 
 
@@ -174,20 +194,22 @@ def _integer(given: Mapping[str, str], name: str, low: int, high: int) -> int | 
         return None
     text = given[name]
     if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
-        raise QueryError(f"{name}: must be a whole number from {low} to {high}, not {text!r}")
+        raise ParameterError(f"{name}: must be a whole number from {low} to {high}, not {text!r}")
     return int(text)
 
 
-def _number(given: Mapping[str, str], name: str) -> float | None:
+def _number(given: Mapping[str, str], name: str, low: float, high: float) -> float | None:
     if name not in given:
         return None
-    try:
-        return float(given[name])
-    except ValueError:
-        raise QueryError(f"{name}: must be a number, not {given[name]!r}") from None
+    text = given[name]
+    if not (re.fullmatch(_DECIMAL, text) and low <= float(text) <= high):
+        raise ParameterError(f"{name}: must be a number from {low:g} to {high:g}, not {text!r}")
+    return float(text)
 
 
 def _refuse_others(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    for name in given:
+    for name, value in given.items():
         if name not in known:
-            raise QueryError(f"{name}: unknown parameter; there is: {', '.join(known)}")
+            raise ParameterError(f"{name}: unknown parameter; there is: {', '.join(known)}")
+        if len(value) > MOST_TEXT:
+            raise ParameterError(f"{name}: must have at most {MOST_TEXT} characters, not {len(value)}")

@@ -6,13 +6,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["QueryError", "Table", "moment"]
+__all__ = ["ParameterError", "QueryError", "Table", "moment"]
 
 Table = dict[str, Any]
 
 
 class QueryError(ValueError):
     """A question that cannot be answered; the message names the parameter."""
+
+
+class ParameterError(QueryError):
+    """A parameter that no gateway would take: unknown, missing, malformed or out of bounds."""
 
 
 def moment(seconds: float) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -18,7 +18,7 @@ from peel_gateway.answers.devices import DeviceFilter, DeviceList, Muster
 from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables, figure_count, with_plan
 from peel_gateway.answers.groups import Group, groups_of
 from peel_gateway.answers.memory import Memory
-from peel_gateway.answers.table import QueryError, Table, moment
+from peel_gateway.answers.table import ParameterError, QueryError, Table, moment
 from peel_gateway.answers.windows import window_name, windows
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
@@ -33,21 +33,27 @@ from peel_gateway.planning.solve import Given, PlanError, solve
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Archive
 
-__all__ = ["Views", "audit_table", "open_views", "parse_moment"]
+__all__ = ["ISO_TIME", "UNIX_SECONDS", "Views", "audit_table", "open_views", "parse_moment"]
+
+UNIX_SECONDS = r"[0-9]{1,10}(\.[0-9]{1,9})?"
+ISO_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
 
 
 def parse_moment(name: str, text: str) -> float:
     """Read a time: Unix seconds, or ISO 8601 (UTC unless it says otherwise)."""
+    if re.fullmatch(UNIX_SECONDS, text):
+        return float(text)
+    if not re.fullmatch(ISO_TIME, text):
+        raise ParameterError(
+            f"{name}: {text!r} is neither Unix seconds nor ISO 8601; write 1767225600 or 2026-01-01T00:00:00Z"
+        )
     try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            parsed = datetime.fromisoformat(text)
-        except ValueError:
-            raise QueryError(f"{name}: {text!r} is neither Unix seconds nor ISO 8601") from None
-        seconds = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    if not math.isfinite(seconds) or not 0 <= seconds < 1e11:
-        raise QueryError(f"{name}: {text!r} is out of range")
+        parsed = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise QueryError(f"{name}: {text!r} is no time: {error}") from None
+    seconds = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= seconds < 1e11:
+        raise QueryError(f"{name}: {text!r} is out of range; times are from 1970 to 5138")
     return seconds
 
 

@@ -76,7 +76,7 @@ def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
 
 def _by_cause(store: Archive, cause: str | None, since: str | None) -> list[int]:
     """Devices that one verdict has exposed."""
-    verdicts = parse_verdicts(cause or "", blamed=True)
+    verdicts = parse_verdicts(cause, blamed=True) if cause else frozenset()
     if len(verdicts) != 1:
         raise QueryError("cause: one verdict at a time")
     chosen = exposed_devices(store.exposed(), *verdicts, since=parse_moment("since", since) if since else 0.0)

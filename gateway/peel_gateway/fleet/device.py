@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +16,6 @@ __all__ = ["ACTIVE", "REVOKED", "Device", "FleetError", "Issue", "device_label",
 
 ACTIVE = "active"
 REVOKED = "revoked"
-_LAST_ID = 0xFFFFFFFF
 
 
 class FleetError(Exception):
@@ -30,12 +30,10 @@ def device_label(device: int) -> str:
 
 
 def parse_device(text: str) -> int:
-    """Read a device id; hexadecimal, leading zeros may be left out."""
-    try:
-        device = int(text, 16)
-    except ValueError:
-        raise FleetError(f"device {text!r}: not a hexadecimal number such as 0000002a") from None
-    if not 0 < device <= _LAST_ID:
+    """Read a device id: up to eight hexadecimal digits, not all of them 0."""
+    if not re.fullmatch("[0-9a-fA-F]{1,8}", text):
+        raise FleetError(f"device {text!r}: not a hexadecimal number of up to 8 digits, such as 0000002a")
+    if not (device := int(text, 16)):
         raise FleetError(f"device {text!r}: must be from 00000001 to ffffffff")
     return device
 

@@ -55,6 +55,19 @@ class Given:
         )
 
 
+LIMITS: dict[str, tuple[float, float]] = {
+    "attributes": (1, 1024),
+    "categories": (2, 65_535),
+    "devices": (1, 10**9),
+    "interval_s": (0.001, 100 * 365 * DAY),
+    "epsilon": (LEAST_EPSILON, MOST_EPSILON),
+    "epsilon_per_day": (1e-6, 1e9),
+    "accuracy": (1e-6, 1.0),
+    "within_s": (1.0, 100 * 365 * DAY),
+}
+"""Least and most of what can be given, by the fields of `Given`."""
+
+
 @dataclass(frozen=True)
 class Solved:
     """A task, and which of its numbers follow from the others or are defaults."""
@@ -83,19 +96,11 @@ def _check(given: Given) -> None:
         raise PlanError("give attributes, categories or a profile, not two of them")
     if given.epsilon is not None and given.epsilon_per_day is not None and given.interval_s is not None:
         raise PlanError("epsilon per report, epsilon per day and interval follow from each other: give two of them")
-    limits = {
-        "attributes": (given.attributes, 1, 1024),
-        "categories": (given.categories, 2, 65_535),
-        "devices": (given.devices, 1, 1_000_000_000),
-        "interval": (given.interval_s, 0.001, 100 * 365 * DAY),
-        "epsilon": (given.epsilon, LEAST_EPSILON, MOST_EPSILON),
-        "epsilon per day": (given.epsilon_per_day, 1e-6, 1e9),
-        "accuracy": (given.accuracy, 1e-6, 1.0),
-        "time": (given.within_s, 1.0, 100 * 365 * DAY),
-    }
-    for name, (value, least, most) in limits.items():
+    for name, (least, most) in LIMITS.items():
+        value = getattr(given, name)
         if value is not None and not least <= value <= most:
-            raise PlanError(f"{name}: must be between {least:g} and {most:g}, not {value:g}")
+            label = name.removesuffix("_s").replace("_", " ")
+            raise PlanError(f"{label}: must be between {least:g} and {most:g}, not {value:g}")
 
 
 def _missing(given: Given) -> list[str]:

@@ -20,7 +20,7 @@ from peel_gateway.answers.query import (
     named_device,
     plan_question,
 )
-from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.table import ParameterError, QueryError, Table
 from peel_gateway.answers.views import Views
 
 __all__ = ["Api"]
@@ -147,6 +147,6 @@ def _parameters(request: Request) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
-            raise QueryError(f"{name}: given more than once")
+            raise ParameterError(f"{name}: given more than once")
         given[name] = value
     return given

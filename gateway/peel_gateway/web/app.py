@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from peel_core import Secret
 from peel_gateway.answers.exposed import Cases
-from peel_gateway.answers.table import QueryError, Table
+from peel_gateway.answers.table import ParameterError, QueryError, Table
 from peel_gateway.answers.views import Views
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.storage.store import StoreError
@@ -127,13 +127,17 @@ def _path_table(route: Route) -> Table:
 
 
 async def _bad_query(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=400)
+    return JSONResponse({"error": str(error)}, status_code=400 if isinstance(error, ParameterError) else 422)
 
 
 async def _store_failed(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": f"the store cannot be read: {error}"}, status_code=503)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # Starlette names the methods of one route; a path may have two
+        routes = [route for route in request.app.routes if route.path_regex.match(request.scope["path"])]
+        headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
+    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=headers)

@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 __all__ = ["HEALTH", "MOST_HEAD_BYTES", "MOST_QUERY_BYTES", "Limits"]
 
 HEALTH = "/healthz"
-MOST_QUERY_BYTES = 2048
-"""Path and query of a request together; all parameters there are fit in a tenth of it."""
+MOST_QUERY_BYTES = 4096
+"""Path and query of a request together. All parameters of a path fit, each at its longest and percent-encoded."""
 MOST_HEAD_BYTES = 8192
 _MOST_AT_ONCE = 64
 """Requests that are being answered at a time. A few have a thread, the others wait for one."""

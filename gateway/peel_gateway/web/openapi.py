@@ -15,7 +15,17 @@ from typing import Any
 
 from starlette.routing import Route
 
-from peel_gateway.answers.query import MOST_ITEMS, MOST_PLANNED, STATES
+from peel_core.hash_family import MAX_DOMAIN
+from peel_gateway.answers.query import (
+    LISTED_VERDICTS,
+    MOST_BUCKET_SECONDS,
+    MOST_ITEMS,
+    MOST_NUMBER,
+    MOST_TEXT,
+    PLAN_LIMITS,
+    STATES,
+)
+from peel_gateway.answers.views import ISO_TIME, UNIX_SECONDS
 
 __all__ = ["description", "docstring_parts"]
 
@@ -41,7 +51,7 @@ def description(routes: Iterable[Route]) -> Schema:
                 "token": {"type": "http", "scheme": "bearer", "description": "Where http.token is set; else none."}
             },
             "schemas": _SCHEMAS,
-            "responses": {name: _answer(text, _ref("Error")) for name, text in _REFUSALS.items()},
+            "responses": {name: _answer(text, _ref("Error")) for name, text in _REFUSALS.values()},
         },
     }
 
@@ -56,23 +66,26 @@ def _operation(route: Route) -> Schema:
     what, listed = docstring_parts(route)
     asked = [_query_parameter(route.path, name, remark) for name, remark in _PARAMETER.findall(listed)]
     named = [_path_parameter(name) for name in route.param_convertors]
-    codes = {"400": "BadRequest"} if asked else {}
-    codes |= {"401": "Unauthorized"}
-    codes |= {"404": "NotFound"} if named else {}
-    codes |= {"default": "Refused"}
+    absent = {code for code, present in (("400", asked), ("422", asked), ("404", named)) if not present}
     return {
         "operationId": route.name,
         "summary": what,
         "parameters": named + asked,
         "responses": {"200": _answer(what, _ANSWERS[route.path_format], _MEDIA.get(route.path_format))}
-        | {code: {"$ref": f"#/components/responses/{name}"} for code, name in codes.items()},
+        | {
+            code: {"$ref": f"#/components/responses/{name}"}
+            for code, (name, _) in _REFUSALS.items()
+            if code not in absent
+        },
     }
 
 
 def _query_parameter(path: str, name: str, remark: str) -> Schema:
     described = {"description": remark} if remark else {}
     schema = (_QUERY | _OWN_QUERY.get(path, {}))[name]
-    return {"name": name, "in": "query", "schema": schema} | described
+    separated = {"style": "form", "explode": False} if schema["type"] == "array" else {}
+    required = {"required": True} if (path, name) in _REQUIRED else {}
+    return {"name": name, "in": "query", "schema": schema} | separated | required | described
 
 
 def _path_parameter(name: str) -> Schema:
@@ -115,42 +128,76 @@ _MOMENT: Schema = {"type": "string", "format": "date-time"}
 _DEVICE: Schema = {"type": "string", "pattern": "^[0-9a-f]{8}$"}
 
 _YES: Schema = {"type": "string", "enum": ["yes", "no"]}
-_POSITIVE: Schema = {"type": "integer", "minimum": 1}
-_SPAN_END: Schema = {"type": "string", "description": "Unix seconds, or a time as ISO 8601 spells it."}
+_NAME: Schema = {"type": "string", "maxLength": MOST_TEXT}
+_DEVICE_ID: Schema = {"type": "string", "pattern": "^0{0,7}[1-9a-fA-F][0-9a-fA-F]{0,7}$", "maxLength": 8}
+_SPAN_END: Schema = {
+    "type": "string",
+    "pattern": f"^(({UNIX_SECONDS})|({ISO_TIME}))$",
+    "description": "Unix seconds, or a time as ISO 8601 spells it.",
+}
 
-_PATH: dict[str, Schema] = {"id": _WHOLE, "device": _TEXT}
+
+def _integer(least: float, most: float) -> Schema:
+    return {"type": "integer", "minimum": int(least), "maximum": int(most)}
+
+
+def _number(least: float, most: float) -> Schema:
+    return {"type": "number", "minimum": least, "maximum": most}
+
+
+def _verdicts(*, blamed: bool) -> Schema:
+    labels = {"type": "string", "enum": LISTED_VERDICTS[blamed]}
+    return {"type": "array", "items": labels, "minItems": 1, "maxItems": len(LISTED_VERDICTS[blamed])}
+
+
+_ID = _integer(1, MOST_NUMBER)
+_PATH: dict[str, Schema] = {"id": _ID, "device": _DEVICE_ID}
 _QUERY: dict[str, Schema] = {
-    "profile": _TEXT,
-    "group": _TEXT,
+    "profile": _NAME,
+    "group": _NAME,
     "groups": _YES | {"default": "no"},
     "since": _SPAN_END,
     "until": _SPAN_END,
-    "bucket": _POSITIVE,
+    "bucket": _integer(1, MOST_BUCKET_SECONDS),
     "devices": _YES | {"default": "yes"},
-    "name": _TEXT,
-    "top": _POSITIVE,
-    "verdict": _TEXT,
-    "device": _TEXT,
+    "name": _NAME,
+    "top": _integer(1, MAX_DOMAIN),
+    "device": _DEVICE_ID,
     "state": {"type": "string", "enum": list(STATES)},
-    "find": _TEXT,
-    "limit": _POSITIVE | {"maximum": MOST_ITEMS, "default": 100},
-    "before": _POSITIVE,
-    "after": _TEXT,
+    "find": _NAME,
+    "limit": _integer(1, MOST_ITEMS) | {"default": 100},
+    "before": _ID,
+    "after": _DEVICE_ID,
 }
-"""What is asked for by name means the same on every path but these:"""
+"""Parameters that mean the same on every path. Those of `_OWN_QUERY` do not:"""
 _OWN_QUERY: dict[str, dict[str, Schema]] = {
+    "/api/exposures": {"verdict": _verdicts(blamed=True)},
+    "/api/quarantine": {"verdict": _verdicts(blamed=False)},
     "/api/plan": {
-        "devices": _POSITIVE | {"maximum": MOST_PLANNED},
-        **dict.fromkeys(("every", "epsilon", "epsilon_per_day", "accuracy", "within"), _NUMBER),
-    }
+        **{name: _number(*limits) for name, limits in PLAN_LIMITS.items()},
+        "devices": _integer(*PLAN_LIMITS["devices"]),
+    },
 }
+_REQUIRED = {("/api/plan", "profile")}
 
 _REFUSALS = {
-    "BadRequest": "A parameter is unknown, wrong, or given twice; the error names it.",
-    "Unauthorized": "A token is set, and was not sent.",
-    "NotFound": "There is none of that name (any more).",
-    "Refused": "The request was not meant for this machine, is too long, or cannot be answered now.",
+    "400": (
+        "BadRequest",
+        "A parameter is unknown, missing, malformed, out of bounds or given twice; the error names it.",
+    ),
+    "401": ("Unauthorized", "A token is set, and the request has neither it nor a session."),
+    "404": ("NotFound", "There is none of that name (any more)."),
+    "414": ("TooLong", "Path and query are too long."),
+    "421": ("Misdirected", "No token is set, and the Host header does not name this machine."),
+    "422": (
+        "Unanswerable",
+        "Each parameter is well-formed, but they contradict each other, or this fleet or its store.",
+    ),
+    "429": ("TooManyAttempts", "This address has sent too many wrong tokens; see Retry-After."),
+    "431": ("HeadersTooLarge", "The headers are too large."),
+    "503": ("Busy", "Too many requests or streams at a time, or the store cannot be read; ask again later."),
 }
+"""Refusals by status: the component's name, and when it comes. 400, 404 and 422 come only where there are parameters."""
 
 _INTERVAL = {name: _or_null(_NUMBER) for name in ("value", "low", "high")}
 _FIGURE = {

@@ -47,7 +47,7 @@ export class Plan {
 			found = await ask("/api/plan", asked);
 			said = sentence(found, asked);
 		} catch (error) {
-			if (!(error instanceof Refused && error.status === 400)) throw error;
+			if (!(error instanceof Refused && [400, 422].includes(error.status))) throw error;
 			said = error.message;
 		}
 		if (this.asked !== asked) return null;
