@@ -152,7 +152,7 @@ class App:
         else:
             self.outbox.settle(runs)
             highest = runs[-1][1]
-            if highest >= self._began and highest > self.link.published:
+            if highest >= self._began and highest > self.outbox.offered:
                 self._leave_behind(highest)
 
     def _leave_behind(self, number: int) -> None:

@@ -62,7 +62,6 @@ class Link:
         self._published_at = 0
         self._said_at = 0
         self.faults = 0
-        self.published = 0  # the highest number that this run has tried to send
 
     @property
     def up(self) -> bool:
@@ -193,7 +192,6 @@ class Link:
     def _publish(self, frames: "list[tuple[int, bytes]]") -> None:
         assert self._client is not None
         self._received = 0
-        self.published = max(self.published, frames[-1][0])
         self._client.publish_sure(self._topic + "report", b"".join([frame for _, frame in frames]))
         self._published_at = self._clock.now()
 

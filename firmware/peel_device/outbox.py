@@ -53,6 +53,7 @@ class Outbox:
         self._slots = Slots(files, folder + "/state", sum(_RECORD))
         self._numbers: list[int] = []
         self._taken = 0
+        self.offered = 0  # the highest number that this run has handed out to be sent
         self._noted = 0
         self._dropped_through = 0
         self._last_damaged = 0
@@ -132,6 +133,7 @@ class Outbox:
             frame = self._load(number)
             if frame is not None:
                 found.append((number, frame))
+                self.offered = max(self.offered, number)
         return found
 
     def make_room(self) -> bool:
