@@ -44,6 +44,7 @@ def test_a_fault_is_found(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("none.py", "assert value is None\n"),
         ("verb.py", '"""Return what it does."""\n'),
         ("code.md", f"```\n{LONG}\n```\n"),
         ("table.md", f"| {LONG} |\n"),
