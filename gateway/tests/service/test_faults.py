@@ -19,6 +19,7 @@ from field import Field, MakeField, locked_store
 from privileges import as_root
 
 from peel_core.frame import DEVICE
+from peel_gateway.exits import Exit
 from peel_tools.servers.gateway import GatewayProcess
 
 
@@ -255,3 +256,20 @@ def test_what_unknown_devices_send_is_counted_and_kept_only_as_far_as_allowed(ma
     assert 0 < totals["quarantined"] <= 1000
     assert totals["dropped"]["device"] == each * messages - totals["quarantined"]
     assert gateway.stop() == 0
+
+
+def test_a_fleet_folder_from_an_old_copy_is_refused(field: Field, tmp_path: Path) -> None:
+    """The gateway goes on with the registry that it has, and says so; once stopped it does not start."""
+    copy = tmp_path / "old-devices.jsonl"
+    registry = field.fleet.folder / "devices.jsonl"
+    shutil.copy(registry, copy)
+    field.fleet.enrol("climate")
+    gateway = field.new_gateway().start()
+    shutil.copy(copy, registry)
+    gateway.wait_for(lambda: gateway.summary()["reload"]["refused"])
+    assert any("restored from an old copy" in cause for cause in gateway.summary()["health"])
+    messages = field.reports(20, devices=[1])
+    field.publish(messages)
+    field.wait_accepted(gateway, 20)
+    gateway.stop()
+    assert gateway.command("run").returncode == Exit.FLEET
