@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Freezes what this version says and stores, so that every later one can be held against it: ``scripts/freeze.py spec/compat/1.0``.
+"""Freezes what a release sends and stores, so that later versions can be tested against it: ``scripts/freeze.py spec/compat/VERSION``.
 
 vectors.tar.gz    the vectors of the wire format, as they are now
 gateway.tar.gz    a fleet folder (its master key is nobody's) and the database of a gateway that heard it: honest reports, losses,
                   latecomers, redeliveries, a second bundle, cheats of two kinds, a pardon, retention, pieces of no known device
 answers.json      what that gateway answered, and the verdicts on some reports that come next
 
-A folder that is there is never overwritten: what was released stays as it was. `test_compat.py` replays all folders.
+An existing folder is never overwritten. `test_freeze.py` replays all folders.
 """
 
 from __future__ import annotations

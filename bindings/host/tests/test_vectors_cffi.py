@@ -32,7 +32,7 @@ from peel_core.receipts import Receipt, read_receipt, write_receipts
 from peel_core.topics import device_topic
 
 VECTORS = Path(os.environ.get("PEEL_VECTORS", Path(__file__).resolve().parents[3] / "spec" / "vectors"))
-"""Those of this version, or of one that was frozen (`test_compat.py`)."""
+"""Those of this version, or of one that was frozen (`test_freeze.py`)."""
 
 
 def cases(pattern: str) -> list[Any]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What was frozen (scripts/freeze.py) still holds: the vectors are replayed, the database is opened, recounted, asked and written to.
+"""scripts/freeze.py: what it freezes is replayed, opened, recounted, queried and written to.
 
-A folder in spec/compat is what a released version said and stored. One that is frozen here and now goes through the same, so that the
-command is known to work before it is needed.
+A folder in spec/compat holds what a released version sent and stored. Each goes through the same tests, and so does one that is frozen
+now: the script must work on the day of a release.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from peel_gateway.engine.recount import recount
+from peel_gateway.storage.sqlite.upgrade import upgrade_file
 
 ROOT = Path(__file__).resolve().parents[2]
 FROZEN = sorted(path.name for path in (ROOT / "spec" / "compat").glob("*") if path.is_dir())
@@ -38,7 +39,7 @@ def freezer() -> ModuleType:
 
 @pytest.fixture(scope="module", params=[*FROZEN, "now"])
 def frozen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of spec/compat, or one that is made now by the command."""
+    """A folder of spec/compat, or one that the script makes now."""
     if request.param != "now":
         return ROOT / "spec" / "compat" / str(request.param)
     folder = tmp_path_factory.mktemp("frozen") / "now"
@@ -52,6 +53,7 @@ def site(frozen: Path, freezer: ModuleType, tmp_path: Path) -> Any:
     with tarfile.open(frozen / "gateway.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     (tmp_path / "fleet" / "master.key").chmod(0o600)
+    upgrade_file(tmp_path / "peel.sqlite", timeout=10.0)
     document = json.loads((frozen / "answers.json").read_text(encoding="utf-8"))
     return freezer.Site(tmp_path, now=document["now"], boot=2)
 
