@@ -28,6 +28,11 @@ def dated(changelog: str) -> str:
     return re.sub(r"^## ([\d.]+) \(.*\)$", r"## \1 (2030-01-31)", changelog, count=1, flags=re.M)
 
 
+def version_of(folder: Path) -> str:
+    (version,) = re.findall(r'CORE_VERSION "(.*)"', (folder / "c_core" / "include" / "peel.h").read_text())
+    return str(version)
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """This checkout's files in a repository of their own, ready to be released."""
@@ -40,6 +45,9 @@ def clone(tmp_path: Path) -> Path:
         else:
             (folder / name).unlink()
     change(folder, "CHANGELOG.md", dated)
+    frozen = folder / "spec" / "compat" / version_of(folder)
+    frozen.mkdir(parents=True, exist_ok=True)
+    (frozen / "answers.json").touch()
     git(folder, "add", "--all")
     git(folder, "commit", "-qm", "all: Release.")
     return folder
@@ -81,9 +89,15 @@ def test_a_version_that_the_changelog_does_not_begin_with_is_refused(clone: Path
 
 
 def test_a_version_that_was_released_before_is_refused(clone: Path) -> None:
-    (version,) = re.findall(r'CORE_VERSION "(.*)"', (clone / "c_core" / "include" / "peel.h").read_text())
+    version = version_of(clone)
     git(clone, "tag", f"v{version}")
     assert f"the tag v{version} exists already" in refusal(clone)
+
+
+def test_a_version_that_was_not_frozen_is_refused(clone: Path) -> None:
+    git(clone, "rm", "-rq", f"spec/compat/{version_of(clone)}")
+    git(clone, "commit", "-qm", "spec: Forget the frozen folder.")
+    assert "run .venv/bin/python scripts/freeze.py" in refusal(clone)
 
 
 def test_vectors_that_the_reference_does_not_make_are_refused(clone: Path) -> None:

@@ -30,7 +30,10 @@ class Exit(enum.IntEnum):
     )
     USAGE = 2, "A setting, an option, a question or a file that was named is wrong."
     FLEET = 3, "The fleet folder is refused: key, devices, profiles, template."
-    STORE = 4, "The database is damaged, foreign, too new, or made with other settings: waiting does not mend it."
+    STORE = (
+        4,
+        "The database is damaged, foreign, of another version, or made with other settings. A retry does not help.",
+    )
     HTTP = 5, "The HTTP address cannot be listened on, or the token is missing or short."
     UNSTORED = 6, "A gateway was stopped while its store was failing: the broker keeps what was not acknowledged."
     MISSING = (

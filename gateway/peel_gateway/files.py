@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["make_private", "sync_folder", "write_atomically"]
+__all__ = ["make_private", "new_file", "sync_folder", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> None:
@@ -27,13 +29,42 @@ def write_atomically(path: Path, text: str | Iterable[str], *, mode: int = 0o600
     sync_folder(path.parent)
 
 
-def sync_folder(path: Path) -> None:
-    """Bring a folder's entries to disk: files that were made, renamed or removed in it."""
-    folder = os.open(path, os.O_RDONLY)
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Hand out an empty private file beside `path`, which gets that name on a clean exit and is deleted otherwise.
+
+    An existing file is never replaced: FileExistsError, at once where it is already there.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(descriptor)
+    temporary = Path(name)
     try:
-        os.fsync(folder)
+        yield temporary
+        try:
+            os.link(temporary, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # FAT: take the name, then the place
+            temporary.replace(path)
     finally:
-        os.close(folder)
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""What file systems without hard links say."""
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's entries to disk: files that were made, renamed or removed in it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_private(path: Path) -> None:

@@ -28,6 +28,7 @@ ON_ALL_DATABASES = {
     "test_restored_folder.py",
     "test_retention.py",
     "test_store_tallies.py",
+    "test_upgrade.py",
 }
 """What is about the store as much as about the engine. The rest runs on SQLite alone, and so do these:"""
 ON_SQLITE_ALONE = {

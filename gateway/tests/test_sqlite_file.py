@@ -16,7 +16,7 @@ from lab import Lab
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sql.schema import VERSION
+from peel_gateway.storage.sql.upgrade import schema_version
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import (
     StoreCorrupt,
@@ -27,6 +27,8 @@ from peel_gateway.storage.store import (
     StoreMismatch,
     StoreTooNew,
 )
+
+VERSION = schema_version()
 
 
 def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
@@ -46,6 +48,42 @@ def test_every_commit_is_durable(tmp_path: Path) -> None:
     assert store._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,)
     store.close()
+
+
+class WithoutSharedMemory(SqliteStore):
+    """A store on a file system that cannot share memory: SQLite keeps `delete` there, and raises nothing."""
+
+    def _connect_file(self) -> sqlite3.Connection:
+        return sqlite3.connect(f"{self.path.as_uri()}?vfs=unix-none", uri=True, isolation_level=None)
+
+
+def test_a_file_without_a_write_ahead_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match=r"a\.sqlite: journal_mode must be 'wal', SQLite answered 'delete'"):
+        WithoutSharedMemory(tmp_path / "a.sqlite")
+    store = SqliteStore(tmp_path / "a.sqlite")
+    store.check()
+    store.close()
+
+
+class WithoutSync(SqliteStore):
+    """A store whose connections ignore what is asked of `synchronous`."""
+
+    def _connect_file(self) -> sqlite3.Connection:
+        connection = super()._connect_file()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.set_authorizer(
+            lambda action, name, value, *_: (
+                sqlite3.SQLITE_IGNORE
+                if (action, name) == (sqlite3.SQLITE_PRAGMA, "synchronous") and value is not None
+                else sqlite3.SQLITE_OK
+            )
+        )
+        return connection
+
+
+def test_a_connection_that_does_not_sync_every_commit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match=r"a\.sqlite: synchronous must be 2, SQLite answered 1"):
+        WithoutSync(tmp_path / "a.sqlite")
 
 
 def test_the_schema_version_is_recorded_and_newer_ones_are_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from peel_gateway.commands.devices import devices
 from peel_gateway.commands.estimates import estimates
 from peel_gateway.commands.export import export
 from peel_gateway.commands.exposures import exposures, quarantine
-from peel_gateway.commands.migrate import migrate, schema
+from peel_gateway.commands.migrate import migrate, schema, upgrade
 from peel_gateway.commands.recount import recount, replay
 from peel_gateway.commands.shared import config_option, explained, find_settings
 from peel_gateway.commands.workers import workers
@@ -36,7 +36,7 @@ def gateway() -> None:
 for command in (
     *(estimates, devices, exposures, quarantine, export),
     *(recount, replay, pardon, audit),
-    *(backup, restore, migrate, schema, workers, clock),
+    *(backup, restore, upgrade, migrate, schema, workers, clock),
 ):
     gateway.add_command(command)
 

@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway migrate` and `schema`: everything from one database into another, and how one is spread over several servers."""
+"""`peel gateway migrate`, `upgrade` and `schema`: another database, another version of it, and one spread over several servers."""
 
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
-from peel_gateway.commands.backup import refuse_running
-from peel_gateway.commands.shared import config_option, explained, find_settings, opened
+from peel_gateway.commands.shared import config_option, explained, find_settings, find_used_settings, opened
 from peel_gateway.engine.recount import RecountReport, recount
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.printing import json_option, print_json
-from peel_gateway.settings import Settings, SettingsError, with_store
-from peel_gateway.storage.choice import distribution, missing_store, open_archive, open_leases
+from peel_gateway.settings import Settings, with_store
+from peel_gateway.storage.choice import distribution, no_gateway, open_archive, refuse_target, upgrade_store
 from peel_gateway.storage.store import Archive, StoreMismatch
 
-__all__ = ["migrate", "schema"]
+__all__ = ["migrate", "schema", "upgrade"]
 
 
 @click.command()
@@ -38,7 +37,7 @@ def migrate(config: Path | None, as_json: bool, destination: str) -> None:
     """
     with opened(config) as (settings, source, snapshot), ExitStack() as closes:
         target_settings = _named(settings, destination, source.bucket_seconds)
-        _refuse_writers(settings)
+        closes.enter_context(no_gateway(settings))
         target = open_archive(target_settings)
         closes.callback(target.close)
         target.fill(source)
@@ -53,20 +52,9 @@ def migrate(config: Path | None, as_json: bool, destination: str) -> None:
 def _named(settings: Settings, destination: str, bucket_seconds: int) -> Settings:
     """The settings with another database, which must not be there yet if it is a file."""
     named = dataclasses.replace(with_store(settings, destination), store_bucket_seconds=bucket_seconds)
-    if named.store_url is None and not missing_store(named):
-        raise SettingsError(f"{destination}: is there already; name a new file")
+    if named.store_url is None:
+        refuse_target(settings, named.store_path)
     return named
-
-
-def _refuse_writers(settings: Settings) -> None:
-    refuse_running(settings)
-    leases = open_leases(settings)
-    if leases is None:
-        return
-    with closing(leases):
-        owned = [lease for lease in leases.all() if lease.seconds > 0]
-    if owned:
-        raise SettingsError(f"share {owned[0].share} is owned by {owned[0].owner}: stop all gateways first")
 
 
 def _verified(source: Archive, target: Archive, snapshot: Snapshot, alpha: float) -> RecountReport:
@@ -94,3 +82,30 @@ def schema(config: Path | None) -> None:
     """
     with explained():
         click.echo(distribution(find_settings(config)), nl=False)
+
+
+@click.command()
+@config_option
+@json_option
+@click.option(
+    "--backed-up",
+    is_flag=True,
+    help="A copy of the PostgreSQL database exists; of a file the upgrade makes one itself.",
+)
+def upgrade(config: Path | None, as_json: bool, backed_up: bool) -> None:
+    """Bring a database of an older version to the version that this gateway needs.
+
+    Stop all gateways first. A file is copied before it is changed. The upgrade is one transaction: after an error the
+    database is as it was.
+    """
+    with explained():
+        done = upgrade_store(find_used_settings(config), backed_up=backed_up)
+    steps = [{"version": done.before + place, "summary": step.summary} for place, step in enumerate(done.steps, 1)]
+    if as_json:
+        copy = str(done.backup) if done.backup else None
+        print_json({"database": done.place, "before": done.before, "after": done.after, "steps": steps, "backup": copy})
+        return
+    for step in steps:
+        click.echo(f"version {step['version']}: {step['summary']}")
+    said = f"upgraded from version {done.before} to {done.after}" if steps else f"has version {done.before} already"
+    click.echo(f"{done.place}: {said}{f'; the former database is {done.backup}' if done.backup else ''}")

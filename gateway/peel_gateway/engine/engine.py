@@ -194,6 +194,7 @@ class Engine:
         """
         if self._book is None:
             return None
+        self.store.verify_place()  # a device deletes what a receipt names
         keyring = self._book.roster.keyring
         heard = heard.only(slots_of(keyring, heard.device) >= 0)
         states = self._states(self._book, heard.device)

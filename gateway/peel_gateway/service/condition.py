@@ -15,7 +15,7 @@ from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
 from peel_gateway.storage.dead_letters import DeadLetters
-from peel_gateway.storage.store import Archive
+from peel_gateway.storage.store import Archive, StoreReplaced
 from peel_gateway.workers.crew import Crew
 from peel_gateway.workers.owner import Owner
 
@@ -57,6 +57,10 @@ class Condition:
         ):
             if trouble is not None and trouble[0] >= patience:
                 causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
+        try:
+            self.store.verify_place()
+        except StoreReplaced as error:
+            causes.append(f"store: {error}")
         if any(pipeline.engine.moment.behind for pipeline in self.crew.pipelines):
             causes.append(
                 "clock: behind the last batch before the machine was off; set it (or, if it is right, `peel gateway clock --believe`), "

@@ -34,7 +34,7 @@ from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
 from peel_gateway.storage.leases import Leases
-from peel_gateway.storage.store import Archive, StoreUnusable
+from peel_gateway.storage.store import Archive, StoreError, StoreUnusable
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpServer
 from peel_gateway.workers.crew import Crew
@@ -147,7 +147,7 @@ class Service:
         if leases is not None:
             self._store = open_archive(self._settings)
             return lambda: self._build_leaseholder(leases)
-        self._store = whole = open_store(self._settings)
+        self._store = whole = open_store(self._settings, gateway=True)
         return lambda: WholeFleet(self._crew, whole)
 
     def _build_leaseholder(self, leases: Leases) -> Owner:
@@ -204,10 +204,21 @@ class Service:
             self._http.stop()
         self._save_claims(self._claims_file.write)
         if self._crew.drained:
+            self._save_lost()
             self._store.close()
         code = self._exit_code()
         _log.info("stopped", code=int(code), unacknowledged=self._crew.abandoned)
         return code
+
+    def _save_lost(self) -> None:
+        """Keep what is stored if the database file was moved, replaced or deleted."""
+        try:
+            saved = self._store.save_lost()
+        except StoreError as error:
+            _log.error("the database file is lost, and its content could not be saved", cause=error)
+        else:
+            if saved is not None:
+                _log.error("the database file is lost; restore the copy of its content", file=saved)
 
     def tick(self, *, reload: bool = False) -> None:
         """Look for changed files and for chores that are due; `reload` reads the folder in any case."""

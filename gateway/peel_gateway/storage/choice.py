@@ -5,25 +5,33 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import time
+import os
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.storage.leases import Leases
+from peel_gateway.storage.sql.upgrade import Upgraded, schema_version
 from peel_gateway.storage.sqlite.backup import copy_database, set_aside
+from peel_gateway.storage.sqlite.files import GatewayLock, own_files, unused_name
 from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_gateway.storage.sqlite.upgrade import check_old, upgrade_file, version_of
 from peel_gateway.storage.store import Archive, Store, StoreFailed
 
 __all__ = [
     "back_up_store",
     "distribution",
     "missing_store",
+    "no_gateway",
     "open_archive",
     "open_leases",
     "open_store",
+    "refuse_target",
     "restore_store",
+    "upgrade_store",
 ]
 
 
@@ -35,14 +43,17 @@ def open_archive(settings: Settings) -> Archive:
     return archive
 
 
-def open_store(settings: Settings, share: int = 0, *, epoch: int | None = None) -> Store:
-    """Open one share to write it, under a lease's epoch where there are leases; it is made when it is not there."""
+def open_store(settings: Settings, share: int = 0, *, epoch: int | None = None, gateway: bool = False) -> Store:
+    """Open one share to write it, and make it if it is not there.
+
+    A gateway that shares a database holds the lease of this epoch. One that has a file runs alone on it, and says so by `gateway`.
+    """
     if settings.store_url is not None:
         store: Store = _postgres().PostgresStore(**_where(settings), share=share, epoch=epoch)
         return store
     if share:
         raise ValueError(f"share {share}: a file is one share, 0")
-    return SqliteStore(settings.store_path, **_how(settings))
+    return SqliteStore(settings.store_path, gateway=gateway, **_how(settings))
 
 
 def open_leases(settings: Settings) -> Leases | None:
@@ -100,28 +111,72 @@ def missing_store(settings: Settings) -> str:
 
 
 def back_up_store(settings: Settings, path: Path) -> None:
-    """Write a copy of the store as it is now, and check it; a gateway may run meanwhile."""
+    """Write a checked copy of the store into a new file; a gateway may run meanwhile."""
     _refuse_server(settings, "pg_dump --schema")
-    copy_database(settings.store_path, path)
-    _check(settings, path)
+    refuse_target(settings, path)
+    copy_database(settings.store_path, path, lambda copy: _check(settings, copy))
+
+
+def refuse_target(settings: Settings, path: Path) -> None:
+    """Refuse to write a database into an existing file, a file that the store uses, or the fleet folder."""
+    if os.path.lexists(path):
+        raise SettingsError(f"{path}: exists already and is not overwritten; choose a new name")
+    folder = path.absolute().parent
+    for own in own_files(settings.store_path):
+        if own.name == path.name and _same(own.absolute().parent, folder):
+            raise SettingsError(
+                f"{path}: SQLite or the gateway uses this name for {settings.store_path}; choose another"
+            )
+    if any(_same(settings.fleet_folder, each) for each in (folder.resolve(), *folder.resolve().parents)):
+        raise SettingsError(f"{path}: is inside the fleet folder {settings.fleet_folder}; choose another folder")
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def restore_store(settings: Settings, path: Path) -> Path | None:
-    """Make a copy the store, once it is found to be sound; return where the former one is now. No gateway may run."""
+    """Make a copy of the file at `path` the store, once checked; return where the former store is now. No gateway may run."""
     _refuse_server(settings, "pg_restore")
-    target = settings.store_path
-    incoming = target.with_name(f".{target.name}.restored")
-    copy_database(path, incoming)
-    try:
-        _check(settings, incoming)
-    except BaseException:
-        incoming.unlink(missing_ok=True)
-        raise
-    aside = target.with_name(f"{target.name}.before-{time.strftime('%Y%m%dT%H%M%S')}")
-    there = target.exists()
-    set_aside(target, aside)
-    incoming.replace(target)
-    return aside if there else None
+    target = settings.store_path.resolve()  # where SQLite keeps what belongs to it
+    if _same(path, target):
+        raise SettingsError(f"{path}: is the database itself; name a copy")
+    with GatewayLock(target):
+        incoming = unused_name(target, "restored")
+        copy_database(path, incoming, lambda copy: _check(settings, copy))
+        aside = unused_name(target, "before") if target.exists() else None
+        set_aside(target, aside or unused_name(target, "stray"))
+        incoming.rename(target)
+    return aside
+
+
+@contextmanager
+def no_gateway(settings: Settings) -> Iterator[None]:
+    """Raise if a gateway runs on the store; on a file none can start meanwhile."""
+    if settings.store_url is None:
+        with GatewayLock(settings.store_path):
+            yield
+        return
+    _postgres("upgrade").refuse_owners(_postgres("session").Address(settings.store_url, settings.store_schema))
+    yield
+
+
+def upgrade_store(settings: Settings, *, backed_up: bool) -> Upgraded:
+    """Bring the store to the version that this gateway needs. No gateway may run.
+
+    A file is copied first. For a database on a server, `backed_up` says that the operator has a copy.
+    """
+    if settings.store_url is None:
+        return upgrade_file(settings.store_path.resolve(), settings.store_lock_seconds)
+    if not backed_up:
+        raise SettingsError(
+            f"store.url: an upgrade needs a copy first. Run `pg_dump --schema {settings.store_schema}`, "
+            "then `peel gateway upgrade --backed-up`"
+        )
+    upgraded: Upgraded = _postgres("upgrade").upgrade_database(
+        settings.store_url.reveal().decode(), settings.store_schema, settings.store_lock_seconds
+    )
+    return upgraded
 
 
 def _refuse_server(settings: Settings, program: str) -> None:
@@ -133,7 +188,10 @@ def _refuse_server(settings: Settings, program: str) -> None:
 
 
 def _check(settings: Settings, path: Path) -> None:
-    """Open it as a gateway would, which refuses what is no store of these settings, and verify it."""
+    """Open a copy as a gateway would, which refuses a store of other settings, and verify it; one of an older version only in itself."""
+    if version_of(path) < schema_version():
+        check_old(path)
+        return
     store = open_store(dataclasses.replace(settings, store_path=path))
     try:
         store.check()

@@ -15,6 +15,7 @@ import abc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,9 @@ __all__ = [
     "StoreLost",
     "StoreMismatch",
     "StoreRejected",
+    "StoreReplaced",
     "StoreTooNew",
+    "StoreTooOld",
     "StoreUnusable",
     "Transaction",
 ]
@@ -87,7 +90,11 @@ class StoreCorrupt(StoreUnusable):
 
 
 class StoreTooNew(StoreUnusable):
-    """The file was written by a newer version of the gateway."""
+    """A newer version of the gateway made or upgraded the database."""
+
+
+class StoreTooOld(StoreUnusable):
+    """An older version of the gateway made the database: `peel gateway upgrade`."""
 
 
 class StoreMismatch(StoreUnusable):
@@ -96,6 +103,10 @@ class StoreMismatch(StoreUnusable):
 
 class StoreFailed(StoreError):  # noqa: N818 - the name says what is wrong with the store
     """The disk, or the file system, reported an error."""
+
+
+class StoreReplaced(StoreFailed):
+    """The database file was moved, replaced or deleted while it is open. Retry: the same file may come back."""
 
 
 class StoreAway(StoreFailed):
@@ -214,6 +225,10 @@ class Archive(abc.ABC):
         """Where it is, for people: a path, or an address without secrets."""
 
     @abc.abstractmethod
+    def verify_place(self) -> None:
+        """Raise `StoreReplaced` where what is committed would not be found again under `place`. Cheap."""
+
+    @abc.abstractmethod
     def size_bytes(self) -> int:
         """Return how much room it takes where it is."""
 
@@ -305,6 +320,13 @@ class Archive(abc.ABC):
     @abc.abstractmethod
     def forfeited_reports(self, only: Ints) -> dict[int, int]:
         """Return how many accepted reports of some devices count no more, because a pardon left them withdrawn."""
+
+    @abc.abstractmethod
+    def save_lost(self) -> Path | None:
+        """Copy everything into a new file if the database file has lost its name, and return that file.
+
+        A deleted file vanishes when the last process closes it.
+        """
 
     @abc.abstractmethod
     def check(self) -> None:

@@ -233,6 +233,26 @@ def test_a_taken_port_and_a_missing_token_keep_it_from_starting(field: Field) ->
     assert "set http.token" in open_door.log_tail()
 
 
+def test_a_second_gateway_on_one_file_is_refused(field: Field, tmp_path: Path) -> None:
+    """Whatever its name for the file; commands still take turns with the first, which goes on."""
+    first = field.new_gateway().start()
+    (tmp_path / "link.sqlite").symlink_to(first.store_path)
+    for name, path in (("second", first.store_path), ("third", tmp_path / "link.sqlite")):
+        second = field.new_gateway(name, store_path=path)
+        second.start(until="started")
+        assert second.wait_end() == 7
+        assert f"a gateway already runs on this database (process {first.pid})" in second.log_tail()
+    sent = field.reports(20)
+    field.publish(sent)
+    field.wait_accepted(first, 20)
+    for command in ("estimates", "recount", "replay", "clock"):
+        assert first.command(command).returncode == 0
+    first.kill()
+    first.start()
+    assert first.stop() == 0
+    field.audit(first, sent)
+
+
 def test_a_wrong_setting_keeps_it_from_starting(field: Field) -> None:
     gateway = field.new_gateway(mqtt_window=0)
     gateway.start(until="started")

@@ -24,7 +24,7 @@ def test_a_gateway_moves_to_postgresql_and_back(
     field.publish(sent)
     field.wait_accepted(gateway, 400)
     refused = gateway.command("migrate", "--to", schema.url)
-    assert (refused.returncode, "stop it first" in refused.stderr) == (2, True), refused.stderr
+    assert (refused.returncode, "Stop it first" in refused.stderr) == (7, True), refused.stderr
     assert gateway.stop() == 0
     done = gateway.command("migrate", "--to", schema.url, "--json")
     assert done.returncode == 0, done.stderr
@@ -38,7 +38,7 @@ def test_a_gateway_moves_to_postgresql_and_back(
     field.publish(more)
     field.wait_accepted(moved, 600)
     owned = moved.command("migrate", "--to", str(file))
-    assert (owned.returncode, file.exists()) == (2, False), owned.stderr
+    assert (owned.returncode, file.exists()) == (7, False), owned.stderr
     assert moved.stop() == 0
     field.audit(moved, sent + more)
     copied = moved.command("backup", str(tmp_path / "copy"))

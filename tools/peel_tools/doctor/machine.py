@@ -17,7 +17,17 @@ from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.dead_letters import DeadLetters
-from peel_gateway.storage.store import Archive, StoreAway, StoreError
+from peel_gateway.storage.store import (
+    Archive,
+    StoreAway,
+    StoreCorrupt,
+    StoreError,
+    StoreLocked,
+    StoreMismatch,
+    StoreReplaced,
+    StoreTooNew,
+    StoreTooOld,
+)
 from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
 from peel_tools.servers.broker import find_mosquitto
 
@@ -96,14 +106,28 @@ def look_at_database(settings: Settings) -> Iterator[Finding]:
             yield _clock(store)
         finally:
             store.close()
-    except StoreAway as error:
-        yield Finding(
-            "database", BAD, str(error), "Start the server, or put store.url right; nothing is lost meanwhile."
-        )
     except StoreError as error:
-        yield Finding(
-            "database", BAD, str(error), "Restore a copy (docs/operating.md); what was not acknowledged comes again."
-        )
+        yield Finding("database", BAD, str(error), _remedy(error))
+
+
+def _remedy(error: StoreError) -> str:
+    return next(remedy for kind, remedy in _REMEDIES if isinstance(error, kind))
+
+
+_REMEDIES: tuple[tuple[type[StoreError], str], ...] = (
+    (StoreTooOld, "Stop the gateway and run `peel gateway upgrade`."),
+    (StoreTooNew, "Install the version of Peel that last ran on this database, or a newer one."),
+    (
+        StoreMismatch,
+        "Set store.bucket_seconds and store.shares to what the database has, or run `peel gateway migrate`.",
+    ),
+    (StoreCorrupt, "Restore a copy (docs/operating.md). The broker delivers again what was not acknowledged."),
+    (StoreReplaced, "Move the same file back, or stop the gateway and restore the copy that it saves."),
+    (StoreLocked, "Wait for the other process, or stop it."),
+    (StoreAway, "Start the server, or correct store.url; nothing is lost meanwhile."),
+    (StoreError, "Check the disk, the folder, its owner and mode; nothing is lost meanwhile."),
+)
+"""The first that applies."""
 
 
 def _room(folder: Path) -> Finding:

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from peel_gateway.storage.sql.schema import META, TABLES, VERSION, Words, tables
-from peel_gateway.storage.store import StoreMismatch, StoreTooNew
+from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.log import verify_log
+from peel_gateway.storage.sql.rows import verify_states
+from peel_gateway.storage.sql.schema import META, TABLES, Words, tables
+from peel_gateway.storage.sql.upgrade import check_version, schema_version
+from peel_gateway.storage.store import StoreMismatch
 
-__all__ = ["DEFAULT_SHARES", "Made", "check", "distribution", "look", "make"]
+__all__ = ["DEFAULT_SHARES", "WORDS", "Made", "check", "distribution", "find_damage", "look", "make"]
 
 DEFAULT_SHARES = 8
 
-_WORDS = Words(
+WORDS = Words(
     int="BIGINT",
     blob="BYTEA",
     share="\n    share INTEGER NOT NULL,",
@@ -87,7 +91,7 @@ def make(raw: psycopg.Connection, schema: str, *, shares: int, bucket_seconds: i
 def _make(raw: psycopg.Connection, schema: str, shares: int, bucket_seconds: int) -> Made:
     with raw.transaction():
         raw.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-        raw.execute((tables(_WORDS) + _OWN).encode())
+        raw.execute((tables(WORDS) + _OWN).encode())
         keys = list(META)
         raw.execute(
             "INSERT INTO meta (share, key, value) SELECT share, key, 0 FROM generate_series(0, %s - 1) AS share, unnest(%s::text[]) AS key",
@@ -96,21 +100,24 @@ def _make(raw: psycopg.Connection, schema: str, shares: int, bucket_seconds: int
         raw.execute(
             "INSERT INTO lease SELECT share, '', 0, '-infinity', 0 FROM generate_series(0, %s - 1) AS share", (shares,)
         )
-        raw.execute("INSERT INTO made VALUES (%s, %s, %s)", (VERSION, shares, bucket_seconds))
-    return Made(VERSION, shares, bucket_seconds)
+        raw.execute("INSERT INTO made VALUES (%s, %s, %s)", (schema_version(), shares, bucket_seconds))
+    return Made(schema_version(), shares, bucket_seconds)
 
 
 def check(made: Made, place: str, *, shares: int | None, bucket_seconds: int | None) -> None:
-    """Refuse what is newer than this gateway, or was made with other settings."""
-    if made.version > VERSION:
-        raise StoreTooNew(
-            f"{place}: has schema version {made.version}, this gateway knows up to {VERSION}; upgrade the gateway"
-        )
+    """Refuse a database of another version, or one that was made with other settings."""
+    check_version(made.version, place)
     for name, is_, asked in (("shares", made.shares, shares), ("bucket_seconds", made.bucket_seconds, bucket_seconds)):
         if asked is not None and asked != is_:
             raise StoreMismatch(
                 f"{place}: was made with store.{name} = {is_}, {asked} was asked for; set it back, or `peel gateway migrate`"
             )
+
+
+def find_damage(connection: Connection) -> list[str]:
+    """Return what is wrong with a database, as far as it shows without the fleet's keys."""
+    checks = (verify_log, verify_states)
+    return [problem for scope in connection.scopes() for verify in checks for problem in verify(scope)]
 
 
 def distribution(schema: str) -> str:

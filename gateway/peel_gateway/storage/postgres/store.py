@@ -17,13 +17,11 @@ from peel_core import Secret
 from peel_gateway.storage.postgres.connection import PostgresConnection
 from peel_gateway.storage.postgres.errors import translated
 from peel_gateway.storage.postgres.leases import PostgresLeases, lock_share, session_name
-from peel_gateway.storage.postgres.schema import DEFAULT_SHARES, Made, check, look, make
+from peel_gateway.storage.postgres.schema import DEFAULT_SHARES, Made, check, find_damage, look, make
 from peel_gateway.storage.postgres.session import Address, Session
 from peel_gateway.storage.sql.archive import SqlArchive, SqlStore
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.log import verify_log
 from peel_gateway.storage.sql.quarantine import Limits
-from peel_gateway.storage.sql.rows import verify_states
 from peel_gateway.storage.sql.schema import TABLES
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.store import Store, StoreCorrupt, StoreLost, Transaction
@@ -115,6 +113,12 @@ class PostgresArchive(SqlArchive):
         """Who owns which share, on a connection of its own."""
         return PostgresLeases(self.address, timeout=self._timeout)
 
+    def verify_place(self) -> None:
+        """Do nothing: the server looks after its own files."""
+
+    def save_lost(self) -> None:
+        """Return None: no database is lost here while this process runs."""
+
     def size_bytes(self) -> int:
         sizes = " + ".join(f"pg_total_relation_size('{table}')" for table in TABLES)
         with self._read() as connection:
@@ -154,12 +158,7 @@ class PostgresArchive(SqlArchive):
 
     def check(self) -> None:
         with self._read_long() as connection:
-            problems = [
-                problem
-                for scope in connection.scopes()
-                for verify in (verify_log, verify_states)
-                for problem in verify(scope)
-            ]
+            problems = find_damage(connection)
         if problems:
             raise StoreCorrupt(f"{self.place}: damaged: {'; '.join(problems)}; restore a copy")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-__all__ = ["META", "REGISTRY", "TABLES", "VERSION", "Words", "tables"]
-
-VERSION = 1
+__all__ = ["META", "REGISTRY", "TABLES", "Words", "fill_in", "tables"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +28,13 @@ class Words:
 
 
 def tables(words: Words) -> str:
-    """Statements that make all tables."""
-    return _SCHEMA.format(**asdict(words))
+    """Return the statements that make all tables of the current version."""
+    return fill_in(_SCHEMA, words)
+
+
+def fill_in(statements: str, words: Words) -> str:
+    """Return statements in the words of one database."""
+    return statements.format(**asdict(words))
 
 
 _SCHEMA = """

@@ -10,36 +10,40 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from peel_gateway.files import make_private
 from peel_gateway.storage.sql.archive import SqlStore
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.log import verify_log
 from peel_gateway.storage.sql.quarantine import Limits
-from peel_gateway.storage.sql.rows import verify_states
-from peel_gateway.storage.sql.schema import META, VERSION, Words, tables
 from peel_gateway.storage.sql.transaction import SqlTransaction
+from peel_gateway.storage.sql.upgrade import check_version
+from peel_gateway.storage.sqlite.backup import save_copy
 from peel_gateway.storage.sqlite.connection import SqliteConnection
 from peel_gateway.storage.sqlite.errors import translated
-from peel_gateway.storage.store import StoreCorrupt, StoreMismatch, StoreTooNew, Transaction
+from peel_gateway.storage.sqlite.files import (
+    GatewayLock,
+    identify,
+    live_files,
+    refuse_replaced,
+    unused_name,
+    verify_files,
+)
+from peel_gateway.storage.sqlite.schema import find_damage, is_empty, make_tables
+from peel_gateway.storage.store import (
+    StoreCorrupt,
+    StoreFailed,
+    StoreMismatch,
+    StoreReplaced,
+    Transaction,
+)
 
-__all__ = ["APPLICATION_ID", "DEFAULT_BUCKET_SECONDS", "SqliteStore"]
+__all__ = ["DEFAULT_BUCKET_SECONDS", "SqliteStore"]
 
-APPLICATION_ID = 0x5045454C
-"""`PEEL` in `PRAGMA application_id` tells our files from others; `user_version` says which version of the tables they have."""
 DEFAULT_BUCKET_SECONDS = 300
 
-_WORDS = Words(
-    int="INTEGER",
-    blob="BLOB",
-    share="",
-    by_share="",
-    clustered=" WITHOUT ROWID",
-    identity="INTEGER PRIMARY KEY AUTOINCREMENT",
-    identity_key="",
-)
+_SYNCHRONOUS_FULL = 2
 _PAGES = 2_000
 """Free pages that go back to the file system in one transaction."""
 
@@ -55,6 +59,8 @@ class SqliteStore(SqlStore):
         Most exposures held, and most bytes of their frames, for each of the two classes (blamed on a device, and not).
     timeout : float
         Seconds to wait for another writer before `StoreLocked`.
+    gateway : bool
+        Whether a gateway opens it, of which there is one at a time: `StoreLocked` for a second one. Commands take turns with it.
     """
 
     shares = 1
@@ -68,26 +74,34 @@ class SqliteStore(SqlStore):
         quarantine_limit: int = 100_000,
         quarantine_bytes: int = 64 * 1024 * 1024,
         timeout: float = 10.0,
+        gateway: bool = False,
     ) -> None:
         self.path = Path(path)
         self._limits = Limits(rows=quarantine_limit, size=quarantine_bytes)
         self._timeout = timeout
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
-        make_private(self.path)  # reports are private on their own, their times and senders are not
-        with translated(self.path):
-            self._writer = self._open()
-            try:
+        refuse_replaced(self.path)
+        with ExitStack() as undo:
+            self._gateway = undo.enter_context(GatewayLock(self.path)) if gateway else None
+            make_private(self.path)  # reports are private on their own, their times and senders are not
+            self._opened = {self.path: identify(self.path)}
+            with translated(self.path):
+                self._writer = undo.enter_context(closing(self._open()))
                 self._make(bucket_seconds)
                 self.bucket_seconds = self._bucket(bucket_seconds)
                 self._reader = self._connect()
-            except BaseException:
-                self._writer.close()
-                raise
+            self._opened |= {file: identify(file) for file in live_files(self.path)[1:]}
+            if self._gateway is not None:
+                self._gateway.note(self._opened[self.path])
+            undo.pop_all()
 
     @property
     def place(self) -> str:
         return str(self.path)
+
+    def verify_place(self) -> None:
+        verify_files(self._opened)
 
     def size_bytes(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
@@ -95,55 +109,54 @@ class SqliteStore(SqlStore):
 
     # ---- opening ----
 
+    def _connect_file(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA temp_store = MEMORY")
+        self.verify_place()  # another file must not be mixed with the write-ahead log of this one
+        with ExitStack() as undo:
+            connection = undo.enter_context(closing(self._connect_file()))
+            connection.execute("PRAGMA synchronous = FULL")
+            self._demand(connection, "synchronous", _SYNCHRONOUS_FULL)
+            connection.execute("PRAGMA temp_store = MEMORY")
+            undo.pop_all()
         return connection
 
     def _open(self) -> sqlite3.Connection:
-        connection = self._connect()
-        try:
-            if self._is_empty(connection):
+        with ExitStack() as undo:
+            connection = undo.enter_context(closing(self._connect()))
+            empty = is_empty(connection, self.path)  # looks before the first write: a foreign file stays as it is
+            self._version(connection)
+            if empty:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # retention gives room back
             connection.execute("PRAGMA journal_mode = WAL")
-        except BaseException:
-            connection.close()
-            raise
+            self._demand(connection, "journal_mode", "wal")
+            undo.pop_all()
         return connection
 
-    def _is_empty(self, connection: sqlite3.Connection) -> bool:
-        """Look before the first write: a file that is not ours is refused, and stays as it is."""
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        if tables and application != APPLICATION_ID:
-            raise StoreCorrupt(f"{self.path}: an SQLite database, but not a Peel one; choose another path")
-        self._known_version(connection)
-        return not tables
-
-    def _known_version(self, connection: sqlite3.Connection) -> int:
-        """The file's schema version; one that is newer than ours is refused."""
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            raise StoreTooNew(
-                f"{self.path}: has schema version {version}, this gateway knows up to {VERSION}; upgrade the gateway"
+    def _demand(self, connection: sqlite3.Connection, pragma: str, wanted: object) -> None:
+        """Raise unless a setting has the value that durability needs: SQLite may keep another, and reports no error."""
+        (answer,) = connection.execute(f"PRAGMA {pragma}").fetchone()
+        if answer != wanted:
+            raise StoreFailed(
+                f"{self.path}: {pragma} must be {wanted!r}, SQLite answered {answer!r}. A power cut could lose acknowledged "
+                "reports, so the database is not used. Check the disk, and put the file on a local file system"
             )
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Return the file's schema version, 0 for a new file; refuse another version than ours."""
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version:
+            check_version(version, self.path)
         return int(version)
 
     def _make(self, bucket_seconds: int | None) -> None:
         """Make the tables, where there are none."""
-        if self._known_version(self._writer) == VERSION:
+        if self._version(self._writer):
             return  # a reader needs no lock, and no room on the disk
         with self._write(self._writer):
-            if self._known_version(self._writer) == VERSION:
-                return  # another process was faster
-            for statement in _statements(tables(_WORDS)):
-                self._writer.execute(statement)
-            bucket = DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds
-            meta = dict.fromkeys(META, 0) | {"bucket_seconds": bucket}
-            self._writer.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            self._writer.execute(f"PRAGMA user_version = {VERSION}")
+            if not self._version(self._writer):  # another process may have been faster
+                make_tables(self._writer, DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds)
 
     def _bucket(self, asked: int | None) -> int:
         (bucket,) = self._writer.execute("SELECT value FROM meta WHERE key = 'bucket_seconds'").fetchone()
@@ -159,13 +172,15 @@ class SqliteStore(SqlStore):
     def _write(self, connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._known_version(connection)  # a newer gateway may have changed the file while it was open here
+            self._version(connection)  # an upgrade may have changed the file while it was open here
+            self.verify_place()
             yield
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:  # SQLite has already rolled back after a full disk
                 connection.execute("ROLLBACK")
             raise
+        self.verify_place()  # what is committed is acknowledged next
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
@@ -207,8 +222,7 @@ class SqliteStore(SqlStore):
 
     def check(self) -> None:
         with self._read_long() as connection:
-            problems = [row[0] for row in connection.raw.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
-            problems += [*verify_log(connection), *verify_states(connection)]
+            problems = find_damage(connection)
         if problems:
             raise StoreCorrupt(f"{self.path}: damaged: {'; '.join(problems)}; restore a copy")
 
@@ -216,13 +230,16 @@ class SqliteStore(SqlStore):
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
+            if self._gateway is not None:
+                self._gateway.close()
+                self._gateway = None
 
-
-def _statements(script: str) -> Iterator[str]:
-    """Split a script: `executescript` would commit the transaction it runs in."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+    def save_lost(self) -> Path | None:
+        try:
+            self.verify_place()
+        except StoreReplaced:
+            target = unused_name(self.path, "saved")
+            with self._read_lock, translated(target):
+                save_copy(self._reader, target, lambda _: None)
+            return target
+        return None

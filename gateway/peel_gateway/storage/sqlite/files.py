@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""The files of a database: their names, whether they are still the ones that were opened, and which gateway runs on them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from peel_gateway.storage.store import StoreFailed, StoreLocked, StoreReplaced
+
+__all__ = ["GatewayLock", "identify", "live_files", "own_files", "refuse_replaced", "unused_name", "verify_files"]
+
+Identity = tuple[int, int]
+"""Device and inode: what distinguishes a file from another that has taken its name."""
+
+_LIVE = ("-wal", "-shm")
+"""Ends of the names of what SQLite keeps beside a database while it is open."""
+_LOCK_SECONDS = 2.0
+"""A command that only looks holds the lock for a moment."""
+_POLL_SECONDS = 0.05
+
+
+def _beside(database: Path, end: str) -> Path:
+    """Return a name beside a database, where SQLite looks for it: behind symbolic links."""
+    real = database.resolve()
+    return real.with_name(real.name + end)
+
+
+def live_files(database: Path) -> tuple[Path, ...]:
+    """Return the files that hold committed data while the database is open."""
+    return database, *(_beside(database, end) for end in _LIVE)
+
+
+def own_files(database: Path) -> tuple[Path, ...]:
+    """Return all names that belong to a database, whether the files exist or not."""
+    return *live_files(database), _beside(database, "-journal"), _lock_file(database)
+
+
+def _lock_file(database: Path) -> Path:
+    return _beside(database, ".lock")
+
+
+def unused_name(database: Path, why: str) -> Path:
+    """Return a name beside a database that no file has: the name, why there is another file, and the time."""
+    stem = f"{database.name}.{why}-{time.strftime('%Y%m%dT%H%M%S')}"
+    names = (database.with_name(f"{stem}{f'-{place}' if place else ''}") for place in range(1000))
+    return next(name for name in names if not os.path.lexists(name))
+
+
+def identify(file: Path) -> Identity | None:
+    """Return which file has this name now; None if there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def verify_files(opened: Mapping[Path, Identity | None]) -> None:
+    """Raise `StoreReplaced` unless each name still belongs to the file that was opened under it."""
+    for file, identity in opened.items():
+        if identify(file) != identity:
+            raise _replaced(file)
+
+
+def _replaced(file: Path) -> StoreReplaced:
+    return StoreReplaced(
+        f"{file}: was moved, replaced or deleted while the gateway uses it. Nothing more is stored or acknowledged. "
+        "Move the same file back; or stop the gateway, which saves what it has stored in a new file, and restore that"
+    )
+
+
+class GatewayLock:
+    """The right to be the only gateway on a database, until `close` or the end of the process.
+
+    The lock is on a file beside the database. Closing a descriptor of the database itself would drop SQLite's own locks.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._descriptor = _open_lock(database, os.O_CREAT)
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while not _lock(self._descriptor, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                process = _read_holder(self._descriptor).get("process", "unknown")
+                self.close()
+                raise StoreLocked(
+                    f"{database}: a gateway already runs on this database (process {process}). "
+                    "Stop it first, or choose another store.path"
+                )
+            time.sleep(_POLL_SECONDS)
+        self.note(None)
+
+    def note(self, identity: Identity | None) -> None:
+        """Write down which process holds the lock, and which file it has open."""
+        with contextlib.suppress(OSError):  # a full disk; the lock holds without
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps({"process": os.getpid(), "file": identity}).encode(), 0)
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def refuse_replaced(database: Path) -> None:
+    """Raise `StoreReplaced` if a gateway runs here whose file no longer has this name.
+
+    Opening the new file would mix it with the write-ahead log of the former one.
+    """
+    try:
+        descriptor = _open_lock(database)
+    except StoreFailed:
+        return  # no gateway has run here, or the database cannot be opened either
+    try:
+        if not _lock(descriptor, fcntl.LOCK_SH):
+            opened = _read_holder(descriptor).get("file")
+            if opened is not None and identify(database) != tuple(opened):
+                raise _replaced(database)
+    finally:
+        os.close(descriptor)
+
+
+def _open_lock(database: Path, flags: int = 0) -> int:
+    path = _lock_file(database)
+    try:
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
+    except OSError as error:
+        raise StoreFailed(f"{path}: cannot be opened: {error.strerror}; check the folder, its owner and mode") from None
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    """Take a lock if nobody else has one that excludes it."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read_holder(descriptor: int) -> Mapping[str, Any]:
+    """Return what the holder of the lock has written; nothing if it is only just writing."""
+    try:
+        found: Mapping[str, Any] = json.loads(os.pread(descriptor, 1000, 0))
+    except ValueError:
+        return {}
+    return found
