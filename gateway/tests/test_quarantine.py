@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from lab import Lab, MakeLab, Makers
@@ -14,6 +15,7 @@ from peel_gateway.engine.replay import replay
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.exposures import MOST_PIECES
 from peel_gateway.storage.store import Archive
 
 
@@ -28,6 +30,39 @@ def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Lab) -> None:
     assert counts.verdicts[Verdict.MALFORMED] == 160
     held = lab.store.exposures(ExposureFilter(blamed=False), limit=1000)
     assert held[-1].raw == b"junk 2 30" and held[0].raw == b"junk 3 39"
+    assert recount(lab.store, lab).agrees
+
+
+def test_one_topic_puts_a_bounded_number_of_pieces_into_quarantine_per_batch(lab: Lab) -> None:
+    """All are counted; what another topic brings in the same batch is held."""
+    junk, other = [b"junk %d" % i for i in range(3 * MOST_PIECES)], b"junk of another"
+    messages = [*lab.messages(junk), replace(lab.messages([other])[0], topic="peel/v1/lab/2a/0000002a/report")]
+    report = lab.engine.process(messages)
+    assert (report.counts, report.dropped) == ({Verdict.MALFORMED: len(messages)}, 2 * MOST_PIECES)
+    held = [each.raw for each in lab.store.exposures(limit=1000)]
+    assert sorted(held) == sorted([*junk[:MOST_PIECES], other])
+    again = lab.engine.process(messages)
+    assert again.counts == {Verdict.REDELIVERED: MOST_PIECES + 1, Verdict.MALFORMED: 2 * MOST_PIECES}
+    assert lab.store.counts().quarantined == MOST_PIECES + 1
+    assert recount(lab.store, lab).agrees
+
+
+def test_one_device_puts_a_bounded_number_of_exposures_into_quarantine_per_batch(lab: Lab) -> None:
+    """Garbage in front of them hides none; the first is what exposed the device, and it stays."""
+    junk, faulty = [b"junk %d" % i for i in range(2 * MOST_PIECES)], lab.frames(1, range(1, 2 * MOST_PIECES), rule=5)
+    report = lab.engine.process(lab.messages([*junk, *faulty]))
+    assert [each.device for each in report.exposed_devices] == [1]
+    blamed = lab.store.exposures(ExposureFilter(blamed=True), limit=1000)
+    assert sorted(each.number for each in blamed) == list(range(1, MOST_PIECES + 1))
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_replay_keeps_all_that_is_still_refused(lab: Lab) -> None:
+    """More pieces of one topic than a batch from the network would put into quarantine."""
+    for batch in range(3):
+        lab.send([b"junk %d %d" % (batch, i) for i in range(MOST_PIECES)])
+    replay(lab.store, lab.engine)
+    assert lab.store.counts().quarantined == 3 * MOST_PIECES
     assert recount(lab.store, lab).agrees
 
 

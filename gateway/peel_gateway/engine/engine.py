@@ -26,6 +26,7 @@ from peel_gateway.screening.batch import front, listen, speakers
 from peel_gateway.screening.book import ROOM, Book, States, seen_in, states_of
 from peel_gateway.screening.conduct import bases
 from peel_gateway.screening.draft import draft
+from peel_gateway.screening.exposures import MOST_PIECES
 from peel_gateway.screening.plan import ExposedDevice, plan
 from peel_gateway.screening.policy import Policy
 from peel_gateway.screening.roster import Registry, Roster, slots_of
@@ -163,7 +164,8 @@ class Engine:
             verdicts = front(opened, self._roster)
             look_up(book, speakers(opened, verdicts), transaction)
             batch = listen(mail, opened, verdicts, book, moment)
-            drafted = draft(batch, book, self._policy, moment)
+            # What is replayed leaves the quarantine: all of it that is still refused must find its way back.
+            drafted = draft(batch, book, self._policy, moment, most_pieces=len(opened) if taken else MOST_PIECES)
             found = transaction.find(drafted.questions)
             self._book = None  # bets are played in it: without a commit it is not what the store knows
             planned = plan(drafted, found)

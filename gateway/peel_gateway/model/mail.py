@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -10,12 +11,16 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.message import Message
+from peel_gateway.model.message import LONGEST_TOPIC, Message
 
 __all__ = ["Mail"]
 
 Ends = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+
+_TOPIC_WEIGHTS = np.frombuffer(os.urandom(8 * LONGEST_TOPIC), np.uint64)
+"""One random weight per position in a topic. Each process draws its own, so nobody can prepare topics with equal hashes."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,18 @@ class Mail:
     def topic(self, place: int) -> str:
         """One topic, as far as it was kept; whatever is no text is replaced."""
         return self.topics[_start(self.topic_ends, place) : int(self.topic_ends[place])].decode(errors="replace")
+
+    def topic_hashes(self, places: npt.NDArray[np.integer]) -> Hashes:
+        """Return a hash of the topic of each of these messages, uint64[N]. Equal topics have equal hashes in this process."""
+        ends = self.topic_ends.astype(np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(self)]
+        first = starts[places]
+        sizes = np.minimum(ends[places] - first, LONGEST_TOPIC)
+        stops = np.cumsum(sizes)
+        position = np.arange(int(sizes.sum())) - np.repeat(stops - sizes, sizes)
+        letters = np.frombuffer(self.topics, np.uint8)[np.repeat(first, sizes) + position]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((letters + np.uint64(1)) * _TOPIC_WEIGHTS[position])])
+        return sums[stops] - sums[stops - sizes]
 
     def message(self, place: int) -> Message:
         """One message as an object."""

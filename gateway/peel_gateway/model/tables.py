@@ -285,6 +285,8 @@ class Effects:
     """To widen the stored rows by."""
     gaps: GapTable
     exposures: Sequence[Exposure]
+    dropped: Mapping[Verdict, int]
+    """Refused pieces that are counted and not held: their source had enough others in this batch."""
     withdrawn: Sequence[int]
     """Devices whose counted rows leave the estimates with this batch."""
     counts: Mapping[Verdict, int]

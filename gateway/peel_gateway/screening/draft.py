@@ -11,10 +11,11 @@ import numpy.typing as npt
 from peel_gateway.model.exposure import digest_of
 from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import Questions
-from peel_gateway.model.verdict import LOGGED, Verdict
+from peel_gateway.model.verdict import LOGGED, NETWORK, Verdict
 from peel_gateway.screening import filing, freshness, layers
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, seen_in
+from peel_gateway.screening.exposures import MOST_PIECES, beyond
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.policy import Policy
 from peel_gateway.screening.seen import unseen
@@ -41,12 +42,22 @@ class Draft:
     crowded: filing.Crowded
     held: Ints
     """Rows of pieces that are known by their bytes alone, and may be held already: `questions.digests` are theirs."""
+    surplus: Ints
+    """Rows of such pieces beyond what their topic may put into quarantine: the store is not asked about them."""
+    most_pieces: int
+    """What a source may put into quarantine."""
     questions: Questions
     """Few for honest reports, whose bytes are new and whose buckets have room."""
 
 
-def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
-    """Judge the freshness of a batch, and find out what must be known of the store to plan it."""
+def draft(batch: Batch, book: Book, policy: Policy, moment: Moment, *, most_pieces: int = MOST_PIECES) -> Draft:
+    """Judge the freshness of a batch, and find out what must be known of the store to plan it.
+
+    Parameters
+    ----------
+    most_pieces : int
+        Refused pieces that a topic or a device may put into quarantine with this batch.
+    """
     verdicts = _judge_numbers(batch, book)
     judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
     allowed, reached = np.zeros((2, len(verdicts)), np.int64)
@@ -56,7 +67,11 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
         allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
         layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
     crowded = filing.crowded(batch, verdicts == OPEN, book, policy.bucket_seconds, moment.seen)
-    held = np.flatnonzero(_HELD[verdicts])
+    network = np.flatnonzero(_NETWORK[verdicts])
+    surplus = network[beyond(batch.mail.topic_hashes(batch.opened.message[network]), most_pieces)]
+    known = _HELD[verdicts]
+    known[surplus] = False
+    held = np.flatnonzero(known)
     return Draft(
         batch=batch,
         book=book,
@@ -67,6 +82,8 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Draft:
         reached=reached,
         crowded=crowded,
         held=held,
+        surplus=surplus,
+        most_pieces=most_pieces,
         questions=Questions(
             digests=[digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in held.tolist()],
             filed_device=book.roster.ids(batch.heard[crowded.devices]),
@@ -109,4 +126,5 @@ def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> I
     return np.maximum(since_contact, np.where(issued > 0, since_issue, 0))
 
 
+_NETWORK = layers.among(NETWORK)
 _HELD = layers.among(verdict for verdict in Verdict if verdict.layer is not None and verdict not in LOGGED)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,13 +16,19 @@ from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.bets import Bets, in_words
-from peel_gateway.screening.layers import among
+from peel_gateway.screening.layers import among, by_verdict
 
-__all__ = ["Case", "device_exposure", "report_exposures"]
+__all__ = ["MOST_PIECES", "Case", "Exhibits", "beyond", "device_exposure", "exhibit"]
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
-_EXHIBITED = among((NETWORK | BLAMED) - {Verdict.STATISTICS})
+MOST_PIECES = 100
+"""Refused pieces of one source that a batch puts into quarantine; the rest is counted alone.
+
+A row costs 15 times as much as a good report. The source is the topic, or the device where a seal proves it.
+"""
+_BLAMED, _EXHIBITED = among(BLAMED), among((NETWORK | BLAMED) - {Verdict.STATISTICS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +39,42 @@ class Case:
     verdicts: Ints
     allowed: Ints
     reached: Ints
+    surplus: Ints
+    """Rows of pieces that no device is blamed for, beyond what their topic may put into quarantine."""
+    most_pieces: int
+    """Pieces that a device may put into quarantine."""
     profiles: Sequence[Profile]
 
 
-def report_exposures(case: Case) -> Iterator[tuple[int, Exposure]]:
-    """Yield the rows that a layer objected to, with an exposure for each."""
-    for row in np.flatnonzero(_EXHIBITED[case.verdicts]).tolist():
-        yield row, _exposure(case, row)
+@dataclass(frozen=True)
+class Exhibits:
+    """The pieces of a batch that a layer objected to."""
+
+    held: Sequence[Exposure]
+    dropped: Mapping[Verdict, int]
+    """Those beyond the bounds of their source, which are counted and not held."""
+
+
+def exhibit(case: Case) -> Exhibits:
+    """Make exposures of the reports that a layer objected to, first come first served within each source's bound."""
+    objected = _EXHIBITED[case.verdicts]
+    held = objected.copy()
+    held[case.surplus] = False
+    blamed = np.flatnonzero(held & _BLAMED[case.verdicts])
+    held[blamed[beyond(case.batch.at[blamed], case.most_pieces)]] = False
+    dropped = by_verdict(case.verdicts[objected & ~held])
+    return Exhibits([_exposure(case, row) for row in np.flatnonzero(held).tolist()], dropped)
+
+
+def beyond(source: npt.NDArray[np.integer], most: int) -> Bools:
+    """Tell for each entry whether at least so many equal ones are before it."""
+    result = np.zeros(len(source), np.bool_)
+    if len(source) > most:
+        order = np.argsort(source, kind="stable")
+        first = np.flatnonzero(np.concatenate([[True], np.diff(source[order]) != 0]))
+        sizes = np.diff(first, append=len(source))
+        result[order] = np.arange(len(source)) - np.repeat(first, sizes) >= most
+    return result
 
 
 def _exposure(case: Case, row: int) -> Exposure:

@@ -18,7 +18,17 @@ from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.codewords import Codewords
 
-__all__ = ["OPEN", "Decoded", "among", "authenticated", "decode", "judge_content", "judge_front", "object_to"]
+__all__ = [
+    "OPEN",
+    "Decoded",
+    "among",
+    "authenticated",
+    "by_verdict",
+    "decode",
+    "judge_content",
+    "judge_front",
+    "object_to",
+]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -38,6 +48,12 @@ def among(verdicts: Iterable[Verdict]) -> Bools:
     table = np.zeros(len(Verdict) + 1, np.bool_)
     table[list(verdicts)] = True
     return table
+
+
+def by_verdict(verdicts: Ints) -> dict[Verdict, int]:
+    """Count verdicts; those that do not occur are absent."""
+    values, times = np.unique(verdicts, return_counts=True)
+    return {Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)}
 
 
 def object_to(verdicts: Ints, reports: Bools, verdict: Verdict) -> None:

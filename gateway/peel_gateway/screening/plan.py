@@ -33,7 +33,7 @@ from peel_gateway.screening import effects, filing, gaps, layers, statistics
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.book import Book, Change, Played, States, seen_in
 from peel_gateway.screening.draft import Draft
-from peel_gateway.screening.exposures import Case, report_exposures
+from peel_gateway.screening.exposures import Case, Exhibits, exhibit
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.screening.policy import Policy
 from peel_gateway.screening.seen import enter
@@ -71,11 +71,16 @@ class Plan:
 
 
 def _come_again(drafted: Draft, found: Found) -> Ints:
-    """The draft's verdicts, where bytes that are held already are a redelivery: they have been judged, and blame nobody once more. Else
-    whoever is on the line could expose a pardoned device with what it was pardoned for."""
+    """Return the draft's verdicts; the same bytes again, held already or earlier in this batch, are a redelivery.
+
+    They have been judged, and blame nobody once more. Otherwise the network could expose a pardoned device with what it was pardoned for.
+    """
     verdicts = drafted.verdicts.copy()
-    known = [digest in found.digests for digest in drafted.questions.digests]
-    verdicts[drafted.held[np.array(known, np.bool_)]] = Verdict.REDELIVERED
+    seen, again = set(found.digests), []
+    for digest in drafted.questions.digests:
+        again.append(digest in seen)
+        seen.add(digest)
+    verdicts[drafted.held[np.array(again, np.bool_)]] = Verdict.REDELIVERED
     return verdicts
 
 
@@ -171,8 +176,8 @@ class _Screened:
     standing: _Standing
     numbers: _Numbers
     judged: statistics.Judged
-    exposures: Sequence[Exposure]
-    """Of single reports; those by statistics are among what was judged."""
+    exhibits: Exhibits
+    """Of single reports; exposures by statistics are among what was judged."""
 
 
 def _screen(drafted: Draft, found: Found) -> _Screened:
@@ -191,10 +196,15 @@ def _screen(drafted: Draft, found: Found) -> _Screened:
         moment=moment,
     )
     case = Case(
-        batch=batch, verdicts=judged.verdicts, allowed=drafted.allowed, reached=drafted.reached, profiles=profiles
+        batch=batch,
+        verdicts=judged.verdicts,
+        allowed=drafted.allowed,
+        reached=drafted.reached,
+        surplus=drafted.surplus,
+        most_pieces=drafted.most_pieces,
+        profiles=profiles,
     )
-    verdicts, exposures = _exhibit(case)
-    return _Screened(verdicts, standing, numbers, judged, exposures)
+    return _Screened(judged.verdicts, standing, numbers, judged, exhibit(case))
 
 
 # ---- all effects ----
@@ -236,19 +246,15 @@ def plan(drafted: Draft, found: Found) -> Plan:
         tallies=tallies,
         filed=filed.table,
         gaps=gap_table,
-        exposures=[*screened.exposures, *judged.cases],
+        exposures=[*screened.exhibits.held, *judged.cases],
+        dropped=screened.exhibits.dropped,
         withdrawn=roster.ids(batch.heard[newly]).tolist(),
-        counts=_by_verdict(verdicts),
+        counts=layers.by_verdict(verdicts),
         arrival=last,
         moment=moment,
     )
     change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies), log, last)
     return Plan(written, change, _exposed_devices(batch, book, standing, judged.cases))
-
-
-def _by_verdict(verdicts: Ints) -> dict[Verdict, int]:
-    values, times = np.unique(verdicts, return_counts=True)
-    return {Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)}
 
 
 def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.Judged) -> list[Played]:
@@ -304,19 +310,3 @@ def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints, buc
         bucket=bucket[rows],
         arrival=np.zeros(len(rows), np.int64),
     )
-
-
-def _exhibit(case: Case) -> tuple[Ints, Sequence[Exposure]]:
-    """Build exposures of reports with what was seen; the same bytes once more in a batch are a redelivery."""
-    verdicts = case.verdicts.copy()
-    known: set[bytes] = set()
-    fresh = []
-    for row, exposure in report_exposures(case):
-        digest = exposure.digest
-        if digest is not None and digest in known:
-            verdicts[row] = Verdict.REDELIVERED
-            continue
-        if digest is not None:
-            known.add(digest)
-        fresh.append(exposure)
-    return verdicts, fresh

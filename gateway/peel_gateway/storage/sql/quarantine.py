@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
@@ -53,13 +53,14 @@ class Quarantine:
             counted.update(verdict for _, verdict, _, _ in taken)
         return counted
 
-    def hold(self, exposures: Sequence[Exposure]) -> int:
-        """Hold exposures as far as there is room; return how many were dropped."""
-        if not exposures:
+    def hold(self, exposures: Sequence[Exposure], dropped: Mapping[Verdict, int]) -> int:
+        """Hold exposures as far as there is room; return how many were dropped, those included that were dropped before."""
+        if not exposures and not dropped:
             return 0
         held = self._within_device_limit(exposures)
         held_ids = {id(each) for each in held}
         surplus = Counter(int(each.verdict) for each in exposures if id(each) not in held_ids)
+        surplus.update({int(verdict): count for verdict, count in dropped.items()})
         add_counts(self._connection, "dropped", surplus)
         self._insert(held)
         return surplus.total() + sum(self._evict(blamed) for blamed in (False, True))

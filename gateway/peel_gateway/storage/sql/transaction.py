@@ -180,7 +180,7 @@ class SqlTransaction(Transaction):
         self._widen_filed(effects.filed)
         left = self._withdraw(effects.withdrawn)
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
-        dropped = self._quarantine.hold(effects.exposures)
+        dropped = self._quarantine.hold(effects.exposures, effects.dropped)
         marks = {"generation": self.generation + 1, "arrival": effects.arrival, "sealed": sealed}
         self._set_meta(marks | asdict(effects.moment))
         return Written(dropped, left)
