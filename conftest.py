@@ -49,6 +49,7 @@ PLACES = {
     "hil_tests/unit": "quick",
     "tools/tests/browser": "browser",
     "tools/tests/test_bench_disk.py": "broker",
+    "tools/tests/test_bench_hostile.py": "broker",
     "tools/tests/test_bench_engine.py": "slow",
     "tools/tests/test_bench_gateway.py": "slow",
     "tools/tests/test_bench_ingest.py": "broker",

@@ -19,9 +19,28 @@ static int read_length(size_t *value, const uint8_t *at, size_t bytes) {
   return PEEL_PACKETS_MALFORMED;
 }
 
-static int is_report_topic(const peel_packets_rule *rule, const uint8_t *topic, size_t bytes) {
-  return bytes >= rule->prefix_bytes + rule->suffix_bytes && memcmp(topic, rule->prefix, rule->prefix_bytes) == 0 &&
-         memcmp(topic + bytes - rule->suffix_bytes, rule->suffix, rule->suffix_bytes) == 0;
+static int is_topic(const peel_packets_rule *rule, const uint8_t *suffix, size_t suffix_bytes, const uint8_t *topic, size_t bytes) {
+  return bytes >= rule->prefix_bytes + suffix_bytes && memcmp(topic, rule->prefix, rule->prefix_bytes) == 0 &&
+         memcmp(topic + bytes - suffix_bytes, suffix, suffix_bytes) == 0;
+}
+
+/* FNV-1a from a secret start, mixed at the end. */
+static uint64_t hash_topic(uint64_t seed, const uint8_t *topic, size_t bytes) {
+  uint64_t hash = seed ^ 0xcbf29ce484222325u;
+  for (size_t i = 0; i < bytes; i++) hash = (hash ^ topic[i]) * 0x100000001b3u;
+  hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
+  return hash ^ hash >> 33;
+}
+
+/* Whether the topic of a status is ahead of its rate; if not, note one more. */
+static int is_limited(const peel_packets_rule *rule, const uint8_t *topic, size_t bytes) {
+  if (rule->pace_count == 0 || !is_topic(rule, rule->status, rule->status_bytes, topic, bytes)) return 0;
+  uint64_t hash = hash_topic(rule->seed, topic, bytes);
+  peel_packets_pace *pace = &rule->paces[hash % rule->pace_count];
+  uint64_t due = pace->topic == hash && pace->due > rule->now ? pace->due : rule->now;
+  if (due - rule->now > rule->slack) return 1;
+  *pace = (peel_packets_pace){.topic = hash, .due = due + rule->interval};
+  return 0;
 }
 
 static uint64_t append(uint8_t *buffer, uint64_t end, const uint8_t *data, size_t bytes) {
@@ -38,13 +57,18 @@ static void gather(peel_packets_parts *parts, const peel_packets_rule *rule, con
   parts->identifiers[n] = identifier;
 }
 
-/* Gather the body of a PUBLISH if it is a report. Returns 1 if it was, 0 if it is for others, or MALFORMED. */
+/* Gather the body of a PUBLISH if it is a report. Returns 1 if it was, or a status beyond its limit, 0 if it is for others, or a fault. */
 static int take_report(peel_packets_parts *parts, const peel_packets_rule *rule, unsigned qos, const uint8_t *body, size_t bytes) {
+  if (qos > 1) return qos == 2 ? PEEL_PACKETS_QOS_2 : PEEL_PACKETS_MALFORMED;
   if (bytes < 2) return PEEL_PACKETS_MALFORMED;
   size_t topic_bytes = (size_t)body[0] << 8 | body[1], at = 2 + topic_bytes;
   if (at > bytes) return PEEL_PACKETS_MALFORMED;
   const uint8_t *topic = body + 2;
-  if (!is_report_topic(rule, topic, topic_bytes)) return 0;
+  if (!is_topic(rule, rule->suffix, rule->suffix_bytes, topic, topic_bytes)) {
+    int limited = qos == 0 && is_limited(rule, topic, topic_bytes);
+    parts->limited += (size_t)limited;
+    return limited;
+  }
   uint16_t identifier = 0;
   if (qos) {
     if (bytes - at < 2) return PEEL_PACKETS_MALFORMED;
@@ -80,6 +104,7 @@ ptrdiff_t peel_packets_split(peel_packets_parts *parts, const peel_packets_rule 
   size_t at = 0;
   parts->reports = 0;
   parts->rest_bytes = 0;
+  parts->limited = 0;
   parts->passed_bytes = 0;
   while (bytes - at >= 2) {
     size_t length = 0;
@@ -95,7 +120,7 @@ ptrdiff_t peel_packets_split(peel_packets_parts *parts, const peel_packets_rule 
     const uint8_t *packet = stream + at;
     unsigned type = packet[0] >> 4, qos = packet[0] >> 1 & 3;
     if (type == PUBLISH && parts->reports == rule->most) break;
-    int taken = type == PUBLISH && qos < 2 ? take_report(parts, rule, qos, packet + head, length) : 0;
+    int taken = type == PUBLISH ? take_report(parts, rule, qos, packet + head, length) : 0;
     if (taken < 0) return taken;
     if (!taken) parts->rest_bytes = (size_t)append(parts->rest, parts->rest_bytes, packet, head + length);
     at += head + length;

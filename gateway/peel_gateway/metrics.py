@@ -106,6 +106,9 @@ class Metrics:
     def status_heard(self, hearing: Hearing) -> None:
         self._statuses.labels(result=hearing.value).inc()
 
+    def statuses_limited(self, count: int) -> None:
+        self._statuses.labels(result=Hearing.LIMITED.value).inc(count)
+
     def webhook_called(self, result: str) -> None:
         self._webhook.labels(result=result).inc()
 

@@ -26,6 +26,9 @@ typedef struct {
   ptrdiff_t used;
 } split;
 
+/* The paces of the rule; each stream begins without any. */
+static peel_packets_pace paces[3];
+
 static split split_stream(const peel_packets_rule *rule, const uint8_t *data, size_t bytes) {
   static const uint8_t zeros[8 * 4096];
   size_t most = bytes / PEEL_PACKETS_LEAST;
@@ -45,7 +48,7 @@ static size_t end_of(const uint64_t *ends, size_t count) { return count ? (size_
 
 static void check(const split *s, const peel_packets_rule *rule) {
   const peel_packets_parts *parts = &s->parts;
-  require(s->used <= (ptrdiff_t)s->bytes && s->used >= PEEL_PACKETS_TOO_LONG);
+  require(s->used <= (ptrdiff_t)s->bytes && s->used >= PEEL_PACKETS_QOS_2);
   require(parts->reports <= rule->most);
   require(end_of(parts->payload_ends, parts->reports) + parts->rest_bytes <= s->bytes);
   for (size_t i = 0; i < parts->reports; i++) {
@@ -62,19 +65,22 @@ static void release(split *s) {
 
 /* The stream cut in two: what was left over of the first part is read again with the second. Together they give what the whole gave. */
 static void check_cut(const split *whole, const peel_packets_rule *rule, size_t cut) {
+  memset(paces, 0, sizeof paces);
   split first = split_stream(rule, whole->stream, cut);
   check(&first, rule);
-  size_t reports = first.parts.reports, rest = first.parts.rest_bytes;
+  size_t reports = first.parts.reports, rest = first.parts.rest_bytes, limited = first.parts.limited;
   ptrdiff_t used = first.used;
   if (used >= 0) {
     split second = split_stream(rule, whole->stream + used, whole->bytes - (size_t)used);
     check(&second, rule);
     reports += second.parts.reports;
     rest += second.parts.rest_bytes;
+    limited += second.parts.limited;
     used = second.used < 0 ? second.used : used + second.used;
     release(&second);
   }
   require(reports == whole->parts.reports && rest == whole->parts.rest_bytes && used == whole->used);
+  require(limited == whole->parts.limited);
   release(&first);
 }
 
@@ -90,7 +96,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                             .properties = data[0] & 1,
                             .longest_packet = (size_t)data[1] * 4,
                             .longest_topic = data[2] & 15,
-                            .most = SIZE_MAX};
+                            .most = SIZE_MAX,
+                            .status = prefix, /* any bytes do */
+                            .status_bytes = data[0] & 2,
+                            .paces = paces,
+                            .pace_count = data[0] >> 4 & 3,
+                            .seed = data[0] >> 6,
+                            .now = data[3],
+                            .interval = data[1],
+                            .slack = data[2]};
+  memset(paces, 0, sizeof paces);
   size_t bytes = size - 4;
   split whole = split_stream(&rule, data + 4, bytes);
   check(&whole, &rule);

@@ -138,5 +138,7 @@ def test_age_of_the_oldest() -> None:
     inbox = filled(1)
     time.sleep(0.02)
     assert inbox.oldest_age() >= 0.02
-    inbox.take(1, 10_000, linger=0, patience=0)
+    batch = inbox.take(1, 10_000, linger=0, patience=0)
+    assert inbox.oldest_age() >= 0.02  # not stored yet
+    inbox.release(batch)
     assert inbox.oldest_age() == 0

@@ -9,11 +9,17 @@ from collections.abc import Iterator
 import numpy as np
 import packets_reference as reference
 import pytest
-from packets_reference import Malformed, Rule, Split, TooLong
+from packets_reference import Malformed, QosTwo, Rule, Split, TooLong
 
 from peel_gateway._kernels import ffi, lib
 
-FAULTS = {lib.PEEL_PACKETS_MALFORMED: Malformed, lib.PEEL_PACKETS_TOO_LONG: TooLong}
+FAULTS = {
+    lib.PEEL_PACKETS_MALFORMED: Malformed,
+    lib.PEEL_PACKETS_TOO_LONG: TooLong,
+    lib.PEEL_PACKETS_QOS_2: QosTwo,
+}
+PACES = 4096
+"""Enough that the few topics of a test have a place each."""
 CANARY = 0xA5
 
 
@@ -24,6 +30,10 @@ def by_kernel(rule: Rule, stream: bytes) -> tuple[Split, type[Exception] | None]
     c_rule.prefix, c_rule.prefix_bytes, c_rule.suffix, c_rule.suffix_bytes = prefix, len(prefix), suffix, len(suffix)
     c_rule.properties, c_rule.longest_packet = rule.properties, rule.longest_packet
     c_rule.longest_topic, c_rule.most = rule.longest_topic, rule.most
+    status, paces = ffi.from_buffer(rule.status), ffi.new("peel_packets_pace[]", PACES)
+    c_rule.status, c_rule.status_bytes, c_rule.paces, c_rule.seed = status, len(status), paces, 1
+    c_rule.pace_count, c_rule.now = PACES if rule.interval else 0, rule.now
+    c_rule.interval, c_rule.slack = rule.interval, rule.slack
     most = len(stream) // lib.PEEL_PACKETS_LEAST
     room = {"payloads": len(stream), "topics": len(stream), "rest": len(stream)}
     room |= {"payload_ends": 8 * most, "topic_ends": 8 * most, "identifiers": 2 * most}
@@ -38,6 +48,7 @@ def by_kernel(rule: Rule, stream: bytes) -> tuple[Split, type[Exception] | None]
     topics, payloads = (_pieces(buffers, name, count) for name in ("topic", "payload"))
     identifiers = buffers["identifiers"][: 2 * count].view(np.uint16).tolist()
     done = Split(used, list(zip(topics, payloads, identifiers, strict=True)), _bytes(buffers["rest"], parts.rest_bytes))
+    done.limited = int(parts.limited)
     done.passed = (int(parts.passed_bytes), int(parts.passed_identifier)) if parts.passed_bytes else None
     return done, FAULTS.get(used)
 
@@ -57,6 +68,7 @@ def compare(rule: Rule, stream: bytes) -> type[Exception] | None:
     found, kind = by_kernel(rule, stream)
     assert kind is (None if fault is None else type(fault)), stream.hex()
     assert (found.reports, found.rest) == (expected.reports, expected.rest), stream.hex()
+    assert found.limited == expected.limited, stream.hex()
     if fault is None:
         assert (found.used, found.passed) == (expected.used, expected.passed), stream.hex()
     return kind
@@ -79,9 +91,9 @@ def publish(
 def packets(rng: np.random.Generator, rule: Rule) -> Iterator[bytes]:
     """Well-formed ones of several kinds."""
     for _ in range(int(rng.integers(1, 6))):
-        topic = (b"a/x/r", b"a//r", b"a/r", b"", b"a/long/topic/r")[int(rng.integers(5))]
-        payload = rng.bytes(int(rng.integers(0, 150)))
-        yield publish(rng, rule, topic, qos=int(rng.integers(3)), payload=payload, padded=rng.random() < 0.1)
+        topic = (b"a/x/r", b"a//r", b"a/r", b"", b"a/long/topic/r", b"a/x/s", b"a/y/s")[int(rng.integers(7))]
+        payload, qos = rng.bytes(int(rng.integers(0, 150))), int(rng.choice([0, 1, 2], p=[0.55, 0.4, 0.05]))
+        yield publish(rng, rule, topic, qos=qos, payload=payload, padded=rng.random() < 0.1)
         if rng.random() < 0.5:
             yield bytes([int(rng.integers(256)), 3]) + rng.bytes(3)
 
@@ -112,9 +124,13 @@ def test_any_stream_is_split_as_the_reference_splits_it(rng: np.random.Generator
             longest_packet=int(rng.choice([0, 20, 140, 300, 2**28])),
             longest_topic=int(rng.choice([0, 4, 200])),
             most=int(rng.choice([0, 1, 3, 1000])),
+            status=(b"", b"/s")[int(rng.integers(2))],
+            now=int(rng.choice([0, 1000])),
+            interval=int(rng.choice([0, 10, 2**40])),
+            slack=int(rng.choice([0, 10, 2**40])),
         )
         faults += [compare(rule, changed) for changed in mutations(rng, b"".join(packets(rng, rule)))]
-    assert {None, Malformed, TooLong} == set(faults)
+    assert {None, Malformed, QosTwo, TooLong} == set(faults)
     assert faults.count(None) > 200 < faults.count(Malformed)
 
 

@@ -54,7 +54,7 @@ class Line:
 
     def __init__(self, *, five: bool = True, ends: tuple[socket.socket, socket.socket] | None = None) -> None:
         ours, self.broker = ends or socket.socketpair()
-        self.stream = ReportStream(ours, topic=TOPIC, properties=five, longest_packet=LONGEST)
+        self.stream = ReportStream(ours, topic=TOPIC, status="/status", properties=five, longest_packet=LONGEST)
         self.mails: list[Mail] = []
         self.identifiers: list[int] = []
         self.rest = b""
@@ -130,7 +130,7 @@ def test_byte_by_byte(line: Line, five: bool) -> None:
             st.tuples(
                 st.just("rest"),
                 st.binary(max_size=300),
-                st.sampled_from([0x00, 0x20, 0x40, 0x90, 0xB0, 0xD0, 0xE0, 0xF0, 0x34]),
+                st.sampled_from([0x00, 0x20, 0x40, 0x90, 0xB0, 0xD0, 0xE0, 0xF0]),
             ),
         ),
         max_size=30,
@@ -197,6 +197,9 @@ def test_a_long_topic_is_cut() -> None:
         (packet(0x32, b"\0\x09peel"), "no MQTT"),
         (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\1"), "no MQTT"),
         (publish(REPORT_TOPIC.encode(), b"", identifier=0), "no MQTT"),
+        (publish(REPORT_TOPIC.encode(), b"", qos=2), "QoS 2"),
+        (publish(b"homeassistant/status", b"", qos=2), "QoS 2"),
+        (publish(b"homeassistant/status", b"", qos=3), "no MQTT"),
         (publish(REPORT_TOPIC.encode(), b"", properties=None), "no MQTT"),
         (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\0\1\x7fabc"), "no MQTT"),
         (
@@ -209,6 +212,36 @@ def test_what_is_no_mqtt_ends_the_stream(data: bytes, said: str) -> None:
     line = Line()
     with pytest.raises(StreamError, match=said):
         line.feed(data)
+    line.close()
+
+
+def test_statuses_of_one_topic_are_limited(line: Line, five: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten at once, then one per second; other topics, reports and other packets pass."""
+    properties, now = b"" if five else None, 5 * 10**9
+    monkeypatch.setattr("peel_gateway.mqtt.stream.time.monotonic_ns", lambda: now)
+    mine, other, gateway = (
+        publish(topic, b"{}", qos=0, properties=properties)
+        for topic in (b"peel/v1/lab/2a/0000002a/status", b"peel/v1/lab/2b/0000002b/status", b"homeassistant/status")
+    )
+    pong = packet(0xD0, b"")
+    line.feed(mine * 50 + other + pong + report(b"x", 1, five=five) + gateway * 20)
+    assert (line.rest, line.payloads) == (mine * 10 + other + pong + gateway * 20, [b"x"])
+    assert line.stream.limited == 40
+    line.rest, now = b"", 7 * 10**9
+    line.feed(mine * 50)
+    assert line.rest == mine * 2
+
+
+def test_a_broker_that_does_not_read_is_congested() -> None:
+    line = Line()
+    identifiers = np.arange(1, 65_536, dtype=np.uint16)
+    for _ in range(4):
+        line.stream.acknowledge(identifiers)
+        assert not line.stream.congested
+    for _ in range(8):
+        line.stream.acknowledge(identifiers)
+        line.stream.flush()
+    assert line.stream.congested
     line.close()
 
 
@@ -243,12 +276,12 @@ def test_a_message_beyond_the_limit_is_acknowledged_and_passed_over(qos: int, to
 )
 def test_what_is_beyond_the_limit_and_cannot_be_acknowledged_ends_the_stream(data: bytes, said: str) -> None:
     ours, broker = socket.socketpair()
-    stream = ReportStream(ours, topic=TOPIC, properties=False, longest_packet=1024)
+    filtered = ReportStream(ours, topic=TOPIC, status="/status", properties=False, longest_packet=1024)
     broker.sendall(data)
     with pytest.raises(StreamError, match=said):
-        stream.receive(1000)
+        filtered.receive(1000)
     broker.close()
-    stream.drop()
+    filtered.drop()
 
 
 def test_acknowledgements_go_out_together_and_between_packets_of_the_client() -> None:

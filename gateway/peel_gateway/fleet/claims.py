@@ -40,6 +40,8 @@ class Hearing(Enum):
     TAKEN = "taken"
     UNREGISTERED = "unregistered"
     MALFORMED = "malformed"
+    LIMITED = "limited"
+    """Dropped unread: its topic has too many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

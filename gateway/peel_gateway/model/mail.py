@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -19,7 +19,7 @@ Ends = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
-_TOPIC_WEIGHTS = np.frombuffer(os.urandom(8 * LONGEST_TOPIC), np.uint64)
+_TOPIC_WEIGHTS = np.frombuffer(secrets.token_bytes(8 * LONGEST_TOPIC), np.uint64)
 """One random weight per position in a topic. Each process draws its own, so nobody can prepare topics with equal hashes."""
 
 
@@ -88,7 +88,7 @@ class Mail:
         position = np.arange(int(sizes.sum())) - np.repeat(stops - sizes, sizes)
         letters = np.frombuffer(self.topics, np.uint8)[np.repeat(first, sizes) + position]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((letters + np.uint64(1)) * _TOPIC_WEIGHTS[position])])
-        return sums[stops] - sums[stops - sizes]
+        return np.asarray(sums[stops] - sums[stops - sizes])
 
     def message(self, place: int) -> Message:
         """One message as an object."""

@@ -55,6 +55,7 @@ class Inbox:
         self._put_messages = self._put_bytes = 0
         self._taken_messages = self._taken_bytes = 0
         self._released_messages = self._released_bytes = 0
+        self._taken_first: float | None = None
 
     @property
     def pending(self) -> int:
@@ -122,21 +123,27 @@ class Inbox:
                 break
             batch.append(first.part(0, fits))
             most, most_bytes = most - fits, most_bytes - batch[-1].mail.size
+        if batch:
+            self._taken_first = batch[0].arrived
         self._taken_messages += sum(len(delivery.mail) for delivery in batch)
         self._taken_bytes += sum(delivery.mail.size for delivery in batch)
         return batch
 
     def release(self, batch: Sequence[Delivery]) -> None:
         """Make room: these messages are stored."""
+        self._taken_first = None
         self._released_messages += sum(len(delivery.mail) for delivery in batch)
         self._released_bytes += sum(delivery.mail.size for delivery in batch)
 
     def oldest_age(self) -> float:
-        """Seconds that the oldest message not yet taken has waited; 0 when there is none."""
-        try:
-            return time.monotonic() - self._waiting[0].arrived
-        except IndexError:
-            return 0.0
+        """Return the seconds since the oldest message that is not stored yet came; 0 when there is none."""
+        first = self._taken_first
+        if first is None:
+            try:
+                first = self._waiting[0].arrived
+            except IndexError:
+                return 0.0
+        return time.monotonic() - first
 
     def close(self) -> None:
         """Refuse further messages and let `take` return at once with what is left."""

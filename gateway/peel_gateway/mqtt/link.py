@@ -45,6 +45,8 @@ _READY_SECONDS = 5.0
 _GOODBYE_SECONDS = 2.0
 _READ_BURST = 16
 """Reads of the socket before acknowledgements get their turn."""
+_MOST_PUBLISHED = 10_000
+"""Messages of our own that the broker has not acknowledged."""
 _UNSUPPORTED_VERSION = "Unsupported protocol version"
 
 _log = Log("link")
@@ -143,8 +145,9 @@ class Link:
         stream = self._stream
         if self._dead or stream is None or self._client.socket() is None:
             raise self._gone()
-        reading = room() > 0
         self._write(stream)
+        # A broker that does not read gets nothing read: it answers no ping either, and the keep-alive ends the connection.
+        reading = room() > 0 and not stream.congested
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
         writing = select.POLLOUT if stream.wants_write else 0
@@ -214,6 +217,7 @@ class Link:
         self._stream = ReportStream(
             sock,
             topic=(fleet_topic(self._fleet, ""), "/report"),
+            status="/status",
             properties=self._version == MQTTProtocolVersion.MQTTv5,
             longest_packet=self._settings.mqtt_packet_bytes,
         )
@@ -238,6 +242,8 @@ class Link:
             except (OSError, StreamError) as error:
                 raise self._gone(str(error)) from error
             if parcel is not None:
+                if not self._session.reports:
+                    raise self._gone("the broker sent reports to a connection that has not subscribed to them")
                 self._received += len(parcel.mail)
                 self._deliver(self, parcel)
             while stream.has_rest:
@@ -273,8 +279,17 @@ class Link:
             return VersionError(f"the broker hung up on CONNECT ({cause})")
         return self._failure or LinkError(cause)
 
+    def take_limited(self) -> int:
+        """Return how many statuses were dropped since the last call."""
+        if self._stream is None:
+            return 0
+        limited, self._stream.limited = self._stream.limited, 0
+        return limited
+
     def publish(self, topic: str, text: str, *, retain: bool) -> None:
-        """Publish something of the gateway's own, once."""
+        """Publish a message of the gateway's own at QoS 1. Raises LinkError for a broker that acknowledges none of them."""
+        if len(self._published) >= _MOST_PUBLISHED:
+            raise self._gone(f"the broker has not acknowledged {len(self._published)} messages")
         sent = self._client.publish(topic, text, qos=1, retain=retain)
         self._published.add(sent.mid)
 
@@ -309,6 +324,9 @@ class Link:
         self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
     ) -> None:
         asked = (*self._session.reports, *self._session.hears)
+        if len(reasons) != len(asked):
+            self._failure = LinkError(f"the broker answered {len(asked)} subscriptions with {len(reasons)} codes")
+            return
         refused = {topic: reason for topic, reason in zip(asked, reasons, strict=True) if reason.is_failure}
         for topic, reason in refused.items():
             if topic in self._session.reports:

@@ -55,7 +55,7 @@ class Receiver:
     hear : callable
         Takes what is no report.
     on_connect : callable
-        Called on the network thread whenever the broker is there (again); must be quick.
+        Called on the network thread after each connection; must be quick.
     entitled : callable
         Whether the session is this process's to take; a connection that is there stays.
     """
@@ -68,8 +68,8 @@ class Receiver:
         inbox: Inbox,
         metrics: Metrics,
         *,
-        hear: Hear,
-        on_connect: Callable[[], None],
+        hear: Hear = lambda topic, payload, retained: None,
+        on_connect: Callable[[], None] = lambda: None,
         entitled: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
@@ -88,7 +88,7 @@ class Receiver:
         self._dropping = False
         self._had_session = False
         self._acknowledged: deque[Delivery] = deque()
-        self._receipts: deque[tuple[str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
+        self._receipts: deque[tuple[float, str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
         self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
         self._states: dict[str, str] = {}
         self._wake_receive, self._wake_send = socket.socketpair()
@@ -142,8 +142,16 @@ class Receiver:
     def post_receipts(self, receipts: Sequence[tuple[str, bytes]]) -> None:
         """Have the network thread publish receipts, given by topic and payload; lost while the broker is away."""
         if self.connected:
-            self._receipts.extend(receipts)
+            now = time.monotonic()
+            self._receipts.extend((now, topic, payload) for topic, payload in receipts)
             self._wake()
+
+    def receipt_age(self) -> float:
+        """Return the seconds that the oldest receipt has waited for the broker to take those before it; 0 when there is none."""
+        try:
+            return time.monotonic() - self._receipts[0][0]
+        except IndexError:
+            return 0.0
 
     def tell(self, about: str, document: Mapping[str, object]) -> None:
         """Have the network thread publish what others should know, under the gateway's topic; lost while the broker is away."""
@@ -188,6 +196,7 @@ class Receiver:
         self._had_session = self._session.lasting
         _log.info(
             "connected",
+            client=self._session.client_id,
             broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}",
             mqtt=self.version,
             session="resumed" if link.session_present else "new",
@@ -240,6 +249,7 @@ class Receiver:
                 self._send_news(link)
                 self._send_receipts(link)
                 link.step(_IDLE_SECONDS, room=self._room)
+                self._metrics.statuses_limited(link.take_limited())
                 self._swallow_wakes()
                 self._inbox.announce()
             if not self._dropping:
@@ -283,7 +293,8 @@ class Receiver:
         if not self._receipts or link.writing:
             return
         for _ in range(min(len(self._receipts), _RECEIPTS_AT_ONCE)):
-            link.publish_receipt(*self._receipts.popleft())
+            _, topic, payload = self._receipts.popleft()
+            link.publish_receipt(topic, payload)
             self._metrics.receipt_sent()
         if self._receipts:
             self._wake()

@@ -38,17 +38,27 @@ def _name(settings: Settings, fleet: str) -> str:
     return settings.mqtt_client_id or f"peel-gateway-{fleet}"
 
 
-def report_session(settings: Settings, fleet: str, share: Share, hears: Sequence[str]) -> Session:
-    """That of a share. The first share's speaks for the whole gateway: a new owner's word follows the former one's will."""
+def report_session(settings: Settings, fleet: str, share: Share) -> Session:
+    """Return a share's session, which carries reports, acknowledgements and receipts alone.
+
+    The first share's session announces the whole gateway, so that a new owner's message follows the former owner's will.
+    """
     return Session(
         client_id=share.session(_name(settings, fleet)),
         reports=share.filters(fleet, "report"),
-        hears=hears,
+        hears=(),
         status=gateway_topic(fleet, settings.gateway_name, "status") if share.first else None,
         lasting=True,
     )
 
 
 def listening_session(settings: Settings, fleet: str, worker: str, hears: Sequence[str]) -> Session:
-    """That of a worker which hears what concerns the whole fleet, whatever it owns."""
-    return Session(client_id=f"{_name(settings, fleet)}-{worker}", reports=(), hears=hears, status=None, lasting=False)
+    """Return a process's session for statuses and all else that is no report. A flood there delays no report.
+
+    Parameters
+    ----------
+    worker : str
+        The name of the process among several; empty where there is only one.
+    """
+    client_id = f"{_name(settings, fleet)}-{worker or 'statuses'}"
+    return Session(client_id=client_id, reports=(), hears=hears, status=None, lasting=False)

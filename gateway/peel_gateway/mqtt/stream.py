@@ -7,6 +7,7 @@ A report does not become an object of its own: what the socket brings is split (
 
 from __future__ import annotations
 
+import secrets
 import ssl
 import time
 from contextlib import suppress
@@ -25,11 +26,20 @@ __all__ = ["Parcel", "ReportStream", "StreamError"]
 
 READ_BYTES = 262_144
 """What is read before it is split."""
+_MOST_UNSENT = 1_048_576
+"""Bytes that wait for a broker that does not read. An honest one leaves less: acknowledgements of one window are 262,144 bytes at most."""
+_STATUS_BURST = 10
+"""Statuses that one topic may have at once; an honest device sends one when it connects and one per hour."""
+_STATUS_MICROSECONDS = 1_000_000
+"""Between two statuses of one topic, in the long run. Reading one costs 65 us."""
+_PACES = 65_536
+"""Topics whose rate of statuses is remembered; in a larger fleet some share a place, and are limited less strictly."""
 _GOODBYE_SECONDS = 1.0
 _PUBACK = np.array([0x40, 0x02, 0, 0], np.uint8)
 _FAULTS = {
     lib.PEEL_PACKETS_MALFORMED: "the broker sent what is no MQTT",
     lib.PEEL_PACKETS_TOO_LONG: "the broker sent a packet beyond mqtt.packet_bytes",
+    lib.PEEL_PACKETS_QOS_2: "the broker sent a message at QoS 2, but the gateway subscribes at QoS 0 and 1 only",
 }
 
 _log = Log("stream")
@@ -57,19 +67,28 @@ class ReportStream:
         Does not block.
     topic : tuple of str
         How topics of reports begin and end.
+    status : str
+        How topics of statuses end; they begin as those of reports do. Their rate per topic is limited.
     properties : bool
         Whether packets have properties: MQTT 5.
     longest_packet : int
         Bytes; a longer one ends the stream. A longer message is acknowledged unread, where the broker cannot know the limit: MQTT 3.1.1.
     """
 
-    def __init__(self, sock: Any, *, topic: tuple[str, str], properties: bool, longest_packet: int) -> None:
+    def __init__(
+        self, sock: Any, *, topic: tuple[str, str], status: str, properties: bool, longest_packet: int
+    ) -> None:
         sock.setblocking(False)
         self._sock = sock
-        self._topic = tuple(ffi.from_buffer(part.encode()) for part in topic)
+        self._topic = tuple(ffi.from_buffer(part.encode()) for part in (*topic, status))
         self._rule = ffi.new("peel_packets_rule *")
-        self._rule.prefix, self._rule.suffix = self._topic
-        self._rule.prefix_bytes, self._rule.suffix_bytes = map(len, self._topic)
+        self._rule.prefix, self._rule.suffix, self._rule.status = self._topic
+        self._rule.prefix_bytes, self._rule.suffix_bytes, self._rule.status_bytes = map(len, self._topic)
+        self._paces = ffi.new("peel_packets_pace[]", _PACES)
+        self._rule.paces, self._rule.pace_count = self._paces, _PACES
+        self._rule.seed = secrets.randbits(64)
+        self._rule.interval = _STATUS_MICROSECONDS
+        self._rule.slack = (_STATUS_BURST - 1) * _STATUS_MICROSECONDS
         self._rule.properties = properties
         self._rule.longest_packet = longest_packet
         self._rule.longest_topic = LONGEST_TOPIC
@@ -79,6 +98,8 @@ class ReportStream:
         self._closed = False
         self._full = False
         self._passing = 0
+        self.limited = 0
+        """Statuses that were dropped because their topic has too many."""
 
     # ---- for the owner ----
 
@@ -127,6 +148,11 @@ class ReportStream:
         """Whether bytes wait to be sent."""
         return bool(self._outgoing)
 
+    @property
+    def congested(self) -> bool:
+        """Whether the broker takes so little that nothing more should be read: what is read is acknowledged."""
+        return len(self._outgoing) > _MOST_UNSENT
+
     def acknowledge(self, identifiers: npt.NDArray[np.uint16]) -> None:
         """Have reports acknowledged by the next `flush`, in one piece."""
         due = identifiers[identifiers != 0]
@@ -150,6 +176,7 @@ class ReportStream:
 
     def _split(self, most_reports: int) -> Parcel | None:
         self._rule.most = most_reports
+        self._rule.now = time.monotonic_ns() // 1000
         bytes_, most = len(self._incoming), len(self._incoming) // lib.PEEL_PACKETS_LEAST
         payloads, topics, rest = (np.empty(bytes_, np.uint8) for _ in range(3))
         payload_ends, topic_ends, identifiers = (
@@ -175,6 +202,7 @@ class ReportStream:
         if parts.passed_bytes:
             self._leave_unread(int(parts.passed_bytes), int(parts.passed_identifier))
         self._full = bool(self._incoming) and (int(parts.reports) == most_reports or parts.passed_bytes > 0)
+        self.limited += int(parts.limited)
         self._rest += rest[: parts.rest_bytes].tobytes()
         count = int(parts.reports)
         if not count:

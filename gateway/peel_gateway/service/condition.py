@@ -61,6 +61,7 @@ class Condition:
             self.store.verify_place()
         except StoreReplaced as error:
             causes.append(f"store: {error}")
+        causes += self._lag_causes()
         if any(pipeline.engine.moment.behind for pipeline in self.crew.pipelines):
             causes.append(
                 "clock: behind the last batch before the machine was off; set it (or, if it is right, `peel gateway clock --believe`), "
@@ -72,9 +73,23 @@ class Condition:
             causes.append(f"ingest: ended: {type(self.crew.failure).__name__}")
         return causes
 
+    def _lag_causes(self) -> list[str]:
+        lag, receipt_lag, limit = self.crew.oldest_age(), self.crew.receipt_age(), self.settings.health_lag_seconds
+        causes = []
+        if lag > limit + self.settings.batch_seconds:
+            causes.append(f"lag: the oldest message has waited for {lag:.0f} s to be stored")
+        if receipt_lag > limit:
+            causes.append(f"lag: the oldest receipt has waited for {receipt_lag:.0f} s to be sent")
+        return causes
+
     def vital_signs(self) -> Table:
         """Return the causes of bad health, and numbers that an operator should see although nothing fails; without asking the store."""
-        return {"causes": self.health(), "dead_letters": len(self._dead_letters)}
+        return {
+            "causes": self.health(),
+            "dead_letters": len(self._dead_letters),
+            "lag_seconds": round(self.crew.oldest_age(), 3),
+            "receipt_lag_seconds": round(self.crew.receipt_age(), 3),
+        }
 
     def summary(self) -> Table:
         """The state of the whole gateway in one table."""
@@ -110,6 +125,7 @@ class Condition:
         for name, text, value in (
             ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self.crew.pending),
             ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self.crew.oldest_age),
+            ("peel_receipt_lag_seconds", "Age of the oldest receipt that waits to be sent.", self.crew.receipt_age),
             ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
             ("peel_store_failing", "Whether commits fail.", lambda: self.crew.store_trouble() is not None),
             (

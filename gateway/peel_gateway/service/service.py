@@ -86,8 +86,7 @@ class Service:
             self._condition = self._build_condition()
             self._owner.start()
             undo.pop_all()
-        if self._desk is not None:
-            self._desk.start()
+        self._desk.start()
         self._publication.start()
         self._webhook.start()
         if self._http is not None:
@@ -122,7 +121,7 @@ class Service:
             on_duty=lambda: self._crew.on_duty,
             accident=self._views.accident,
         )
-        self._desk = self._build_desk() if self._worker else None
+        self._desk = self._build_desk()
 
     def _build_condition(self) -> Condition:
         """How it is, and that among the metrics."""
@@ -163,17 +162,19 @@ class Service:
         )
 
     def _build_desk(self) -> Receiver:
-        """Where there are several workers, each hears by a connection of its own what concerns the whole fleet, whatever it owns."""
+        """Make the connection for all that is no report: statuses in, publications out.
+
+        Reports have connections of their own, so that no flood of statuses delays an acknowledgement or a receipt.
+        """
         settings, name = self._settings, self._fleet.name
-        session = listening_session(settings, name, self._worker, [*self._fleet_news, self._exposures])
+        hears = [fleet_topic(name, "+", "+", "status"), *self._publication.topics]
+        if self._worker:
+            hears.append(self._exposures)  # those of the other workers
+        session = listening_session(settings, name, self._worker, hears)
         nothing = Inbox(limit_messages=1, limit_bytes=1)
         return Receiver(
             settings, name, session, nothing, self._metrics, hear=self._hear, on_connect=self._publication.ask
         )
-
-    @property
-    def _fleet_news(self) -> list[str]:
-        return [fleet_topic(self._fleet.name, "+", "+", "status"), *self._publication.topics]
 
     def _build_pipeline(
         self, share: Share, engine: Engine, entitled: Callable[[], bool], on_end: Callable[[], None]
@@ -185,9 +186,6 @@ class Service:
             engine,
             self._metrics,
             alarm=self._alarm,
-            hears=self._fleet_news if share.whole and self._desk is None else (),
-            hear=self._hear,
-            on_connect=self._publication.ask,
             on_end=on_end,
             entitled=entitled,
         )
@@ -196,8 +194,7 @@ class Service:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
         self._publication.stop()
         self._owner.stop()
-        if self._desk is not None:
-            self._desk.stop()
+        self._desk.stop()
         self._webhook.stop()
         self._streams_end.set()
         if self._http is not None:
@@ -236,7 +233,7 @@ class Service:
     @property
     def _receivers(self) -> Sequence[Receiver]:
         """All connections to the broker, first the one that speaks of the fleet."""
-        return (self._desk, *self._crew.receivers) if self._desk is not None else self._crew.receivers
+        return (self._desk, *self._crew.receivers)
 
     def _build_app(self) -> ASGIApp:
         return build_app(
@@ -253,13 +250,11 @@ class Service:
         )
 
     def _tell(self, about: str, document: Mapping[str, object]) -> None:
-        for receiver in self._receivers[:1]:
-            receiver.tell(about, document)
+        self._desk.tell(about, document)
         self._webhook.post(about, document)
 
     def _keep(self, topic: str, text: str) -> None:
-        for receiver in self._receivers[:1]:
-            receiver.keep(topic, text)
+        self._desk.keep(topic, text)
 
     def _hear(self, topic: str, payload: bytes, retained: bool) -> None:
         if topic == self._exposures:

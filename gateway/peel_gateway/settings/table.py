@@ -229,7 +229,12 @@ class Settings:
     health_store_seconds: float = _setting(
         5.0, "How long the store may fail before /healthz answers 503.", minimum=0, maximum=86400
     )
-
+    health_lag_seconds: float = _setting(
+        30.0,
+        "How long a message may wait to be stored, beyond batch.seconds, or a receipt to be sent, before /healthz answers 503.",
+        minimum=0,
+        maximum=86400,
+    )
     health_silent_seconds: float = _setting(
         300.0,
         "Least time without a word before a device counts as silent; three of its own intervals where that is more.",

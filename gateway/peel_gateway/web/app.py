@@ -110,7 +110,7 @@ def _watching_routes(metrics: Metrics, health: Callable[[], Table]) -> list[Rout
         return Response(metrics.exposition(), media_type=CONTENT_TYPE)
 
     async def get_health(request: Request) -> Response:  # async: never waits for a thread that others keep busy
-        """200, or 503 when something fails; with the token also the causes, and how many dead letters there are."""
+        """200, or 503 when something fails; with the token also the causes, the lag, and how many dead letters there are."""
         signs = health()
         failing = bool(signs["causes"])
         body: Table = {"status": "failing" if failing else "ok"}

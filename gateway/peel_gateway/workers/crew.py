@@ -99,6 +99,10 @@ class Crew:
         """Seconds that the oldest of them has waited."""
         return max((pipeline.inbox.oldest_age() for pipeline in self.pipelines), default=0.0)
 
+    def receipt_age(self) -> float:
+        """Return the seconds that the oldest receipt has waited to be sent."""
+        return max((receiver.receipt_age() for receiver in self.receivers), default=0.0)
+
     def store_trouble(self) -> tuple[float, str] | None:
         """How long the store has been failing, and why; None while it works."""
         found = [trouble for pipeline in self.pipelines if (trouble := pipeline.ingest.trouble()) is not None]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import Ingest
-from peel_gateway.mqtt.link import Hear
 from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.mqtt.receiver import Receiver
 from peel_gateway.mqtt.session import report_session
@@ -49,8 +48,6 @@ class Pipeline:
     ----------
     engine : Engine
         On the share's store, with its devices.
-    hears : sequence of str
-        Filters of what else comes over its connection, given to `hear`.
     entitled : callable
         Whether its session may be taken from whoever has it now.
     on_end : callable
@@ -66,9 +63,6 @@ class Pipeline:
         metrics: Metrics,
         *,
         alarm: Alarm,
-        hears: Sequence[str],
-        hear: Hear,
-        on_connect: Callable[[], None],
         on_end: Callable[[], None],
         entitled: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -79,11 +73,9 @@ class Pipeline:
         self.receiver = Receiver(
             settings,
             fleet,
-            report_session(settings, fleet, share, hears),
+            report_session(settings, fleet, share),
             self.inbox,
             metrics,
-            hear=hear,
-            on_connect=on_connect,
             entitled=entitled,
         )
         self.ingest = Ingest(

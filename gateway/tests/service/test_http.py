@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 
 import pytest
-from field import Field, MakeField
+from field import HEALTHY, Field, MakeField, locked_store
 
 from peel_gateway.model.verdict import LAYERS, Verdict
 from peel_tools.servers.gateway import GatewayProcess
@@ -283,7 +283,7 @@ def test_metrics(field: Field, gateway: GatewayProcess) -> None:
 
 def test_health_follows_the_broker(field: Field) -> None:
     gateway = field.new_gateway(health_broker_seconds=1).start()
-    assert gateway.get("/healthz") == {"status": "ok", "causes": [], "dead_letters": 0}
+    assert gateway.get("/healthz") == HEALTHY
     field.broker.stop()
     gateway.wait_for(lambda: gateway.summary()["health"])
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -291,6 +291,21 @@ def test_health_follows_the_broker(field: Field) -> None:
     assert caught.value.code == 503
     assert json.load(caught.value)["causes"][0].startswith("broker: failing for")
     field.broker.start()
+    gateway.wait_for(lambda: not gateway.summary()["health"])
+
+
+def test_health_follows_the_lag(field: Field) -> None:
+    gateway = field.new_gateway(
+        health_lag_seconds=1, batch_seconds=0, store_lock_seconds=0.1, health_store_seconds=3600
+    ).start()
+    with locked_store(gateway):
+        field.publish(field.reports(10))
+        gateway.wait_for(lambda: gateway.summary()["health"])
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            gateway.get("/healthz")
+        told = json.load(caught.value)
+        assert told["lag_seconds"] > 1
+        assert told["causes"][0].startswith("lag: the oldest message has waited for")
     gateway.wait_for(lambda: not gateway.summary()["health"])
 
 
@@ -332,7 +347,7 @@ def test_a_token_is_needed_once_it_is_set(field: Field, tmp_path: Path) -> None:
     assert gateway.get("/api/summary", TOKEN)["fleet"] == "field"
     gateway.wait_for(lambda: gateway.get("/api/summary", TOKEN)["broker"]["connected"])
     assert gateway.get("/healthz") == {"status": "ok"}
-    assert gateway.get("/healthz", TOKEN) == {"status": "ok", "causes": [], "dead_letters": 0}
+    assert gateway.get("/healthz", TOKEN) == HEALTHY
     gateway.stop()
     assert TOKEN not in gateway.log_path.read_text()
 
@@ -356,7 +371,7 @@ def test_a_short_token_is_refused(field: Field) -> None:
 def test_http_can_be_off(field: Field) -> None:
     gateway = field.new_gateway(http_port=0)
     gateway.start(until="started")
-    gateway.wait_for(lambda: "event=connected" in gateway.log_tail())
+    gateway.wait_for(lambda: gateway.connections() == 2)
     assert gateway.stop() == 0
 
 

@@ -162,11 +162,10 @@ def test_whose_lease_has_run_out_takes_no_session_back(field: Field) -> None:
     holding = True
 
     def receiver(entitled: Callable[[], bool], on_connect: Callable[[], None]) -> Receiver:
-        session = report_session(settings, "field", Share(3, 8), ())
+        session = report_session(settings, "field", Share(3, 8))
         inbox = Inbox(limit_messages=10, limit_bytes=1000)
         return Receiver(
             *(settings, "field", session, inbox, Metrics()),
-            hear=lambda *_: None,
             on_connect=on_connect,
             entitled=entitled,
         )

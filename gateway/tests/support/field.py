@@ -31,6 +31,8 @@ from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.site import Site
 
 DEVICES = 20
+HEALTHY = {"status": "ok", "causes": [], "dead_letters": 0, "lag_seconds": 0, "receipt_lag_seconds": 0}
+"""What /healthz says of a gateway that has nothing to do."""
 
 
 @contextlib.contextmanager

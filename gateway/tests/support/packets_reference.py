@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Malformed", "Rule", "Split", "TooLong", "split"]
+__all__ = ["Malformed", "QosTwo", "Rule", "Split", "TooLong", "split"]
 
 
 class Malformed(Exception):  # noqa: N818 - the word for it
     """No MQTT."""
+
+
+class QosTwo(Exception):  # noqa: N818 - the word for it
+    """A message at QoS 2."""
 
 
 class TooLong(Exception):  # noqa: N818 - the word for it
@@ -26,6 +30,11 @@ class Rule:
     longest_packet: int
     longest_topic: int
     most: int
+    status: bytes = b""
+    now: int = 0
+    interval: int = 0
+    """Between two statuses of a topic; 0 sets no limit."""
+    slack: int = 0
 
 
 @dataclass
@@ -36,6 +45,10 @@ class Split:
     reports: list[tuple[bytes, bytes, int]] = field(default_factory=list)
     """Topic, payload and packet identifier of each."""
     rest: bytes = b""
+    limited: int = 0
+    """Statuses that were dropped."""
+    due: dict[bytes, int] = field(default_factory=dict)
+    """When the next status of each topic is due."""
     passed: tuple[int, int] | None = None
     """Of the message beyond the limit that it ended at, and that can be passed over: bytes, and packet identifier or 0."""
 
@@ -52,13 +65,30 @@ def read_length(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def report(rule: Rule, qos: int, body: bytes) -> tuple[bytes, bytes, int] | None:
-    """The body of a PUBLISH, if it is a report."""
+def _is_topic(rule: Rule, suffix: bytes, topic: bytes) -> bool:
+    long_enough = len(topic) >= len(rule.prefix) + len(suffix)
+    return long_enough and topic.startswith(rule.prefix) and topic.endswith(suffix)
+
+
+def _limited(rule: Rule, topic: bytes, due: dict[bytes, int]) -> bool:
+    """Tell whether a status comes too soon; if not, note one more."""
+    if not rule.interval or not _is_topic(rule, rule.status, topic):
+        return False
+    at = max(due.get(topic, 0), rule.now)
+    if at - rule.now > rule.slack:
+        return True
+    due[topic] = at + rule.interval
+    return False
+
+
+def report(rule: Rule, qos: int, body: bytes, due: dict[bytes, int]) -> tuple[bytes, bytes, int] | bool:
+    """Read the body of a PUBLISH: a report, or whether it is a status that is dropped."""
+    if qos > 1:
+        raise QosTwo if qos == 2 else Malformed
     length, body = int.from_bytes(body[:2], "big"), _after(2, body)
     topic, body = body[:length], _after(length, body)
-    long_enough = len(topic) >= len(rule.prefix) + len(rule.suffix)
-    if not (long_enough and topic.startswith(rule.prefix) and topic.endswith(rule.suffix)):
-        return None
+    if not _is_topic(rule, rule.suffix, topic):
+        return qos == 0 and _limited(rule, topic, due)
     identifier = 0
     if qos:
         identifier, body = int.from_bytes(body[:2], "big"), _after(2, body)
@@ -87,8 +117,10 @@ def split(rule: Rule, stream: bytes) -> tuple[Split, Exception | None]:
             kind, qos = head[0] >> 4, head[0] >> 1 & 3
             if kind == 3 and len(done.reports) == rule.most:
                 break
-            found = report(rule, qos, body) if kind == 3 and qos < 2 else None
-            if found is None:
+            found = kind == 3 and report(rule, qos, body, done.due)
+            if found is True:
+                done.limited += 1
+            elif found is False:
                 done.rest += head + body
             else:
                 done.reports.append(found)
@@ -98,7 +130,7 @@ def split(rule: Rule, stream: bytes) -> tuple[Split, Exception | None]:
             done.passed = _passed(rule, stream[done.used :], fault)
         except (Malformed, TooLong) as final:
             return done, final
-    except Malformed as fault:
+    except (Malformed, QosTwo) as fault:
         return done, fault
     return done, None
 

@@ -238,7 +238,7 @@ def _start(devices: int) -> dict[str, Any]:
         gateway.start(until="started")
         pid = gateway.pid
         assert pid is not None
-        gateway.wait_for(lambda: "connected" in gateway.log_tail(), _START_SECONDS, "a connection with the broker")
+        gateway.wait_for(lambda: gateway.connections() == 2, _START_SECONDS, "its connections to the broker")
         started = time.perf_counter() - began
         figures = {
             "registered": devices,

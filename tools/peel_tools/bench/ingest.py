@@ -88,7 +88,7 @@ def _broker(kind: str, folder: Path) -> AnyBroker:
 def _make_sessions(gateway: GatewayProcess, broker: AnyBroker, bare: list[str]) -> None:
     """Let everybody subscribe, then leave: from now on the broker keeps their messages."""
     gateway.start(until="started")
-    gateway.wait_for(lambda: "connected" in gateway.log_tail(), what="a connection to the broker")
+    gateway.wait_for(lambda: gateway.connections() == 2, what="its connections to the broker")
     gateway.stop()
     for name in bare:
         _call_subscriber(broker, name, 0)

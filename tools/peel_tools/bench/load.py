@@ -48,7 +48,8 @@ class Load:
         self.fleet: Fleet = fleet_of(folder, FLEET, [path], {FLEET: registered or devices})
         self.snapshot = take_snapshot(self.fleet)
         self._devices = devices
-        self._next_number = 1
+        self.next_number = 1
+        """The number of each device's next report."""
 
     def messages(self, count: int, frames: int = 1) -> list[tuple[str, bytes]]:
         """Topics and payloads of fresh reports, so many frames in each message."""
@@ -58,9 +59,9 @@ class Load:
         turn = np.repeat(np.arange(count) // self._devices, frames) * frames + np.tile(np.arange(frames), count)
         readings = np.zeros((len(who), profile.k), np.int32)
         keys = ring.keys.of(ring.last_bundle[who])
-        numbers = self._next_number + turn
+        numbers = self.next_number + turn
         encoded = encode_many(profile, ring.device_ids[who], keys, numbers, readings, entropy=os.urandom(64))
-        self._next_number = int(numbers.max(initial=0)) + 1
+        self.next_number = int(numbers.max(initial=0)) + 1
         topics = [device_topic(FLEET, device, "report") for device in ring.device_ids[: self._devices].tolist()]
         payloads = encoded.reshape(count, -1)
         return [(topics[place % self._devices], payload.tobytes()) for place, payload in enumerate(payloads)]

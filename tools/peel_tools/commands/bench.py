@@ -95,6 +95,14 @@ def receipts(as_json: bool) -> None:
 
 
 @bench.command()
+@click.option("--seconds", default=10.0, show_default=True, help="How long each of the three phases lasts.")
+@json_option
+def hostile(seconds: float, as_json: bool) -> None:
+    """How long 50 honest devices wait for receipts: undisturbed, and while one device floods statuses, then refused frames."""
+    _print(import_module("peel_tools.bench.hostile").measure(seconds=seconds), as_json)
+
+
+@bench.command()
 @click.option("--messages", default=70_000, show_default=True, help="Messages in the queue.")
 @click.option("-k", default=16, show_default=True, help="Number of attributes.")
 @click.option(

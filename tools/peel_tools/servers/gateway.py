@@ -115,6 +115,10 @@ class GatewayProcess:
             raise
         return self
 
+    def connections(self) -> int:
+        """Return how many connections to the broker its log tells of: 2 once a gateway with one share is connected."""
+        return self.log_path.read_text(encoding="utf-8").count("event=connected")
+
     def _is(self, until: str) -> bool:
         summary = self.ask("/api/summary")
         return summary is not None and (until == "answering" or bool(summary["broker"]["connected"]))

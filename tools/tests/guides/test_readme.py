@@ -52,7 +52,7 @@ def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
         variables = {"PEEL_GATEWAY_MQTT_PORT": str(broker.port), "PEEL_GATEWAY_HTTP_PORT": "0"}
         gateway = start(running, tmp_path, variables)
         try:
-            wait_until(lambda: "connected" in (tmp_path / "started.log").read_text())
+            wait_until(lambda: (tmp_path / "started.log").read_text().count("event=connected") == 2)
             shorter = own_reports.replace("--seconds 20", f"--seconds 2 --broker 127.0.0.1:{broker.port}")
             assert "temperature" in typed(shorter, tmp_path, variables)
             asking = ".venv/bin/peel gateway estimates --json"
