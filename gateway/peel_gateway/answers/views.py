@@ -121,9 +121,7 @@ class Views:
             question = EstimateQuestion(each, since, until, bucket_seconds, devices, choice, asked)
             find = partial(estimate_tables, self._store, question, self._share_cap)
             tables = self._memory.recall(question.key, find) if devices else find()
-            # Devices fall silent while the store stays as it is, so a plan is never kept.
-            plan = self.muster().rate if bucket_seconds is None else lambda *_: None
-            found += [with_plan(table, plan(each.name, table["group"])) for table in tables]
+            found += [with_plan(table, self._planned_rate(each.name, table)) for table in tables]
         return found
 
     def recent(self, shortest: int) -> list[Table]:
@@ -155,6 +153,15 @@ class Views:
             if not any(table["too_few"] for table in found.values()):
                 break
         return list(found.values())
+
+    def _planned_rate(self, profile: str, table: Table) -> float | None:
+        """Return what active devices are planned to send; None for a bucket, and where no report is missing: it takes all devices.
+
+        Devices fall silent while the store stays as it is, so a plan is never kept with the estimates.
+        """
+        if table["start"] is not None or not any(row["reports_missing"] != 0 for row in table["estimates"]):
+            return None
+        return self.muster().rate(profile, table["group"])
 
     def accident(self) -> Table | None:
         """Return what is known of many devices that were exposed together, as by a mistake of the operator's; None where there are none."""

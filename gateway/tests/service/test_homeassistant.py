@@ -66,14 +66,14 @@ def _install(folder: Path) -> None:
 
 
 def heard_on(field: Field, enough: int) -> dict[str, str]:
-    """What the broker has kept: the gateway's topics and the announcements, once there are so many of these, and 200 reports."""
+    """What the broker has kept: the gateway's topics and the announcements, once there are so many of these, and 400 reports."""
     kept: dict[str, str] = {}
     full = threading.Event()
 
     def take(_: paho.Client, __: object, message: paho.MQTTMessage) -> None:
         kept[message.topic] = message.payload.decode()
         announced = [topic for topic in kept if topic.endswith("/config")]
-        if len(announced) == enough and '"n": 200' in kept.get(f"{BASE}/estimates/climate", ""):
+        if len(announced) == enough and '"n": 400' in kept.get(f"{BASE}/estimates/climate", ""):
             full.set()
 
     client = paho.Client(CallbackAPIVersion.VERSION2)
@@ -99,8 +99,8 @@ def judged(python: Path, configs: dict[str, Any], payloads: dict[str, str]) -> A
 def test_home_assistant_takes_every_announcement_and_reads_the_right_values(field: Field, home_assistant: Path) -> None:
     field.fleet.assign([1, 2, 3], "roof")
     gateway = field.new_gateway(publish_homeassistant=True, publish_seconds=0.5).start()
-    field.publish(field.reports(200))
-    field.wait_accepted(gateway, 200)
+    field.publish(field.reports(400))
+    field.wait_accepted(gateway, 400)
     kept = heard_on(field, 2 * 2 + 5 + 1)
     configs = {topic: json.loads(text) for topic, text in kept.items() if topic.endswith("/config")}
     payloads = kept | {f"{BASE}/exposure": json.dumps({"device": "00000003", "evidence": "it's {{ 1 }}"})}

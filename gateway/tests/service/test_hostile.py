@@ -104,6 +104,9 @@ def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) 
             field.publish(field.reports(1, devices=[device], rule=5))
         gateway.wait_for(lambda: len(heard["alarm"]) == 1)
         assert "many devices exposed" in gateway.log_tail(200)
+        (alarm,) = heard["alarm"]
+        assert "looks like an accident" in str(alarm["advice"])
+        assert "peel gateway pardon --cause rule --since 2" in str(alarm["advice"])
         assert gateway.stop() == 0
     finally:
         client.loop_stop()

@@ -64,10 +64,10 @@ def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
 def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field) -> None:
     field.fleet.assign([1, 2, 3], "roof")
     gateway = field.new_gateway(publish_seconds=QUICK).start()
-    field.publish(field.reports(200))
-    field.wait_accepted(gateway, 200)
+    field.publish(field.reports(400))
+    field.wait_accepted(gateway, 400)
     with listening(field) as ear:
-        eventually(lambda: (ear.heard(f"{BASE}/estimates/climate") or {}).get("n") == 200)
+        eventually(lambda: (ear.heard(f"{BASE}/estimates/climate") or {}).get("n") == 400)
         (whole,) = gateway.get("/api/estimates?devices=no")["items"]
         told = ear.heard(f"{BASE}/estimates/climate")
         assert (told["window"], told["window_seconds"]) == ("1h", 3600)
@@ -77,7 +77,7 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
             assert {key: mine[key] for key in ("value", "low", "high", "n", "unit")} == {
                 key: theirs[key] for key in ("value", "low", "high", "n", "unit")
             }
-        eventually(lambda: ear.heard(f"{BASE}/estimates/climate/roof"))
+        eventually(lambda: (ear.heard(f"{BASE}/estimates/climate/roof") or {}).get("n") == 60)
         roof = ear.heard(f"{BASE}/estimates/climate/roof")
         assert "only 3 devices" in roof["note"]
         (temperature, _) = roof["estimates"]

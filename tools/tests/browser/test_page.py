@@ -35,9 +35,9 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
         "No report counts yet. No device is exposed. 20 devices were never heard."
     )
     expect(page.locator("#light")).to_have_text("no report yet")
-    field.publish(field.reports(200, devices=range(1, 20)))
+    field.publish(field.reports(400, devices=range(1, 20)))
     expect(page.locator("#lede")).to_have_text(
-        "200 reports from 19 devices count. No device is exposed. 1 device was never heard."
+        "400 reports from 19 devices count. No device is exposed. 1 device was never heard."
     )
     expect(page.get_by_role("radio", name="24 h")).to_be_checked()
     rows = page.locator("#estimates-list > li")
@@ -53,7 +53,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(case).to_contain_text("00000014")
     expect(case.locator(".sentence")).to_contain_text("It tossed its coin with epsilon")
     expect(page.locator("#lede")).to_have_text(
-        "200 reports from 19 devices count. 1 device is exposed; 0 of its reports were withdrawn."
+        "400 reports from 19 devices count. 1 device is exposed; 0 of its reports were withdrawn."
     )
     page.get_by_role("link", name="1 device is exposed").click()
     expect(page).to_have_url(re.compile("#exposed$"))
