@@ -141,6 +141,14 @@ def test_the_sample_is_current_and_holds_the_defaults(tmp_path: Path) -> None:
         assert getattr(settings, row.field) == relative.get(row.field, row.default), row.name
 
 
+def test_default_paths_are_relative_to_the_file_too(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path / "g.toml", ""), {})
+    assert settings.fleet_folder == tmp_path / "fleet"
+    assert settings.store_path == tmp_path / "peel.sqlite"
+    environment = {"PEEL_GATEWAY_STORE_PATH": "here.sqlite"}
+    assert load_settings(tmp_path / "g.toml", environment).store_path == Path("here.sqlite")
+
+
 def test_the_help_names_every_setting() -> None:
     said = dict(help_rows())
     assert all(row.help in said[row.name] for row in settings_table())

@@ -26,11 +26,16 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
     environment = os.environ if environment is None else environment
     values: dict[str, object] = {}
     if path is not None:
-        values |= _from_file(path)
+        values |= _default_paths(path.parent) | _from_file(path)
     values |= _from_environment(environment)
     settings = Settings(**values)  # type: ignore[arg-type]  # each value was parsed by its row of the table
     check_together(settings)
     return _with_secret_files(settings)
+
+
+def _default_paths(base: Path) -> dict[str, object]:
+    """Return the default paths, relative to the folder of a settings file, as the paths in it are."""
+    return {row.field: base / row.default for row in settings_table() if isinstance(row.default, Path)}
 
 
 def _from_file(path: Path) -> dict[str, object]:

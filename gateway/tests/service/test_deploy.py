@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import configparser
+import fnmatch
 import json
 import re
 import shlex
@@ -15,12 +16,13 @@ from click import Command, Context, Group
 from field import Field
 
 from peel_gateway.exits import LASTING
-from peel_gateway.settings import settings_table
+from peel_gateway.settings import load_settings, settings_table
 from peel_gateway.workers.pipeline import DRAIN_SECONDS
 from peel_tools.boards.command import require
 from peel_tools.cli import main
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "gateway" / "deploy"
 UNIT = (DEPLOY / "peel-gateway.service").read_text(encoding="utf-8")
 CONTAINER = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
 MOST_EXPOSED = 20
@@ -63,6 +65,45 @@ def test_the_unit_fits_the_gateway() -> None:
     assert {int(code) for code in unit()["RestartPreventExitStatus"].split()} == LASTING
     assert float(unit()["TimeoutStopSec"]) > DRAIN_SECONDS + 10
     assert unit()["ExecReload"].startswith("/bin/kill -HUP")
+
+
+def test_the_settings_that_the_unit_describes(tmp_path: Path) -> None:
+    """Its head writes a file with which the gateway finds fleet and database, wherever it is started."""
+    lines = [line.removeprefix("#   ") for line in UNIT.splitlines() if line.startswith("#   ")]
+    (start,) = [place for place, line in enumerate(lines) if "settings --sample" in line]
+    shell = "\n".join(lines[start : start + 3]).replace("/opt/peel/bin/peel", f"{sys.executable} -m peel_tools")
+    subprocess.run(["bash", "-euc", shell.replace("/etc/peel/", f"{tmp_path}/")], check=True)
+    settings = load_settings(tmp_path / "gateway.toml", {})
+    assert settings.fleet_folder == Path("/var/lib/peel/fleet")
+    assert settings.store_path == Path("/var/lib/peel/peel.sqlite")
+
+
+def left_out(name: str) -> bool:
+    """Whether .dockerignore keeps a path out of an image: by its own pattern, or by that of a folder above it."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    parts = Path(name).parts
+    for place, part in enumerate(parts):
+        for pattern in patterns:
+            deep = pattern.removeprefix("**/")
+            if (deep != pattern or place == 0) and fnmatch.fnmatchcase(part, deep):
+                return True
+    return False
+
+
+def test_an_image_takes_in_no_keys_and_all_of_the_project() -> None:
+    for name in (
+        "fleet/master.key",
+        "a/b/master.key",
+        "fleet/bundles/00000001.json",
+        "peel.sqlite",
+        "x/peel.sqlite-wal",
+    ):
+        assert left_out(name), name
+    for name in (".git/config", ".venv/bin/peel", "build/x", "gateway.toml", "bindings/host/peel_core/_core.abi3.so"):
+        assert left_out(name), name
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in tracked if left_out(name) and not name.startswith("spec/compat/")] == []
 
 
 def test_the_container_file_names_what_there_is(field: Field) -> None:
