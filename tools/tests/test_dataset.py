@@ -129,6 +129,45 @@ def test_numbers_that_are_missing(tmp_path: Path) -> None:
     assert [cell for _, cell in c.cells] == ["NA", "DE", "DE"]
 
 
+@pytest.mark.parametrize("sentinel", ["-999", "-9999", "9999", "999.9", "-999.0", "-99999"])
+def test_sentinels_are_missing_readings(tmp_path: Path, sentinel: str) -> None:
+    path = tmp_path / "data.csv"
+    rows = (f"{sentinel if i % 8 == 3 else 20 + i % 5},{999.9 - i % 30}" for i in range(40))
+    path.write_text("\n".join(["temp (°C),pressure_[hPa]", *rows]))
+    answer = run("profile", "propose", str(path), "--dir", str(tmp_path), "--json")
+    assert json.loads(answer.output)["sentinels"] == {"temp (°C)": {sentinel: 5}}, (
+        "a pressure of 999.9 hPa is a reading"
+    )
+    assert json.loads(answer.output)["empty_cells"] == {}
+    temperature, pressure = load_profile(tmp_path / "data.toml").attributes
+    assert (temperature.unit, temperature.low, temperature.high) == ("°C", 20, 24)
+    assert (pressure.unit, pressure.high) == ("hPa", 1000)
+    said = run("profile", "propose", str(path), "--dir", str(tmp_path)).output
+    assert f"taken as missing: temp (°C): {sentinel}, 5 times" in said
+    assert len(Dataset.read(path).columns["temp_c"].numbers) == 35
+
+
+@pytest.mark.parametrize(
+    ("header", "unit"),
+    [
+        ("temp (°C)", "°C"),
+        ("temp_[C]", "C"),
+        ("PM2.5 (µg/m³)", "µg/m³"),
+        ("speed [ m/s ] ", "m/s"),
+        ("temp", ""),
+        ("(raw) value", ""),
+        ("flow (a|b)", ""),
+        (f"x ({'y' * 40})", ""),
+    ],
+)
+def test_units_come_from_headers(tmp_path: Path, header: str, unit: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join([header, "1", "3", "2"]))
+    found = propose(Dataset.read(path), "mine")
+    assert found.numeric is not None
+    assert parse_profile(found.numeric.text()).attributes[0].unit == unit
+
+
 @pytest.mark.parametrize("date", ["{:02}.01.2024", "2024-01-{:02}", "1/{}/24", "2024-01-{:02}T10:00:00Z"])
 def test_dates_are_no_categories(tmp_path: Path, date: str) -> None:
     path = tmp_path / "data.csv"

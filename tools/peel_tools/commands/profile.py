@@ -114,6 +114,7 @@ def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, fo
     """Propose profiles from the columns of a CSV file: one for its numbers, one for its first column of categories.
 
     Commas, semicolons or tabs between cells, plain or packed by gzip; decimal commas where they do not stand between cells.
+    Units come from headers such as "temp (°C)". Numbers such as -999 that are far outside a column's other readings count as missing.
     Ranges are a little wider than what occurs. A profile is public: for a real fleet take the ranges of the sensors, not those of
     what they have read.
     """
@@ -121,8 +122,14 @@ def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, fo
         proposal = propose(Dataset.read(csv), attribute_name(name or csv.name.partition(".")[0]), epsilon=epsilon)
         paths = write_proposal(proposal, folder, overwrite=force)
     if as_json:
-        found = {"profiles": [str(path) for path in paths], "dropped": proposal.dropped, "empty_cells": proposal.empty}
-        print_json(found)
+        print_json(
+            {
+                "profiles": [str(path) for path in paths],
+                "dropped": proposal.dropped,
+                "empty_cells": proposal.empty,
+                "sentinels": proposal.sentinels,
+            }
+        )
         return
     for path in paths:
         made = _load(path)
@@ -132,6 +139,9 @@ def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, fo
         click.echo(f"left out: {header}: {why}")
     for header, count in proposal.empty.items():
         click.echo(f"empty cells skipped: {header}: {count}")
+    for header, found in proposal.sentinels.items():
+        for value, count in found.items():
+            click.echo(f"taken as missing: {header}: {value}, {count} times, far outside its other readings")
 
 
 @profile.command()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """One's own data: a CSV file as columns with names that profiles allow.
 
-A column is called in a profile what its header becomes in lower case, letters without their accents, with `_` for everything else. Empty
-cells are left out and counted, among numbers also what says that there is none: each column is a list of readings of its own. Commas,
-semicolons or tabs stand between cells, whichever the header has most of; where it is not commas, they may be decimal.
+A column is called in a profile what its header becomes in lower case, letters without their accents, with `_` for everything else. Its
+unit is what the header ends with in brackets. Cells without a reading are left out and counted: empty ones, and in a column of numbers
+also words such as NA and sentinels such as -999. Each column is a list of readings of its own. Commas, semicolons or tabs stand between
+cells, whichever the header has most of; where it is not commas, they may be decimal.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _COMMA_NUMBER = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 _POINT_NUMBER = re.compile(r"[-+]?\d*\.(\d{1,2}|\d{4,})")
 _NO_NUMBER = {"na", "n/a", "nan", "null", "none", "-"}
 """How programs write that a number is missing."""
+_SENTINELS = {sign * value for sign in (1, -1) for value in (99.9, 999, 999.9, 999.99, 9999, 9999.9, 99999, 999999)}
+"""How loggers write that a number is missing."""
+_UNIT = re.compile(r".*[\s_]*[(\[]\s*([^()\[\]|]+?)\s*[)\]]\s*")
 
 NAME_BYTES = 32
 """How long a name or a category of a profile may be (SPEC section 10)."""
@@ -44,13 +48,23 @@ class DatasetError(Exception):
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its header, its name in profiles, and its cells with their lines, empty ones left out."""
+    """A column: its header, its name in profiles, and its cells with their lines, those without a reading left out."""
 
     path: Path
     header: str
     name: str
     cells: Sequence[tuple[int, str]]
     empty: int
+    """How many cells have no reading, sentinels included."""
+    sentinels: Mapping[str, int]
+    """Numbers that mean "no reading", and how often each occurs."""
+
+    @property
+    def unit(self) -> str:
+        """The unit in its header, such as °C in `Temp (°C)` or `temp_[°C]`; empty where there is none that a profile could have."""
+        found = _UNIT.fullmatch(self.header)
+        fits = found is not None and found[1].isprintable() and len(found[1].encode()) <= NAME_BYTES
+        return found[1] if found is not None and fits else ""
 
     @cached_property
     def numbers(self) -> Floats:
@@ -137,7 +151,27 @@ def _columns(
             filled = [(line, _with_point(cell)) for line, cell in filled]
         if _has_missing_numbers({cell for _, cell in filled}):
             filled = [(line, cell) for line, cell in filled if cell.lower() not in _NO_NUMBER]
-        yield Column(path, title, name, filled, len(cells) - len(filled))
+        sentinels = _sentinels({cell for _, cell in filled})
+        found = Counter(cell for _, cell in filled if cell in sentinels)
+        filled = [(line, cell) for line, cell in filled if cell not in sentinels]
+        yield Column(path, title, name, filled, len(cells) - len(filled), found)
+
+
+def _sentinels(cells: Collection[str]) -> set[str]:
+    """Return the cells of a column of numbers that mean "no reading": known sentinels far outside the range of all others.
+
+    A pressure of 999.9 among others from 950 to 1050 is a reading; among temperatures it is not.
+    """
+    numbers = {cell: read_number(cell) for cell in cells}
+    readings = [value for value in numbers.values() if value not in _SENTINELS]
+    if not readings or not all(map(math.isfinite, readings)):
+        return set()
+    low, high = min(readings), max(readings)
+    return {
+        cell
+        for cell, value in numbers.items()
+        if value in _SENTINELS and not low - (high - low) <= value <= high + (high - low)
+    }
 
 
 def _has_decimal_commas(cells: Collection[str]) -> bool:

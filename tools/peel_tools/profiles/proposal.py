@@ -35,6 +35,8 @@ class Proposal:
     """Columns that are in neither, by header, and why."""
     empty: Mapping[str, int]
     """Empty cells of those that are."""
+    sentinels: Mapping[str, Mapping[str, int]]
+    """Numbers of any column that were taken for missing readings, and how often, by header."""
     used: int
     """How many are."""
 
@@ -45,6 +47,8 @@ class Proposal:
             said.append(f"Left out: {', '.join(self.dropped)}; `peel profile propose` says why.")
         if self.empty:
             said.append(f"{sum(self.empty.values())} empty cells are skipped.")
+        for header, found in self.sentinels.items():
+            said.append(f"{header}: {' and '.join(found)} means no reading.")
         return " ".join(said)
 
     @property
@@ -72,7 +76,8 @@ def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, 
         if categorical
         else None,
         dropped,
-        {column.header: column.empty for column in used if column.empty},
+        {column.header: count for column in used if (count := column.empty - sum(column.sentinels.values()))},
+        {column.header: column.sentinels for column in data.columns.values() if column.sentinels},
         len(used),
     )
 
@@ -124,7 +129,7 @@ def unfit(column: Column) -> str:
 
 def _numeric_table(column: Column) -> str:
     low, high = _wide_range(float(column.numbers.min()), float(column.numbers.max()))
-    return number_table(column.name, low, high)
+    return number_table(column.name, low, high, column.unit)
 
 
 def _wide_range(low: float, high: float) -> tuple[str, str]:
