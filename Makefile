@@ -2,6 +2,7 @@
 # make run       broker, gateway and a simulated fleet on this machine; Ctrl-C stops all of it
 # make test      checks and all tests, emulated boards included
 # make quick     what one runs while editing: lint, types, tests without boards, brokers and storms
+# make explore   the tests that make random choices, each round with a new seed, until one fails or Ctrl-C
 # make coverage  which lines the tests run, boards apart: the total and the ten files with the least
 # make check     formatting, lint, types, warnings, a few of the proofs
 # make prove     that no input makes the C code do anything undefined: every function, every width, some hours
@@ -12,7 +13,7 @@
 #
 # Each target sets up what it needs (scripts/setup).
 
-.PHONY: run test quick coverage check prove bench fuzz package clean help
+.PHONY: run test quick explore coverage check prove bench fuzz package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +30,10 @@ test:
 quick:
 	@scripts/setup base test
 	@scripts/quick
+
+explore:
+	@scripts/setup base test
+	@scripts/explore
 
 coverage:
 	@scripts/setup base broker test firmware

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What all tests share: one kind for each, a seed that is printed, and no silent skip where everything must be here.
+"""Settings that all tests share: one kind per test, one seed for all random choices, and no silent skips under CI.
 
-pytest -m quick            what one runs while editing
-pytest -m "not board"      all but the emulated boards
-pytest --seed 7            the random choices of an earlier run (its header names the number; PEEL_SEED works too)
+pytest -m quick            the tests to run while editing
+pytest -m "not board"      all tests except those on emulated boards
+pytest --seed 7            other random choices than those of the default seed (PEEL_SEED works too)
+
+`make explore` runs the tests that make random choices with a new seed each round.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import secrets
 import zlib
 from collections.abc import Generator
@@ -17,6 +20,7 @@ from pathlib import Path
 # Before numpy is loaded: its matrices are small here, and threads of their own only get into the other workers' way.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -71,22 +75,47 @@ PLACES = {
 """Files and folders whose tests are not quick. A file's own `pytestmark` does as well."""
 
 ROOT = Path(__file__).parent
+DEFAULT_SEED = 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seed", type=int, help="seed of all random choices in tests (default: PEEL_SEED, or a new one)")
+    parser.addoption("--seed", type=int, help=f"seed of all random choices (default: PEEL_SEED, or {DEFAULT_SEED})")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     for kind, meaning in KINDS.items():
         config.addinivalue_line("markers", f"{kind}: {meaning}")
+    config.addinivalue_line("markers", "random: makes random choices, which follow from the seed (set automatically)")
     seed = config.getoption("--seed")
     if seed is None:
-        seed = int(os.environ.get("PEEL_SEED") or secrets.randbelow(2**32))
-    os.environ["PEEL_SEED"] = str(seed)  # the same for the workers of a parallel run, which inherit it
+        seed = int(os.environ.get("PEEL_SEED") or DEFAULT_SEED)
+    os.environ["PEEL_SEED"] = str(seed)  # the workers of a parallel run inherit it
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = seed
+    # Without its database Hypothesis tries the same examples on every machine.
+    hypothesis.settings.register_profile("peel", database=None)
+    hypothesis.settings.load_profile("peel")
+    _seed_system_entropy()
+
+
+_entropy = random.Random()
+
+
+def _seed_system_entropy() -> None:
+    """Replace the operating system's entropy in this process, so that keys made by a test are the same each time."""
+    for module, name, draw in (
+        (os, "urandom", _entropy.randbytes),
+        (secrets, "token_bytes", _entropy.randbytes),
+        (secrets, "token_hex", lambda count: _entropy.randbytes(count).hex()),
+        (secrets, "randbits", _entropy.getrandbits),
+        (secrets, "randbelow", _entropy.randrange),
+    ):
+        setattr(module, name, draw)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _entropy.seed(f"{os.environ['PEEL_SEED']} {item.nodeid}")
 
 
 def pytest_report_header() -> str:
@@ -95,7 +124,7 @@ def pytest_report_header() -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if terminalreporter.stats.keys() & {"failed", "error"}:
-        terminalreporter.write_line(f"The same random choices again: --seed {os.environ['PEEL_SEED']}")
+        terminalreporter.write_line(f"Repeat these random choices with: --seed {os.environ['PEEL_SEED']}")
 
 
 @pytest.fixture(scope="session")
@@ -114,8 +143,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(item.get_closest_marker(kind) for kind in KINDS):
             item.add_marker(_kind_of_place(item.path))
+        if _is_random(item):
+            item.add_marker("random")
     order = list(KINDS)
     items.sort(key=lambda item: next(at for at, kind in enumerate(order) if item.get_closest_marker(kind)))
+
+
+def _is_random(item: pytest.Item) -> bool:
+    uses_seed = {"seed", "rng"} & set(getattr(item, "fixturenames", ()))
+    return bool(uses_seed) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 
 def _kind_of_place(path: Path) -> str:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from peel_gateway.estimation.holdings import Holdings, capped, equal_devices, equal_reports, largest, weighing
@@ -51,6 +53,13 @@ def test_caps_by_hand() -> None:
     assert held.reports * capped(held, 0.01) == pytest.approx([100, 100, 100])
 
 
+def exact_doubt(counts: list[int]) -> Fraction:
+    """Return the doubt of a mean over devices in exact arithmetic; each report of a device with n reports weighs 1/n."""
+    one, two, three, four = (sum(Fraction(1, count ** (power - 1)) for count in counts) for power in (1, 2, 3, 4))
+    return Fraction(four) / two**2 - Fraction(2 * three) / (two * one) + Fraction(two) / one**2
+
+
+@example([9667, 9669])  # the doubt is 1e-12, just as small as rounding errors
 @given(COUNTS)
 def test_effective_numbers(counts: list[int]) -> None:
     held = holdings(counts)
@@ -59,7 +68,8 @@ def test_effective_numbers(counts: list[int]) -> None:
     assert reports.doubt == pytest.approx([0])
     assert reports.step == pytest.approx([1 / sum(counts)])
     assert devices.effective == pytest.approx([len(counts) ** 2 / sum(1 / count for count in counts)])
-    assert (devices.doubt < 1e-12).all() == (len(set(counts)) == 1)
+    assert devices.doubt == pytest.approx([float(exact_doubt(counts))], abs=1e-12)
+    assert (exact_doubt(counts) == 0) == (len(set(counts)) == 1)
     assert devices.step == pytest.approx([1 / min(counts) / len(counts)])
 
 
