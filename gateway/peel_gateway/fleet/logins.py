@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A login of its own for each device, so that the broker can confine it to its own topics."""
+"""Logins at the broker, one per device and one for the gateway, so that an ACL can confine each to its topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from collections.abc import Iterator
 
 from peel_gateway.fleet.registry import ACTIVE, Device, Fleet
 
-__all__ = ["OWN_LOGIN", "device_password", "password_lines"]
+__all__ = ["GATEWAY_USER", "OWN_LOGIN", "device_password", "gateway_password", "password_lines"]
+
+GATEWAY_USER = "gateway"
+"""The gateway's user name at the broker, as the sample ACL has it; no device id looks like it."""
 
 OWN_LOGIN = "own"
 """What a template says under `mqtt.login` to give each device its own: its id, and a password that follows from the master key."""
@@ -26,12 +29,21 @@ def device_password(master: bytes, fleet: str, device: Device) -> str:
     The salt of its first bundle is part of it. The password stays the same with later bundles. Another device that gets the same id from a
     restored registry has another password.
     """
-    whose = f"{fleet}/{device.label}".encode() + device.bundles[0].salt
+    return _password(master, f"{fleet}/{device.label}".encode() + device.bundles[0].salt)
+
+
+def gateway_password(fleet: Fleet) -> str:
+    """Derive the password of the user `gateway` at the broker."""
+    return _password(fleet.master().reveal(), f"{fleet.name}/{GATEWAY_USER}".encode())
+
+
+def _password(master: bytes, whose: bytes) -> str:
     return hashlib.blake2b(whose, key=master, digest_size=_PASSWORD_BYTES, person=b"peel mqtt login").hexdigest()
 
 
 def password_lines(fleet: Fleet) -> Iterator[str]:
-    """Yield lines of mosquitto's password file, for all devices that have a bundle and are not revoked."""
+    """Yield the lines of mosquitto's password file: the gateway, and all devices that have a bundle and are not revoked."""
+    yield f"{GATEWAY_USER}:{_hashed(gateway_password(fleet))}"
     master = fleet.master().reveal()
     for device in fleet.devices():
         if device.state == ACTIVE and device.bundles:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -25,13 +27,13 @@ from peel_core.topics import device_topic
 from peel_gateway.fleet.bundle import load_template, write_bundles
 from peel_gateway.fleet.registry import FleetError
 from peel_tools.servers.broker import Broker, find_mosquitto
+from peel_tools.servers.gateway import GatewayProcess
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-GATEWAY_PASSWORD = "the gateway's own"
 
 
 class SampleBroker(Broker):
-    """mosquitto with the sample's lines."""
+    """mosquitto with Debian's own configuration, which includes the sample."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder=folder, embedded=False)
@@ -40,10 +42,23 @@ class SampleBroker(Broker):
     def _mosquitto_lines(self) -> list[str]:
         text = (DEPLOY / "mosquitto.conf").read_text(encoding="utf-8")
         text = text.replace("/etc/mosquitto/certs", str(self._etc)).replace("/etc/mosquitto", str(self._etc))
-        text = text.replace("/var/lib/mosquitto/", f"{self._etc}/").replace(
-            "listener 8883", f"listener {self.port} {self.host}"
+        (self._etc / "conf.d").mkdir(exist_ok=True)
+        (self._etc / "conf.d" / "peel.conf").write_text(
+            text.replace("listener 8883", f"listener {self.port} {self.host}")
         )
-        return [f"user {getuser()}", "log_dest stderr", *text.splitlines()]
+        debian = [
+            f"pid_file {self._etc}/mosquitto.pid",
+            "persistence true",
+            f"persistence_location {self._etc}/",
+            f"log_dest file {self._etc}/mosquitto.log",
+            f"include_dir {self._etc}/conf.d",
+        ]
+        return [f"user {getuser()}", *debian]
+
+    def reload(self) -> None:
+        """Do what `systemctl reload mosquitto` does."""
+        assert self.pid is not None
+        os.kill(self.pid, signal.SIGHUP)
 
 
 @pytest.fixture
@@ -60,16 +75,8 @@ def guarded(tmp_path: Path, rng: np.random.Generator) -> Iterator[Field]:
     write_bundles(field.fleet, field.fleet.devices()[:3], load_template(template))
     acl = (DEPLOY / "mosquitto.acl").read_text(encoding="utf-8").replace("FLEET", field.fleet.name)
     (etc / "peel.acl").write_text(acl)
-    logins = subprocess.run(
-        [*_PEEL, "fleet", "logins", str(field.fleet.folder)], check=True, capture_output=True, text=True
-    )
-    passwords = etc / "peel.passwords"
-    passwords.write_text(logins.stdout)
-    subprocess.run(
-        ["mosquitto_passwd", "-b", str(passwords), "gateway", GATEWAY_PASSWORD], check=True, capture_output=True
-    )
-    for path in (passwords, etc / "peel.acl"):
-        path.chmod(0o600)
+    write_passwords(field)
+    (etc / "peel.acl").chmod(0o600)
     try:
         field.broker.start()
         yield field
@@ -77,7 +84,27 @@ def guarded(tmp_path: Path, rng: np.random.Generator) -> Iterator[Field]:
         field.close()
 
 
-_PEEL = (sys.executable, "-m", "peel_tools")
+def logins(field: Field, *options: str) -> str:
+    command = [sys.executable, "-m", "peel_tools", "fleet", "logins", str(field.fleet.folder), *options]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def write_passwords(field: Field) -> None:
+    """Do what the head of mosquitto.conf says about `peel.passwords`."""
+    path = field.broker.folder / "peel.passwords"
+    path.write_text(logins(field))
+    path.chmod(0o600)
+
+
+def start_gateway(field: Field, name: str = "gateway") -> GatewayProcess:
+    """Start a gateway with the settings that the head of mosquitto.conf names."""
+    password = field.broker.folder / "gateway.password"
+    password.touch(0o600)
+    password.write_text(logins(field, "--gateway"))
+    ca = field.broker.folder / "ca.pem"
+    return field.new_gateway(
+        name, mqtt_tls="true", mqtt_ca=ca, mqtt_user="gateway", mqtt_password_file=password
+    ).start()
 
 
 @contextmanager
@@ -143,9 +170,7 @@ def may_hear(client: paho.Client, topic: str) -> bool:
 
 def test_a_device_reaches_the_gateway_and_nothing_else(guarded: Field) -> None:
     field = guarded
-    gateway = field.new_gateway(
-        mqtt_tls="true", mqtt_ca=field.broker.folder / "ca.pem", mqtt_user="gateway", mqtt_password=GATEWAY_PASSWORD
-    ).start()
+    gateway = start_gateway(field)
     mine, other = field.reports(1, devices=[1]), field.reports(1, devices=[2])
     heard: list[str] = []
     with logged_in(field, *login(field, 1)) as device:
@@ -178,12 +203,36 @@ def test_strangers_and_revoked_devices_are_refused(guarded: Field) -> None:
         with pytest.raises(PermissionError, match=r"Not authorized|Bad user"), logged_in(guarded, *given):
             pass
     guarded.fleet.revoke([1])
-    lines = subprocess.run(
-        [*_PEEL, "fleet", "logins", str(guarded.fleet.folder)], check=True, capture_output=True, text=True
-    ).stdout
+    lines = logins(guarded)
     assert "00000001:" not in lines
     assert "00000002:" in lines
     assert password not in lines
+
+
+def test_writing_the_passwords_again_locks_out_the_stolen_board_and_not_the_gateway(guarded: Field) -> None:
+    """The sequence of mosquitto.conf after `peel fleet revoke`."""
+    field = guarded
+    gateway = start_gateway(field)
+    stolen = login(field, 1)
+    field.fleet.revoke([1])
+    write_passwords(field)
+    assert isinstance(field.broker, SampleBroker)
+    field.broker.reload()
+
+    def refused() -> bool:
+        try:
+            with logged_in(field, *stolen):
+                return False
+        except PermissionError:
+            return True
+
+    gateway.wait_for(refused)
+    gateway.kill()
+    gateway.start()  # until it is connected: it has to log in again
+    with logged_in(field, *login(field, 2)) as device:
+        assert say(device, *field.reports(1, devices=[2])[0]) == "Success"
+    field.wait_accepted(gateway, 1)
+    assert gateway.stop() == 0
 
 
 @pytest.mark.parametrize(
