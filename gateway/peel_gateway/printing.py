@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _HELP_COLUMNS = 78
+_WHO_CHARACTERS = 100
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, on the last line of stdout.")
 
@@ -78,7 +79,16 @@ def _operator_name() -> str:
         return "unknown"
 
 
-who_option = click.option("--who", default=_operator_name, help="Who does it; your login name without it.")
+def _check_who(_context: click.Context, _parameter: click.Parameter, who: str) -> str:
+    """Refuse names that an audit trail cannot show: control characters could rewrite what a terminal displays."""
+    if not who.strip() or len(who) > _WHO_CHARACTERS or not who.isprintable():
+        raise click.BadParameter(f"{who!r}: must be 1 to {_WHO_CHARACTERS} printable characters")
+    return who.strip()
+
+
+who_option = click.option(
+    "--who", default=_operator_name, callback=_check_who, help="Who does it; your login name without it."
+)
 
 
 def one_line(value: object, default: Callable[[object], str] | None = None) -> str:

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "settings", "storage", "files", "printing", "exits"},
-    "answers": {"model", "estimation", "planning", "storage", "fleet", "settings"},
+    "answers": {"model", "estimation", "planning", "storage", "fleet", "settings", "files"},
     "outlets": {"model", "screening", "storage", "fleet", "answers", "settings", "logs", "metrics"},
     "mqtt": {"model", "_kernels", "engine", "storage", "outlets", "settings", "logs", "metrics", "files"},
     "workers": {

@@ -44,7 +44,7 @@ class Storm:
     def report(self) -> None:
         """Start the simulated fleet; it continues from its truth."""
         command = [sys.executable, "-m", "peel_tools", "simulate", "--fleet", str(self._rig.fleet.folder)]
-        command += ["--broker", f"127.0.0.1:{self._rig.broker.port}", "--truth", str(self._rig.truth_path)]
+        command += ["--broker", f"127.0.0.1:{self._rig.broker.port}"]
         command += ["--rate", "1500", "--burst", "2", "--seed", "11", "--power-cut", "0.02"]
         for kind, share in SHARES.items():
             command += ["--attack", f"{kind}={share}"]

@@ -4,7 +4,13 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -52,6 +58,37 @@ _NAMED_WRONGLY = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADir
 """What else the system may say of a file, a full disk or too many open files, may be gone when a service manager starts a gateway again."""
 
 
+class _Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
+@contextmanager
+def _unwinding_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind a command as Ctrl-C does, so that it removes its temporary files; some hold keys. Then die of the signal."""
+
+    def unwind(number: int, frame: object) -> None:
+        raise _Terminated
+
+    if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    except _Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _nobody_reads() -> bool:
+    """Return whether the other end of standard output is closed, as after `| head`."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
 class _Peel(LazyGroup):
     """The command itself: an error that nobody expected ends it like any other, with a code that says so.
 
@@ -60,13 +97,17 @@ class _Peel(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _unwinding_on_sigterm():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and _nobody_reads():
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail
+                ctx.exit(Exit.DONE)
             if isinstance(error, OSError) and (where := error.filename2 or error.filename):
                 code = Exit.USAGE if isinstance(error, _NAMED_WRONGLY) else Exit.MISSING
-                raise Stopped(f"{where}: {error.strerror}; name another, or put that right", code) from None
+                raise Stopped(f"{where}: {error.strerror}. Check the path and its permissions.", code) from None
             traceback.print_exc()
             ctx.exit(Exit.INTERNAL)
 

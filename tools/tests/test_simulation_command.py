@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -25,9 +26,10 @@ from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_hil.listener import Listener
 from peel_tools.cli import main
-from peel_tools.servers.broker import Broker
+from peel_tools.servers.broker import AnyBroker, Broker
 from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
+from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.truth import Truth
 
 PEEL = [sys.executable, "-m", "peel_tools"]
@@ -50,7 +52,7 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def _simulate(fleet: Fleet, broker: Broker, *arguments: str) -> dict[str, Any]:
+def _simulate(fleet: Fleet, broker: AnyBroker, *arguments: str) -> dict[str, Any]:
     words = ["simulate", "--fleet", str(fleet.folder), "--broker", f"127.0.0.1:{broker.port}", "--json", *arguments]
     result = CliRunner().invoke(main, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -125,10 +127,66 @@ def test_an_attack_that_no_device_plays_is_named(fleet: Fleet, broker: Broker) -
         result = CliRunner().invoke(main, [*words, "--attack", f"stuck={share}", "--confirm", "broker"])
         assert f"stuck={share}: no device plays it" in result.stderr
         assert json.loads(result.stdout.splitlines()[-1])["unplayed_attacks"] == ["stuck"]
-    fresh = CliRunner().invoke(
-        main, [*words, "--attack", "stuck=0.2", "--confirm", "broker", "--truth", str(fleet.folder / "other.sqlite")]
-    )
-    assert json.loads(fresh.stdout.splitlines()[-1])["unplayed_attacks"] == []
+    assert f"`peel fleet add {fleet.folder} --count N`" in result.stderr
+
+
+def test_the_advice_on_an_attack_that_no_device_plays_harms_nobody(tmp_path: Path) -> None:
+    """Do what it says, with a gateway: the new devices play, and only they are exposed."""
+    with Rig(tmp_path, numeric=20) as rig:
+        words = ["--reports", "400", "--rate", "400"]
+        assert _simulate(rig.fleet, rig.broker, *words)["unplayed_attacks"] == []
+        assert _simulate(rig.fleet, rig.broker, *words, "--attack", "budget=0.5")["unplayed_attacks"] == ["budget"]
+        added = CliRunner().invoke(
+            main, ["fleet", "add", str(rig.fleet.folder), "--profile", "greenhouse", "--count", "4"]
+        )
+        assert added.exit_code == 0, added.output
+        rig.gateway.wait_for(lambda: len(rig.gateway.get("/api/devices?limit=100")["items"]) == 24)
+        assert _simulate(rig.fleet, rig.broker, *words, "--attack", "budget=0.5")["unplayed_attacks"] == []
+        found = rig.settled(60)
+        assert found.exact, found.faults()
+        exposed = [row["device"] for row in rig.gateway.get("/api/devices?limit=100")["items"] if row["exposed"]]
+        assert len(exposed) == 2 and set(exposed) < {"00000015", "00000016", "00000017", "00000018"}
+
+
+def test_a_fleet_of_boards_is_refused(tmp_path: Path) -> None:
+    profile = next(iter(make_fleet(tmp_path / "simulated").profiles()))
+    folder = tmp_path / "fleet"
+    source = tmp_path / "simulated" / "profiles" / f"{profile}.toml"
+    Fleet.create(folder, "boards", [source]).enrol(profile)
+    done = CliRunner().invoke(main, ["simulate", "--fleet", str(folder), "--reports", "1"])
+    assert done.exit_code == 3
+    assert f"{folder}: is a fleet of boards" in done.stderr
+    assert "peel fleet init FOLDER --name NAME --simulated" in done.stderr
+    assert not (folder / "simulation.sqlite").exists()
+
+
+def test_one_simulation_at_a_time(fleet: Fleet, broker: Broker) -> None:
+    with (fleet.folder / ".simulating").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = CliRunner().invoke(main, ["simulate", "--fleet", str(fleet.folder), "--reports", "1"])
+    assert (done.exit_code, "another `peel simulate` runs" in done.stderr) == (3, True)
+    assert _simulate(fleet, broker, "--reports", "1", "--confirm", "broker")["published"] >= 1
+
+
+def test_numbers_that_are_lost_are_not_used_again(fleet: Fleet) -> None:
+    (fleet.folder / "simulation.sqlite").unlink()
+    done = CliRunner().invoke(main, ["simulate", "--fleet", str(fleet.folder), "--reports", "1"])
+    assert (done.exit_code, "simulation.sqlite: is missing" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fleet", "bundle", "FOLDER", "1"],
+        ["fleet", "provision", "1", "--fleet", "FOLDER", "--board", "pico_w", "--dry-run"],
+        ["device", "run", "FOLDER/bundles/00000001.json"],
+    ],
+)
+def test_nothing_of_a_simulated_fleet_gets_onto_a_board(fleet: Fleet, words: list[str]) -> None:
+    done = CliRunner().invoke(main, [word.replace("FOLDER", str(fleet.folder)) for word in words])
+    assert done.exit_code in (3, 7)
+    assert "is a simulated fleet" in done.stderr and "`peel fleet init FOLDER --name NAME`" in done.stderr
+    assert list((fleet.folder / "bundles").iterdir()) == []
 
 
 def test_readings_from_a_file(fleet: Fleet, broker: Broker, tmp_path: Path) -> None:
@@ -156,7 +214,7 @@ def test_the_quota_holds_the_fleet_back_and_says_so(fleet: Fleet, broker: Broker
         (["--attack", "stuck=2"], "give the share as a number from 0 to 1"),
         (["--attack", "nothing=0.1"], "unknown attack 'nothing'"),
         (["--attack", "overreport=0.1"], "fits no device of this fleet"),
-        (["--devices", "21"], "21 devices: the fleet has 20 active ones"),
+        (["--devices", "21"], "21 devices: the fleet has 20 that are not revoked"),
         (["--attack", "stuck=0.6", "--attack", "noise=0.6"], "needs 12 devices, only 8 are left"),
         (["--attack", "garbage=0.6", "--attack", "replay=0.6"], "add up to more than all reports"),
     ],

@@ -6,20 +6,19 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.answers.views import Views
+from peel_gateway.files import temporary_file
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.exposure import ExposureFilter
@@ -36,6 +35,7 @@ Part = Mapping[str, Column]
 
 _PAGE = 1000
 _TEXT, _INTEGER, _NUMBER, _TIME = "text", "integer", "number", "time"
+_FORMULA = "=+-@\t\r\n"
 
 
 class ExportError(Exception):
@@ -159,7 +159,7 @@ class _Sink(Protocol):
 
 
 @contextmanager
-def _csv(file: io.BufferedWriter, kinds: Mapping[str, str]) -> Iterator[_Sink]:
+def _csv(file: BinaryIO, kinds: Mapping[str, str]) -> Iterator[_Sink]:
     def put(rows: Iterable[Sequence[object]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text).writerows(rows)
@@ -167,15 +167,14 @@ def _csv(file: io.BufferedWriter, kinds: Mapping[str, str]) -> Iterator[_Sink]:
 
     class Sink:
         def write(self, part: Part) -> None:
-            columns = [_iso(part[name]) if kind == _TIME else _plain(part[name]) for name, kind in kinds.items()]
-            put(zip(*columns, strict=True))
+            put(zip(*(_csv_column(part[name], kind) for name, kind in kinds.items()), strict=True))
 
     put([list(kinds)])
     yield Sink()
 
 
 @contextmanager
-def _parquet(file: io.BufferedWriter, kinds: Mapping[str, str]) -> Iterator[_Sink]:
+def _parquet(file: BinaryIO, kinds: Mapping[str, str]) -> Iterator[_Sink]:
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
@@ -193,26 +192,17 @@ def _parquet(file: io.BufferedWriter, kinds: Mapping[str, str]) -> Iterator[_Sin
         yield Sink()
 
 
-FORMATS: Mapping[str, Callable[[io.BufferedWriter, Mapping[str, str]], Any]] = {".csv": _csv, ".parquet": _parquet}
+FORMATS: Mapping[str, Callable[[BinaryIO, Mapping[str, str]], Any]] = {".csv": _csv, ".parquet": _parquet}
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[io.BufferedWriter]:
-    """A file that takes its name when it is complete."""
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes its name when it is complete."""
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise ExportError(f"{path}: cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary_file(path) as file:
             yield file
-        Path(temporary).replace(path)
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise ExportError(f"{path}: cannot be written: {error.strerror}") from None
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        raise ExportError(f"{path}: cannot be written: {error.strerror}. Check the path and its permissions.") from None
 
 
 def _within(seconds: npt.NDArray[np.float64], span: Span) -> npt.NDArray[np.bool_]:
@@ -237,6 +227,17 @@ def _milliseconds(moment: str) -> int:
 def _iso(column: Column) -> list[str]:
     """Milliseconds as ISO 8601 in UTC."""
     return list(np.datetime_as_string(np.asarray(column, np.int64).astype("datetime64[ms]"), timezone="UTC"))
+
+
+def _csv_column(column: Column, kind: str) -> list[Any]:
+    if kind == _TIME:
+        return _iso(column)
+    return list(map(_no_formula, _plain(column))) if kind == _TEXT else _plain(column)
+
+
+def _no_formula(text: str | None) -> str | None:
+    """Put an apostrophe before what a spreadsheet would run as a formula (OWASP, "CSV injection"); units and topics are free text."""
+    return f"'{text}" if text and text[0] in _FORMULA else text
 
 
 def _plain(column: Column) -> list[Any]:

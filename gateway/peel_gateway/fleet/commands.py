@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from peel_gateway.fleet.guard import open_to_change
-from peel_gateway.fleet.logins import password_lines
-from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
+from peel_gateway.fleet.logins import gateway_password, password_lines
+from peel_gateway.fleet.registry import ACTIVE, Device, Fleet, FleetError, parse_device
 from peel_gateway.model.audit import ReasonError, check_reason
 from peel_gateway.printing import explaining, json_option, print_json, print_table, who_option
 
@@ -40,13 +40,13 @@ def explained() -> AbstractContextManager[None]:
 
 
 def device_rows(devices: Sequence[Device], **more: Sequence[object]) -> list[dict[str, Any]]:
-    """Devices as the registry has them, with further columns."""
+    """Return devices as the registry has them, with further columns. It cannot know whether one is active: that takes a database."""
     return [
         {
             "device": device.label,
             "profile": device.profile,
             "group": device.group,
-            "state": device.state,
+            "state": "registered" if device.state == ACTIVE else device.state,
             "created": device.created,
             "note": device.note,
             **dict(zip(more, values, strict=True)),
@@ -69,11 +69,17 @@ def show_devices(devices: Sequence[Device], as_json: bool, **more: Sequence[obje
 @folder_argument
 @click.option("--name", required=True, help="Part of every topic: a-z, 0-9 and '-'.")
 @click.option("--profile", "profiles", multiple=True, type=click.Path(path_type=Path), help="Profile file to copy in.")
-def init(folder: Path, name: str, profiles: Sequence[Path]) -> None:
+@click.option(
+    "--simulated", is_flag=True, help="For `peel simulate`: its devices have no bundles, and no board can join."
+)
+def init(folder: Path, name: str, profiles: Sequence[Path], simulated: bool) -> None:
     """Make a fleet folder with a new master key. Back the key up: without it the devices are lost."""
     with explained():
-        Fleet.create(folder, name, profiles)
-    click.echo(f"{folder}: fleet {name}; keep {folder / 'master.key'} private and backed up")
+        Fleet.create(folder, name, profiles, simulated=simulated)
+    if simulated:
+        click.echo(f"{folder}: simulated fleet {name}; add devices with `peel fleet add {folder} --count N`")
+    else:
+        click.echo(f"{folder}: fleet {name}; keep {folder / 'master.key'} private and backed up")
 
 
 @click.command()
@@ -147,11 +153,14 @@ def group(folder: Path, name: str, device: Sequence[str], as_json: bool) -> None
 
 @click.command()
 @folder_argument
-def logins(folder: Path) -> None:
-    """Print the logins of all devices but the revoked ones, as mosquitto's password file wants them.
+@click.option("--gateway", is_flag=True, help="Print the gateway's password instead, for the file mqtt.password_file.")
+def logins(folder: Path, gateway: bool) -> None:
+    """Print mosquitto's password file: the logins of the gateway and of all devices but the revoked ones.
 
-    They fit bundles from a template with "mqtt": {"login": "own"}. Passwords are hashed, and the same each time.
+    Devices have them in bundles from a template with "mqtt": {"login": "own"}; the gateway's user is "gateway". Passwords follow from
+    the master key, so they are the same each time. The file has them hashed.
     """
     with explained():
-        for line in password_lines(Fleet(folder)):
+        opened = Fleet(folder)
+        for line in [gateway_password(opened)] if gateway else password_lines(opened):
             click.echo(line)

@@ -2,7 +2,7 @@
 """The fleet folder: name, master key, devices, profiles.
 
 fleet/
-  fleet.toml        name = "greenhouse", and which key it goes with
+  fleet.toml        name = "greenhouse", which key it goes with, and whether its devices are simulated
   master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
   devices.jsonl     what `peel fleet add`, `bundle`, `revoke`, `unrevoke`, `group` and `note` write, with the trail of revocations
   profiles/*.toml   what the devices report
@@ -12,6 +12,7 @@ fleet/
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -30,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile, Secret, check_fleet_name
-from peel_gateway.files import write_atomically
+from peel_gateway.files import make_private, remove_leftovers, write_atomically
 from peel_gateway.fleet.audit import REVOKE, UNREVOKE, FleetAction
 from peel_gateway.fleet.device import (
     ACTIVE,
@@ -51,6 +52,7 @@ from peel_gateway.model.registry_state import RegistryState
 __all__ = [
     "ACTIVE",
     "REVOKED",
+    "SIMULATION_FILE",
     "Accepted",
     "Device",
     "Fleet",
@@ -61,6 +63,8 @@ __all__ = [
     "parse_device",
 ]
 
+SIMULATION_FILE = "simulation.sqlite"
+"""In the folder of a simulated fleet: which numbers its devices have used, and the truth about their reports."""
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
@@ -92,6 +96,36 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock: one command changes a fleet at a time."""
+    path = folder / ".lock"
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise FleetError(
+            f"{path}: is a symbolic link, and could make this command write elsewhere; remove it"
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _refuse_existing(folder: Path) -> None:
+    """Raise FleetError where a folder has a fleet, or a part of one."""
+    if (folder / "fleet.toml").exists():
+        raise FleetError(f"{folder}: is a fleet already; its master key cannot be replaced without losing its devices")
+    if (folder / "master.key").exists():
+        raise FleetError(
+            f"{folder}: has a master.key and no fleet.toml. If the fleet has devices, restore fleet.toml from your backup. "
+            "If `peel fleet init` was interrupted, remove the folder and repeat the command"
+        )
+
+
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
@@ -115,28 +149,36 @@ class Fleet:
         self.folder = folder
         self._clock = clock
         self._guard = guard
-        self.name, self._key_mark = self._read_name()
+        self.name, self._key_mark, self.simulated = self._read_about()
 
     @classmethod
-    def create(cls, folder: Path, name: str, profiles: Sequence[Path] = ()) -> Fleet:
-        """Make a folder with a new master key; a folder that is a fleet already is left as it is."""
+    def create(cls, folder: Path, name: str, profiles: Sequence[Path] = (), *, simulated: bool = False) -> Fleet:
+        """Make a fleet folder with a new master key. FleetError, and no change, when the folder already has one.
+
+        Parameters
+        ----------
+        simulated : bool
+            Whether its devices exist only in `peel simulate`. Boards and simulated devices never share a fleet: a board with the bundle
+            of a simulated device would use the same report numbers, and be exposed for it.
+        """
         try:
             check_fleet_name(name)
         except ValueError as error:
             raise FleetError(str(error)) from None
-        if (folder / "fleet.toml").exists() or (folder / "master.key").exists():
-            raise FleetError(
-                f"{folder}: is a fleet already; its master key cannot be replaced without losing its devices"
-            )
+        _refuse_existing(folder)
         refuse_unsound(folder, map(parsed_profile, profiles))
         master = secrets.token_bytes(_MASTER_BYTES)
-        about = f'name = "{name}"\nkey_mark = "{key_mark(master, name)}"\n'
+        about = f'name = "{name}"\nkey_mark = "{key_mark(master, name)}"\n' + "simulated = true\n" * simulated
         with _writing(folder):
             for each in (folder, folder / "profiles", folder / "bundles"):
                 each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(folder / FILE_NAME, Register(Roll.of([]), [], history=History().changed(0)).lines())
-            write_atomically(folder / "master.key", master.hex() + "\n")
-            write_atomically(folder / "fleet.toml", about)  # last: with it the folder is a fleet
+            with _locked(folder):
+                _refuse_existing(folder)  # again: another `fleet init` may have been first
+                if simulated:
+                    make_private(folder / SIMULATION_FILE)
+                write_atomically(folder / FILE_NAME, Register(Roll.of([]), [], history=History().changed(0)).lines())
+                write_atomically(folder / "master.key", master.hex() + "\n")
+                write_atomically(folder / "fleet.toml", about)  # last: with it the folder is a fleet
         fleet = cls(folder)
         for path in profiles:
             fleet.adopt_profile(path)
@@ -382,20 +424,22 @@ class Fleet:
             marks.append((path.name, info.st_mtime_ns, info.st_size, info.st_ino))
         return tuple(marks)
 
-    def _read_name(self) -> tuple[str, str]:
-        """The fleet's name, and the mark of its key."""
+    def _read_about(self) -> tuple[str, str, bool]:
+        """Read the fleet's name, the mark of its key, and whether its devices are simulated."""
         path = self.folder / "fleet.toml"
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-            name, mark = document["name"], document["key_mark"]
+            name, mark, simulated = document["name"], document["key_mark"], document.get("simulated", False)
             check_fleet_name(name)
+            if not isinstance(simulated, bool):
+                raise ValueError(f"simulated: must be true or false, got {simulated!r}")
         except FileNotFoundError:
             raise FleetError(
                 f"{self.folder}: not a fleet folder; make one with `peel fleet init {self.folder} --name NAME`"
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FleetError(f"{path}: cannot be read: {_said(error)}; restore it from your backup") from None
-        return str(name), str(mark)
+        return str(name), str(mark), simulated
 
     def writing(self) -> AbstractContextManager[None]:
         """Say by FleetError what the disk, or who may write to it, does not allow."""
@@ -404,8 +448,9 @@ class Fleet:
     @contextmanager
     def _changing(self) -> Iterator[Register]:
         """Hold the lock, hand out the contents of `devices.jsonl`, write them back as a new state."""
-        with self.writing(), (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self.writing(), _locked(self.folder):
+            for folder in (self.folder, self.folder / "profiles", self.folder / "bundles"):
+                remove_leftovers(folder)
             register = self.register()
             self._guard(register.history)
             yield register

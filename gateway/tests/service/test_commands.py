@@ -254,7 +254,7 @@ def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     assert fleet("unrevoke", folder, "1").exit_code == 2
     assert fleet("unrevoke", folder, "1", "--reason", "\n").exit_code == 2
     back = fleet("unrevoke", folder, "1", "--reason", "found again", "--who", "ada", "--json")
-    assert json.loads(back.stdout)["items"][0]["state"] == "active"
+    assert json.loads(back.stdout)["items"][0]["state"] == "registered"
     assert fleet("revoke", folder, "1", "--reason", "lost again").exit_code == 0
     trail = json.loads(fleet("audit", folder, "--json").stdout)["items"]
     assert [(row["action"], row["device"], row["reason"]) for row in trail] == [
@@ -265,7 +265,7 @@ def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     assert trail[1]["who"] == "ada"
     assert "found again" in fleet("audit", folder).stdout
     listed = json.loads(fleet("list", folder, "--json").output)["items"]
-    assert [(row["state"], row["note"]) for row in listed] == [("revoked", ""), ("active", "by the door")]
+    assert [(row["state"], row["note"]) for row in listed] == [("revoked", ""), ("registered", "by the door")]
     assert all(row["left"] < 500 for row in listed), "a bundle was written, so some may have been used"
     again = json.loads(fleet("bundle", folder, "2", "--first-number", "77", "--json").stdout)["items"]
     assert json.loads(Path(again[0]["bundle"]).read_text())["first_number"] == 77

@@ -13,6 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 from field import Field, MakeField
 
+from peel_gateway.answers import export
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.gateway import GatewayProcess
 
@@ -112,3 +113,22 @@ def test_what_a_pardon_has_left_withdrawn_is_so_in_the_file_and_in_the_list_of_d
     assert gateway.stop() == 0
     assert exported(gateway, tmp_path / "reports.csv") == 51
     assert sum(int(row["withdrawn"]) for row in rows_of(tmp_path / "reports.csv")) == withdrawn
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1+1", "\r=1+1"])
+def test_no_cell_of_text_is_a_formula(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    """A spreadsheet runs a cell that begins like a formula. Units, names and topics are text that others choose."""
+    _, kinds = export.TABLES["estimates"]
+    row = {
+        name: [-1.5 if kind == "number" else 0 if kind in ("time", "integer") else text] for name, kind in kinds.items()
+    }
+    monkeypatch.setitem(export.TABLES, "estimates", (lambda source, span: iter([row]), kinds))
+    source: Any = None
+    path = tmp_path / "estimates.csv"
+    assert export.export(source, "estimates", path, export.Span()) == 1
+    with path.open(newline="", encoding="utf-8") as file:
+        (cells,) = csv.DictReader(file)
+    assert {name: cells[name] for name in ("profile", "name", "unit")} == dict.fromkeys(
+        ("profile", "name", "unit"), f"'{text}"
+    )
+    assert cells["value"] == "-1.5", "numbers are left alone"

@@ -12,6 +12,7 @@ from peel_gateway.printing import Group, explaining
 from peel_tools.boards.errors import BuildError
 from peel_tools.device.flash import Changes, Flash
 from peel_tools.device.process import launch_command
+from peel_tools.flashing.bundle_check import why_missing
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.sources import find_sources
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
@@ -25,7 +26,7 @@ def device() -> None:
 
 
 @device.command()
-@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
 @click.option(
     "--flash",
     "folder",
@@ -74,6 +75,8 @@ def run(
 
 
 def _prepared(target: Path, folder: Path | None, changes: Changes, files: tuple[Path, ...]) -> Flash:
+    if not target.exists():
+        raise FlashError(why_missing(target))
     sources = find_sources()
     if target.is_dir():
         if folder is not None and folder.resolve() != target.resolve():

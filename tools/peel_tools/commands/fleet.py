@@ -26,7 +26,10 @@ _COMMANDS = {
         "Go on with a folder that was restored from an old copy.",
     ),
     "bundle": ("peel_tools.commands.fleet_bundles:bundle", "Write devices' bundles again."),
-    "logins": ("peel_gateway.fleet.commands:logins", "Print the logins of all devices but the revoked ones."),
+    "logins": (
+        "peel_gateway.fleet.commands:logins",
+        "Print mosquitto's password file: the logins of the gateway and of all devices but the revoked ones.",
+    ),
     "provision": (
         "peel_tools.flashing.commands:provision_device",
         "Put the application and DEVICE's bundle onto a board that runs MicroPython.",

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import click
 from peel_gateway.fleet.bundle import draft_bundle, load_template, prepare_bundles, write_bundles
 from peel_gateway.fleet.commands import explained, folder_argument, show_devices
 from peel_gateway.fleet.guard import open_to_change
-from peel_gateway.fleet.registry import Fleet, FleetError, parse_device
+from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option
 from peel_gateway.settings.option import config_option
 from peel_tools.flashing.bundle_check import BundleError, check_bundle
@@ -55,8 +56,10 @@ def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict
 @template_option
 @config_option
 @click.option("--profile", help="What the devices report; may be left out when the fleet has one profile.")
-@click.option("--count", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How many.")
-@click.option("--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one.")
+@click.option("--count", type=click.IntRange(1, 1_000_000), help="How many, with the next free ids; 1 by default.")
+@click.option(
+    "--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one; repeat for each."
+)
 @click.option("--note", default="", help="Up to 200 characters.")
 @click.option("--group", default="", help="Where they belong: a floor, a zone, a customer; a-z, 0-9, '-' and '_'.")
 @click.option(
@@ -71,20 +74,41 @@ def add(
     template: Path | None,
     config: Path | None,
     profile: str | None,
-    count: int,
+    count: int | None,
     ids: Sequence[str],
     note: str,
     group: str,
     bundles: bool,
 ) -> None:
-    """Register devices and write their provisioning bundles."""
+    """Register devices and write their provisioning bundles.
+
+    Devices of a simulated fleet get keys and numbers, and no bundle: nothing of theirs can be put onto a board.
+    """
+    if ids and count is not None:
+        raise click.UsageError(
+            f"--count {count} cannot be combined with --id: repeat --id for each device, or leave it out"
+        )
     with explained():
         opened = open_to_change(folder, config)
         chosen = profile or _only_profile(opened)
-        shared = _template(opened, template, [chosen]) if bundles else {}
-        added = opened.add(chosen, count=count, ids=[parse_device(text) for text in ids], note=note, group=group)
-        paths = write_bundles(opened, added, shared) if bundles else []
-    show_devices(added, as_json, **({"bundle": list(map(str, paths))} if bundles else {}))
+        written = bundles and not opened.simulated
+        shared = _template(opened, template, [chosen]) if written else {}
+        numbers = [parse_device(text) for text in ids]
+        added = opened.add(chosen, count=count or 1, ids=numbers, note=note, group=group)
+        if opened.simulated:
+            opened.issue([device.id for device in added])
+        paths = _written(opened, added, shared) if written else []
+    show_devices(added, as_json, **({"bundle": list(map(str, paths))} if written else {}))
+
+
+def _written(
+    opened: Fleet, devices: Sequence[Device], shared: Mapping[str, Any], first_number: int | None = None
+) -> list[Path]:
+    """Write bundles; a bar on a terminal shows how far it is."""
+    if not sys.stderr.isatty():
+        return write_bundles(opened, devices, shared, first_number=first_number)
+    with click.progressbar(length=len(devices), label="writing bundles", file=sys.stderr) as bar:
+        return write_bundles(opened, devices, shared, first_number=first_number, on_written=bar.update)
 
 
 def _only_profile(opened: Fleet) -> str:
@@ -121,6 +145,11 @@ def bundle(
     with explained():
         opened = open_to_change(folder, config)
         chosen = [opened.device(parse_device(text)) for text in device]
+        if opened.simulated:
+            raise FleetError(
+                f"{folder}: is a simulated fleet; its devices have no bundles. For boards make a fleet without --simulated: "
+                "`peel fleet init FOLDER --name NAME`"
+            )
         shared = _template(opened, template, [each.profile for each in chosen])
-        paths = write_bundles(opened, chosen, shared, first_number=first_number)
+        paths = _written(opened, chosen, shared, first_number)
     show_devices(chosen, as_json, bundle=list(map(str, paths)))

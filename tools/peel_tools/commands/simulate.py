@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
 
 from peel_core import Secret
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.registry import SIMULATION_FILE, Fleet, FleetError
 from peel_gateway.printing import explaining, in_two_columns, json_option, print_json
 from peel_tools.profiles.dataset import DatasetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack
@@ -76,7 +78,12 @@ def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
 
 @click.command(epilog=_attack_epilog())
 @click.option(
-    "--fleet", "folder", type=click.Path(path_type=Path, file_okay=False), default="fleet", help="Fleet folder."
+    "--fleet",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="fleet",
+    show_default=True,
+    help="Folder of a simulated fleet (`peel fleet init --simulated`).",
 )
 @click.option("--broker", default="127.0.0.1:1883", show_default=True, help="host:port, mqtt://… or mqtts://…")
 @click.option("--user", default="", help="User name for the broker.")
@@ -97,9 +104,6 @@ def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
     "--csv",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Readings; columns named like attributes.",
-)
-@click.option(
-    "--truth", type=click.Path(path_type=Path, dir_okay=False), help="Truth file; FLEET/simulation.sqlite by default."
 )
 @click.option("--seed", type=click.IntRange(0), help="Makes the run repeatable; drawn by default.")
 @click.option(
@@ -131,7 +135,6 @@ def simulate(
     seconds: float | None,
     shares: dict[str, float],
     csv: Path | None,
-    truth: Path | None,
     seed: int | None,
     burst: int,
     connections: int,
@@ -141,9 +144,9 @@ def simulate(
 ) -> None:
     """Run a simulated fleet, attackers included, against a broker.
 
-    Devices take their report numbers within the profile's quota, encode with the real core and publish at QoS 1. What was sent, by whom,
-    what the broker acknowledged and a gateway confirmed is written to the truth file, which also keeps each device's numbers: run again
-    with the same file to continue; what was not confirmed is sent again first. Ctrl-C stops in order.
+    Devices take their report numbers within the profile's quota, encode with the real core and publish at QoS 1. FLEET/simulation.sqlite
+    is their flash and the truth about them: numbers used, readings, what the broker acknowledged and a gateway confirmed. The next run
+    continues from it, and first sends again what was not confirmed. Ctrl-C stops in order.
     """
     plan = Plan(
         rate=rate, shares=shares, seed=seed, devices=devices, burst=burst, connections=connections, power_cut=power_cut, csv=csv,
@@ -152,15 +155,16 @@ def simulate(
     with explaining(FleetError, PublisherError, DatasetError, TruthError, ValueError):
         address = BrokerAddress.parse(broker, ca=ca, user=user, password=_password(password_file))
         show = _Progress(reports, seconds)
-        session = Session(Fleet(folder), address, truth or folder / "simulation.sqlite", plan, on_progress=show)
         with ExitStack() as undo:
+            fleet = undo.enter_context(_only_simulation(folder))
+            session = Session(fleet, address, fleet.folder / SIMULATION_FILE, plan, on_progress=show)
             undo.enter_context(session)
             undo.enter_context(show)
             stopping_on_signals(undo, session.simulation)
             for name in session.unplayed:
                 click.echo(
-                    f"{name}={shares[name]:g}: no device plays it: give a larger share, or, where all devices have had their roles "
-                    "before, another --truth",
+                    f"{name}={shares[name]:g}: no device plays it. A device keeps its first role: give a larger share, or add "
+                    f"devices with `peel fleet add {folder} --count N`",
                     err=True,
                 )
             session.simulation.run(reports=reports, seconds=seconds)
@@ -169,10 +173,34 @@ def simulate(
             _report(session, as_json)
     if not drained:
         click.echo(
-            "Error: the broker has not acknowledged everything; run again with the same truth to send the rest",
+            "Error: the broker has not acknowledged everything; run the command again to send the rest",
             err=True,
         )
         sys.exit(Exit.FOUND)
+
+
+@contextmanager
+def _only_simulation(folder: Path) -> Iterator[Fleet]:
+    """Open a simulated fleet for one process at a time: a second one would use the same report numbers."""
+    fleet = Fleet(folder)
+    if not fleet.simulated:
+        raise FleetError(
+            f"{folder}: is a fleet of boards. Simulated devices would use their report numbers, and the boards would be exposed. "
+            "Make a simulated fleet: `peel fleet init FOLDER --name NAME --simulated`, then `peel fleet add FOLDER --count N`"
+        )
+    if not (folder / SIMULATION_FILE).exists():
+        raise FleetError(
+            f"{folder / SIMULATION_FILE}: is missing. It had the report numbers that the simulated devices used, and using one again "
+            "exposes a device. Restore the file, or make another simulated fleet"
+        )
+    lock = os.open(folder / ".simulating", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield fleet
+    except BlockingIOError:
+        raise FleetError(f"{folder}: another `peel simulate` runs with this fleet; stop that one first") from None
+    finally:
+        os.close(lock)
 
 
 class _Progress(ExitStack):
@@ -231,7 +259,5 @@ def _report(session: Session, as_json: bool) -> None:
         heard = (
             "a gateway has not confirmed" if session.simulation.receipts else "no gateway is heard, which would confirm"
         )
-        click.echo(
-            f"{heard} {session.simulation.unconfirmed} messages; run again with the same truth to send them again"
-        )
+        click.echo(f"{heard} {session.simulation.unconfirmed} messages; run the command again to send them again")
     click.echo(f"truth: {session.truth.path}")

@@ -14,6 +14,7 @@ from typing import Any
 from peel_gateway.files import write_atomically
 from peel_tools.boards.table import find_board
 from peel_tools.device.simulated import simulated_sensors
+from peel_tools.flashing.bundle_check import fresh_bundle_advice
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
 from peel_tools.flashing.plan import application, folders
@@ -54,7 +55,7 @@ class Changes:
                 changed["sensors"] = simulated_sensors(bundle, self.simulate)
             except (KeyError, TypeError, AttributeError) as error:
                 raise FlashError(
-                    f"the bundle's profile is damaged ({error}): make it again with `peel fleet bundle`"
+                    f"the bundle's profile is damaged ({error}). Restore the bundle, or write a new one with `peel fleet bundle`"
                 ) from None
         return changed
 
@@ -115,7 +116,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise FlashError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise FlashError(f"{path}: is not a whole bundle ({error}): make it again with `peel fleet bundle`") from None
+        raise FlashError(f"{path}: is not a whole bundle ({error}). {fresh_bundle_advice(path)}") from None
 
 
 def _der(path: Path) -> bytes:

@@ -59,7 +59,7 @@ def _bundles(fleet: Fleet, snapshot: Snapshot) -> Iterator[Finding]:
             "bundles",
             WARN,
             f"{len(without)} devices have none ({without[0]} is the first): the gateway has no keys for them",
-            "Write them with `peel fleet bundle`.",
+            f"Write them: `peel fleet bundle {fleet.folder} {without[0]}`, and so on.",
         )
     left = [path for path in (fleet.folder / "bundles").glob("*.json") if path.is_file()]
     if left:
@@ -67,7 +67,7 @@ def _bundles(fleet: Fleet, snapshot: Snapshot) -> Iterator[Finding]:
             "bundles",
             WARN,
             f"{len(left)} bundles with keys lie in {fleet.folder / 'bundles'}",
-            "Delete each once it is on its device; it can be written again.",
+            "Delete each once it is on its device. For another board `peel fleet bundle` writes one with new keys.",
         )
 
 

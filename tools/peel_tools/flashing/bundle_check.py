@@ -7,13 +7,15 @@ import functools
 import importlib
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from peel_core.profile import even_interval
+from peel_gateway.fleet.registry import Fleet, FleetError, parse_device
 from peel_tools.boards.table import BOARDS
 from peel_tools.flashing.sources import firmware_folder
 
-__all__ = ["BundleError", "check_bundle"]
+__all__ = ["BundleError", "check_bundle", "fresh_bundle_advice", "why_missing"]
 
 
 class BundleError(ValueError):
@@ -29,6 +31,32 @@ def check_bundle(bundle: Mapping[str, Any]) -> None:
         raise BundleError(str(error)) from None
     _check_link(bundle)
     _check_interval(bundle)
+
+
+def why_missing(bundle: Path) -> str:
+    """Say why there is no FLEET/bundles/DEVICE.json, and what to do. A fresh bundle comes last: it replaces the device's keys."""
+    folder = bundle.parents[1] if len(bundle.parents) > 1 else Path()
+    try:
+        fleet = Fleet(folder)
+        if fleet.simulated:
+            return (
+                f"{folder}: is a simulated fleet; its devices exist only in `peel simulate` and have no bundles. For boards make "
+                "another: `peel fleet init FOLDER --name NAME`, then `peel fleet add FOLDER`"
+            )
+        device = fleet.device(parse_device(bundle.stem))
+    except FleetError as error:
+        return f"{bundle}: no such file. {error}"
+    if not device.bundles:
+        return f"{bundle}: no bundle was issued to the device yet; write it with `peel fleet bundle {folder} {device.label}`"
+    return f"{bundle}: no such file, though a bundle was issued at {device.bundles[-1].made}. {fresh_bundle_advice(bundle)}"
+
+
+def fresh_bundle_advice(bundle: Path) -> str:
+    """Say what to do about a bundle that is lost or damaged."""
+    return (
+        f"Restore it from your backup, or write one with new keys: `peel fleet bundle {bundle.parent.parent} {bundle.stem}`. "
+        "A board that has the former bundle is refused a week later, unless it gets the new one"
+    )
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from peel_gateway.fleet.registry import FleetError, device_label, parse_device
 from peel_gateway.printing import explaining
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.table import BOARDS, CABLED, find_board
@@ -62,8 +63,8 @@ def provision_device(
     dry_run: bool,
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
-    bundle = folder / "bundles" / f"{device.lower()}.json"
-    with explaining(FlashError, BuildError):
+    with explaining(FlashError, BuildError, FleetError):
+        bundle = folder / "bundles" / f"{device_label(parse_device(device))}.json"
         sources = find_sources(module)
         if dry_run and port is None:
             preview(find_board(board), bundle, sources, click.echo, ca=ca, files=files)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peel_tools.boards.table import Board
-from peel_tools.flashing.bundle_check import BundleError, check_bundle
+from peel_tools.flashing.bundle_check import BundleError, check_bundle, fresh_bundle_advice, why_missing
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.history import check_history, note_provisioned
 from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated, own_modules, room
@@ -147,19 +147,24 @@ def _list(copies: Sequence[Copy], say: Callable[[str], None]) -> None:
 def _read_bundle(bundle: Path, board: Board, ca: Path | None) -> dict[str, Any]:
     try:
         settings: dict[str, Any] = json.loads(bundle.read_bytes())
+    except FileNotFoundError:
+        raise FlashError(why_missing(bundle)) from None
     except OSError as error:
-        raise FlashError(f"{bundle}: {error.strerror}: make the bundle first (peel fleet bundle)") from None
+        raise FlashError(f"{bundle}: cannot be read: {error.strerror}. Check its owner and mode") from None
     except ValueError:
-        raise FlashError(f"{bundle}: is not JSON: make the bundle again (peel fleet bundle)") from None
+        raise FlashError(f"{bundle}: is not JSON. {fresh_bundle_advice(bundle)}") from None
     if not isinstance(settings, dict):
-        raise FlashError(f"{bundle}: is no bundle: make it again (peel fleet bundle)")
+        raise FlashError(f"{bundle}: is not a bundle. {fresh_bundle_advice(bundle)}")
     named = settings.get("board", board.name)
     if named != board.name:
         raise FlashError(f"{bundle}: was made for board {named!r}, not {board.name!r}")
     try:
         check_bundle({**settings, "board": board.name})
     except BundleError as error:
-        raise FlashError(f"{bundle}: {error}; put it right and make the bundle again (peel fleet bundle)") from None
+        raise FlashError(
+            f"{bundle}: {error}. Correct the template, then write the bundle again: "
+            f"`peel fleet bundle {bundle.parent.parent} {bundle.stem}`"
+        ) from None
     wanted = settings.get("mqtt", {}).get("ca", "")
     if wanted and (ca is None or ca.name != wanted):
         raise FlashError(f"{bundle}: mqtt.ca names {wanted}: give that file with --ca, in DER form")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from peel_core import load_profile
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.registry import SIMULATION_FILE, Fleet
 from peel_tools.servers.broker import AnyBroker, Broker
 from peel_tools.servers.gateway import GatewayError
 from peel_tools.servers.site import Site
@@ -62,7 +62,7 @@ class Rig(Site):
         else:
             fleet = make_fleet(home, greenhouse=numeric, vents=categorical)
         super().__init__(folder, fleet, broker or Broker(persistent=persistent, embedded=embedded))
-        self.truth_path = folder / "truth.sqlite"
+        self.truth_path = fleet.folder / SIMULATION_FILE
         self.add_gateway(settings=settings)
 
     def session(self, plan: Plan, *, on_progress: Callable[[Progress], None] = lambda progress: None) -> Session:

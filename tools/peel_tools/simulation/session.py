@@ -134,12 +134,10 @@ def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
     active = [device for device in snapshot.devices if device.state == ACTIVE and device.bundles]
     if count is not None and count > len(active):
         raise ValueError(
-            f"{count} devices: the fleet has {len(active)} active ones; `peel fleet add FOLDER --profile NAME --count N` makes more"
+            f"{count} devices: the fleet has {len(active)} that are not revoked; `peel fleet add FOLDER --count N` adds more"
         )
     if not active:
-        raise ValueError(
-            "the fleet has no active device with a bundle; `peel fleet add FOLDER --profile NAME` makes some"
-        )
+        raise ValueError("the fleet has no device that is not revoked; `peel fleet add FOLDER --count N` adds some")
     chosen = active if count is None else _spread(active, count)
     ring = snapshot.keyring
     mine = np.isin(ring.device_ids, [device.id for device in chosen])

@@ -31,15 +31,16 @@ MOMENT_SECONDS = 5
 """Readings are summed for so long: whoever draws them over time draws no finer."""
 _APPLICATION_ID = 0x5045544D
 _SCHEMA = f"""
+BEGIN IMMEDIATE;  -- two processes may open a new file at once
 PRAGMA application_id = {_APPLICATION_ID};
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE device (
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS device (
     device   INTEGER PRIMARY KEY,
     profile  INTEGER NOT NULL,
     role     TEXT NOT NULL,
     reserved INTEGER NOT NULL      -- numbers up to this one are spent
 );
-CREATE TABLE message (
+CREATE TABLE IF NOT EXISTS message (
     id           INTEGER PRIMARY KEY,
     device       INTEGER NOT NULL,
     topic        TEXT NOT NULL,
@@ -50,21 +51,21 @@ CREATE TABLE message (
     honest       INTEGER NOT NULL, -- honest reports in it,
     sums         BLOB              -- and what their readings add up to, (place, amount) int64[P, 2], until it is acknowledged
 );
-CREATE TABLE honest (              -- honest reports in those that are, by when they were,
+CREATE TABLE IF NOT EXISTS honest (              -- honest reports in those that are, by when they were,
     profile INTEGER NOT NULL,
     moment  INTEGER NOT NULL,      -- Unix seconds
     reports INTEGER NOT NULL,
     PRIMARY KEY (profile, moment)
 ) WITHOUT ROWID;
-CREATE TABLE reading (             -- and their sums: Q15 per attribute, or reports per category
+CREATE TABLE IF NOT EXISTS reading (             -- and their sums: Q15 per attribute, or reports per category
     profile INTEGER NOT NULL,
     moment  INTEGER NOT NULL,
     place   INTEGER NOT NULL,
     amount  INTEGER NOT NULL,
     PRIMARY KEY (profile, moment, place)
 ) WITHOUT ROWID;
-CREATE INDEX message_waiting ON message (id) WHERE payload IS NOT NULL;
-CREATE TABLE report (
+CREATE INDEX IF NOT EXISTS message_waiting ON message (id) WHERE payload IS NOT NULL;
+CREATE TABLE IF NOT EXISTS report (
     message INTEGER NOT NULL,
     device  INTEGER NOT NULL,
     number  INTEGER NOT NULL,
@@ -76,7 +77,8 @@ CREATE TABLE report (
     value   INTEGER NOT NULL,
     digest  BLOB NOT NULL
 );
-CREATE INDEX report_message ON report (message);
+CREATE INDEX IF NOT EXISTS report_message ON report (message);
+COMMIT;
 """
 
 

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 from guide import commands, documents, start, type_in
 
+from peel_gateway.fleet.registry import Fleet
 from peel_gateway.settings import ENVIRONMENT_PREFIX
 from peel_tools.servers.broker import Broker
 from peel_tools.servers.ports import free_port
+from peel_tools.simulation.publisher import BrokerAddress
+from peel_tools.simulation.session import Plan, Session
 
 NOT_TYPED = {
     r"make (run|test)\b": "run by whoever runs this",
@@ -78,6 +81,10 @@ class Stage:
         done = type_in(here, self.folder, self._variables)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    @property
+    def broker_address(self) -> BrokerAddress:
+        return BrokerAddress(host=self._broker.host, port=self._broker.port)
 
     def stop(self) -> None:
         for process in self._running:
@@ -149,18 +156,21 @@ def make_ready(stage: Stage, line: str) -> None:
     """Bring about what a document takes for given: somebody exposed, revoked, stopped."""
     if "pardon --cause" in line:
         stage.type("peel gateway pardon --cause rule --reason 'so that they can be exposed anew' --yes")
-        expose(stage, "--truth clone.sqlite", cause="reused")  # which knows nothing of the numbers that were used
+        expose(stage, "clone.sqlite", {}, cause="reused")  # which knows nothing of the numbers that were used
     elif "pardon 2a" in line:
-        expose(stage, "--attack budget=1", cause="rule", device="0000002a")
+        expose(stage, "truth.sqlite", {"budget": 1.0}, cause="rule", device="0000002a")
     if "fleet unrevoke" in line:
         stage.type("peel fleet revoke fleet 2a --reason lost")
     if "gateway restore" in line:
         stage.stop()
 
 
-def expose(stage: Stage, how: str, *, cause: str, device: str | None = None) -> None:
+def expose(stage: Stage, truth: str, shares: dict[str, float], *, cause: str, device: str | None = None) -> None:
     """Have all devices do wrong until the gateway has exposed one, or any, for it."""
-    stage.type(f"peel simulate --fleet fleet --broker host:1883 --rate 400 --reports 150 {how}")
+    plan = Plan(rate=400, burst=1, shares=shares)
+    with Session(Fleet(stage.folder / "fleet"), stage.broker_address, stage.folder / truth, plan) as session:
+        session.simulation.run(reports=150)
+        assert session.simulation.drain(30)
     deadline = time.monotonic() + 30
     while cause not in (found := causes(stage, device)):
         assert time.monotonic() < deadline, found
