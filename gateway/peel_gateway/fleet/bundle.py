@@ -8,7 +8,6 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from peel_core import Profile, derive_keys
 from peel_core.keys import SALT_BYTES
-from peel_gateway.files import write_atomically
+from peel_gateway.files import write_together
 from peel_gateway.fleet.logins import OWN_LOGIN, device_password
 from peel_gateway.fleet.registry import Device, Fleet, FleetError, Issue
 
@@ -28,9 +27,8 @@ TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", 
 
 _KEYS = ("seal_key", "index_key", "receipt_key")
 _SEED_BYTES = 32
-_WRITERS = 32
 _BATCH = 256
-"""How many bundles are in memory at a time."""
+"""How many bundles are written together."""
 
 
 def load_template(path: Path) -> dict[str, Any]:
@@ -156,15 +154,12 @@ def write_bundles(
     issued = {device.id: device for device in fleet.issue([device.id for device in devices], first_number)}
     devices = [issued[device.id] for device in devices]
 
-    def write(device: Device, bundle: Mapping[str, Any]) -> Path:
-        path = fleet.bundle_path(device)
-        write_atomically(path, json.dumps(bundle, indent=1, ensure_ascii=False) + "\n", mode=0o600)
-        return path
-
-    paths: list[Path] = []
-    with fleet.writing(), ThreadPoolExecutor(_WRITERS) as pool:  # a disk syncs many files in the time of one
-        for start in range(0, len(devices), _BATCH):
-            batch = devices[start : start + _BATCH]
-            paths += pool.map(write, batch, make_bundles(fleet, batch, template))
-            on_written(len(batch))
+    paths = [fleet.bundle_path(device) for device in devices]
+    for start in range(0, len(devices), _BATCH):
+        batch = slice(start, start + _BATCH)
+        bundles = make_bundles(fleet, devices[batch], template)
+        texts = (json.dumps(bundle, indent=1, ensure_ascii=False) + "\n" for bundle in bundles)
+        with fleet.writing():
+            write_together(dict(zip(paths[batch], texts, strict=True)))
+        on_written(len(paths[batch]))
     return paths
