@@ -13,7 +13,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["make_private", "new_file", "remove_leftovers", "sync_folder", "temporary_file", "write_atomically", "write_together"]
+__all__ = [
+    "make_private",
+    "new_file",
+    "remove_leftovers",
+    "sync_folder",
+    "temporary_file",
+    "write_atomically",
+    "write_together",
+]
 
 _PREFIX = ".peel-tmp-"
 _SYNCS = 32

@@ -165,7 +165,6 @@ class Fleet:
             check_fleet_name(name)
         except ValueError as error:
             raise FleetError(str(error)) from None
-        _refuse_existing(folder)
         refuse_unsound(folder, map(parsed_profile, profiles))
         master = secrets.token_bytes(_MASTER_BYTES)
         about = f'name = "{name}"\nkey_mark = "{key_mark(master, name)}"\n' + "simulated = true\n" * simulated
@@ -173,7 +172,7 @@ class Fleet:
             for each in (folder, folder / "profiles", folder / "bundles"):
                 each.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _locked(folder):
-                _refuse_existing(folder)  # again: another `fleet init` may have been first
+                _refuse_existing(folder)  # under the lock: another `fleet init` may have been first
                 if simulated:
                     make_private(folder / SIMULATION_FILE)
                 write_atomically(folder / FILE_NAME, Register(Roll.of([]), [], history=History().changed(0)).lines())
