@@ -20,7 +20,7 @@ TAKE_AGAIN = "docs/figures.json is not what `peel bench device` prints: scripts/
 
 @pytest.mark.boards("pico")
 def test_a_report_stays_within_its_budget(board: str, tmp_path: Path) -> None:
-    """The limits are those of docs/figures.md; the lower bounds are for a meter that has stopped counting."""
+    """The limits are those of docs/lab-and-figures.md; the lower bounds are for a meter that has stopped counting."""
     costs = bench_device.measure_reports(tmp_path / "one")
     assert costs == bench_device.measure_reports(tmp_path / "two"), "to the cycle"
     assert 5_000 < costs["k16"]["cycles"] <= 18_000

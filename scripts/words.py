@@ -34,6 +34,9 @@ CHECKED = (
     "CONTRIBUTING.md",
     "SECURITY.md",
     "docs/README.md",
+    "docs/generator",
+    "docs/how-it-works.md",
+    "docs/lab-and-figures.md",
     "spec/README.md",
 )
 

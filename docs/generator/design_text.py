@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Figures of docs/design.md that are computed on the spot, from fixed seeds."""
+"""A table of docs/how-it-works.md that is computed from fixed seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOISE = 1e-4
 
 
 def projection_table() -> str:
-    """The projection of the PEEL paper beside ours: size, and the residual that rounding leaves on honest reports."""
+    """Return size and honest residual of the PEEL paper's projection beside ours."""
     lines = [
         "| attributes | rounded: bits | honest residual | ternary: bits | honest residual | one trit changed |",
         "|---|---|---|---|---|---|",
@@ -39,12 +39,12 @@ def projection_table() -> str:
 
 
 def _bits(k: int) -> int:
-    """Bits per coordinate in the paper."""
+    """Return the paper's bits per coordinate."""
     return math.ceil(math.log2(k - 1))
 
 
 def _rounded_residual(seed: int, k: int) -> float:
-    """The largest relative error of an honest report when each coordinate is rounded to the paper's bits.
+    """Return the largest relative error of an honest report when each coordinate is rounded to the paper's bits.
 
     Phi has independent entries -1, 0, +1 and is not balanced; the range that is divided into steps is that of the
     codewords, which is the best that a device could know.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway serves: its HTTP routes, as its application lists them, and its metrics, as a running one shows them."""
+"""The gateway's HTTP routes, from its application, and its metrics, from a running gateway."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _routes() -> list[Route]:
 
 
 def _families() -> Iterator[Metric]:
-    """What a gateway with a fleet and without a broker shows; times of creation, which Prometheus ignores, left out."""
+    """Yield the metrics of a gateway with a fleet and without a broker, except creation times, which Prometheus ignores."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         Fleet.create(folder / "fleet", "docs")

@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""The attack lab's tables, from what `peel lab tables --json` printed last (docs/lab.json)."""
+"""The attack lab's tables, from the last output of `peel lab tables --json` (docs/lab.json)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from peel_tools.lab import cells
+from peel_tools.lab.attacks import LAB_ATTACKS
 from peel_tools.lab.words import Section, sections, summary
 
-__all__ = ["FIGURES", "lab_not_exposed", "lab_run", "lab_section"]
+__all__ = ["FIGURES", "LEFT_OUT", "lab_attacks", "lab_not_exposed", "lab_run", "lab_section"]
 
 FIGURES = Path(__file__).resolve().parents[1] / "lab.json"
+#: Tables that the documents leave to lab.html and lab.json. `lab_attacks` has one row per attack instead of the first four.
+LEFT_OUT = frozenset({"not_exposed", "exposed", "layers", "attacks", "recovery", "formulas", "data"})
+
+_LENGTHS = {"100", "1,000", "10,000", "100,000"}
+_DEFENCES = ("PEEL", "Peel", "best possible")
+_KEPT: Mapping[str, Callable[[Sequence[str]], bool]] = {
+    "insider": lambda row: row[2] in _LENGTHS,
+    "ratios": lambda row: row[4] != "-" or row[2].startswith(_DEFENCES),
+}
+"""Rows that the documents show of a table, where they do not show all of them."""
+_COLUMNS = {"rivals": 3}
 
 
 def _figures() -> Mapping[str, Any]:
@@ -22,7 +35,7 @@ def _figures() -> Mapping[str, Any]:
 
 
 def lab_run() -> str:
-    """What was run, on what, and what came out, in a few sentences."""
+    """Return the run, its data and its result in a few sentences."""
     figures = _figures()
     run = figures["run"]
     made = f"`{run['command']}`: {run['machine']}, Python {run['python']}, seeds {_listed(run['seeds'])}, {run['seconds']:.0f} s."
@@ -30,23 +43,72 @@ def lab_run() -> str:
 
 
 def lab_section(key: str) -> str:
-    """A table by its key, with its sentences and its plot."""
+    """Return a table by its key, with its text and its plot."""
     section = _section(key)
     plot = f"\n![{section.title}](images/lab_{section.plot}.svg)\n" if section.plot else ""
-    return f"{_paragraph(section.text)}{plot}\n{_table(section.header, section.rows)}"
+    columns = _COLUMNS.get(key, len(section.header))
+    rows = [row[:columns] for row in section.rows if key not in _KEPT or _KEPT[key](row)]
+    return f"{_paragraph(section.text)}{plot}\n{_table(section.header[:columns], rows)}"
+
+
+def lab_attacks(kind: str) -> str:
+    """Return one row per attack, over all its mechanisms: those that a layer exposes, or (`not-exposed`) those that none does."""
+    if kind == "not-exposed":
+        header = ["attack", "what is done", "exposed", "shift over a liar's", "why"]
+        rows = [
+            [
+                *_attack(name),
+                _most(found, "exposure", cells.share),
+                _most(found, "after_over_liar"),
+                LAB_ATTACKS[name].why,
+            ]
+            for name, found in _by_attack(exposable=False).items()
+        ]
+    else:
+        header = ["attack", "what is done", "layer", "exposed", "slowest", "undefended", "published"]
+        rows = [
+            [*_attack(name), found[0]["layer"], _least_exposed(found), _slowest(found),
+             _most(found, "undefended_over_liar"), _most(found, "after_over_liar")]
+            for name, found in _by_attack(exposable=True).items()
+        ]  # fmt: skip
+    return _table(header, rows)
 
 
 def lab_not_exposed() -> str:
-    """What no layer exposes, and what it shifts at most, in one paragraph."""
-    worst: dict[str, float] = {}
-    for row in _figures()["attacks"]:
-        if row["layer"] is None:
-            name = row["attack"].replace("_", " ")
-            worst[name] = max(worst.get(name, 0.0), row["after_over_liar"]["mean"])
-    shifts = ", ".join(f"{name} ({shift:.2f})" for name, shift in worst.items())
+    """Return the attacks that no layer exposes and their largest shifts, in one paragraph."""
+    worst = {name: _most(found, "after_over_liar") for name, found in _by_attack(exposable=False).items()}
+    shifts = ", ".join(f"{name.replace('_', ' ')} ({shift})" for name, shift in worst.items())
     return _paragraph(
-        f"Not exposed in that run, with the shift of the worst figure over that of the worst lie: {shifts}."
+        f"Not exposed in that run, with the shift of the worst statistic relative to that of the worst lie: {shifts}."
     )
+
+
+def _by_attack(*, exposable: bool) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the rows of each attack, one per mechanism."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in _figures()["attacks"]:
+        if (row["layer"] is not None) == exposable:
+            found.setdefault(row["attack"], []).append(row)
+    return found
+
+
+def _attack(name: str) -> list[str]:
+    return [name.replace("_", " "), LAB_ATTACKS[name].help]
+
+
+def _most(found: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], str] = "{:.2f}".format) -> str:
+    """Return the largest mean over the mechanisms."""
+    means = [row[key]["mean"] for row in found if row[key] is not None]
+    return text(max(means)) if means else "-"
+
+
+def _least_exposed(found: Sequence[Mapping[str, Any]]) -> str:
+    return cells.share(min(row["exposure"]["mean"] for row in found))
+
+
+def _slowest(found: Sequence[Mapping[str, Any]]) -> str:
+    waits = [row["slowest"] for row in found if row["slowest"] is not None]
+    return f"{max(waits):,}" if waits else "-"
 
 
 def _section(key: str) -> Section:

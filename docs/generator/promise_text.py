@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an adaptive insider can still do, from what `peel bench promise --json` printed last (docs/promise.json)."""
+"""Harm that an adaptive insider can do, from the last output of `peel bench promise --json` (docs/promise.json)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _figures() -> Mapping[str, Any]:
 
 
 def promise_sentence() -> str:
-    """The promise with its constants, for one profile."""
+    """Return the promise with its constants, for one profile."""
     row = _figures()["harmony"]["eps1_k252"]
     after = [f"{row[f'ratio_{n}']:.2f} over {n:,}" for n in _LENGTHS]
     slept = [f"{row[f'sleeper_ratio_{n}']:.2f}" for n in _LENGTHS]
@@ -37,7 +37,7 @@ def promise_sentence() -> str:
 
 
 def insider_table(mechanism: str) -> str:
-    """Harm over a liar's, per epsilon and number of attributes or categories."""
+    """Return harm over a liar's, per epsilon and number of attributes or categories."""
     lines = [
         f"| epsilon, {_SYMBOL[mechanism]} | cap | " + " | ".join(f"n = {n:,}" for n in _LENGTHS) + " | state |",
         "|---" * (3 + len(_LENGTHS)) + "|",
@@ -57,7 +57,7 @@ def _rows(name: str, row: Mapping[str, float]) -> Iterator[str]:
 
 
 def one_attribute_table() -> str:
-    """Harmony, one attribute attacked alone: harm over a liar's after so many reports of that attribute."""
+    """Return harm over a liar's if one attribute is attacked alone (Harmony), by the number of its reports."""
     lines = ["| epsilon, k | 100 reports of the attribute | 1,000 |", "|---|---|---|"]
     for name, row in _figures()["harmony"].items():
         epsilon, size = name.removeprefix("eps").split("_k")
@@ -74,7 +74,7 @@ def _ratio(row: Mapping[str, float], name: str) -> str:
 
 
 def picking_table() -> str:
-    """Share of one attribute in one time bucket over an honest device's, per strategy, setting and saved numbers."""
+    """Return an insider's share of one attribute in one bucket over an honest device's, per strategy and setting."""
     settings = _figures()["bucket_share_over_fair"]
     shape = [re.fullmatch(r"k(\d+)_reports(\d+)", name).groups() for name in settings]  # type: ignore[union-attr] # the names are ours
     lines = [
@@ -88,13 +88,13 @@ def picking_table() -> str:
 
 
 def _picked(row: Mapping[str, float]) -> str:
-    """One cell: a share per number of saved numbers."""
+    """Return one cell: a share per count of saved numbers."""
     held = [name.removeprefix("held_") for name in row if name.startswith("held_")]
     return " / ".join("(exposed)" if f"exposed_{n}" in row else f"{row[f'held_{n}']:.1f}" for n in held)
 
 
 def exposure_table() -> str:
-    """Reports until each strategy is exposed: the slowest of several tries."""
+    """Return the reports until each strategy is exposed, the slowest of several tries."""
     return "\n".join(_exposures(_figures())) + "\n"
 
 

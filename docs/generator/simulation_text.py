@@ -10,9 +10,9 @@ __all__ = ["attack_table"]
 
 
 def attack_table() -> str:
-    """One line per kind of attacker: what it takes a share of, who must expose it and when, what it does."""
+    """Return one row per kind of attacker: its share, the layer that must expose it and when, and what it does."""
     lines = [
-        "| kind | share of | mechanisms | layer | at the latest after | in the demonstration | what |",
+        "| kind | share of | mechanisms | layer | at the latest after | in `peel demo` | what |",
         "|---" * 7 + "|",
     ]
     for attack in ATTACKS.values():

@@ -9,7 +9,7 @@ __all__ = ["fault_table"]
 
 
 def fault_table() -> str:
-    """One line per kind of fault: what it happens to, how long, what it is."""
+    """Return one row per kind of fault: its target, duration and description."""
     lines = ["| kind | track | seconds | what |", "|---" * 4 + "|"]
     for kind in KINDS.values():
         what = f"{kind.text}; with `--store {kind.store}`" if kind.store else kind.text

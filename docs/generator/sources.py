@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is generated: one function for each name that a block may give, and one for each file that is made whole."""
+"""The sources of generated text: a function for each block name, and one for each file that is generated whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from docs.generator.command_text import command_reference, command_table, exit_t
 from docs.generator.design_text import projection_table
 from docs.generator.figures.sections import figures_section
 from docs.generator.gateway_text import endpoint_table, metric_table
-from docs.generator.lab_text import lab_not_exposed, lab_run, lab_section
+from docs.generator.lab_text import lab_attacks, lab_not_exposed, lab_run, lab_section
 from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import (
     exposure_table,
@@ -36,6 +36,7 @@ SOURCES: dict[str, Source] = {
     "faults": fault_table,
     "figures": figures_section,
     "lab": lab_section,
+    "lab-attacks": lab_attacks,
     "lab-not-exposed": lab_not_exposed,
     "lab-run": lab_run,
     "metrics": metric_table,

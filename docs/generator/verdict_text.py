@@ -12,7 +12,7 @@ _BLAMED = {Blame.NOBODY: "", Blame.NETWORK: "nobody", Blame.DEVICE: "the device"
 
 
 def verdict_table() -> str:
-    """One line per verdict: who gives it, what it means, whether the report is in the log, whom it blames."""
+    """Return one row per verdict: layer, meaning, whether the report is in the log, and whom it blames."""
     lines = ["| layer | verdict | meaning | in the log | blames |", "|---|---|---|---|---|"]
     for layer in (*LAYERS, None):
         for verdict in Verdict:
@@ -25,7 +25,7 @@ def verdict_table() -> str:
 
 
 def state_table() -> str:
-    """One line per state of a device, in the order in which they are looked for."""
+    """Return one row per state of a device, in the order of the checks."""
     lines = ["| state | meaning |", "|---|---|"]
     lines += [f"| `{standing.label}` | {standing.sentence} |" for standing in Standing]
     return "\n".join(lines) + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C program of docs/core.md compiles as strictly as the core, runs, and reads back what it wrote."""
+"""The C program of docs/how-it-works.md compiles as strictly as the core, runs, and reads back what it wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def test_the_program_compiles_and_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "core.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```c\n(.*?)^```", page, flags=re.M | re.S)
     (command,) = re.findall(r"^ {4}(cc .*)$", page, flags=re.M)
     (tmp_path / "example.c").write_text(program, encoding="utf-8")

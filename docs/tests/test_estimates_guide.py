@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/estimates.md explains every field of an answer, and none that is not there."""
+"""docs/how-it-works.md explains exactly the fields of `/api/estimates`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.storage.sqlite.store import SqliteStore
 
-GUIDE = (ROOT / "docs" / "estimates.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
 PROFILE = """
 name = "door"
 mechanism = "krr"

@@ -52,7 +52,7 @@ RATE = re.compile(rf"{NUMBER} (?:to {NUMBER} )?(?:µs|ns|reports/s|messages/s|MB
 MEASURED = re.compile(rf"{NUMBER} (?:bits|bytes|KB|MB|GB|ns|µs|ms|s|cycles|times|devices|reports|messages)\b")
 """What a page of figures may not have outside its blocks."""
 NOT_OURS = ("2016 bits", "10 µs", "500 devices")
-"""In docs/figures.md: what the paper states, and a size that a benchmark always has."""
+"""In docs/lab-and-figures.md: what the paper states, and a size that a benchmark always has."""
 
 
 def by_people(text: str) -> str:
@@ -97,7 +97,7 @@ def test_nobody_types_a_rate(document: Path) -> None:
 
 
 def test_the_page_of_figures_has_none_of_its_own() -> None:
-    typed = MEASURED.findall(by_people((ROOT / "docs" / "figures.md").read_text(encoding="utf-8")))
+    typed = MEASURED.findall(by_people((ROOT / "docs" / "lab-and-figures.md").read_text(encoding="utf-8")))
     assert set(typed) <= set(NOT_OURS), "generate it, or say it without the number"
 
 

@@ -361,7 +361,7 @@ class Insider:
 
     @property
     def entitled(self) -> float:
-        """The most reports of his that can count (docs/screening.md, "Freshness").
+        """The most reports of his that can count (docs/how-it-works.md, "Freshness").
 
         What time brings, once; where he begins, at first contact and after each pardon, the allowance and a quota above it, and what an
         outbox holds below. With each further bundle the same above its first number, what time brings once more to each beginning, and

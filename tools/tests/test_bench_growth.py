@@ -6,7 +6,7 @@ from __future__ import annotations
 from peel_tools.bench.growth import FULL, SHORT, measure
 
 KEPT = 0.35
-"""Of the throughput at the smallest; the targets are for longer runs, see docs/figures.md."""
+"""Of the throughput at the smallest; the targets are for longer runs, see docs/lab-and-figures.md."""
 
 
 def test_figures() -> None:

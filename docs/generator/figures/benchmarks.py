@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmarks whose figures stand in the documents, in the order in which they are run."""
+"""The benchmarks behind the figures of the documents, in the order of their runs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Benchmark:
 
     name: str
     words: tuple[str, ...]
-    """What follows `peel bench`, but for `--json`."""
+    """The arguments of `peel bench`, without `--json`."""
     seconds: int
-    """What it takes on two quiet cores, about."""
+    """Approximate duration on two quiet cores."""
     patience: float
-    """Seconds after which it is given up: far more than a busy machine needs, firmware that is built first included."""
+    """Timeout in seconds: far more than a busy machine needs, even to build firmware first."""
 
     @property
     def command(self) -> str:
-        """What to type for the same figures."""
+        """Return the command that measures these figures."""
         return shlex.join(["peel", "bench", *self.words, "--json"])
 
 

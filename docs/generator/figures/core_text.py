@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The core, the device, receipts, and what reports give away: what a device is concerned with."""
+"""Figures of the core, the device, receipts and privacy."""
 
 from __future__ import annotations
 
@@ -32,16 +32,14 @@ _PRIVACY = {
 
 
 def core() -> str:
-    """Sizes and speed of the C core."""
+    """Return sizes and speed of the C core."""
     run = figures("core")
-    beside = (
-        f"Against the Python reference, in the same run: {rounded(run['ratio_vs_reference'])} times faster. Heap: none."
-    )
+    beside = f"It is {rounded(run['ratio_vs_reference'])} times faster than the Python reference in the same run. It uses no heap."
     return f"{run_sentence('core')}\n{target_table('core')}\n{paragraph(beside)}"
 
 
 def device() -> str:
-    """Cycles, stack and bytes on the emulated RP2040."""
+    """Return cycles, stack and bytes on the emulated RP2040."""
     run = figures("device")
     rows = [
         [
@@ -53,38 +51,39 @@ def device() -> str:
     ]
     largest, ram = run["k252"], run["ram_bytes"]
     text = (
-        f"At {_MEGAHERTZ} MHz, {largest['cycles']:,} cycles are {largest['cycles'] / _MEGAHERTZ / 1000:.2f} ms; the "
-        f"mean of the reports is {largest['cycles'] - largest['mean_cycles']:,} less. In RAM between reports: "
-        f"{ram['drbg']} bytes of the generator, {ram['encoder_k252']} of the encoder; the row cache adds 4 (width - 1)."
+        f"At {_MEGAHERTZ} MHz, {largest['cycles']:,} cycles take {largest['cycles'] / _MEGAHERTZ / 1000:.2f} ms; the "
+        f"mean of the reports is {largest['cycles'] - largest['mean_cycles']:,} cycles less. RAM between reports: "
+        f"{ram['drbg']} bytes for the generator and {ram['encoder_k252']} for the encoder; the row cache adds "
+        "4 (width - 1)."
     )
     cycles = table(["", "cycles", "with row cache", "stack"], rows)
     return f"{run_sentence('device')}\n{cycles}\n{paragraph(text)}\n{target_table('device')}"
 
 
 def application() -> str:
-    """The heap that the application leaves on an emulated Pico."""
+    """Return the heap with the application on an emulated Pico."""
     heap = figures("device")["heap_bytes"]
     rows = [
         ["heap in use after 20 reports", f"{round(heap['used'], -4) // 1000} KB of {heap['total'] // 1000} KB"],
-        ["largest free piece", f"{round(heap['largest_free'], -4) // 1000} KB"],
-        ["what TLS takes of it, in two pieces", f"{heap['tls_buffers'] // 1000} KB, and a few KB for certificates"],
+        ["largest free block", f"{round(heap['largest_free'], -4) // 1000} KB"],
+        ["TLS buffers, in two blocks", f"{heap['tls_buffers'] // 1000} KB, and a few KB for certificates"],
     ]
     return table(["", ""], rows)
 
 
 def rivals() -> str:
-    """Other primitives on the same emulated core."""
+    """Return the cost of other primitives on the same emulated core."""
     run = figures("device")["rivals"]
     rows = [[name, f"{run[key]['cycles']:,}", rounded(run[key]["ratio"], 2)] for key, name in _RIVALS.items()]
     text = (
-        f"So a report costs as much as {1 / run['aes128_cbc']['ratio']:.1f} AES encryptions of its own length. What "
-        "it saves is the public-key operation that other defences against poisoning use."
+        f"A report costs as much as {1 / run['aes128_cbc']['ratio']:.1f} AES encryptions of its own length. It needs no "
+        "public-key operation, unlike other defences against poisoning."
     )
     return f"{table(['', 'cycles', 'relative to a whole report, k = 252'], rows)}\n{paragraph(text)}"
 
 
 def receipts() -> str:
-    """What a receipt costs, in three bullets."""
+    """Return the cost of a receipt in three bullets."""
     run = figures("receipts")
     gap = (run["bytes_with_4_gaps"] - run["bytes"]) // 4
     away = 1 / (run["flash_per_report"]["gateway_away_deep_sleep"]["written"] - 1)
@@ -100,7 +99,7 @@ def receipts() -> str:
             f"gateway is away, and with deep sleep, one more write per {away:.0f} reports."
         )
         + _bullet(
-            "**Time**: on the device one hash of about ten permutations of Ascon, in the gateway "
+            "**Time**: one hash of about ten Ascon permutations on the device; in the gateway "
             f"{rounded(run['gateway_us_to_write'], 2)} µs to write a receipt and "
             f"{rounded(run['gateway_us_to_publish'], 2)} µs of Python to publish it."
         )
@@ -113,7 +112,7 @@ def _bullet(text: str) -> str:
 
 
 def privacy() -> str:
-    """What a day, a month and a year of reports give away of a reading that never changes."""
+    """Return what a day, a month and a year of reports reveal about a constant reading."""
     header = [
         "epsilon, interval",
         "",
@@ -142,6 +141,6 @@ def _privacy_rows() -> Iterator[list[str]]:
 
 
 def _short(value: float) -> str:
-    """Three digits, or as many as stand before the point; 4 rather than 4.00."""
+    """Return three digits, or all digits before the point; 4 rather than 4.00."""
     text = rounded(value, max(3, len(str(int(value)))))
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One gateway: its engine, its queue, its disk."""
+"""Figures of one gateway: engine, queue and disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DAY = 86_400
 
 
 def engine() -> str:
-    """CPU time per report by stage, for each number of attributes and devices."""
+    """Return the CPU time per report by stage, for each number of attributes and devices."""
     stages = ["open", "reconstruct", "statistics", "store", "rest"]
     rows = []
     for name, size in figures("engine").items():
@@ -36,21 +36,21 @@ def engine() -> str:
 
 
 def gateway() -> str:
-    """The engine's rate with the disk, and how soon a biased coin is exposed."""
+    """Return the engine's rate with the disk, and how soon a biased coin is exposed."""
     run = figures("gateway")
     rates = run["reports_per_second"]
     waits = run["median_reports_until_exposed"]
     return f"{run_sentence('gateway')}\n" + paragraph(
         f"Reports per second of the same engine, disk included, with 500 devices: {rounded(rates['k16'])} at k = 16, "
-        f"{rounded(rates['k252'])} at k = 252. A coin that always shows plus is exposed after {waits['always_plus']} "
-        f"reports (the median), one that does so 95 times in a hundred after {waits['plus_95']}, 88 times after "
-        f"{waits['plus_88']}, 82 times after {waits['plus_82']}; of {run['honest_extreme_coins']} coins that are as "
-        f"biased as an honest one may be, {run['honest_extreme_coins_exposed']} were."
+        f"{rounded(rates['k252'])} at k = 252. Reports until a biased coin is exposed, the median: "
+        f"{waits['always_plus']} if it always shows plus, {waits['plus_95']} at 95% plus, {waits['plus_88']} at 88%, "
+        f"{waits['plus_82']} at 82%. Of {run['honest_extreme_coins']} coins at the honest limit, "
+        f"{run['honest_extreme_coins_exposed']} were exposed."
     )
 
 
 def ingest() -> str:
-    """A whole gateway at a full queue, beside clients that only count."""
+    """Return the rate of a gateway at a full queue, beside clients that only count."""
     run = figures("ingest")
     single, batched = rounded(run["messages_per_s"]), rounded(run["batched_reports_per_s"])
     paho, gmqtt = rounded(run["bare_paho_per_s"]), rounded(run["bare_gmqtt_per_s"])
@@ -61,28 +61,28 @@ def ingest() -> str:
         ["memory", f"{run['rss_mb']:.0f} MB"],
     ]
     text = (
-        f"{run['messages']:,} messages that a real mosquitto holds, QoS 1, MQTT 5, k = {run['k']}, 500 devices: "
-        "received, opened, judged, committed, and only then acknowledged. Beside it, in the same run and from the "
-        "same queue, clients that only count."
+        f"A real mosquitto holds {run['messages']:,} messages (QoS 1, MQTT 5, k = {run['k']}, 500 devices). The "
+        "gateway receives, opens, judges and commits them, and then acknowledges them. The bare clients only count "
+        "messages of the same queue, in the same run."
     )
     return f"{paragraph(text)}\n{run_sentence('ingest')}\n{table(['', ''], rows)}\n{target_table('ingest')}"
 
 
 def nats() -> str:
-    """The same queue in NATS."""
+    """Return the rate with the same queue in NATS."""
     run = figures("ingest_nats")
     return (
         paragraph(
-            f"A gateway at a full queue of {run['messages']:,} messages of it takes {rounded(run['messages_per_s'])} "
+            f"At a full NATS queue of {run['messages']:,} messages a gateway takes {rounded(run['messages_per_s'])} "
             f"messages/s of one frame each and {rounded(run['batched_reports_per_s'])} reports/s in messages of 32, "
-            f"at {run['cpu_us_per_message']:.1f} µs of the gateway's processor per message."
+            f"with {run['cpu_us_per_message']:.1f} µs of CPU time per message."
         )
         + f"\n{run_sentence('ingest_nats')}"
     )
 
 
 def disk() -> str:
-    """Bytes written and stored, and how long a report waits."""
+    """Return the bytes written and stored per report, and how long a report waits."""
     run = figures("disk")
     rows = [
         [
@@ -95,16 +95,15 @@ def disk() -> str:
     ]
     text = (
         f"A gateway with its defaults and {run['devices']} devices that report at random moments, k = {run['k']}, "
-        f"{run['seconds']:.0f} s for each rate. Written is what the kernel counts for the process, checkpoints "
-        f"included; stored is the whole file after {run['stored_reports']:,} reports at that rate, states and tallies "
-        "included."
+        f"{run['seconds']:.0f} s for each rate. Written is the kernel's count for the process, with checkpoints. "
+        f"Stored is the whole file after {run['stored_reports']:,} reports at that rate, with states and tallies."
     )
-    header = ["reports/s", "written per report", "stored per report", "mean time until it is stored"]
+    header = ["reports/s", "written per report", "stored per report", "mean time until stored"]
     return f"{paragraph(text)}\n{run_sentence('disk')}\n{table(header, rows)}\n{target_table('disk')}"
 
 
 def batch_seconds() -> str:
-    """What waiting longer for a transaction saves, and costs."""
+    """Return what a longer wait for a transaction saves and costs."""
     rows = []
     for name in ("disk", "disk_10s"):
         wait = figures(name)["batch_seconds"]
@@ -114,7 +113,7 @@ def batch_seconds() -> str:
             rows.append(
                 [f"{rate:,}", label, _bytes(written), f"{rounded(written * rate * _DAY / 1e9, 2)} GB", _seconds(each)]
             )
-    header = ["reports/s", "`batch.seconds`", "written per report", "in a day", "mean time until it is stored"]
+    header = ["reports/s", "`batch.seconds`", "written per report", "in a day", "mean time until stored"]
     return table(header, rows) + "\n" + run_sentence("disk") + "\n" + run_sentence("disk_10s")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What growth costs, and what others do with the same task."""
+"""Figures of growth, and of other libraries with the same task."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from docs.generator.figures.words import paragraph, rounded, run_sentence, table
 __all__ = ["bits", "growth", "peers", "start"]
 
 _AXES = {
-    "registered": "registered devices, the first number of which speak",
-    "speaking": "devices that speak, of as many as the last number",
+    "registered": "registered devices; as many as the first number are active",
+    "speaking": "active devices; as many as the last number are registered",
     "log_rows": "reports in the log",
     "exposures": "exposures held",
-    "page": "a page that is open",
+    "page": "an open page",
     "k": "attributes",
 }
 _TASKS = {"krr": "kRR", "hashing": "hashing"}
 
 
 def growth() -> str:
-    """Throughput and memory along each axis."""
+    """Return throughput and memory along each axis."""
     run = figures("growth")
     rows = [
         [
@@ -35,7 +35,7 @@ def growth() -> str:
         ]
         for axis, title in _AXES.items()
     ]
-    header = ["what grows", "how many: reports per second of CPU time", "memory, first and last", "kept"]
+    header = ["what grows", "size: reports per second of CPU time", "memory, first and last", "kept"]
     return f"{run_sentence('growth')}\n{table(header, rows)}\n{target_table('growth')}"
 
 
@@ -50,25 +50,25 @@ def _memory(axis: Mapping[str, Any]) -> str:
 
 
 def start() -> str:
-    """A whole gateway with very many registered devices."""
+    """Return the start of a gateway with very many registered devices."""
     run = figures("growth")["start"]
     each = run["rss_mb"] * 1024 * 1024 / run["registered"]
     return paragraph(
-        f"{run['registered']:,} registered devices: their list of {rounded(run['devices_file_mb'])} MB is written in "
-        f"{run['provision_s']:g} s, and a gateway is there after {run['start_s']:g} s ({run['start_cpu_s']:g} s of "
-        f"CPU time) with {run['rss_mb']} MB resident, {run['rss_peak_mb']} MB at most: {each:.0f} bytes per device, "
-        "the program included."
+        f"With {run['registered']:,} registered devices, writing their file of {rounded(run['devices_file_mb'])} MB takes "
+        f"{run['provision_s']:g} s. A gateway is ready after {run['start_s']:g} s ({run['start_cpu_s']:g} s of CPU time) "
+        f"with {run['rss_mb']} MB resident and {run['rss_peak_mb']} MB at its peak: {each:.0f} bytes per device, with the "
+        "program."
     )
 
 
 def peers() -> str:
-    """Rates beside the fastest of other libraries."""
+    """Return rates beside the fastest of other libraries."""
     run = figures("peers")
     text = (
         f"Shares of categories at epsilon {run['krr']['epsilon']:g}, reports per second of CPU time on one core, all "
         f"in one run: {run['krr']['categories']} categories by kRR ({run['krr']['reports']:,} reports), "
         f"{run['hashing']['categories']} by local hashing ({run['hashing']['reports']:,}). The others are pure-ldp "
-        "and multi-freq-ldpy; the fastest of them stands here."
+        "and multi-freq-ldpy; the table has the fastest of them."
     )
     header = ["", "others", "ours, bare", "", "ours, sealed", ""]
     return f"{paragraph(text)}\n{run_sentence('peers')}\n{table(header, _peer_rows(run))}\n{target_table('peers')}"
@@ -89,7 +89,7 @@ def _peer_rows(run: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def bits() -> str:
-    """Bits per report beside Prio3's."""
+    """Return the bits per report beside Prio3's."""
     rows = []
     for name, each in figures("peers")["bits_per_report"].items():
         cells = [f"{each[kind]:,}" for kind in ("krr", "hashing", "prio3_histogram")]

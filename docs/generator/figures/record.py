@@ -20,9 +20,9 @@ PATH = Path(__file__).resolve().parents[2] / "figures.json"
 
 @dataclass(frozen=True)
 class Load:
-    """How busy the machine was with other things.
+    """The machine's load by other processes.
 
-    `before` and `after` are what `peel_tools.bench.machine.load` counted, the averages what the kernel said of the last minute.
+    `before` and `after` are counts of `peel_tools.bench.machine.load`, the averages are the kernel's of the last minute.
     """
 
     before: float
@@ -73,5 +73,5 @@ def taken(name: str) -> Taken:
 
 
 def figures(name: str) -> Mapping[str, Any]:
-    """What a benchmark printed."""
+    """Return the output of a benchmark."""
     return taken(name).figures

@@ -20,7 +20,7 @@ _KEPT_DAYS = 90
 
 
 def scale() -> str:
-    """What was measured, and what it says."""
+    """Return the measurement with several workers."""
     return f"{paragraph(_what_ran())}\n{run_sentence('scale')}\n{_table()}\n{paragraph(_what_it_says())}"
 
 
@@ -69,12 +69,12 @@ def _what_it_says() -> str:
         f"share them: {gains} reports per second as with one. How far workers carry on machines of their own has not "
         f"been measured. One report in {run['reports'] / run['speaking']:g} was its device's first, which costs more "
         f"than later ones, because it makes its rows: the same gateway on SQLite with 500 devices that keep reporting "
-        f"needs {_engine_us():.1f} µs ([figures.md](figures.md))."
+        f"needs {_engine_us():.1f} µs ([figures](lab-and-figures.md#the-engine))."
     )
 
 
 def sizes() -> str:
-    """What to plan with, part by part."""
+    """Return the sizes to plan with, part by part."""
     start = figures("growth")["start"]
     rows = [
         [

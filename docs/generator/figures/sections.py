@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a block may ask for: `scripts/docs figures KEY`."""
+"""The sections of `scripts/docs figures KEY`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SECTIONS", "figures_section"]
 
 
 def machine() -> str:
-    """The machine, or the machines, on which all of it was measured."""
+    """Return the machines of the measurements."""
     found: dict[str, list[str]] = {}
     for name in BENCHMARKS:
         run = taken(name)
@@ -29,14 +29,14 @@ def machine() -> str:
         )
         found.setdefault(text, []).append(name)
     if len(found) == 1:
-        where = f"All of it was measured on one machine: {next(iter(found))}."
+        where = f"Everything was measured on one machine: {next(iter(found))}."
     else:
         where = "Measured on several machines. " + " ".join(
             f"{', '.join(names)}: {text}." for text, names in found.items()
         )
     return paragraph(
-        f"{where} Load is how many processes, the benchmark's own apart, ran or waited for a processor or a disk in "
-        f"the seconds before and after it; above {BUSY:g} it counts as taken under load."
+        f"{where} Load is the number of other processes that ran or waited for a processor or a disk in the seconds "
+        f"before and after a benchmark. Above {BUSY:g} it counts as taken under load."
     )
 
 
@@ -50,7 +50,7 @@ SECTIONS: dict[str, Source] = {
 
 
 def figures_section(key: str) -> str:
-    """A table or a few sentences by their key."""
+    """Return a section by its key."""
     if key not in SECTIONS:
         raise BlockError(f"there are no figures of {key!r}; there are: {', '.join(SECTIONS)}")
     return SECTIONS[key]()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was wanted, what came out, and which of it is missed."""
+"""The targets of the benchmarks, and which of them are missed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """One figure of a benchmark, with its bound."""
+    """One value of a benchmark with its bound."""
 
     benchmark: str
     what: str
     value: Callable[[Figures], float]
     wanted: Wanted
     unit: str = ""
-    """As it follows the number, its space included."""
+    """The text after the number, with its space."""
     exact: bool = False
-    """Whether every digit counts: sizes and cycles, which are the same in every run."""
+    """Whether to print every digit: sizes and cycles are the same in every run."""
     digits: int = 3
 
     @property
@@ -38,7 +38,7 @@ class Target:
         return self.wanted.miss(self.measured) > 0
 
     def row(self) -> list[str]:
-        """What, measured, wanted, verdict."""
+        """Return the cells: name, measured, wanted, verdict."""
         return [self.what, self._text(self.measured), self.bound, self.wanted.verdict(self.measured)]
 
     @property
@@ -46,7 +46,7 @@ class Target:
         return f"at {'least' if self.wanted.at_least else 'most'} {self.wanted.bound:,.12g}{self.unit}"
 
     def sentence(self) -> str:
-        """For a target that is missed."""
+        """Return the sentence for a missed target."""
         _, measured, wanted, verdict = self.row()
         load = ", under load" if under_load(taken(self.benchmark)) else ""
         return f"`{self.benchmark}`, {self.what} ({measured}, {wanted} wanted: {verdict}{load})"
@@ -66,7 +66,7 @@ def _at_least(bound: float) -> Wanted:
 def _kept(axis: str, what: str) -> Target:
     return Target(
         "growth",
-        f"throughput that is kept, {what}",
+        f"throughput kept, {what}",
         lambda run: float(run[axis]["largest_over_smallest"]),
         _at_least(0.5),
         digits=2,
@@ -124,12 +124,12 @@ TARGETS = (
         _at_most(2),
         " µs of CPU time",
     ),
-    _core("Cortex-M0+, GCC -Os, what a device links", "text_bytes_armv6m", 6144, " bytes"),
+    _core("Cortex-M0+, GCC -Os, code that a device links", "text_bytes_armv6m", 6144, " bytes"),
     _core("stack below `peel_encode`", "stack_bytes_armv6m", 640, " bytes"),
     _cycles("k = 16, width 48", "k16", 18_000),
     _cycles("k = 252, width 252", "k252", 35_000),
     _cycles("hashing, 65,535 categories into 3, width 48", "hashing", 18_000),
-    Target("device", "stack, the most of all", _most_stack, _at_most(512), " bytes", exact=True),
+    Target("device", "stack, the largest of all", _most_stack, _at_most(512), " bytes", exact=True),
     Target(
         "device", "native module, armv6m", lambda run: run["mpy_bytes_armv6m"], _at_most(10_240), " bytes", exact=True
     ),
@@ -137,7 +137,7 @@ TARGETS = (
     _floor(252, 4),
     Target(
         "engine",
-        "reconstruction against the product, the least of all",
+        "reconstruction against the product, the smallest ratio",
         _least_over_product,
         _at_least(1),
         " times as fast",
@@ -161,12 +161,12 @@ TARGETS = (
     ),
     _written(10, 4000),
     _written(1000, 400),
-    Target("disk", "stored per report, the most of all rates", _most_stored, _at_most(50), " bytes"),
+    Target("disk", "stored per report, the largest of all rates", _most_stored, _at_most(50), " bytes"),
     _kept("registered", "registered devices"),
-    _kept("speaking", "devices that speak"),
+    _kept("speaking", "active devices"),
     _kept("log_rows", "reports in the log"),
     _kept("exposures", "exposures held"),
-    _kept("page", "a page that is open"),
+    _kept("page", "an open page"),
     Target(
         "growth", "start-up with a million registered devices", lambda run: run["start"]["start_s"], _at_most(20), " s"
     ),
@@ -179,13 +179,13 @@ TARGETS = (
 
 
 def target_table(benchmark: str) -> str:
-    """A benchmark's targets, one line each."""
+    """Return a benchmark's targets as a table."""
     rows = [target.row() for target in TARGETS if target.benchmark == benchmark]
     return table(["", "measured", "wanted", ""], rows)
 
 
 def targets_sentence() -> str:
-    """How many targets are met, and what is missed by how much."""
+    """Return how many targets are met, and by how much the others are missed."""
     missed = [target for target in TARGETS if target.missed]
     if not missed:
         return paragraph(f"All {len(TARGETS)} targets are met.")

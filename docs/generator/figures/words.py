@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How measured figures are written: numbers, tables, how a run was taken, and whether a target is met."""
+"""Text for measured figures: numbers, tables, the conditions of a run, and whether a target is met."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from docs.generator.figures.record import Taken, taken
 __all__ = ["BUSY", "Wanted", "listed", "paragraph", "rounded", "run_sentence", "table", "under_load"]
 
 BUSY = 1.0
-"""A load above which times are said to be taken under load."""
+"""Load above which times count as taken under load."""
 _COLUMNS = 118
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:µs|ms|s|KB|MB|GB|bytes|times|cycles)\b)")
 _NO_BREAK = "\0"
 
 
 def rounded(value: float, digits: int = 3) -> str:
-    """A number with so many digits that count: 176,000, 24.2, 0.85."""
+    """Return a number with this many significant digits: 176,000, 24.2, 0.85."""
     if value == 0:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(value)))
@@ -30,25 +30,25 @@ def rounded(value: float, digits: int = 3) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words as one says them: a, b and c."""
+    """Return the words as a list in a sentence: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a Markdown table."""
     first, *others = (f"| {' | '.join(line)} |\n" for line in (header, *rows))
     return "".join([first, "|---" * len(header) + "|\n", *others])
 
 
 def paragraph(text: str) -> str:
-    """Sentences, folded; a number stays with its unit."""
+    """Wrap sentences; keep each number with its unit."""
     kept = _BEFORE_UNIT.sub(_NO_BREAK, text)
     lines = wrap(kept, _COLUMNS, break_on_hyphens=False, break_long_words=False)
     return "\n".join(lines).replace(_NO_BREAK, " ") + "\n"
 
 
 def run_sentence(name: str) -> str:
-    """How a benchmark was run: the command, when, with what, and at which load."""
+    """Return the command of a benchmark's run, its date, version and load."""
     run = taken(name)
     return paragraph(
         f"`{run.command}`, {_day(run)}, version {run.version} (commit {run.commit}{', changed' if run.changed else ''}), "
@@ -62,7 +62,7 @@ def _day(run: Taken) -> str:
 
 
 def under_load(run: Taken) -> bool:
-    """Whether the machine had other things to do."""
+    """Return whether other processes kept the machine busy."""
     return run.load.before > BUSY
 
 
@@ -75,17 +75,17 @@ def _at_load(run: Taken) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A bound that a figure should keep."""
+    """A target's bound."""
 
     bound: float
     at_least: bool = False
 
     def miss(self, value: float) -> float:
-        """By which part of the bound a figure misses it; 0 or less if it does not."""
+        """Return by which part of the bound a value misses it; 0 or less if it is met."""
         return (self.bound - value if self.at_least else value - self.bound) / self.bound
 
     def verdict(self, value: float) -> str:
-        """`met`, or by how much it is missed."""
+        """Return `met`, or by how much the bound is missed."""
         miss = self.miss(value)
         if miss <= 0:
             return "met"

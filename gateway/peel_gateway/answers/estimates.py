@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Estimates as plain tables. Their fields are explained in docs/estimates.md."""
+"""Estimates as plain tables. Their fields are explained in docs/how-it-works.md."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Api:
         return JSONResponse(self._summary())
 
     def get_estimates(self, request: Request) -> Response:
-        """Estimates per profile, or per profile and bucket; the fields are in estimates.md.
+        """Estimates per profile, or per profile and bucket; the fields are in docs/how-it-works.md.
 
         Parameters: `profile`, `group` (the devices of one group only), `groups` (yes: each group by itself), `since`, `until`,
         `bucket` (seconds, a multiple of `store.bucket_seconds`), `devices` (yes, or no to leave out what needs a pass over the

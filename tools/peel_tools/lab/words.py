@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The lab's figures as tables with a title and a few sentences: for the terminal, the page and the docs alike.
+"""The lab's results as tables with a title and a few sentences, for the terminal, the page and the documents.
 
-What is not exposed comes before what is.
+Attacks that are not exposed come first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = Sequence[str]
 
 @dataclass(frozen=True)
 class Section:
-    """A table and what to know about it."""
+    """A table with its title and explanation."""
 
     key: str
     title: str
@@ -31,28 +31,28 @@ class Section:
     header: Row
     rows: Sequence[Row]
     plot: str | None = None
-    """The plot that belongs to it, by name."""
+    """The name of its plot."""
 
 
 def summary(figures: Figures) -> str:
-    """The run in three sentences."""
+    """Return the run and its result in a few sentences."""
     run, data = figures["run"], figures["data"]
     refused, honest = figures["honest_reports_refused"], figures["honest_reports"]
     late = figures["adaptive_shift_over_liar"]["harmony"]["10000"]
     return (
-        f"{cells.share(run['share'])} of {run['devices']} devices attack, or of their reports are attacked, at epsilon {run['epsilon']:g}; "
-        f"{len(run['seeds'])} seed{'s' if len(run['seeds']) > 1 else ''}; data: {data['source']}, {data['rows']:,} rows, "
-        f"{len(data['columns'])} attributes and {data['categories']} categories. "
+        f"{cells.share(run['share'])} of {run['devices']} devices attack, or {cells.share(run['share'])} of their reports are attacked, "
+        f"at epsilon {run['epsilon']:g}, with {len(run['seeds'])} seed{'s' if len(run['seeds']) > 1 else ''}. "
+        f"The data is {data['source']}: {data['rows']:,} rows, {len(data['columns'])} attributes and {data['categories']} categories. "
         f"Of {honest:,} honest reports {refused or 'none'} {'were' if refused > 1 else 'was'} refused or withdrawn"
         f" (with 95% confidence fewer than one in {1 / figures['false_positive_limit']:,.0f}). "
-        f"An insider who knows everything and stays unexposed does {late:.2f} times a liar's harm per report over 10,000 reports, and "
-        f"never more than {figures['adaptive_shift_over_bound']:.1%} of what is proved to be the most for who wastes no report, "
-        "whatever the target."
+        f"An insider who knows everything and stays unexposed does {late:.2f} times a liar's harm per report over 10,000 reports. "
+        f"For every target the harm is at most {figures['adaptive_shift_over_bound']:.1%} of the proven maximum for an attacker who uses "
+        "every report."
     )
 
 
 def sections(figures: Figures) -> list[Section]:
-    """All tables in the order in which they should be read."""
+    """Return all tables in reading order."""
     makers: Sequence[Callable[[Figures], Section]] = (
         _not_exposed, _exposed, _by_layer, _scores, _attacks, _insider, _ratios, _recovery, _rivals, _claims, _residual, _wire, _accuracy,
         _overheads, _formulas, _dropped,
@@ -78,11 +78,11 @@ def _not_exposed(figures: Figures) -> Section:
     ]
     return Section(
         "not_exposed",
-        "What is not exposed",
-        "These attacks get through, all or most of the time. What they shift is held against the worst lie that the same devices could "
-        "have told about their readings, about any attribute or category: 1 is as much, and by chance a little more. Intervals, here "
-        "and below, are those of a mean over seeds, 95%; a cell without one is the same with every seed.",
-        ("attack", "mechanism", "acts on", "exposed", "shift over a liar's", "why nothing can"),
+        "Attacks that are not exposed",
+        "These attacks pass, all or most of the time. The shift is relative to the worst lie that the same devices could tell about any "
+        "attribute or category: 1 is the same harm, and chance can make it a little more. Intervals here and below are 95% intervals of a "
+        "mean over seeds. A cell without one is the same with every seed.",
+        ("attack", "mechanism", "acts on", "exposed", "shift over a liar's", "why"),
         rows,
         plot="shifts",
     )
@@ -100,12 +100,12 @@ def _exposed(figures: Figures) -> Section:
     ]  # fmt: skip
     return Section(
         "exposed",
-        "(b) What is exposed",
-        "Share of poisoned reports that do not count in the end: refused, absorbed as repetitions, or withdrawn with their device. The "
-        "delay is in poisoned reports of a device, the median and the slowest. Shifts of the worst figure are over those of the worst lie "
-        "about any figure: if whatever opens counted (0.00 if none of it opens, or says anything), with what passed as a single "
-        "report, and as published once devices were withdrawn. False positives in all of these "
-        f"trials together: {figures['honest_reports_refused']:,} of {figures['honest_reports']:,} honest reports.",
+        "(b) Attacks that are exposed",
+        "Exposed is the share of poisoned reports that do not count in the end: refused, counted once as repetitions, or withdrawn with "
+        "their device. The delay is in poisoned reports of a device, the median and the slowest. Shifts are those of the worst statistic, "
+        "relative to the worst lie about any statistic. Undefended counts every report that opens (0.00 if none does or says anything). "
+        "Before withdrawal counts reports that pass by themselves. Published is what is left once devices are withdrawn. "
+        f"False positives in all trials: {figures['honest_reports_refused']:,} of {figures['honest_reports']:,} honest reports.",
         (
             "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "before withdrawal",
             "published",
@@ -124,9 +124,9 @@ def _by_layer(figures: Figures) -> Section:
     return Section(
         "layers",
         "(b) Attack by layer",
-        "The layer that objected to poisoned reports when they came. Statistics judge a device's batch as a whole; what comes after it was "
-        "exposed is withdrawn, and so is what came before, which no layer objected to. The same bytes once more, as the "
-        "beginnings of frames often are, are absorbed as repetitions, by freshness.",
+        "The layer that objected to the poisoned reports on arrival. Statistics judge a device's batch as a whole. Reports after the "
+        "exposure are withdrawn, and so are those before it, to which no layer objected. Repeated bytes, as the beginnings of frames often "
+        "are, count once; freshness finds them.",
         ("attack", "mechanism", *labels),
         rows,
     )
@@ -140,7 +140,8 @@ def _scores(figures: Figures) -> Section:
     return Section(
         "scores",
         "(b) Precision and recall, unweighted over attacks",
-        "With intervals over seeds. Exposable are attacks that a layer is there for; who forges in another's name is refused, not named. "
+        "With intervals over seeds. Exposable are attacks with a layer against them. Reports forged in another's name are refused, but do "
+        "not name their author. "
         f"Of {figures['honest_reports']:,} honest reports "
         f"{figures['honest_reports_refused']:,} were refused or withdrawn, of {figures['honest_devices']:,} honest devices "
         f"{figures['honest_devices_exposed']:,} exposed.",
@@ -154,9 +155,8 @@ def _attacks(figures: Figures) -> Section:
     return Section(
         "attacks",
         "(b) The attacks",
-        "What each of them does, and what it takes. How it is exposed, or why nothing can, is what the record says; the tables say what "
-        "came out.",
-        ("attack", "acts on", "takes somebody who", "what is done", "what exposes it", "how, or why not"),
+        "What each attack does, what the attacker needs, and what exposes it or why nothing can.",
+        ("attack", "acts on", "the attacker", "what is done", "exposed by", "why"),
         [
             (cells.name(row), row["place"], row["needs"], row["help"], row["layer"] or "nothing", row["why"])
             for row in records.values()
@@ -177,15 +177,14 @@ def _insider(figures: Figures) -> Section:
     ]  # fmt: skip
     return Section(
         "insider",
-        "(e) What an insider can do who knows everything",
-        f"Harm per report over a liar's, on average over n reports without ever being exposed, with {_sizes(figures)}: what we know to do, "
-        "and what is proved that nobody does better. What we know is the best of three ways to play, once each; a sleeper, who was honest "
-        "for 100,000 reports first, has as many for each kind of life that he led. Steady is who wastes no reports on confusing the bets "
-        "on his own past, like those here. Plus and minus have purses of the same size, so that one row stands for both. Of a set of "
-        "hashed categories, every report that says what most of them hash to counts alike. A dash: "
-        "nothing is proved but the cap.",
+        "(e) Harm of an insider who knows everything",
+        f"Harm per report relative to a liar's, on average over n reports without being exposed, with {_sizes(figures)}. Newcomer and "
+        "sleeper are the best of three strategies, each played once. A sleeper was honest for 100,000 reports first, with three strategies "
+        "for each kind of past. The bounds are proven maxima. A steady attacker, like those here, wastes no reports to confuse the bets on "
+        "its own past. Plus and minus have equal capital, so one row stands for both. Of a set of hashed categories, every report with the "
+        "symbol that most of them hash to counts alike. A dash: only the cap is proved.",
         (
-            "mechanism", "target", "n", "cap", "newcomer", "bound, if steady", "bound, anybody", "sleeper", "bound, any sleeper",
+            "mechanism", "target", "n", "cap", "newcomer", "bound, steady", "bound, any", "sleeper", "bound, any sleeper",
         ),
         rows,
         plot="insider",
@@ -215,12 +214,12 @@ def _ratios(figures: Figures) -> Section:
     return Section(
         "ratios",
         "(a) Estimated share of poisoned devices, in percent; 5 in truth",
-        "What the paper prints for the weather data, and what comes out here. A share says how many, not who: recall and false positives "
-        "are those of devices; where the attack is none, 0 is the truth. The best possible test is told every reading and the attack: no "
-        "defence that looks at reports alone finds more at its false positives. LDPGuard without targets divides two small numbers: "
-        "what comes out is no share. Peel's devices run Harmony for means, in place of Laplace; of tampering on the wire, reports are "
-        "counted in place of devices. A dash: the defence does not apply, or does not say. Left "
-        f"out where they say nothing, and nothing is printed: {_silent(silent, len(scenes))}.",
+        "Printed is the paper's value for the weather data. A share says how many devices, not which: recall and false positives are those "
+        "of devices. In the rows named none, 0 is the truth. The best possible test knows every reading and the attack: no defence that "
+        "sees reports alone finds more at its false positives. LDPGuard without targets divides two small numbers, so its result is not a "
+        "share. Peel's devices run Harmony for means in place of Laplace. For tampering on the wire, reports are counted. "
+        "A dash: the defence does not apply, or gives no value. Defences without a value, here or in the paper, are left out: "
+        f"{_silent(silent, len(scenes))}.",
         ("mechanism", "attack", "defence", "acts on", "printed", "here", "recall", "false positives"),
         rows,
         plot="ratios",
@@ -228,17 +227,14 @@ def _ratios(figures: Figures) -> Section:
 
 
 def _silent(rows: Sequence[Mapping[str, Any]], scenes: int) -> str:
-    """Defences that have nothing to say, and to what."""
+    """Return the defences that give no value, with their scenes."""
     attacks: dict[str, list[str]] = {}
     for row in rows:
         attacks.setdefault(row["defence"], []).append(f"{row['mechanism']} {row['attack']}")
-    return (
-        "; ".join(
-            f"{defence} ({'throughout' if len(named) == scenes else ', '.join(named)})"
-            for defence, named in attacks.items()
-        )
-        or "none"
-    )
+    whole = [defence for defence, named in attacks.items() if len(named) == scenes]
+    partly = [defence for defence, named in attacks.items() if len(named) < scenes]
+    said = [f"{', '.join(whole)} throughout"] * bool(whole) + [f"{', '.join(partly)} in some rows"] * bool(partly)
+    return "; ".join(said) or "none"
 
 
 def _recovery(figures: Figures) -> Section:
@@ -251,10 +247,10 @@ def _recovery(figures: Figures) -> Section:
     scenes = list(dict.fromkeys(scene for row in errors.values() for scene in row))
     return Section(
         "recovery",
-        "(a) What is published after a defence",
-        "Largest error of a figure in percent of its whole range, for defences that publish something of their own: those that recover "
-        "frequencies name nobody. LDPRecover is told the true share of fake devices. LDPGuard collects twice, with half the budget each. "
-        "In the columns none all of it is honest noise.",
+        "(a) Error of what is published after a defence",
+        "Largest error of a statistic in percent of its whole range, for defences that publish their own estimates. Defences that recover "
+        "frequencies name no device. LDPRecover knows the true share of fake devices. LDPGuard collects twice, with half the budget each. "
+        "In the columns none the error is honest noise.",
         ("defence", *scenes),
         [(defence, *(row.get(scene, "-") for scene in scenes)) for defence, row in errors.items()],
     )
@@ -264,10 +260,10 @@ def _rivals(figures: Figures) -> Section:
     return Section(
         "rivals",
         "(a) The defences",
-        "Written anew from what their papers describe and, where there is any, from what their published programs do; correct rather than "
-        "complete. Their thresholds are fixed beforehand, never fitted to what is shown: one false alarm in a hundred runs of honest "
-        "devices (DETECT, Diffstats), three standard deviations (expert, PoisonCatcher without labels), or what its labels teach it.",
-        ("defence", "from", "is told", "differs from its paper"),
+        "Reimplemented from their papers and, where published, their programs. They are correct rather than complete. Their thresholds are "
+        "fixed beforehand and not fitted to these results: one false alarm in a hundred runs of honest devices (DETECT, Diffstats), three "
+        "standard deviations (expert, PoisonCatcher without labels), or learned from its labels (PoisonCatcher with labels).",
+        ("defence", "from", "knows", "differs from its paper"),
         [(rival.name, rival.source or "-", rival.assumes or "nothing", rival.departs or "-") for rival in RIVALS],
     )
 
@@ -278,8 +274,8 @@ def _rivals(figures: Figures) -> Section:
 def _claims(figures: Figures) -> Section:
     return Section(
         "claims",
-        "What the paper says, and what this run finds",
-        "PEEL (Shuai et al. 2025) is where this system comes from. Where figures differ, the command at the top prints them again.",
+        "The paper's claims and this run",
+        "Peel is based on PEEL (Shuai et al. 2025). The command at the top prints this run's values again.",
         ("claim", "in the paper", "in this run"),
         claims(figures),
     )
@@ -295,11 +291,11 @@ def _residual(figures: Figures) -> Section:
     ]  # fmt: skip
     return Section(
         "residual",
-        "What the paper's residual exposes",
-        "The paper's encoder as it is written: Gaussian projection, normalisation within a vector, ceil(log2(k-1)) bits a coordinate, and "
-        "a threshold that no honest report exceeds. Rule poisoning (another budget) leaves no trace, because normalisation takes the "
-        "scale; another report, a negated one or a replay is a codeword like any other.",
-        ("attack", "acts on", "knows", "k", "exposed", "exposed if nothing is rounded", "believed although changed"),
+        "Exposed by the paper's residual",
+        "The paper's encoder as written: Gaussian projection, normalisation within a vector, ceil(log2(k-1)) bits a coordinate, and a "
+        "threshold that no honest report exceeds. Rule poisoning (another budget) leaves no trace, as normalisation removes the scale. "
+        "Another report, a negated one or a replay is a codeword like any other.",
+        ("attack", "acts on", "knows", "k", "exposed", "exposed without rounding", "changed and accepted"),
         rows,
     )
 
@@ -314,16 +310,16 @@ def _wire(figures: Figures) -> Section:
     ]  # fmt: skip
     return Section(
         "wire",
-        "Whether the paper's wire is lossless",
-        "Worst residual of honest reports relative to their norm, which should be 0: rounding to ceil(log2(k-1)) bits is amplified by the "
-        "condition of the projection. Peel's sparse ternary projection goes over the wire exactly, in 408 bits at k = 252.",
+        "Loss on the paper's wire",
+        "Worst residual of honest reports relative to their norm, which should be 0. The projection's condition amplifies the rounding "
+        "to ceil(log2(k-1)) bits. Peel's sparse ternary projection is sent exactly, in 408 bits at k = 252.",
         (
             "k",
             "bits",
             "median projection",
             "best projection",
             "honest reports decoded wrongly",
-            "if nothing is rounded",
+            "without rounding",
         ),
         rows,
     )
@@ -344,10 +340,20 @@ def _accuracy(figures: Figures) -> Section:
     return Section(
         "accuracy",
         "(d) Squared error with and without PEEL",
-        f"Mean squared error over figures, measured with {figures['accuracy'][0]['seeds']} seeds and by theory: of the mechanism alone; of "
-        "the paper's 1-sparse reports, which would have to carry a magnitude; and of reports of constant magnitude through the encoder, "
-        f"which frames carry. Each of {figures['accuracy'][0]['reports']:,} rows is reported once; means are on [-1, 1].",
-        ("mechanism", "reports", "figures", "plain", "theory", "1-sparse", "theory", "through the encoder", "theory"),
+        f"Mean squared error over statistics, measured with {figures['accuracy'][0]['seeds']} seeds and by theory. Plain is the mechanism "
+        "alone. 1-sparse are the paper's reports, which would have to carry a magnitude. Through the encoder are reports of constant "
+        f"magnitude, as frames carry them. Each of {figures['accuracy'][0]['reports']:,} rows is reported once; means are on [-1, 1].",
+        (
+            "mechanism",
+            "reports",
+            "statistics",
+            "plain",
+            "theory",
+            "1-sparse",
+            "theory",
+            "through the encoder",
+            "theory",
+        ),
         rows,
         plot="accuracy",
     )
@@ -363,9 +369,9 @@ def _overheads(figures: Figures) -> Section:
     ]  # fmt: skip
     return Section(
         "overheads",
-        "(c) What defences cost a device per report",
-        f"Bits by the formula of each ({figures['overheads'][0]['sizes']}), milliseconds of CPU with real primitives on this machine, the "
-        "least of several runs, cycles on an emulated Pico; beside them what the paper prints. A dash: not printed, or not in "
+        "(c) Cost of defences per report on a device",
+        f"Bits are by each scheme's formula ({figures['overheads'][0]['sizes']}). Milliseconds are CPU time with real primitives on this "
+        "machine, the least of several runs. Cycles are on an emulated Pico. Printed is the paper's value. A dash: not printed, or not in "
         "MicroPython's build.",
         ("scheme", "bits", "printed", "ms here", "ms printed", "cycles", "note"),
         rows,
@@ -376,9 +382,9 @@ def _overheads(figures: Figures) -> Section:
 def _formulas(figures: Figures) -> Section:
     return Section(
         "formulas",
-        "(c) What is counted",
-        "Messages, formulas and operations of the others are those that the PEEL paper states for them, with its sizes: they are not "
-        "recounted from the schemes' own papers. Commitments, proofs and transfers are composed of the primitives that they consist of.",
+        "(c) Formulas behind the costs",
+        "Messages, formulas, operations and sizes of the other schemes are those of the PEEL paper, not recounted from the schemes' own "
+        "papers. Commitments, proofs and transfers are composed of their primitives.",
         ("scheme", "from", "sent", "bits", "computed"),
         [
             (row["scheme"], row["source"], row["content"], row["bits_formula"], row["operations"])
@@ -393,8 +399,8 @@ def _dropped(figures: Figures) -> Section:
     return Section(
         "data",
         "The data",
-        f"{data['source']}: {data['rows']:,} rows; {data['rows_dropped']:,} were left out for an empty cell. Numeric columns are scaled "
-        "to [-1, 1] by their least and greatest value.",
-        ("column", "what became of it"),
+        f"{data['source']} has {data['rows']:,} rows; {data['rows_dropped']:,} with an empty cell were left out. Numeric columns are "
+        "scaled to [-1, 1] by their least and greatest value.",
+        ("column", "use"),
         [*used, *((name, f"left out: {why}") for name, why in data["dropped"].items())],
     )

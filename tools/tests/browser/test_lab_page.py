@@ -18,7 +18,7 @@ FIGURES = Path(__file__).resolve().parents[3] / "docs" / "lab.json"
 def test_the_page_opens_and_fits(open_page: OpenPage, tmp_path: Path, width: int, scheme: str) -> None:
     figures = json.loads(FIGURES.read_text(encoding="utf-8"))
     page = open_page(write_page(figures, tmp_path).as_uri(), width=width, scheme=scheme)
-    assert page.locator("h2").first.text_content() == "What is not exposed"
+    assert page.locator("h2").first.text_content() == "Attacks that are not exposed"
     assert page.locator("table").count() == page.locator("section").count() == page.locator("nav a").count()
     loaded = page.evaluate("performance.getEntriesByType('resource').length")
     wide, ink, paper = page.evaluate(

@@ -42,7 +42,7 @@ NOT_TYPED = {
 OWN_TEST = {"README.md": "test_readme.py", "docs/devices.md": "test_devices_guide.py"}
 """Documents that are followed by tests of their own, which look at what comes out."""
 A_FLEETS_LIFE = [
-    "docs/gateway.md", "docs/simulation.md", "docs/integrations.md", "firmware/README.md", "docs/operating.md",
+    "docs/gateway.md", "docs/lab-and-figures.md", "docs/integrations.md", "firmware/README.md", "docs/operating.md",
 ]  # fmt: skip
 """Documents about one fleet, in the order in which its operator needs them."""
 ALONE = ["docs/privacy.md"]

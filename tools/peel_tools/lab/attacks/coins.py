@@ -145,9 +145,7 @@ def _events(course: Course, row: int) -> Events:
     )
 
 
-_TOO_OFTEN = (
-    "No honest coin shows a face more often than its budget allows; a bet on it grows until it exposes the device."
-)
+_TOO_OFTEN = "An honest coin shows no face more often than its epsilon allows. A bet on that face grows until it exposes the device."
 
 _coin = partial(LabAttack, place=Place.COIN, needs=Needs.KEYS)
 _statistical = partial(_coin, layer=Layer.STATISTICS)
@@ -185,7 +183,7 @@ COIN_ATTACKS = (
     ),
     _statistical(
         name="biased_coin_own_directions",
-        help="A direction of its own for each attribute, half of them up.",
+        help="A bias in its own direction for each attribute, half of them up.",
         why="The device's own past predicts its next sign more often than any honest one's.",
         say=_own_directions,
         effort=4,
@@ -194,30 +192,30 @@ COIN_ATTACKS = (
     _statistical(
         name="biased_coin_sleeper",
         help=f"Honest for {_ASLEEP} numbers, then always plus, or one category.",
-        why="Bets begin afresh at every toss: what was lost to an honest past need not be won back.",
+        why="Bets get new capital at every toss, so losses against an honest past do not protect the device.",
         say=_asleep_first,
         effort=4,
     ),
     _statistical(
         name="minus_reports_kept_back",
         help="Honest coins, but minus reports are never sent.",
-        why="What is sent is plus too often, whatever the coins were.",
+        why="The reports show plus too often, whatever the coins were.",
         say=_only_plus,
         effort=5,
         mechanisms=_HARMONY,
     ),
     _statistical(
         name="half_of_the_categories",
-        help="Any category of the lower half, evenly: none of them too often. Of symbols, what most of them hash to.",
-        why="Sets of categories are bet on, too, up to half of them, and what is said about each hash.",
+        help="Any category of the lower half, evenly, so none of them too often. With hashing, the symbol that most of them hash to.",
+        why="Bets also cover sets of up to half of the categories, and the symbols sent under each hash.",
         say=_half_of_the_categories,
         effort=6,
         mechanisms=_CATEGORICAL,
     ),
     _statistical(
         name="other_reports_kept_back",
-        help="Honest coins, but only what speaks for one category is ever sent.",
-        why="What is sent speaks for it too often, whatever the coins were.",
+        help="Honest coins, but only reports that support one category are sent.",
+        why="The reports support it too often, whatever the coins were.",
         say=_only_target,
         effort=8,
         mechanisms=_CATEGORICAL,
@@ -225,7 +223,7 @@ COIN_ATTACKS = (
     _statistical(
         name="always_one_symbol",
         help="The same symbol, whatever the hash.",
-        why="Symbols are bet on, too, whatever the hash.",
+        why="Bets also cover symbols, whatever the hash.",
         say=_one_symbol,
         effort=3,
         mechanisms=("hashing",),
@@ -241,7 +239,7 @@ COIN_ATTACKS = (
         name="another_budget_hidden",
         help="Twice the epsilon behind the right rule.",
         layer=None,
-        why="A surer coin is a lie about a reading further out, unless readings lie near an end of their range.",
+        why="A coin with less noise is a lie about a reading further out, unless readings lie near an end of their range.",
         say=_doubled,
         effort=TALKATIVE,
     ),
@@ -249,8 +247,8 @@ COIN_ATTACKS = (
         name="hardly_any_noise_hidden",
         help="Epsilon 16 behind the right rule: hardly any noise.",
         layer=None,
-        why="It says what it reads, only more surely. Where readings stay near an end of their range the coin is surer than an honest one, "
-        "and is exposed; elsewhere it is a lie about a reading further out.",
+        why="It reports its reading with less noise. Where readings stay near an end of their range, that is less than any honest coin "
+        "has, and is exposed. Elsewhere it is a lie about a reading further out.",
         say=_without_noise,
         effort=TALKATIVE,
     ),
@@ -265,22 +263,22 @@ COIN_ATTACKS = (
         name="stealthy_maximal_gain_SMGPA",
         help="The wanted answer just as often as an honest coin may give it (PoisonCatcher: the target, perturbed as the protocol has it).",
         layer=None,
-        why="It is what an honest coin does with a reading at the end of its range: a lie.",
+        why="An honest coin does the same for a reading at the end of its range: a lie.",
         say=_at_the_bound,
         effort=TALKATIVE,
     ),
     _statistical(
         name="designed_distribution_AA",
         help="Categories drawn from a distribution of the attacker's own (Sun et al. 2024: the adaptive attack of LDPRecover).",
-        why="It exceeds what an honest device may say of some set of categories.",
+        why="It names some set of categories more often than an honest device does.",
         say=_designed,
         effort=10,
         mechanisms=("krr",),
     ),
     _statistical(
         name="designed_distribution_hashed_AA",
-        help="One of six categories for each report, evenly, and what it hashes to, without noise (Sun et al. 2024, as above).",
-        why="Under hashes that bring several of them together it is too sure of what these hash to, or never says what none of them does.",
+        help="One of six categories for each report, evenly, and the symbol it hashes to, without noise (Sun et al. 2024, as above).",
+        why="Under hashes where several of them share a symbol, it sends that symbol too often, or never one that none of them has.",
         say=_shared,
         effort=20,
         mechanisms=("hashing",),
@@ -288,18 +286,18 @@ COIN_ATTACKS = (
     _statistical(
         name="adaptive_pattern_APA",
         help="A few categories promoted by reports that support as many categories as honest ones do (Li et al. 2025: adaptive pattern).",
-        why="How many categories a report supports says nothing here; what a device says of each hash does: one thing too often.",
+        why="The number of categories that a report supports shows nothing. Under each hash, though, it sends one symbol too often.",
         say=_patterned,
         effort=8,
         mechanisms=("hashing",),
     ),
     _coin(
         name="adaptive_insider",
-        help="The wanted answer whenever the bets on oneself leave room for it.",
+        help="The wanted answer whenever the bets on the device leave room for it.",
         needs=Needs.BETS,
         layer=None,
-        why="It stays below the limit as far as it sees, one report ahead, and by that it is bounded: table (e). Of kRR an answer that it "
-        "draws at random to be left alone is at times its last.",
+        why="It looks one report ahead and stays below the limit, which bounds its harm: table (e). With kRR, an answer that it draws at "
+        "random to hide sometimes exposes it.",
         say=_minding_the_bets,
         effort=TALKATIVE,
     ),

@@ -55,7 +55,7 @@ FRAME_ATTACKS = (
     _encoder(name="another_projection", help="Another Phi, from another seed.", turn=tricks.encoder),
     LabAttack(
         name="codeword_forgery_without_key",
-        help="A valid codeword of the public Phi under a key of one's own.",
+        help="A valid codeword of the public Phi under the attacker's own key.",
         place=Place.FRAME,
         needs=Needs.PROFILE,
         layer=Layer.SEAL,
@@ -68,7 +68,7 @@ FRAME_ATTACKS = (
         place=Place.FRAME,
         needs=Needs.PROFILE,
         layer=Layer.SEAL,
-        why="Unsealed frames are not taken.",
+        why="Unsealed frames are refused.",
         turn=tricks.unsealed,
     ),
     LabAttack(
@@ -77,16 +77,16 @@ FRAME_ATTACKS = (
         place=Place.FRAME,
         needs=Needs.KEYS,
         layer=Layer.SEAL,
-        why="A seal is made with one device's key for that device's header. The insider is not named by it: he is nobody on the line.",
+        why="A seal is made with one device's key for that device's header. It does not show who the insider is.",
         turn=in_anothers_name,
     ),
     LabAttack(
         name="second_coin_under_one_number",
-        help="Another answer under a number that was used.",
+        help="Another answer under a used number.",
         place=Place.FRAME,
         needs=Needs.KEYS,
         layer=Layer.FRESHNESS,
-        why="A number has one body.",
+        why="A number may have one body.",
         turn=tricks.reuse,
     ),
     LabAttack(
@@ -95,12 +95,12 @@ FRAME_ATTACKS = (
         place=Place.FRAME,
         needs=Needs.KEYS,
         layer=Layer.FRESHNESS,
-        why="Numbers advance as fast as the quota, not faster.",
+        why="Numbers advance no faster than the quota.",
         turn=tricks.flood,
     ),
     _wire(
         name="negation",
-        help="The codeword negated on the way.",
+        help="The codeword is negated on the way.",
         layer=Layer.SEAL,
         why=f"{_NO_KEY} Structure alone sees nothing: the codebook is closed under negation.",
         turn=tricks.negation,
@@ -149,9 +149,9 @@ FRAME_ATTACKS = (
     ),
     _wire(
         name="random_loss",
-        help="Reports that never arrive, whatever they say.",
+        help="Reports are lost at random, whatever they say.",
         layer=None,
-        why="Nobody's fault, and no estimate is biased by it: the seal hides what is lost.",
+        why="It is no device's fault and biases no estimate: the seal hides what is lost.",
         turn=tricks.loss,
     ),
     LabAttack(
@@ -160,7 +160,7 @@ FRAME_ATTACKS = (
         place=Place.FLEET,
         needs=Needs.PROFILE,
         layer=Layer.PARSE,
-        why="Nobody has keys for them.",
+        why="The gateway has no keys for them.",
         turn=tricks.stranger,
     ),
     LabAttack(
@@ -169,7 +169,7 @@ FRAME_ATTACKS = (
         place=Place.FLEET,
         needs=Needs.KEYS,
         layer=Layer.FRESHNESS,
-        why="Two bodies under one number.",
+        why="Two bodies arrive under one number.",
         turn=tricks.reuse,
     ),
 )

@@ -22,7 +22,7 @@ TALKATIVE = 20
 """Effort of those whom nothing exposes: what they shift shows above chance only in many reports."""
 _NUDGE = READING_ONE // 2
 
-_HONEST_COIN = "The coin is honest for some reading in range. That is what a private report is: deniable."
+_HONEST_COIN = "The coin is honest for some reading in range. Every private report allows that."
 
 
 def _extreme(profile: Profile, readings: Readings, _: np.random.Generator) -> Readings:
@@ -63,7 +63,7 @@ READING_ATTACKS = (
         help="The attacker's own boards with the bundles of real devices, which fall silent; their readings are false.",
         place=Place.FLEET,
         needs=Needs.KEYS,
-        why="Keys are all that the gateway knows of a device. Whoever has them all to himself is that device, and here he lies.",
+        why="The gateway knows a device by its keys alone. An attacker who is the only one to use them is that device, and lies here.",
         lie=_extreme,
     ),
 )

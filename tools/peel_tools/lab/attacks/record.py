@@ -40,7 +40,7 @@ class Needs(enum.Enum):
 
     LINE = "sees and alters what is on the line"
     PROFILE = "knows the profile, and with it the projection, but no key"
-    SENSOR = "can warm the sensor with a hand: no key, no code"
+    SENSOR = "can touch the sensor: no key, no code"
     KEYS = "runs the device: its code and its keys"
     BETS = "runs the device, knows the gateway's code and the state of every bet on itself"
 
