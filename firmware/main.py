@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Entry point on the device: read the bundle, find the board, run. Ctrl-C leads to the prompt."""
+"""Entry point on the device: read the bundle, find the board, run. Ctrl-C gives the prompt."""
 
 import gc
 import sys
 
 COLLECT_EVERY = 16384  # bytes: small heaps fragment when collected late
-if hasattr(gc, "threshold"):  # MicroPython's
-    # Before the imports: what they compile and keep would else lie all over the heap, with no piece left for TLS.
+if hasattr(gc, "threshold"):  # MicroPython only
+    # Before the imports: objects that they leave would otherwise be spread over the heap, with no piece large enough for TLS.
     gc.threshold(COLLECT_EVERY)
 
 import peel_load  # noqa: E402
@@ -24,14 +24,14 @@ FAULT_ROUNDS = 10
 
 
 def find_board(name: str) -> "Board":
-    """Make the board that the bundle names, or the one this MicroPython was built for."""
+    """Make the board that the bundle names, or the one that this MicroPython was built for."""
     name = name or detect()
     made: "Board" = __import__("boards." + name, None, None, ("Board",)).Board()
     return made
 
 
 def detect() -> str:
-    """Tell boards apart by MicroPython's platform; a Pico W is a Pico with a network."""
+    """Return the board's name, from MicroPython's platform. A Pico with a network is a Pico W."""
     if sys.platform == "rp2":
         try:
             __import__("network")
@@ -40,7 +40,7 @@ def detect() -> str:
         return "pico_w"
     if sys.platform in ("esp32", "qemu"):
         return sys.platform
-    raise BoardError("board: %s is not a board this firmware knows; name one in the bundle" % sys.platform)
+    raise BoardError("board: cannot detect a board on platform %s: set `board` in the bundle" % sys.platform)
 
 
 def read_bundle(files: FlashFiles) -> config.Config:
@@ -52,7 +52,7 @@ def read_bundle(files: FlashFiles) -> config.Config:
 
 
 def main() -> None:
-    """Run the device. A fault is printed and blinked, and the board boots again, unless only a new bundle can help."""
+    """Run the device. A fault is printed and blinked. Then the board reboots, unless only a new bundle can help."""
     board = None
     try:
         files = FlashFiles()
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def _board_without_bundle() -> "Board | None":
-    """What there is to blink with when it is the bundle that is at fault."""
+    """Return a board for blinking when the bundle is at fault, or None."""
     try:
         return find_board("")
     except Exception:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Source, Wire
 
 WATCHDOG_MS = 30000
-LIGHT_SLEEP_MAX_MS = 86400000  # the tick counter begins again after 12.4 days, and must be read before half of that
+LIGHT_SLEEP_MAX_MS = 86400000  # the tick counter wraps after 12.4 days and must be read within half of that
 LED_PIN = 2
 
 
@@ -35,7 +35,7 @@ class Board(Pins):
         self._station: "wifi_link.Station | None" = None
 
     def sources(self) -> "list[Source]":
-        """The hardware generator is true random only while the radio runs, so it is switched on first."""
+        """Return the entropy sources. The hardware generator is true random only while the radio runs, so switch that on."""
         wifi_link.Station().power_on()
         return [
             ("os.urandom", os.urandom, 64, 256),
@@ -43,7 +43,7 @@ class Board(Pins):
         ]
 
     def unique_id(self) -> bytes:
-        """The factory MAC address."""
+        """Return the factory MAC address."""
         return machine.unique_id()
 
     def led(self, on: bool) -> None:
@@ -51,25 +51,25 @@ class Board(Pins):
         self._led.value(on)
 
     def start_watchdog(self, sleep: str) -> None:
-        """Start the watchdog, which cannot be stopped; light sleep would outlast it."""
+        """Start the watchdog, which cannot be stopped. Not with light sleep, which would outlast it."""
         if sleep != "light":
             self._watchdog = machine.WDT(timeout=WATCHDOG_MS)
 
     def feed(self) -> None:
-        """Tell the watchdog that all is well."""
+        """Reset the watchdog's timer."""
         if self._watchdog is not None:
             self._watchdog.feed()
 
     def feed_for(self, milliseconds: int) -> None:
-        """Nothing here lasts as long as this watchdog, so one meal will do."""
+        """Feed the watchdog once: no call here lasts as long as its timeout."""
         self.feed()
 
     def pause(self, milliseconds: int) -> None:
-        """Wait a little."""
+        """Wait."""
         time.sleep_ms(milliseconds)
 
     def light_sleep(self, milliseconds: int) -> None:
-        """Sleep with RAM kept. A wake before its time sleeps on; the clock is read once a turn, lest time run out between."""
+        """Sleep with RAM kept, again after an early wake. The clock is read once per turn, so that no time passes unseen."""
         end = self.clock.now() + milliseconds
         while True:
             left = end - self.clock.now()
@@ -78,15 +78,15 @@ class Board(Pins):
             machine.lightsleep(min(left, LIGHT_SLEEP_MAX_MS))
 
     def deep_sleep(self, milliseconds: int) -> None:
-        """Sleep, then boot."""
+        """Sleep, then reboot."""
         machine.deepsleep(milliseconds)
 
     def woke_from_sleep(self) -> bool:
-        """Whether this run began by the timer ending a deep sleep."""
+        """Whether the timer of a deep sleep started this run."""
         return machine.reset_cause() == machine.DEEPSLEEP_RESET
 
     def reset(self) -> None:
-        """Boot again."""
+        """Reboot."""
         machine.reset()
 
     def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
@@ -108,7 +108,7 @@ class Board(Pins):
         return machine.ADC(machine.Pin(pin), atten=machine.ADC.ATTN_11DB).read_u16()
 
     def internal_temperature(self) -> float:
-        """Degrees Celsius of the chip: newer chips measure it themselves, the first ESP32 in Fahrenheit."""
+        """Return the chip's temperature in degrees Celsius. The first ESP32 measures in Fahrenheit."""
         if hasattr(esp32, "mcu_temperature"):
             return float(esp32.mcu_temperature())
         return (esp32.raw_temperature() - 32) / 1.8

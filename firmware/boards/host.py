@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A computer with an operating system, where `peel device run` starts the application: a folder is the flash.
+"""A computer with an operating system, for `peel device run`: a folder replaces the flash.
 
-For trying sensors and bundles, and for tests. Its randomness is the kernel's, which no microcontroller has; so this board
-refuses to run on one.
+For trying sensors and bundles, and for tests. Its randomness comes from the kernel. No microcontroller has that, so this
+board refuses to run on one.
 """
 
 import os
@@ -24,7 +24,7 @@ PLATFORMS = ("linux", "darwin")
 
 
 class Woken(BaseException):
-    """Ends a run: the board has slept deeply and boots again. No Exception, so that nothing takes it for a fault."""
+    """Ends a run: the board wakes from deep sleep and reboots. A BaseException, so that no handler takes it for a fault."""
 
 
 class Board(NoPins):
@@ -35,53 +35,53 @@ class Board(NoPins):
 
     def __init__(self) -> None:
         if sys.platform not in PLATFORMS:
-            raise BoardError("board: host is a computer with an operating system; name the board that this is")
+            raise BoardError("board: host runs only on Linux and macOS: set `board` in the bundle to the board in use")
         self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
 
     def sources(self) -> "list[Source]":
-        """The kernel's randomness, and timing."""
+        """Return the entropy sources: the kernel and timing."""
         return [
             ("kernel of the host", os.urandom, 64, 256),
             ("timing", lambda count: jitter(time.ticks_us, count), 64, 16),
         ]
 
     def unique_id(self) -> bytes:
-        """All folders are alike; the seed and the report number tell them apart."""
+        """Return the same id everywhere; the seed and the report number tell hosts apart."""
         return b"host"
 
     def led(self, on: bool) -> None:
-        """There is none."""
+        """Do nothing: there is no LED."""
 
     def start_watchdog(self, sleep: str) -> None:
-        """Whoever started the process sees it stop."""
+        """Do nothing: the parent process sees this one stop."""
 
     def feed(self) -> None:
-        """There is no watchdog to feed."""
+        """Do nothing: there is no watchdog."""
 
     def feed_for(self, milliseconds: int) -> None:
-        """There is no watchdog to feed."""
+        """Do nothing: there is no watchdog."""
 
     def pause(self, milliseconds: int) -> None:
-        """Wait a little."""
+        """Wait."""
         time.sleep_ms(milliseconds)
 
     def light_sleep(self, milliseconds: int) -> None:
-        """The process waits; its clock goes on."""
+        """Wait; the clock goes on."""
         self.pause(milliseconds)
 
     def deep_sleep(self, milliseconds: int) -> None:
-        """Wait, then boot: whoever started the application starts it again."""
+        """Wait, then end the run. The caller starts it again."""
         self.pause(milliseconds)
         Board._woken = True
         raise Woken
 
     def woke_from_sleep(self) -> bool:
-        """Whether this process has slept since the last boot; a killed process has not."""
+        """Whether this process has slept since its last boot."""
         woken, Board._woken = Board._woken, False
         return woken
 
     def reset(self) -> None:
-        """Stay off: a person has to see to it."""
+        """End the process with status 1: a person has to repair the fault."""
         raise SystemExit(1)
 
     def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
@@ -91,4 +91,4 @@ class Board(NoPins):
         return tcp.connect(mqtt, self)
 
     def hang_up(self) -> None:
-        """There is no radio to switch off."""
+        """Do nothing: there is no radio."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Raspberry Pi Pico (RP2040) and Pico 2 (RP2350): no network of its own; the link is UART1, GP4 out and GP5 in."""
+"""Raspberry Pi Pico (RP2040) and Pico 2 (RP2350), without a network: the link is UART1, GP4 out and GP5 in."""
 
 import os
 import sys
@@ -22,32 +22,32 @@ MEAL_MS = 2000
 LIGHT_SLEEP_MAX_MS = 4000000  # machine.lightsleep refuses 2^32 microseconds and more
 LINK_UART, LINK_TX, LINK_RX, LINK_BAUD = 1, 4, 5, 115200
 TEMPERATURE_CHANNEL = 4
-# Per chip: the ring oscillator's random bit, and a word of the watchdog that survives a reset by software, not a power cut.
+# Per chip: the ring oscillator's random bit, and a watchdog register that keeps its value over a reset but not a power cut.
 REGISTERS = {"RP2040": (0x4006001C, 0x4005800C), "RP2350": (0x400E8020, 0x400D800C)}
 SLEPT = 0x51EEB7
 _QUIET_MS = 50
 
 
 class UartWire:
-    """A UART as a wire: what is behind it carries the bytes to the broker."""
+    """A UART as a wire: the other end forwards the bytes to the broker."""
 
     def __init__(self, uart: "machine.UART") -> None:
         self._uart = uart
 
     def receive(self, limit: int) -> bytes | None:
-        """Some bytes, or None."""
+        """Return some bytes, or None."""
         waiting = self._uart.any()
         return self._uart.read(min(limit, waiting)) if waiting else None
 
     def send(self, data: "bytes | memoryview") -> int:
-        """How many bytes were taken."""
+        """Send some bytes and return how many were taken."""
         return self._uart.write(data) or 0
 
     def close(self) -> None:
-        """A UART has no connection to close."""
+        """Do nothing: a UART has no connection to close."""
 
     def drop_stale(self) -> None:
-        """Throw away what belongs to a former session."""
+        """Discard bytes of a former session."""
         while self._uart.any():
             self._uart.read()
             time.sleep_ms(_QUIET_MS)
@@ -71,9 +71,9 @@ class Board(Pins):
         return machine.Pin(25, machine.Pin.OUT)
 
     def sources(self) -> "list[Source]":
-        """The ring oscillator twice (raw, and through os.urandom), ADC noise, timing.
+        """Return the entropy sources: the ring oscillator twice (raw, and through os.urandom), ADC noise, timing.
 
-        None is documented as fit on its own.
+        None is documented as sufficient alone.
         """
         return [
             ("ring oscillator", self._oscillator_bits, 128, 96),
@@ -83,7 +83,7 @@ class Board(Pins):
         ]
 
     def unique_id(self) -> bytes:
-        """The flash chip's serial number."""
+        """Return the flash chip's serial number."""
         return machine.unique_id()
 
     def led(self, on: bool) -> None:
@@ -91,17 +91,17 @@ class Board(Pins):
         self._led.value(on)
 
     def start_watchdog(self, sleep: str) -> None:
-        """Start the watchdog. It cannot be stopped and would bite during sleep, so it runs only without sleep."""
+        """Start the watchdog, only without sleep: it cannot be stopped and would fire during sleep."""
         if sleep == "none":
             self._watchdog = machine.WDT(timeout=WATCHDOG_MS)
 
     def feed(self) -> None:
-        """Tell the watchdog that all is well."""
+        """Reset the watchdog's timer."""
         if self._watchdog is not None:
             self._watchdog.feed()
 
     def feed_for(self, milliseconds: int) -> None:
-        """Let a timer feed the watchdog, at most so long; 0 ends it. A board that hangs is still bitten, only later."""
+        """Let a timer feed the watchdog for at most this long; 0 ends it. A board that hangs is still reset, but later."""
         if self._feeder is not None:
             self._feeder.deinit()
             self._feeder = None
@@ -116,7 +116,7 @@ class Board(Pins):
             self.feed()
 
     def pause(self, milliseconds: int) -> None:
-        """Wait a little."""
+        """Wait."""
         time.sleep_ms(milliseconds)
 
     def light_sleep(self, milliseconds: int) -> None:
@@ -129,25 +129,25 @@ class Board(Pins):
             machine.lightsleep(min(left, LIGHT_SLEEP_MAX_MS))
 
     def deep_sleep(self, milliseconds: int) -> None:
-        """Sleep, then boot. On this port deep sleep is light sleep and a reset; so it is done here in full, and marked."""
+        """Sleep, then reboot. This port's deep sleep is a light sleep and a reset; do both here, to mark the wake."""
         self.light_sleep(milliseconds)
         machine.mem32[self._scratch] = SLEPT
         machine.reset()
 
     def woke_from_sleep(self) -> bool:
-        """Whether this run began with the end of a `deep_sleep`, not with a reset in the middle of one; asked once."""
+        """Whether this run began with the end of a `deep_sleep`, not with a reset during one. The answer is given once."""
         slept = machine.mem32[self._scratch] == SLEPT
         machine.mem32[self._scratch] = 0
         return slept and machine.reset_cause() == machine.WDT_RESET
 
     def reset(self) -> None:
-        """Boot again."""
+        """Reboot."""
         machine.reset()
 
     def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
         """Open the link."""
         if transport != "uart":
-            raise BoardError("transport: this board has no network, set it to uart")
+            raise BoardError("transport: this board has no network: set transport to uart in the bundle")
         if self._uart is None:
             self._uart = machine.UART(
                 LINK_UART, LINK_BAUD, tx=machine.Pin(LINK_TX), rx=machine.Pin(LINK_RX), timeout=0, rxbuf=1024
@@ -157,7 +157,7 @@ class Board(Pins):
         return wire
 
     def hang_up(self) -> None:
-        """There is no radio to switch off."""
+        """Do nothing: there is no radio."""
 
     def _oscillator_bits(self, count: int) -> bytes:
         out = bytearray(count)
@@ -173,7 +173,7 @@ class Board(Pins):
         return machine.ADC(machine.Pin(pin)).read_u16()
 
     def internal_temperature(self) -> float:
-        """Degrees Celsius of the chip, by the formula of the RP2040 datasheet (section 4.9.5)."""
+        """Return the chip's temperature in degrees Celsius, by the formula of the RP2040 datasheet (section 4.9.5)."""
         volts = machine.ADC(TEMPERATURE_CHANNEL).read_u16() * 3.3 / 65535
         return 27 - (volts - 0.706) / 0.001721
 
@@ -182,13 +182,15 @@ def _registers(chip: str) -> "tuple[int, int]":
     for name in REGISTERS:
         if name in chip:
             return REGISTERS[name]
-    raise BoardError("board: this is neither an RP2040 nor an RP2350; name the board that this is")
+    raise BoardError(
+        "board: this chip is neither an RP2040 nor an RP2350: set `board` in the bundle to the board in use"
+    )
 
 
 def _adc_noise(count: int) -> bytes:
-    """The low bits of the converter, four conversions to a byte.
+    """Return the low bits of the converter, four conversions to a byte.
 
-    read_u16 stretches 12 bits to 16, so bit 4 is the lowest one that the converter gives.
+    read_u16 stretches 12 bits to 16, so bit 4 is the converter's lowest bit.
     """
     channel = machine.ADC(TEMPERATURE_CHANNEL)
     out = bytearray(count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What sensors are connected to: the same on every board that has pins, and how one without says so."""
+"""Pins and buses for sensors: the same code for every board with pins, and BoardError on boards without."""
 
 from peel_device.errors import BoardError
 
@@ -29,7 +29,7 @@ class Pins:
         return onewire.OneWire(machine.Pin(pin))
 
     def digital(self, pin: int, pull: str, latch: bool) -> "Callable[[], int]":
-        """An input: 1 while it is high; with `latch` also when it was, at any time since it was last asked."""
+        """Open an input that reads 1 while high. With `latch` it also reads 1 if it was high since the last read."""
         import machine
 
         opened = machine.Pin(pin, machine.Pin.IN)
@@ -39,7 +39,7 @@ class Pins:
 
 
 class _Input:
-    """An input that remembers."""
+    """An input that can remember a rising edge."""
 
     def __init__(self, pin: "machine.Pin", trigger: int) -> None:
         self._pin = pin
@@ -57,28 +57,23 @@ class _Input:
 
 
 class NoPins:
-    """A board without any: the emulator's, or a computer."""
+    """A board without pins: the emulator or a computer. Every method raises BoardError."""
 
     def adc(self, pin: int) -> int:
-        """There is no converter."""
         raise _lacking("adc")
 
     def internal_temperature(self) -> float:
-        """There is no thermometer."""
         raise _lacking("internal temperature")
 
     def i2c(self, bus: int, sda: int, scl: int) -> "Bus":
-        """There is no bus."""
         raise _lacking("i2c")
 
     def one_wire(self, pin: int) -> "OneWire":
-        """There is no bus."""
         raise _lacking("1-Wire bus")
 
     def digital(self, pin: int, pull: str, latch: bool) -> "Callable[[], int]":
-        """There is no input."""
         raise _lacking("digital input")
 
 
 def _lacking(what: str) -> BoardError:
-    return BoardError("sensors: this board has no " + what + ", use a trace or a callable")
+    return BoardError("sensors: this board has no " + what + ": use a trace or a callable")

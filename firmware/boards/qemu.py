@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """QEMU's mps2-an385 (Cortex-M3).
 
-Its link is UART1, which QEMU connects to a TCP port. There is no network and no sensor. For tests only: its randomness is
+Its link is UART1, which QEMU connects to a TCP port. It has no network and no sensors. For tests only: its randomness is
 the host's, which comes in through UART2 and proves nothing about a device. So this board refuses to run anywhere else.
 """
 
@@ -34,18 +34,18 @@ class UartWire:
     def __init__(self) -> None:
         machine.mem32[UART1 + DIVIDER] = 16
         machine.mem32[UART1 + CONTROL] = 3  # transmit and receive
-        # QEMU looks for bytes to receive after a read; without one the broker's first answer may wait for ever.
+        # QEMU looks for received bytes only after a read. Without one the broker's first answer may never arrive.
         machine.mem32[UART1 + DATA]
 
     def receive(self, limit: int) -> bytes | None:
-        """Some bytes, or None."""
+        """Return some bytes, or None."""
         data = bytearray()
         while len(data) < limit and machine.mem32[UART1 + STATE] & RX_FULL:
             data.append(machine.mem32[UART1 + DATA] & 0xFF)
         return bytes(data) or None
 
     def send(self, data: "bytes | memoryview") -> int:
-        """How many bytes were taken."""
+        """Send some bytes and return how many were taken."""
         for sent, byte in enumerate(data):
             if machine.mem32[UART1 + STATE] & TX_FULL:
                 return sent
@@ -53,7 +53,7 @@ class UartWire:
         return len(data)
 
     def close(self) -> None:
-        """A UART has no connection to close."""
+        """Do nothing: a UART has no connection to close."""
 
 
 class Board(NoPins):
@@ -63,18 +63,20 @@ class Board(NoPins):
 
     def __init__(self) -> None:
         if sys.platform != "qemu":
-            raise BoardError("board: qemu takes its randomness from an emulator's host; name the board that this is")
+            raise BoardError(
+                "board: qemu runs only in QEMU, whose host gives randomness: set `board` to the board in use"
+            )
         self.clock = TickClock(time.ticks_ms, time.ticks_diff, 1)
 
     def sources(self) -> "list[Source]":
-        """The host's randomness stands in for what a real board has; and timing against the host's clock."""
+        """Return the entropy sources: the host's randomness in place of a real board's, and timing against the host's clock."""
         return [
             ("emulator's host (test)", _host_bytes, 64, 128),
             ("timing", lambda count: jitter(time.ticks_cpu, count), 64, 16),
         ]
 
     def unique_id(self) -> bytes:
-        """All of these boards are alike; the seed and the report number tell them apart."""
+        """Return the same id everywhere; the seed and the report number tell these boards apart."""
         return b"mps2-an385"
 
     def led(self, on: bool) -> None:
@@ -82,37 +84,37 @@ class Board(NoPins):
         machine.mem32[USER_LEDS] = on
 
     def start_watchdog(self, sleep: str) -> None:
-        """QEMU is its own watchdog: whoever runs it sees it stop."""
+        """Do nothing: the process that runs QEMU sees it stop."""
 
     def feed(self) -> None:
-        """There is no watchdog to feed."""
+        """Do nothing: there is no watchdog."""
 
     def feed_for(self, milliseconds: int) -> None:
-        """There is no watchdog to feed."""
+        """Do nothing: there is no watchdog."""
 
     def pause(self, milliseconds: int) -> None:
-        """Wait a little."""
+        """Wait."""
         time.sleep_ms(milliseconds)
 
     def light_sleep(self, milliseconds: int) -> None:
-        """This machine has no sleep that keeps its timer."""
+        """Wait: this machine has no sleep that keeps its timer."""
         self.pause(milliseconds)
 
     def deep_sleep(self, milliseconds: int) -> None:
-        """Wait, then boot."""
+        """Wait, then reboot."""
         self.pause(milliseconds)
         machine.reset()
 
     def woke_from_sleep(self) -> bool:
-        """The machine does not know why it booted, so no sleep is ever credited."""
+        """Return False: the machine does not know why it booted, so no sleep is credited."""
         return False
 
     def reset(self) -> None:
-        """Boot again."""
+        """Reboot."""
         machine.reset()
 
     def dial(self, transport: str, mqtt: "Mqtt", wifi: "Wifi | None") -> "Wire":
-        """Open the link and throw away what belongs to a former session."""
+        """Open the link and discard bytes of a former session."""
         if transport != "uart":
             raise BoardError("transport: this board's link is uart")
         wire = UartWire()
@@ -121,14 +123,14 @@ class Board(NoPins):
         return wire
 
     def hang_up(self) -> None:
-        """There is no radio to switch off."""
+        """Do nothing: there is no radio."""
 
 
 def _host_bytes(count: int) -> bytes:
-    """What QEMU sends through UART2; less than was asked for, which the check then refuses, where nothing is connected."""
+    """Return bytes that QEMU sends through UART2. If nothing is connected there are too few, which the check refuses."""
     machine.mem32[UART2 + DIVIDER] = 16
     machine.mem32[UART2 + CONTROL] = 2  # receive
-    machine.mem32[UART2 + DATA]  # without a read QEMU may never look for bytes to receive
+    machine.mem32[UART2 + DATA]  # QEMU looks for received bytes only after a read
     data = bytearray()
     for _ in range(_HOST_POLLS):
         if machine.mem32[UART2 + STATE] & RX_FULL:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Bosch BME280: temperature, pressure and humidity on I2C, one forced measurement at a time.
 
-Compensation in integers, as the datasheet (BST-BME280-DS002, section 4.2.3) defines it: a board's 32-bit floats are too
-short for pressure.
+Compensation uses integers, as the datasheet (BST-BME280-DS002, section 4.2.3) defines it: 32-bit floats are too short
+for pressure.
 """
 
 from drivers.measured import Measured
@@ -28,7 +28,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 class Bme280(Measured):
-    """Degrees Celsius, hectopascals, percent of relative humidity."""
+    """Measures degrees Celsius, hectopascals and percent of relative humidity."""
 
     def __init__(self, bus: "Bus", wait: "Callable[[int], None]", address: int = ADDRESS) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Bme280(Measured):
         raise OSError("BME280: no measurement within 40 ms")
 
     def _calibrate(self) -> None:
-        """Read what the factory wrote into the chip."""
+        """Read the factory calibration."""
         if self._get(_ID, 1)[0] != _CHIP:
             raise OSError("BME280: another chip answers at this address (a BMP280 has no humidity)")
         first, second = self._get(_CALIBRATION, 26), self._get(_CALIBRATION_H, 7)
@@ -85,14 +85,14 @@ class Bme280(Measured):
 
 
 def fine_temperature(raw: int, t: "list[int]") -> int:
-    """Temperature in 1/5120 of a degree, which pressure and humidity depend on."""
+    """Return the temperature in 1/5120 of a degree, which pressure and humidity depend on."""
     coarse = (raw >> 3) - (t[0] << 1)
     square = (raw >> 4) - t[0]
     return (coarse * t[1] >> 11) + ((square * square >> 12) * t[2] >> 14)
 
 
 def pressure(raw: int, fine: int, p: "list[int]") -> int:
-    """Pressure in 1/256 of a pascal."""
+    """Return the pressure in 1/256 of a pascal."""
     x = fine - 128000
     y = x * x * p[5] + (x * p[4] << 17) + (p[3] << 35)
     scale = ((1 << 47) + ((x * x * p[2] >> 8) + (x * p[1] << 12))) * p[0] >> 33
@@ -104,7 +104,7 @@ def pressure(raw: int, fine: int, p: "list[int]") -> int:
 
 
 def humidity(raw: int, fine: int, h: "list[int]") -> int:
-    """Relative humidity in 1/1024 of a percent."""
+    """Return the relative humidity in 1/1024 of a percent."""
     x = fine - 76800
     slope = (((x * h[5] >> 10) * ((x * h[2] >> 11) + 32768) >> 10) + 2097152) * h[1] + 8192 >> 14
     y = ((raw << 14) - (h[3] << 20) - h[4] * x + 16384 >> 15) * slope

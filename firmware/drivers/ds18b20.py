@@ -14,7 +14,7 @@ _COUNT_REMAIN = 6
 
 
 def crc8(data: bytes) -> int:
-    """The 1-Wire checksum: polynomial x^8 + x^5 + x^4 + 1, reflected, start 0."""
+    """Return the 1-Wire checksum: polynomial x^8 + x^5 + x^4 + 1, reflected, start 0."""
     crc = 0
     for byte in data:
         crc ^= byte
@@ -24,7 +24,7 @@ def crc8(data: bytes) -> int:
 
 
 class Ds18b20:
-    """Degrees Celsius."""
+    """Measures degrees Celsius."""
 
     def __init__(self, bus: "OneWire", wait: "Callable[[int], None]", code: bytes = b"") -> None:
         self._bus = bus
@@ -39,7 +39,7 @@ class Ds18b20:
         self._select()
         self._bus.writebyte(_READ)
         data = bytes([self._bus.readbyte() for _ in range(9)])
-        if data == bytes(9) or crc8(data):  # a line that is held low sends zeros, whose checksum is right
+        if data == bytes(9) or crc8(data):  # a line held low sends zeros, whose checksum is correct
             raise OSError("DS18B20: checksum of the measurement is wrong")
         raw = data[0] | data[1] << 8
         if raw == _POWER_ON and data[_COUNT_REMAIN] == 0x0C:
@@ -48,7 +48,7 @@ class Ds18b20:
 
     def _select(self) -> None:
         if not self._bus.reset():
-            raise OSError("DS18B20: nobody answers on the bus")
+            raise OSError("DS18B20: no device answers on the bus")
         self._bus.writebyte(_MATCH_ROM if self._code else _SKIP_ROM)
         for byte in self._code:
             self._bus.writebyte(byte)

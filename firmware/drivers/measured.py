@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""What drivers have in common: one measurement for several quantities, and the checksums that sensors put behind their words."""
+"""Shared by drivers: one measurement of several quantities, and Sensirion's checksums."""
 
 
 class Measured:
     """A device that measures several quantities at once.
 
-    Each of them is one sensor of the profile, and a report reads them all: a measurement serves each quantity once, and the
-    first that is asked for again starts the next one.
+    Each quantity is one sensor of the profile, and a report reads them all. A measurement serves each quantity once. Asking
+    for a quantity again starts the next measurement.
     """
 
     def __init__(self) -> None:
         self._values: "dict[str, float]" = {}
 
     def read(self, quantity: str) -> float:
-        """One quantity of the present measurement, or of a new one."""
+        """Return one quantity of the current measurement, or of a new one."""
         if quantity not in self._values:
             self._values = {}
             self._values = self.measure()
         return self._values.pop(quantity)
 
     def measure(self) -> "dict[str, float]":
-        """Measure all quantities; OSError when the device does not answer, or not as it should."""
+        """Measure all quantities. Raises OSError if the device does not answer correctly."""
         raise NotImplementedError
 
 
 def crc8(data: bytes) -> int:
-    """Sensirion's checksum: polynomial 0x31, start 0xff."""
+    """Return Sensirion's checksum: polynomial 0x31, start 0xff."""
     crc = 0xFF
     for byte in data:
         crc ^= byte
@@ -35,7 +35,7 @@ def crc8(data: bytes) -> int:
 
 
 def words(data: bytes, device: str) -> "list[int]":
-    """16-bit words, each of which is followed by its checksum."""
+    """Return the 16-bit words of an answer, in which each word is followed by its checksum."""
     for at in range(0, len(data), 3):
         if crc8(data[at : at + 2]) != data[at + 2]:
             raise OSError(device + ": checksum of the measurement is wrong")

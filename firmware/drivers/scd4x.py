@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sensirion SCD40 and SCD41: carbon dioxide, temperature and humidity on I2C, in periodic measurement (one each 5 s)."""
+"""Sensirion SCD40 and SCD41: carbon dioxide, temperature and humidity on I2C, measured every 5 s."""
 
 from drivers.measured import Measured, words
 
@@ -21,7 +21,7 @@ _POLLS = 65  # a measurement takes 5 s
 
 
 class Scd4x(Measured):
-    """Parts per million, degrees Celsius, percent of relative humidity."""
+    """Measures parts per million, degrees Celsius and percent of relative humidity."""
 
     def __init__(self, bus: "Bus", wait: "Callable[[int], None]", address: int = ADDRESS) -> None:
         super().__init__()
@@ -43,11 +43,11 @@ class Scd4x(Measured):
                     "humidity": 100.0 * humidity / 65535,
                 }
             self._wait(_POLL_MS)
-        self._started = False  # it may have lost power: begin again next time
+        self._started = False  # the sensor may have lost power: start again next time
         raise OSError("SCD4x: no measurement within 6.5 s")
 
     def _start(self) -> None:
-        """Start measuring. The sensor may still do so from before a reset of the board, and then takes no start: stop first."""
+        """Start measuring. Stop first: a sensor that still measures after a reset of the board ignores a start."""
         self._bus.writeto(self._address, _STOP)
         self._wait(_STOP_MS)
         self._bus.writeto(self._address, _START)

@@ -15,7 +15,7 @@ _MEASURE_MS = 16
 
 
 class Sht3x(Measured):
-    """Degrees Celsius and percent of relative humidity."""
+    """Measures degrees Celsius and percent of relative humidity."""
 
     def __init__(self, bus: "Bus", wait: "Callable[[int], None]", address: int = ADDRESS) -> None:
         super().__init__()

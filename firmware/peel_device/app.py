@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The device: boot, then sample, randomise, store, send, rest, for ever.
+"""The device application: boot, then sample, randomise, store, send and rest in a loop.
 
-The order is the promise. A number is reserved and its budget spent before the coin is tossed; a frame is on flash
-before it is sent; it leaves the flash after the gateway has confirmed it (or, if the bundle says so, the broker). A power
-cut between any two steps costs a number or repeats a frame, and neither harms privacy or the estimate.
+The order of steps is the guarantee:
+
+- A number is reserved and its budget spent before the coin is tossed.
+- A frame is on flash before it is sent.
+- A frame leaves the flash after the gateway has confirmed it (or the broker, if the bundle says so).
+
+A power cut between two steps skips a number or repeats a frame. Neither harms privacy or the estimate.
 """
 
 from peel_device import VERSION
@@ -24,17 +28,15 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Board, Core, Files
 
 FRAME_MAX = 16 + 4 + 205 + 8  # bytes, at width 1024
-AWAKE_MS = 30000  # before sleep, how long to try to empty the outbox
-FINISHED_MS = 86400000  # how long to rest when the lifetime's numbers are used up: only a new bundle can change that
-SLEEP_MAX_MS = (
-    2000000000  # 23 days: an ESP32's deep sleep takes what fits into 31 bits, and whoever wakes early sleeps again
-)
+AWAKE_MS = 30000  # how long to try to empty the outbox before sleep
+FINISHED_MS = 86400000  # the pause once the lifetime's numbers are used up: only a new bundle can change that
+SLEEP_MAX_MS = 2000000000  # 23 days: an ESP32's deep sleep takes 31 bits; a device that wakes early sleeps again
 NO_SPACE = 28  # ENOSPC, which MicroPython's errno does not name
 _STEP_MS = 200
 
 
 class App:
-    """One device."""
+    """One device: owns the ledger, the outbox, the entropy, the sampler and the link."""
 
     def __init__(self, config: "Config", core: "Core", board: "Board", files: "Files", root: str) -> None:
         self._config = config
@@ -42,7 +44,7 @@ class App:
         self._board = board
         self._clock = board.clock
         profile = config.profile
-        # State is kept per identity: a device that becomes another one and then itself again must find its old numbers.
+        # State is kept per identity: a device that is given another identity and later its old one must find its old numbers.
         home = "%s/%s-%s" % (root, config.fleet, config.name)
         files.make_folder(home)
         block = block_size(profile.quota, config.sleep == "deep")
@@ -62,15 +64,15 @@ class App:
         self._due = 0
         self._awake_since = 0
         self._finished = False
-        self._said_failing = ""  # what the broker has been told of a failing sensor
+        self._said_failing = ""  # the failing sensor in the last published status
         self.throttled = 0
         self.lost = 0
         self.refused_receipts = 0
 
     def start(self) -> None:
-        """Bring everything up. Nothing is reported unless all of it succeeds."""
+        """Start all parts. The device reports nothing unless all of them succeed."""
         config, profile = self._config, self._config.profile
-        self.outbox.start()  # first: on a full flash its frames make room for what cannot wait
+        self.outbox.start()  # first: on a full flash its frames can make room for the ledger and the seed
         self._with_room(lambda: self.ledger.start(config.first_number, self._board.woke_from_sleep()))
         self._began = self.ledger.next_number
         try:
@@ -78,8 +80,7 @@ class App:
         except EntropyError:
             self.link.last_words(dict(self.birth(), state="stopped"))
             raise
-        # The rule is computed here and never read from anywhere, so what the frame says is what the coin was tossed
-        # with.
+        # The device computes the rule itself, so the rule in the frame is the one the coin was tossed with.
         rule = self._core.rule(profile.epsilon_q20, profile.mechanism.faces(profile.k))
         self._encoder = self._core.encoder(
             profile.mechanism.id, 0, profile.id, config.device, profile.k, profile.domain, profile.width, profile.seed,
@@ -92,12 +93,12 @@ class App:
         self._due = self._awake_since = self._clock.now()
 
     def run(self) -> None:
-        """Work until the power goes."""
+        """Run until the power goes."""
         while True:
             self.step()
 
     def step(self) -> None:
-        """One turn of the loop: report if it is time, send what waits, rest."""
+        """Run one turn of the loop: report if it is time, send waiting frames, rest."""
         self._board.feed()
         if self._clock.now() >= self._due:
             self.report()
@@ -110,7 +111,7 @@ class App:
             self._finished = self.link.announce(self.birth())
         if self.sampler.failing != self._said_failing:
             failing = self.sampler.failing
-            if self.link.announce(self.birth()):  # also from the start, when no report makes it connect
+            if self.link.announce(self.birth()):  # connects even if no report was ever made
                 self._said_failing = failing
         if self.link.owes_status():
             self.link.announce(self.birth())
@@ -118,7 +119,7 @@ class App:
         self._rest()
 
     def report(self) -> None:
-        """Make one report, if the sensors and the quota allow it, and set the time of the next."""
+        """Make one report, if the sensors and the quota allow it, and schedule the next."""
         now = self._clock.now()
         self._due = max(now, self._due + self._config.interval_ms)
         readings = self.sampler.read()
@@ -129,7 +130,7 @@ class App:
             self._store(now, readings)
         except OSError as error:
             self.lost += 1
-            print("peel: report lost, the flash took no more (%r)" % error)
+            print("peel: report lost, the flash could not be written (%r)" % error)
 
     def _store(self, now: int, readings: list[int]) -> None:
         number = self._with_room(self.ledger.take)
@@ -144,7 +145,7 @@ class App:
         self.outbox.put(number, bytes(self._buffer[:size]))
 
     def settle(self, receipt: bytes) -> None:
-        """Take what may be a receipt, and forget the frames that it settles."""
+        """Check a received receipt and remove the frames that it settles."""
         try:
             runs = self._receipts.settled(receipt)
         except ValueError:
@@ -156,19 +157,18 @@ class App:
                 self._leave_behind(highest)
 
     def _leave_behind(self, number: int) -> None:
-        """Use no number again, after a receipt for one that neither this run nor one before it has sent: the flash is
-        an old image.
+        """Continue above a number that a receipt confirms although no run on record has sent it: the flash is an old image.
 
-        What this run has made and not sent is dropped: its numbers may have been used before. The receipt may not name
-        the last numbers that were used. The outbox limits how many those are, unless it was full and frames were lost.
+        Frames that this run has made but not sent are dropped, as their numbers may have been used before. The receipt
+        may not name the last used numbers. The outbox limit bounds how many those are, unless it overflowed.
         """
         self.outbox.settle([(self._began, self.ledger.next_number)])
         self._with_room(lambda: self.ledger.skip(number + self._config.outbox))
         self._began = self.ledger.next_number
-        print("peel: the flash is an old image: number %d was used; going on at %d" % (number, self._began))
+        print("peel: the flash is an old image: number %d was already used; continuing at %d" % (number, self._began))
 
     def _with_room(self, action: "Callable[[], Any]") -> "Any":
-        """Do what writes to flash; while that is full, drop the oldest frame (counted) and do it again."""
+        """Run an action that writes to flash. While the flash is full, drop the oldest frame (counted) and try again."""
         while True:
             try:
                 return action()
@@ -177,7 +177,7 @@ class App:
                     raise
 
     def birth(self) -> "dict[str, Any]":
-        """Return what the device says of itself. Nothing here depends on what a working sensor reads."""
+        """Return the status message. Nothing in it depends on the readings of a working sensor."""
         return {
             "state": "online",
             "firmware": VERSION,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pauses that double, with jitter so that a fleet does not come back all at once."""
+"""Exponential back-off with jitter, so that a fleet does not reconnect all at once."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class Backoff:
-    """How long to wait before the next attempt."""
+    """The pauses between attempts: they double from `first_ms` up to `last_ms`."""
 
     def __init__(self, random: "Callable[[int], bytes]", first_ms: int, last_ms: int) -> None:
         self._random = random
@@ -15,11 +15,11 @@ class Backoff:
         self._last = last_ms
 
     def reset(self) -> None:
-        """The attempt succeeded."""
+        """Start again with the first pause, after an attempt that succeeded."""
         self._ceiling = self._first
 
     def next(self) -> int:
-        """Milliseconds to wait: between half the ceiling and the ceiling, which doubles."""
+        """Return the milliseconds to wait, between half the ceiling and the ceiling; then double the ceiling."""
         half = self._ceiling // 2
         self._ceiling = min(self._last, 2 * self._ceiling)
         return half + int.from_bytes(self._random(4), "little") % (half + 1)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks of single values in the bundle.
-
-Each returns the value in its final form or raises ConfigError naming the key.
-"""
+"""Checks of single values in the bundle. Each returns the checked value or raises ConfigError with the key's name."""
 
 from peel_device.errors import ConfigError
 
@@ -16,13 +13,13 @@ _HEX = "0123456789abcdef"
 
 
 class Secret:
-    """Bytes that show in no log: neither repr nor str says what they are."""
+    """Bytes that repr and str do not show, so that they appear in no log."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
 
     def reveal(self) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes."""
         return self._value
 
     def __repr__(self) -> str:
@@ -30,7 +27,7 @@ class Secret:
 
 
 def integer(low: int, high: int) -> "Check":
-    """A whole number in [low, high]."""
+    """Check for a whole number in [low, high]."""
 
     def check(key: str, value: "Any") -> int:
         if type(value) is not int or not low <= value <= high:
@@ -41,7 +38,7 @@ def integer(low: int, high: int) -> "Check":
 
 
 def number(key: str, value: "Any") -> "float | int":
-    """A finite number."""
+    """Check for a finite number."""
     if type(value) not in (int, float) or value - value != 0:
         raise ConfigError(key, "must be a number")
     result: "float | int" = value
@@ -49,14 +46,14 @@ def number(key: str, value: "Any") -> "float | int":
 
 
 def truth(key: str, value: "Any") -> bool:
-    """true or false."""
+    """Check for true or false."""
     if type(value) is not bool:
         raise ConfigError(key, "must be true or false")
     return value
 
 
 def text(low: int, high: int) -> "Check":
-    """A string of low to high characters."""
+    """Check for a string of low to high characters."""
 
     def check(key: str, value: "Any") -> str:
         if type(value) is not str or not low <= len(value) <= high:
@@ -67,7 +64,7 @@ def text(low: int, high: int) -> "Check":
 
 
 def one_of(choices: "tuple[str, ...]") -> "Check":
-    """One of a few strings."""
+    """Check for one of a few strings."""
 
     def check(key: str, value: "Any") -> str:
         if type(value) is not str or value not in choices:
@@ -78,14 +75,14 @@ def one_of(choices: "tuple[str, ...]") -> "Check":
 
 
 def _unhex(key: str, value: "Any", count: int) -> bytes:
-    # The value itself never goes into the message: it may be a key.
+    # The message does not contain the value: it may be a key.
     if type(value) is not str or len(value) != 2 * count or any(digit not in _HEX for digit in value):
         raise ConfigError(key, "must be %d lower-case hexadecimal digits" % (2 * count))
     return bytes([int(value[at : at + 2], 16) for at in range(0, 2 * count, 2)])
 
 
 def secret_hex(count: int) -> "Check":
-    """Secret bytes in hexadecimal."""
+    """Check for secret bytes in hexadecimal."""
 
     def check(key: str, value: "Any") -> Secret:
         return Secret(_unhex(key, value, count))
@@ -94,18 +91,18 @@ def secret_hex(count: int) -> "Check":
 
 
 def secret_text(key: str, value: "Any") -> Secret:
-    """A password."""
+    """Check for a password."""
     checked: str = text(0, 128)(key, value)
     return Secret(checked.encode())
 
 
 def identifier(key: str, value: "Any") -> int:
-    """A 32-bit id as eight hexadecimal digits."""
+    """Check for a 32-bit id as eight hexadecimal digits."""
     return int.from_bytes(_unhex(key, value, 4), "big")
 
 
 def fleet_name(key: str, value: "Any") -> str:
-    """A fleet name by SPEC section 3."""
+    """Check for a fleet name (SPEC section 3)."""
     allowed = "abcdefghijklmnopqrstuvwxyz"
     if type(value) is not str or not 1 <= len(value) <= 32 or value[0] not in allowed:
         raise ConfigError(key, "must be 1 to 32 characters and start with a lower-case letter")
@@ -115,14 +112,14 @@ def fleet_name(key: str, value: "Any") -> str:
 
 
 def table(key: str, value: "Any") -> "dict[str, Any]":
-    """A JSON object."""
+    """Check for a JSON object."""
     if type(value) is not dict:
         raise ConfigError(key, "must be an object")
     return value
 
 
 def items(key: str, value: "Any", low: int, high: int) -> "list[Any]":
-    """A JSON array of low to high entries."""
+    """Check for a JSON array of low to high entries."""
     if type(value) is not list or not low <= len(value) <= high:
         raise ConfigError(key, "must be a list of %d to %d entries" % (low, high))
     return value
@@ -131,7 +128,7 @@ def items(key: str, value: "Any", low: int, high: int) -> "list[Any]":
 def fields(
     where: str, value: "Any", required: "dict[str, Check]", optional: "dict[str, tuple[Check, Any]]"
 ) -> "dict[str, Any]":
-    """Check an object key by key: required keys, optional ones (check, default), and no others."""
+    """Check an object's keys: all required ones, optional ones (check, default), and no others."""
     given = table(where or "bundle", value)
     prefix = where + "." if where else ""
     for key in given:

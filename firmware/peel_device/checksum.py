@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""CRC-32 (IEEE 802.3), to tell a finished write from a torn one."""
+"""CRC-32 (IEEE 802.3), to tell a complete write from a torn one."""
 
 import binascii
 
@@ -14,7 +14,7 @@ _NIBBLES = (
 
 
 def portable_crc32(data: bytes) -> int:
-    """CRC-32 four bits at a time, for builds of MicroPython whose binascii has none."""
+    """Return the CRC-32, four bits at a time, for builds of MicroPython whose binascii lacks it."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -27,12 +27,12 @@ crc32: "Callable[[bytes], int]" = getattr(binascii, "crc32", portable_crc32)
 
 
 def sealed(data: bytes) -> bytes:
-    """Append the checksum of data."""
+    """Return data with its checksum appended."""
     return data + crc32(data).to_bytes(4, "little")
 
 
 def unsealed(data: bytes) -> bytes | None:
-    """Return what `sealed` was given, or None when data is not whole."""
+    """Return the data without its checksum, or None if the checksum is wrong."""
     if len(data) < 4 or crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
         return None
     return data[:-4]

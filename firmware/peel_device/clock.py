@@ -7,10 +7,7 @@ if TYPE_CHECKING:
 
 
 class TickClock:
-    """A board's wrapping tick counter, extended.
-
-    Ask at least once per half period of the counter, or a wrap goes unnoticed.
-    """
+    """A board's tick counter, extended so that it does not wrap. Call `now` at least once per half period of the counter."""
 
     def __init__(self, ticks: "Callable[[], Any]", difference: "Callable[[Any, Any], int]", ticks_per_ms: int) -> None:
         self._ticks = ticks
@@ -20,7 +17,7 @@ class TickClock:
         self._elapsed = 0
 
     def now(self) -> int:
-        """Milliseconds since this clock was made."""
+        """Return the milliseconds since this clock was made."""
         ticks = self._ticks()
         step = self._difference(ticks, self._last)
         if step > 0:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The device bundle: JSON that provisioning writes and the device checks, key by key, before it does anything else.
+"""The device bundle: JSON that provisioning writes. The device checks each key before it does anything else.
 
-The rule (tau) is not in it: the device computes it from epsilon, so a bundle with another epsilon makes reports with
-another rule.
+The bundle does not contain the rule (tau): the device computes it from epsilon.
 """
 
 import json
@@ -23,7 +22,7 @@ CONFIRMS = ("gateway", "broker")
 
 
 class Profile:
-    """What this device reports and how (SPEC section 10)."""
+    """The profile: the attributes, the mechanism and the privacy parameters of the reports (SPEC section 10)."""
 
     def __init__(self, value: "Any") -> None:
         given = checks.fields("profile", value, _PROFILE, _PROFILE_OPTIONAL)
@@ -44,7 +43,7 @@ class Profile:
 
 
 class Mqtt:
-    """The broker. TLS needs `ca`, a DER file on the device's flash."""
+    """The broker's address and credentials. TLS needs `ca`, a DER file on the device's flash."""
 
     def __init__(self, value: "Any") -> None:
         given = checks.fields("mqtt", value, _MQTT, _MQTT_OPTIONAL)
@@ -61,7 +60,7 @@ class Mqtt:
 
 
 class Wifi:
-    """The network to join."""
+    """The Wi-Fi network to join."""
 
     def __init__(self, value: "Any") -> None:
         given = checks.fields("wifi", value, {"ssid": checks.text(1, 32), "password": checks.secret_text}, {})
@@ -101,12 +100,12 @@ class Config:
 
     @property
     def name(self) -> str:
-        """The device id as topics and folders spell it."""
+        """The device id as it is written in topics and folder names."""
         return "%08x" % self.device
 
     @property
     def topic(self) -> str:
-        """Where the device's messages go: all of the topic but its last level."""
+        """The device's topic without its last level."""
         return "peel/v1/%s/%02x/%s/" % (self.fleet, self.device & 63, self.name)
 
 
@@ -117,7 +116,7 @@ def _sensors(value: "dict[str, Any]", profile: Profile) -> "dict[str, dict[str, 
             raise ConfigError("sensors." + name, "is missing: each attribute needs a sensor")
     for name in value:
         if name not in names:
-            raise ConfigError("sensors." + name, "is no attribute of the profile")
+            raise ConfigError("sensors." + name, "is not an attribute of the profile")
         _sensor("sensors." + name, value[name], profile)
     return value
 
@@ -131,7 +130,7 @@ def _sensor(where: str, entry: "Any", profile: Profile) -> None:
         may["edges"] = (_SENSOR["edges"], None)
     checked = checks.fields(where, entry, needs, may)
     if checked.get("edges") is not None and len(checked["edges"]) != profile.subject.categories - 1:
-        raise ConfigError(where + ".edges", "must have one entry less than there are categories")
+        raise ConfigError(where + ".edges", "must have one entry fewer than there are categories")
 
 
 def _numbers(key: str, value: "Any") -> "list[Any]":
@@ -149,7 +148,7 @@ def _one_wire_code(key: str, value: "Any") -> str:
     except ValueError:
         right = False
     if not right:
-        raise ConfigError(key, "must be the 16 hexadecimal digits of a 1-Wire device, its checksum among them")
+        raise ConfigError(key, "must be the 16 hexadecimal digits of a 1-Wire device, including its checksum")
     return str(digits)
 
 
@@ -176,7 +175,7 @@ _PROFILE: "dict[str, checks.Check]" = {
     "seed": checks.integer(0, (1 << 32) - 1),
     "quota": checks.integer(1, 1000000),
     "period": checks.integer(1, 100000000),
-    "attributes": lambda key, value: value,  # what they must be depends on the mechanism, which checks them
+    "attributes": lambda key, value: value,  # the mechanism checks them
 }
 _PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "categories": (lambda key, value: value, None),

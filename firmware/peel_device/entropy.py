@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Entropy: every source of the board, conditioned by the core's generator. Without enough of it, no report.
+"""Entropy: all sources of the board, conditioned by the core's generator. Without enough entropy the device does not report.
 
-Each source is fed on its own, so that the core's health check (SPEC section 4) judges it on its own: one stuck source
-is left out and named, and does not hide behind the others. The sources that pass must together be trusted for 128
-bits.
+Each source is fed separately, so that the core's health check (SPEC section 4) judges it separately. A stuck source
+is left out and named. The sources that pass must together be trusted for 128 bits.
 
-A stored seed carries entropy from one boot to the next: it comes from a generator that had its 128 bits. Both copies on
-flash are replaced before the generator's first use, so no seed ever starts two runs, and the one that started this run
-cannot be read from the device any more.
+A stored seed carries entropy from one boot to the next: it comes from a generator that had its 128 bits. Both copies
+on flash are replaced before the generator's first use. So no seed starts two runs, and the seed that started this run
+can no longer be read from the file system.
 
-What others may know counts for nothing, and is mixed in all the same: the seed that came with the bundle (the gateway's
-host made it, and the device is to be safe from the gateway), the board's id and the next report number. With them two
-boards, or two boots, never share a stream even if everything else fails.
+Three inputs count for 0 bits because others may know them, and are mixed in all the same: the bundle's seed (made on
+the gateway's host, against which the device must be safe), the board's id and the next report number. They give two
+boards, or two boots, different streams even if all other sources fail.
 """
 
 from peel_device.errors import EntropyError, StorageError
@@ -29,7 +28,7 @@ _CONTEXT_LABEL = b"peel/1 device context"
 
 
 class Entropy:
-    """The device's random generator, from the sources to the seed on flash."""
+    """The device's random generator: gathers the sources and keeps the seed on flash."""
 
     def __init__(self, core: "Core", board: "Board", files: "Files", path: str) -> None:
         self._core = core
@@ -40,8 +39,8 @@ class Entropy:
         self.refused: list[str] = []
 
     def start(self, bundle_seed: bytes, next_number: int) -> None:
-        """Seed the generator, or raise EntropyError."""
-        self.bits, self.refused = 0, []  # it may be called again after a fault
+        """Seed the generator, or raise EntropyError if there is too little entropy."""
+        self.bits, self.refused = 0, []  # `start` may be called again after a fault
         stored = self._stored_seed()
         if bundle_seed:
             self._feed("bundle seed", bundle_seed, 0)
@@ -57,18 +56,18 @@ class Entropy:
             )
         context = self._board.unique_id() + next_number.to_bytes(8, "little")
         self._core.drbg_seed(self.drbg, self._core.hash(_CONTEXT_LABEL, context, SEED_BYTES))
-        for _ in range(2):  # each replaces the older copy
+        for _ in range(2):  # each write replaces the older copy
             self._seed.write(self.random(SEED_BYTES))
 
     def random(self, count: int) -> bytes:
-        """Random bytes for anything but keys: back-off, seeds."""
+        """Return random bytes for anything but keys: back-off, seeds."""
         return self._core.drbg_bytes(self.drbg, count)
 
     def _stored_seed(self) -> bytes:
         try:
             return self._seed.read() or b""
         except StorageError:
-            return b""  # a damaged seed is no seed; the other sources must do
+            return b""  # without a usable stored seed the other sources must suffice
 
     def _feed(self, name: str, data: bytes, bits: int) -> None:
         try:
@@ -80,9 +79,9 @@ class Entropy:
 
 
 def jitter(ticks: "Callable[[], Any]", count: int) -> bytes:
-    """Collect bytes from the low bits of how long a small loop takes: weak, but every board has it.
+    """Collect bytes from the low bits of a small loop's duration: weak, but every board has it.
 
-    Each byte starts afresh, so a counter that stands still gives equal bytes, which the health check refuses.
+    Each byte starts anew, so a stopped counter gives equal bytes, which the health check refuses.
     """
     out = bytearray(count)
     for position in range(count):

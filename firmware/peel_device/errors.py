@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""What stops a device. Each error has a blink code, so that a device without a console can still say what is wrong."""
+"""Errors that stop a device. Each has a blink code, for devices without a console."""
 
 
 class DeviceError(Exception):
-    """A fault that the device cannot repair by itself; the message says what to do."""
+    """A fault that the device cannot repair. The message says what to do."""
 
     blinks = 2
 
 
 class ConfigError(DeviceError):
-    """The bundle is missing, malformed, or has a key that is wrong or unknown. `key` names it."""
+    """The bundle is missing or malformed, or `key` in it is wrong or unknown."""
 
     blinks = 3
 
@@ -19,21 +19,18 @@ class ConfigError(DeviceError):
 
 
 class EntropyError(DeviceError):
-    """The board's randomness failed its check: no entropy, no report."""
+    """The board's sources give too little entropy, so the device does not report."""
 
     blinks = 4
 
 
 class StorageError(DeviceError):
-    """Stored state is damaged beyond what a power cut can do.
-
-    Going on could repeat a report number, so the device stops.
-    """
+    """Stored state is damaged in a way that no power cut explains. Continuing could repeat a report number."""
 
     blinks = 5
 
 
 class BoardError(DeviceError):
-    """The board lacks what the bundle asks for: a pin, a sensor, a network, TLS."""
+    """The board lacks a pin, sensor, network or TLS that the bundle asks for."""
 
     blinks = 6

@@ -9,17 +9,17 @@ import os
 
 
 class FlashFiles:
-    """The application's view of the mounted file system."""
+    """The mounted file system."""
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's bytes, or None when there is no such file. Raises OSError when it cannot be read."""
+        """Return a file's bytes, or None if it does not exist. Raises OSError if it cannot be read."""
         try:
             with open(path, "rb") as file:
                 data: bytes = file.read()
                 return data
         except OSError as error:
             if error.errno != errno.ENOENT:
-                raise  # "unreadable" is not "absent": a ledger taken for new would repeat numbers
+                raise  # an unreadable ledger must not be taken for an absent one: that would repeat numbers
             return None
 
     def write(self, path: str, data: bytes) -> None:
@@ -28,7 +28,7 @@ class FlashFiles:
             file.write(data)
 
     def remove(self, path: str) -> None:
-        """Remove a file that may be absent."""
+        """Remove a file if it exists."""
         try:
             os.remove(path)
         except OSError:
@@ -36,11 +36,11 @@ class FlashFiles:
                 raise
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder, in no order."""
+        """Return the names in a folder, in no particular order."""
         return os.listdir(folder)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it."""
+        """Make a folder and its parents."""
         built = ""
         for part in path.split("/"):
             built += part
@@ -48,5 +48,5 @@ class FlashFiles:
                 try:
                     os.mkdir(built)
                 except OSError:
-                    os.stat(built)  # it is there already, or cannot be: then this raises
+                    os.stat(built)  # raises if the folder is not there
             built += "/"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the modules expect of each other, for the type checker and the reader. Never imported on a device."""
+"""The protocols between the modules, for the type checker and the reader. Never imported on a device."""
 
 from typing import Callable, Protocol
 
@@ -7,11 +7,11 @@ from peel_device.config import Mqtt, Wifi
 
 Collect = Callable[[int], bytes]
 Source = tuple[str, Collect, int, int]
-"""An entropy source: its name, collect(n) -> n raw bytes, how many bytes to take, and for how many bits they count."""
+"""An entropy source: its name, collect(n) -> n raw bytes, the number of bytes to take, and the bits they count for."""
 
 
 class Files(Protocol):
-    """The part of a file system that the application uses. `write` replaces a file and is durable when it returns."""
+    """The file operations that the application uses. `write` replaces a file and is durable when it returns."""
 
     def read(self, path: str) -> bytes | None: ...
 
@@ -34,11 +34,11 @@ class Wire(Protocol):
     """A byte stream that never blocks for long: a socket, a UART."""
 
     def receive(self, limit: int) -> bytes | None:
-        """Return some bytes, None when there are none yet, or b"" when the other side has closed."""
+        """Return some bytes, None if there are none yet, or b"" if the other side has closed."""
         ...
 
     def send(self, data: "bytes | memoryview") -> int:
-        """Take some bytes and return how many, 0 when none can be taken yet."""
+        """Take some bytes and return how many; 0 if none can be taken yet."""
         ...
 
     def close(self) -> None: ...
@@ -100,12 +100,12 @@ class OneWire(Protocol):
 
 
 class Board(Protocol):
-    """One board: its pins, entropy, clock, sleep and ways out.
+    """One board: its pins, entropy, clock, sleep and link.
 
-    `dial` connects to the broker and raises OSError when it cannot; `hang_up` switches the radio off. `light_sleep`
-    returns after that time, with the clock having counted it; `deep_sleep` does not return: the board boots again.
-    `feed_for` lets a timer feed the watchdog, at most so long, during a call that cannot be cut up; 0 ends that.
-    Other calls raise BoardError when the board lacks what is asked for.
+    - `dial` connects to the broker and raises OSError if it cannot. `hang_up` switches the radio off.
+    - `light_sleep` returns after the given time, which the clock has counted. `deep_sleep` ends in a reboot.
+    - `feed_for` lets a timer feed the watchdog for at most this long, during a call that cannot be split. 0 ends it.
+    - The other methods raise BoardError if the board lacks the requested part.
     """
 
     name: str

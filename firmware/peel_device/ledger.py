@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""The ledger: which report numbers are spent, and how much of the budget.
+"""The ledger: which report numbers are spent, and how much of the privacy budget.
 
-Report numbers are the currency of privacy: a number is spent when it is reserved, sent or not. They are reserved in
-blocks, on flash, before the first one is used, and paid for from the token bucket at that moment. So a power cut can
-skip numbers and can never repeat one, and what is on flash never says less than what was spent.
+A number is spent when it is reserved, whether or not its report is sent. Numbers are reserved in blocks, on flash,
+before the first one is used, and are paid from the token bucket at that moment. So a power cut may skip numbers but
+cannot repeat one, and the flash never records less than was spent.
 
-In any window of `period` seconds at most `quota` numbers are handed out (SPEC section 10). With burst b, block m, a
-bucket that holds b - m + 1 tokens and is given quota + 1 - b per period, a window begins with at most m - 1 numbers left
-of a block that was paid for before, finds at most b - m + 1 tokens, and is given less than quota + 1 - b more: together
-less than quota + 1. A ledger that cannot know what was used before it (an erased flash) begins with an empty bucket.
+In any window of `period` seconds at most `quota` numbers are handed out (SPEC section 10). Let the burst be b and the
+block m. The bucket holds b - m + 1 tokens and gains quota + 1 - b per period. A window begins with at most m - 1
+numbers left of a paid block, finds at most b - m + 1 tokens, and gains less than quota + 1 - b more: together less
+than quota + 1. A ledger that does not know what was used before (an erased flash) begins with an empty bucket.
 
-The bucket's level is saved with each reservation. Between two of them it only grows, so the saved level is a safe one
-to go on with after a reboot.
+The bucket's level is saved with each reservation. Between reservations it only grows, so the saved level is safe
+after a reboot.
 
-A copy of the record that is not whole, or missing, may have been the newest: then the other copy is one reservation
-behind. So a whole block of the largest size is skipped, and owed to the bucket; and both copies are there before the
-first number is used, so that one that is missing is missed. Numbers also go on at the bundle's `first_number` if that
-is higher, and end at its `last_number`. Where both copies are lost, only a bundle with a higher first number than any
-before can say where to go on; which one the ledger has followed so far is kept in a record of its own, and where that
-is doubtful, none can.
+If one copy of the record is damaged or missing, it may have been the newest, and the other copy is one reservation
+behind. The ledger then skips a block of the largest size and owes it to the bucket. Both copies are written before
+the first number is used, so that a missing copy is noticed.
+
+Numbers begin at the bundle's `first_number` if that is higher, and end at its `last_number`. If both copies are lost,
+only a bundle with a higher `first_number` than all before says where to continue. The highest `first_number` applied
+so far has a record of its own; if that record is doubtful, the device stops.
 
 Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep two per report.
 """
@@ -40,13 +41,13 @@ _NUMBER_SIZE = 6
 
 
 def burst_size(quota: int) -> int:
-    """The most numbers that are handed out at once: an eighth of the quota, so that seven eighths come evenly."""
+    """Return how many numbers may be handed out at once: an eighth of the quota, so that the rest is spread evenly."""
     return max(1, quota // 8)
 
 
 def block_size(quota: int, deep_sleep: bool) -> int:
-    """The most numbers per reservation: half a burst, as the rest of a block may be used with the next one; one where
-    every report is a reboot.
+    """Return the most numbers per reservation: half a burst, as the rest of a block may be used together with the next
+    block; 1 with deep sleep, where every report is a reboot.
     """
     if deep_sleep:
         return 1
@@ -83,7 +84,7 @@ class Ledger:
         self.spent_q20 = 0
 
     def start(self, first: int, woke_from_sleep: bool) -> None:
-        """Read the ledger and go on, or begin one at number `first`; credit a sleep that ran its course."""
+        """Read the ledger, or begin one at number `first`. Credit a deep sleep that was not cut short."""
         followed = self._first_followed()
         try:
             record = self._slots.read()
@@ -103,7 +104,7 @@ class Ledger:
         self._next = self._end
 
     def _first_followed(self) -> int | None:
-        """The highest first number that was followed, 0 when none was; None when nobody knows."""
+        """Return the highest `first_number` applied so far, 0 if there was none, or None if the record is doubtful."""
         try:
             record = self._followed.read()
         except StorageError:
@@ -113,18 +114,17 @@ class Ledger:
         return int.from_bytes(record, "little") if record else 0
 
     def _begin(self, first: int) -> None:
-        # Whoever begins above 1 has reported before, and may have used all that it had saved a moment ago.
+        # A device that begins above 1 has reported before, and may have just used all its saved tokens.
         self._bucket.start(self._clock.now(), self._capacity * MICRO if first == 1 else 0)
         self._end, self.spent_q20 = first, (first - 1) * self._epsilon
-        for _ in range(2):  # one of them may be lost, and no copy of old is to come back to life
+        for _ in range(2):  # both copies: one may be lost later, and an old copy must not become valid again
             self._write(self._end, self.spent_q20, 0)
 
     def _go_on(self, record: bytes, first: int, woke_from_sleep: bool) -> None:
         self._end, self.spent_q20, level, slept = _unpack(record)
         changed = slept > 0 or self._slots.copies < 2 or first > self._end
-        credit = (
-            slept if woke_from_sleep and not self._slots.damaged else 0
-        )  # an old record's sleep was credited before
+        # If a copy is damaged, this record may be the older one, whose sleep was credited before.
+        credit = slept if woke_from_sleep and not self._slots.damaged else 0
         if first > self._end:
             self._end = first
         self._bucket.start(self._clock.now(), level)
@@ -133,16 +133,16 @@ class Ledger:
             self._bucket.owe(BLOCK_MAX)
             self._end += BLOCK_MAX
             self.spent_q20 += BLOCK_MAX * self._epsilon
-        if changed:  # before any use, so that one sleep is credited once
+        if changed:  # before any use, so that a sleep is credited once
             self._write(self._end, self.spent_q20, 0)
 
     @property
     def left(self) -> int | None:
-        """How many numbers the lifetime still has; None where there is no such limit."""
+        """How many numbers the lifetime still allows; None if it is unlimited."""
         return None if self._lifetime is None else max(0, self._lifetime + 1 - self._next)
 
     def take(self) -> int | None:
-        """Return a number that was never returned before, or None while the quota or for ever the lifetime is used up."""
+        """Return an unused number; None while the quota is used up, or for good once the lifetime is."""
         if self._next == self._end and not self._reserve():
             return None
         number = self._next
@@ -150,7 +150,7 @@ class Ledger:
         return number
 
     def skip(self, number: int) -> None:
-        """Go on above a number that was used and is not in this ledger, which is an old copy then. Nothing is saved up."""
+        """Continue above a number that was used but is missing here, as this ledger is an old copy. Keep no saved tokens."""
         end = max(self._end, min(number + 1, NUMBER_MAX))
         self.spent_q20 += (end - self._end) * self._epsilon
         self._next = self._end = end
@@ -158,20 +158,20 @@ class Ledger:
         self._write(end, self.spent_q20, 0)
 
     def wait(self) -> int:
-        """Milliseconds until `take` can succeed."""
+        """Return the milliseconds until `take` can succeed."""
         if self._next < self._end:
             return 0
         self._bucket.fill(self._clock.now())
         return self._bucket.wait()
 
     def prepare_sleep(self, milliseconds: int) -> None:
-        """Note that the device is about to sleep, so that the sleep counts as time if it is woken from it."""
+        """Record that the device is about to sleep, so that the time asleep counts if it wakes normally."""
         self._bucket.fill(self._clock.now())
         self._write(self._end, self.spent_q20, milliseconds)
 
     @property
     def next_number(self) -> int:
-        """The lowest number that may not have been spent."""
+        """The lowest number that is not known to be spent."""
         return self._next
 
     def _reserve(self) -> bool:

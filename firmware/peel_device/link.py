@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The link: frames from the outbox to the broker at QoS 1, receipts back, with birth, will, keep-alive and back-off.
+"""The link: sends frames from the outbox to the broker at QoS 1 and receives receipts.
 
-A frame leaves the outbox after its acknowledgement or its receipt, never before. A retry sends the same stored bytes: it
-spends nothing, and the gateway takes a repeated frame for what it is.
+It publishes the birth status and sets the will, keeps the session alive and backs off after faults. A frame leaves the
+outbox only after its acknowledgement or its receipt. A retry sends the same stored bytes: it spends no budget, and the
+gateway recognises the duplicate.
 
-The subscription comes before the birth. A broker handles a client's packets in order, so by the time it acknowledges
-the birth the retained receipt is here, and what it settles is not sent again: a device that wakes from deep sleep waits
-for nothing.
+The device subscribes before it publishes its birth. A broker handles a client's packets in order, so the retained
+receipt arrives before the birth is acknowledged, and frames that it settles are not sent again. A device that wakes
+from deep sleep therefore does not have to wait for a receipt.
 """
 
 import errno
@@ -29,14 +30,14 @@ TIMEOUT_MS = 10000
 KEEPALIVE_S = 60
 BACKOFF_FIRST_MS = 1000
 BACKOFF_LAST_MS = 120000
-QUIET_MS = 240000  # without a report for so long, and for an interval, the device says how it is
-STATUS_MS = 3600000  # and so often in any case: its counts have changed
-RECEIPTS_AT_ONCE = 16  # an honest gateway sends one in many seconds; more while waiting for one answer is a flood
+QUIET_MS = 240000  # publish the status after so long, and at least an interval, without a report
+STATUS_MS = 3600000  # publish the status at least this often, as its counts change
+RECEIPTS_AT_ONCE = 16  # an honest gateway sends one in many seconds; more during one exchange is a flood
 _FAULTS = (OSError, MQTTException, AssertionError)
 
 
 class Link:
-    """Keeps a session with the broker when it can, and drains the outbox through it."""
+    """Keeps a session with the broker while it can, and sends the outbox through it."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Link:
         random: "Callable[[int], bytes]",
         receive: "Callable[[bytes], None] | None" = None,
     ) -> None:
-        """`receive` is handed what may be receipts; without it the device does not ask for them."""
+        """`receive` is called with each message that may be a receipt. If it is None, the device does not subscribe."""
         self._config = config
         self._board = board
         self._clock = clock
@@ -65,20 +66,20 @@ class Link:
 
     @property
     def up(self) -> bool:
-        """Whether there is a session, as far as this side knows."""
+        """Whether a session is open, as far as this side knows."""
         return self._client is not None
 
     def drain(self, outbox: "Outbox", birth: "dict[str, Any]") -> int:
-        """Send what waits, oldest first, connecting if need be.
+        """Send waiting frames, oldest first, connecting if necessary.
 
-        Returns how many frames were acknowledged; never raises for a fault.
+        Returns how many frames were acknowledged. Faults are counted, not raised.
         """
         sent = 0
         try:
             while len(outbox) and self._ready(birth):
                 frames = outbox.unsent(FRAMES_PER_MESSAGE)
                 if not frames:
-                    break  # all sent, or what waits cannot be read now
+                    break  # all are sent, or the waiting ones cannot be read now
                 self._publish(frames)
                 outbox.sent([number for number, _ in frames])
                 sent += len(frames)
@@ -87,7 +88,7 @@ class Link:
         return sent
 
     def announce(self, status: "dict[str, Any]") -> bool:
-        """Say what has become of the device, connecting if need be; whether the broker has taken it."""
+        """Publish a status, connecting if necessary. Return whether the broker acknowledged it."""
         try:
             if self._client is None:
                 return self._ready(status)
@@ -98,24 +99,24 @@ class Link:
             return False
 
     def owes_status(self) -> bool:
-        """Whether it is time to say again how the device is, to whoever listens."""
+        """Whether it is time to publish the status again."""
         now = self._clock.now()
         quiet = now - self._published_at >= max(QUIET_MS, self._config.interval_ms)
         return self._client is not None and (quiet or now - self._said_at >= STATUS_MS)
 
     def last_words(self, status: "dict[str, Any]") -> None:
-        """Say why this run ends, if the broker can be reached now."""
+        """Publish why this run ends, if the broker can be reached now."""
         try:
             self._connect(status)
             assert self._client is not None
-            self._client.disconnect()  # in good order, so that the will does not replace these words
+            self._client.disconnect()  # in good order, so that the will does not replace this status
         except _FAULTS as fault:
-            print("peel: could not say so to the broker (%r)" % fault)
+            print("peel: could not publish the status (%r)" % fault)
         self._client = self._transport = None
         self._board.hang_up()
 
     def tend(self) -> None:
-        """Take receipts, keep an idle session alive, and notice when it died."""
+        """Take receipts, keep an idle session alive, and detect a dead one."""
         if self._client is None or self._transport is None:
             return
         now = self._clock.now()
@@ -130,7 +131,7 @@ class Link:
             self._fail(fault)
 
     def _listen(self, client: Client) -> None:
-        """Take what has arrived, as far as that does not keep the device from its other work."""
+        """Take messages that have arrived, up to a limit."""
         self._received = 0
         for taken in range(1, RECEIPTS_AT_ONCE + 1):
             client.check_msg()
@@ -138,7 +139,7 @@ class Link:
                 return
 
     def _hear(self, topic: bytes, message: bytes) -> None:
-        """A message has come. Its topic says nothing: whether it is a receipt is for its tag to say."""
+        """Handle a message. Only its tag decides whether it is a receipt, not its topic."""
         self._received += 1
         if self._received > RECEIPTS_AT_ONCE:
             raise OSError(errno.EINVAL, "more receipts than a gateway sends")
@@ -146,11 +147,11 @@ class Link:
             self._receive(message)
 
     def retry_in(self) -> int:
-        """Milliseconds until `drain` would try to connect again; 0 while connected."""
+        """Return the milliseconds until `drain` may connect again; 0 while connected."""
         return 0 if self._client else max(0, self._retry_at - self._clock.now())
 
     def stop(self) -> None:
-        """Say goodbye before sleep: offline on purpose, so the will does not fire."""
+        """Publish "offline" and disconnect before sleep, so that the will does not fire."""
         try:
             if self._client is not None:
                 self._say(dict(self._said, state="offline", asleep=True))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The mechanisms, one object each (SPEC section 6). Nothing else on the device asks which one a profile has.
+"""The mechanisms, one object each (SPEC section 6). No other device code depends on which mechanism a profile has.
 
-A mechanism knows its number in a frame, between how many faces its coin decides, and the subject of its reports:
-numeric attributes, or the categories of one attribute.
+A mechanism knows its number in a frame, how many outcomes its coin has, and the subject of its reports: numeric
+attributes, or the categories of one attribute.
 """
 
 from peel_device import checks
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Attributes:
-    """Numeric attributes, each with a sensor of its own."""
+    """Numeric attributes, each with its own sensor."""
 
     categories = 0
 
@@ -40,13 +40,13 @@ class Attributes:
         self._ranges.append((attribute["low"], attribute["high"]))
 
     def convert(self, index: int, value: "Any", edges: "list[float] | None") -> int:
-        """The integer for a reading of attribute `index`."""
+        """Return the integer for a reading of attribute `index`."""
         low, high = self._ranges[index]
         return to_q15(value, low, high)
 
 
 class Categories:
-    """The categories of one attribute, with names or without."""
+    """The categories of one attribute, named or not."""
 
     def __init__(self, given: "Given", count: int, named: bool) -> None:
         if given["k"] < 2:
@@ -58,7 +58,7 @@ class Categories:
         self.categories = count
 
     def convert(self, index: int, value: "Any", edges: "list[float] | None") -> int:
-        """The index of the category that a reading means."""
+        """Return the index of the reading's category."""
         return to_category(value, self.categories, self._labels, edges)
 
 
@@ -69,11 +69,11 @@ class Harmony:
     id = 1
 
     def faces(self, k: int) -> int:
-        """A coin has two."""
+        """Return the number of outcomes: two."""
         return 2
 
     def subject(self, given: "Given") -> Attributes:
-        """What the profile says of its attributes."""
+        """Return the profile's attributes."""
         return Attributes(given)
 
 
@@ -84,27 +84,27 @@ class Krr:
     id = 2
 
     def faces(self, k: int) -> int:
-        """Any category can come up."""
+        """Return the number of outcomes: one per category."""
         return k
 
     def subject(self, given: "Given") -> Categories:
-        """What the profile says of its categories: as many as there are symbols."""
+        """Return the profile's categories, one per symbol."""
         _refuse(given, "domain", "krr")
         return Categories(given, given["k"], True)
 
 
 class Hashing:
-    """Frequencies of many categories, hashed into k symbols by what the number assigns."""
+    """Frequencies of many categories, hashed into k symbols. The report number selects the hash function."""
 
     name = "hashing"
     id = 3
 
     def faces(self, k: int) -> int:
-        """Any symbol can come up."""
+        """Return the number of outcomes: one per symbol."""
         return k
 
     def subject(self, given: "Given") -> Categories:
-        """What the profile says of its categories; their names are optional."""
+        """Return the profile's categories, whose names are optional."""
         count = checks.integer(2, 65535)("profile.domain", given["domain"])
         return Categories(given, count, given["categories"] is not None)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""umqtt.simple, handed a transport instead of opening a socket itself.
+"""umqtt.simple over a given transport instead of a socket of its own.
 
-umqtt.simple finds its socket through the module-level name `socket`. That name is pointed at a dialler that returns the
-transport, so the client needs no network module and the same code runs over Wi-Fi, TLS and a UART.
+umqtt.simple finds its socket through the module-level name `socket`. This module replaces that name with an object
+that returns the transport. So the client needs no network module and runs over Wi-Fi, TLS and a UART.
 """
 
 import sys
@@ -17,7 +17,7 @@ PACKET_IDS = 65535
 
 
 class _Dialler:
-    """Stands in for the socket module."""
+    """Replaces the socket module in umqtt.simple."""
 
     def __init__(self) -> None:
         self.transport: "Transport | None" = None
@@ -33,7 +33,7 @@ _dialler = _Dialler()
 
 
 def _import_umqtt() -> "Any":
-    """Import umqtt.simple also where MicroPython was built without sockets."""
+    """Import umqtt.simple, also on a MicroPython without sockets."""
     try:
         __import__("usocket")
     except ImportError:
@@ -49,13 +49,10 @@ MQTTException: "Any" = _simple.MQTTException
 
 
 class Client(_MQTTClient):  # type: ignore[misc]  # umqtt.simple is untyped
-    """An MQTT 3.1.1 client over a transport.
-
-    Every call raises OSError, MQTTException or AssertionError when the link is at fault.
-    """
+    """An MQTT 3.1.1 client over a transport. Every call raises OSError, MQTTException or AssertionError if the link fails."""
 
     def connect_over(self, transport: "Transport", hear: "Callable[[bytes, bytes], None]") -> None:
-        """Connect with a clean session; `hear` is called with the topic and the payload of what arrives."""
+        """Connect with a clean session. `hear` is called with the topic and payload of each message."""
         _dialler.transport = transport
         self.set_callback(hear)
         self.pid = 0
@@ -64,5 +61,5 @@ class Client(_MQTTClient):  # type: ignore[misc]  # umqtt.simple is untyped
     def publish_sure(self, topic: str, payload: bytes, retain: bool = False) -> None:
         """Publish at QoS 1 and wait for the acknowledgement."""
         if self.pid >= PACKET_IDS:
-            self.pid = 0  # umqtt.simple counts on, and would wait for an id that no packet can carry
+            self.pid = 0  # umqtt.simple would count beyond 16 bits and wait for an id that no packet can carry
         self.publish(topic, payload, retain, 1)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The outbox: sealed frames on flash until the gateway has confirmed that it stored them.
 
-A frame waits to be sent; the broker acknowledges it, and it waits for a receipt; a receipt settles it, and it goes. With
-`confirm` = `broker` the acknowledgement is enough. Frames are sent in the order of their numbers, so one number tells
-the two kinds apart: up to there the broker has taken them.
+A frame waits to be sent. Once the broker has acknowledged it, it waits for a receipt. A receipt settles it, and it is
+removed. With `confirm` = `broker` the acknowledgement is enough. Frames are sent in the order of their numbers, so one
+number separates the two groups: the broker has acknowledged the frames up to it.
 
-One small file per frame, named by its report number, so that putting and removing are single steps for the file
-system. A full outbox, or a full flash, drops its oldest frame; a file that fails its checksum, torn or gone bad, is
-dropped too. Drops are counted on flash, and before the file goes: the record says how many, up to which number, and
-which damaged one was the last, so a cut in between counts no drop twice. A file that cannot be read right now is kept:
-the next round may have more luck. The oldest frame is always one that the broker has taken, if there is any such frame.
+Each frame is a small file named by its report number, so adding and removing are single file system operations. A full
+outbox, or a full flash, drops its oldest frame. A file with a wrong checksum, torn or decayed, is dropped too. Drops are
+counted on flash before the file is removed. The record holds the count, the highest number dropped for lack of room and
+the last damaged number, so a power cut in between counts no drop twice. A file that cannot be read is kept and tried
+again later. The oldest frame is one that the broker has acknowledged, if there is any such frame.
 
 Flash wear: one file made and one removed per report; while full and unconfirmed also one record of 37 bytes per report.
-Before deep sleep the same record notes what the broker has taken, once per 8 frames that no receipt has settled.
+Before deep sleep the same record stores the highest acknowledged number, once per 8 frames that no receipt has settled.
 """
 
 from peel_device.checksum import sealed, unsealed
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from peel_device.interfaces import Files
 
 _NAME_DIGITS = 12
-# drops; the highest number dropped for want of room; the last damaged one; the highest that the broker has taken
+# the count of drops; the highest number dropped for lack of room; the last damaged one; the highest acknowledged one
 _RECORD = (8, 6, 6, 6)
-_NOTE_EVERY = 8  # as many as fit into one message: to send them once more costs less than a write
+_NOTE_EVERY = 8  # the frames of one message: sending them again costs less than a write
 
 
 class Outbox:
     """At most `limit` frames, in the order of their numbers.
 
-    `feed` is called for every file that goes: one receipt may settle thousands, and a flash takes its time.
+    `feed` is called before each removal: one receipt may settle thousands of frames, and flash is slow.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class Outbox:
         self._slots = Slots(files, folder + "/state", sum(_RECORD))
         self._numbers: list[int] = []
         self._taken = 0
-        self.offered = 0  # the highest number that this run has handed out to be sent
+        self.offered = 0  # the highest number that this run has returned from `unsent`
         self._noted = 0
         self._dropped_through = 0
         self._last_damaged = 0
         self.dropped = 0
 
     def start(self) -> None:
-        """Find what a former run left, and clear away what a power cut tore."""
+        """Find the frames of a former run, and remove those that a power cut has torn."""
         self._files.make_folder(self._folder)
         record = self._read_record()
         if record is None:
-            for _ in range(2):  # both copies now, so that a full flash still has room to count a drop
+            for _ in range(2):  # both copies now, so that a drop can be counted on a full flash
                 self._write_record()
         else:
             self.dropped = int.from_bytes(record[:8], "little")
@@ -83,14 +83,14 @@ class Outbox:
         try:
             return self._slots.read()
         except StorageError:
-            return None  # a count that is lost begins again; no frame depends on it
+            return None  # a lost count starts again at 0; no frame depends on it
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     @property
     def unconfirmed(self) -> int:
-        """How many frames the broker has taken and no receipt has settled. Asked often, so it makes no list."""
+        """How many frames are acknowledged by the broker but not settled. Called often, so it allocates no list."""
         low, high = 0, len(self._numbers)
         while low < high:
             middle = (low + high) // 2
@@ -102,16 +102,16 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """How many frames are to be sent."""
+        """How many frames are still to be sent."""
         return len(self._numbers) - self.unconfirmed
 
     @property
     def oldest_unconfirmed(self) -> int | None:
-        """The lowest number that the broker has taken and no receipt has settled."""
+        """The lowest number that is acknowledged by the broker but not settled."""
         return self._numbers[0] if self._numbers and self._numbers[0] <= self._taken else None
 
     def put(self, number: int, frame: bytes) -> None:
-        """Store a frame, durable when this returns. Numbers only rise."""
+        """Store a frame, durable when this returns. Numbers must rise."""
         while len(self._numbers) >= self._limit:
             self._drop_oldest()
         try:
@@ -120,12 +120,12 @@ class Outbox:
             self._files.remove(self._path(number))
             if not self._numbers:
                 raise
-            self._drop_oldest()  # a full flash: make room once, then give up
+            self._drop_oldest()  # the flash may be full: make room once, then give up
             self._files.write(self._path(number), sealed(frame))
         self._numbers.append(number)
 
     def unsent(self, count: int) -> list[tuple[int, bytes]]:
-        """Return up to `count` frames that are to be sent, with their numbers, oldest first."""
+        """Return up to `count` frames to send, with their numbers, oldest first."""
         found: "list[tuple[int, bytes]]" = []
         for number in self._numbers[self.unconfirmed :]:
             if len(found) == count:
@@ -137,34 +137,34 @@ class Outbox:
         return found
 
     def make_room(self) -> bool:
-        """Drop the oldest frame, counted, for the sake of something that cannot wait. False when there is none."""
+        """Drop the oldest frame, counted, to make room for something more urgent. Return False if there is no frame."""
         if not self._numbers:
             return False
         self._drop_oldest()
         return True
 
     def sent(self, numbers: list[int]) -> None:
-        """The broker has taken these frames, the oldest that were to be sent."""
+        """Record that the broker has acknowledged these frames, the oldest of the waiting ones."""
         if self._confirmed_by_broker:
             self._remove(numbers)
         else:
             self._taken = max(numbers)
 
     def send_again(self) -> None:
-        """Have everything sent that is still here."""
+        """Mark all stored frames as still to be sent."""
         self._taken = 0
 
     def settle(self, runs: "list[tuple[int, int]]") -> None:
-        """Forget the frames whose numbers are in one of these runs, first and last of each."""
+        """Remove the frames whose numbers lie in these runs, each given as (first, last)."""
         for number in list(self._numbers):
             if any(first <= number <= last for first, last in runs):
                 try:
                     self._remove([number])
                 except OSError:
-                    pass  # a worn flash; the next receipt settles it once more
+                    pass  # worn flash; the next receipt settles it again
 
     def note_sent(self) -> None:
-        """Remember through a reboot what the broker has taken, where that saves more than the write costs."""
+        """Store on flash how far the broker has acknowledged, if that saves more than the write costs."""
         if len([number for number in self._numbers if self._noted < number <= self._taken]) >= _NOTE_EVERY:
             self._noted = self._taken
             self._write_record()
@@ -184,10 +184,10 @@ class Outbox:
         counted = self._write_record()
         self._remove([number])
         if not counted:
-            self._write_record()  # now there is room; if not, the next drop writes the sum
+            self._write_record()  # there is room now; if not, the next drop writes the total
 
     def _write_record(self) -> bool:
-        """Write the counts. False when the flash does not take them: that is no reason to keep the rest waiting."""
+        """Write the counts. Return False if the flash cannot take them, which must not stop the rest."""
         values = (self.dropped, self._dropped_through, self._last_damaged, self._noted)
         try:
             self._slots.write(b"".join([value.to_bytes(size, "little") for value, size in zip(values, _RECORD)]))
@@ -196,14 +196,14 @@ class Outbox:
         return True
 
     def _load(self, number: int) -> bytes | None:
-        """Return a frame; None for one that cannot be read now, and for a damaged one, which is dropped."""
+        """Return a frame. Return None if it cannot be read now, or is damaged; a damaged one is dropped."""
         try:
             data = self._files.read(self._path(number))
         except OSError:
-            return None  # a worn flash can fail to read what it holds, and succeed the next time
+            return None  # worn flash can fail to read once and succeed the next time
         frame = unsealed(data or b"")
         if not frame and number == self._last_damaged:
-            self._remove([number])  # a power cut came between counting and removing
+            self._remove([number])  # a power cut came between the count and the removal
         elif not frame:
             self._last_damaged = number
             self._drop(number)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Physical readings to the integers that the core takes (SPEC section 6).
+"""Convert physical readings to the integers that the core takes (SPEC section 6).
 
-What a working sensor says never decides whether there is a report: the count of skipped ones is published, and must not
-tell a reading. So every number, infinite ones too, is clamped to the range or to a declared category, and a name that is
-not declared counts as the last category.
+The value of a working sensor never decides whether there is a report. The count of skipped reports is published and
+must not reveal a reading. So every number, even an infinite one, is clamped to the range or to a declared category, and
+an undeclared name counts as the last category.
 """
 
 TYPE_CHECKING = False
@@ -25,10 +25,10 @@ def to_q15(value: float, low: float, high: float) -> int:
 
 
 def to_category(value: "Any", count: int, names: list[str], edges: "list[float] | None") -> int:
-    """The index of one of `count` categories given by name, by index, or by where a number lies between edges.
+    """Return the index of one of `count` categories, given by name, by index, or as a number between edges.
 
-    Anything else becomes the nearest index, or for an unknown name the last one. Raises ValueError for NaN, and TypeError
-    for any name where categories have none.
+    Any other number becomes the nearest index, and an unknown name the last one. Raises ValueError for NaN, and TypeError
+    for a name if the categories have no names.
     """
     last = count - 1
     if isinstance(value, str):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Receipts: which of this device's reports the gateway has stored (SPEC section 11).
 
-What a receipt does not name stays where it is, so an old one does no harm, and a forged one is no receipt.
+A receipt only removes frames that it names, so an old receipt does no harm. A forged one is refused.
 """
 
 TYPE_CHECKING = False
@@ -28,17 +28,17 @@ class Reader:
         self._device = device
 
     def settled(self, receipt: bytes) -> "list[Run]":
-        """The runs of numbers that are settled, first and last of each. ValueError names what is wrong with a receipt."""
+        """Return the settled runs of numbers as (first, last). Raises ValueError with the reason if a receipt is invalid."""
         runs, rest = divmod(len(receipt) - _SHORTEST, 2 * _NUMBER)
         if rest or not 0 <= runs <= RUNS_MAX:
-            raise ValueError("peel: length: no receipt has %d bytes" % len(receipt))
+            raise ValueError("peel: length: a receipt cannot have %d bytes" % len(receipt))
         if receipt[0] != _VERSION:
             raise ValueError("peel: version: not a receipt of version 1")
         if int.from_bytes(receipt[1:_NUMBERS_AT], "little") != self._device:
-            raise ValueError("peel: device: the receipt of another one")
+            raise ValueError("peel: device: the receipt is for another device")
         body = receipt[:-_TAG]
         if not _equal(self._core.hash(_LABEL, self._key + body, _TAG), receipt[-_TAG:]):
-            raise ValueError("peel: seal: forged, altered, or under another bundle's key")
+            raise ValueError("peel: seal: forged, altered, or made with another bundle's key")
         edges = [0]
         for at in range(_NUMBERS_AT, len(body), _NUMBER):
             edges.append(int.from_bytes(body[at : at + _NUMBER], "little"))
@@ -46,7 +46,7 @@ class Reader:
 
 
 def _equal(one: bytes, other: bytes) -> bool:
-    """Compare in a time that does not tell where the first difference is."""
+    """Compare in constant time."""
     difference = 0
     for place in range(_TAG):
         difference |= one[place] ^ other[place]

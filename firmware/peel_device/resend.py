@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""When to send again what the broker has taken and the gateway has not confirmed.
+"""When to resend reports that the broker has acknowledged and the gateway has not confirmed.
 
-A device that stays awake waits half a minute to a minute for a receipt, then twice as long each time, up to an hour:
-counted from when the oldest report that waits became the oldest, so that receipts for newer ones do not put it off.
+A device that stays awake waits 30 to 60 s for a receipt, then twice as long each time, up to an hour. The wait begins
+when a report becomes the oldest unconfirmed one, so receipts for newer ones do not delay it.
 
-Deep sleep forgets the time. There each wake sends everything again with a chance of one in as many as there are reports
-waiting (at least 4): the longer the gateway stays silent the more there are, so pauses grow, and on average a wake
-sends one report twice, without a note on flash.
+Deep sleep loses the time. There each wake resends everything with probability 1/n, where n is the number of unconfirmed
+reports (at least 4). The longer the gateway is silent, the rarer a resend. On average a wake resends one report, without
+a write to flash.
 """
 
 from peel_device.backoff import Backoff
@@ -23,7 +23,7 @@ WAKES_MIN = 4
 
 
 class Resend:
-    """The pauses of a device that stays awake."""
+    """The pauses between resends of a device that stays awake."""
 
     def __init__(self, clock: "Clock", random: "Callable[[int], bytes]") -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class Resend:
         self._at = 0
 
     def due(self, oldest: int | None) -> bool:
-        """Whether to send again now; `oldest` is the number of the oldest report that waits for its receipt, if any."""
+        """Whether to resend now. `oldest` is the number of the oldest unconfirmed report, if any."""
         now = self._clock.now()
         known = oldest == self._oldest
         if known and (oldest is None or now < self._at):
@@ -45,5 +45,5 @@ class Resend:
 
 
 def after_waking(random: "Callable[[int], bytes]", waiting: int) -> bool:
-    """Whether a device that woke from deep sleep sends again what waits for receipts."""
+    """Whether a device that woke from deep sleep resends its unconfirmed reports."""
     return waiting > 0 and int.from_bytes(random(4), "little") % max(WAKES_MIN, waiting) == 0

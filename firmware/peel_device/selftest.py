@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Self-test on the device: known answers of the core, the board's entropy, the flash.
 
-Flashing runs it; it leaves no trace. The known answers are the first report of each mechanism in
+Flashing runs it. It leaves no files. The known answers are the first report of each mechanism in
 spec/vectors/report.json.
 """
 
@@ -44,7 +44,7 @@ REPORTS = (
 
 
 class _Memory:
-    """Files that vanish: the test's entropy must not touch the device's seed."""
+    """Files in RAM: the test's entropy must not touch the device's seed."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -66,7 +66,7 @@ class _Memory:
 
 
 def check_core(core: "Core") -> str:
-    """Known answers. Returns what is wrong, or nothing."""
+    """Compare the core with known answers. Return the problem, or "" if there is no problem."""
     if core.rule(EPSILON_ONE, 2) != RULE_ONE:
         return "the rule of epsilon 1 is wrong"
     for known in REPORTS:
@@ -83,7 +83,7 @@ def check_core(core: "Core") -> str:
 
 
 def check_entropy(core: "Core", board: "Board") -> str:
-    """The board's own sources: they must be enough before there is a stored seed."""
+    """Check that the board's sources suffice without a stored seed. Return the problem or ""."""
     entropy = Entropy(core, board, _Memory(), "seed")
     try:
         entropy.start(b"", 1)
@@ -94,7 +94,7 @@ def check_entropy(core: "Core", board: "Board") -> str:
 
 
 def check_flash(files: "Files", root: str) -> str:
-    """A record can be written and read back."""
+    """Check that a record can be written and read back. Return the problem or ""."""
     files.make_folder(root)
     path = root + "/selftest"
     try:
@@ -102,7 +102,7 @@ def check_flash(files: "Files", root: str) -> str:
             record = bytes([round_number] * 8)
             Slots(files, path, 8).write(record)
             if Slots(files, path, 8).read() != record:
-                return "what was written to flash reads back differently"
+                return "the flash reads back something other than what was written"
             files.remove(path + ".1")
     except (OSError, StorageError) as error:
         return "the flash cannot be written (%r)" % error
@@ -113,7 +113,7 @@ def check_flash(files: "Files", root: str) -> str:
 
 
 def run(core: "Core", board: "Board", files: "Files", root: str) -> bool:
-    """Run all checks and print one line for each, then the verdict."""
+    """Run all checks. Print one line for each, then the result."""
     passed = True
     for name, problem in (
         ("core", check_core(core)),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Sensors: each is a function without arguments that returns a physical reading.
 
-It may raise anything or return NaN when it fails: that skips the report.
-A sensor's entry in the bundle names its `kind`; KINDS lists what each kind takes, and drives the check of the bundle
-too. Devices on an I2C bus have their drivers in `drivers/`, and one sensor for each quantity that they measure.
+A sensor may raise anything or return NaN if it fails; the report is then skipped.
+A sensor's entry in the bundle names its `kind`. KINDS lists the keys of each kind, and the bundle is checked against
+it. Devices on an I2C bus have drivers in `drivers/`, and one sensor per quantity that they measure.
 """
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Reading = "float | int | str"
     Sensor = Callable[[], Any]
 
-# kind: (keys it needs, keys it may have)
+# kind: (required keys, optional keys)
 KINDS = {
     "adc": (("pin",), ("scale", "offset")),
     "internal_temperature": ((), ("scale", "offset")),
@@ -40,7 +40,7 @@ _FED_MS = 1000
 
 
 def make_all(entries: "list[dict[str, Any]]", board: "Board") -> "list[Sensor]":
-    """Make the sensors that checked bundle entries describe; those of one device on a bus share its measurements."""
+    """Make the sensors of checked bundle entries. Sensors of one I2C device share its measurements."""
     shared: "dict[tuple[Any, ...], Any]" = {}
     return [_make(entry, board, shared) for entry in entries]
 
@@ -98,14 +98,14 @@ def _ds18b20(board: "Board", entry: "dict[str, Any]") -> "Sensor":
 
 
 def _digital(board: "Board", entry: "dict[str, Any]") -> "Sensor":
-    """A category, or 0 and 1 where the two states have no names."""
+    """Return a sensor of two states, by name, or as 0 and 1 without names."""
     level = board.digital(entry["pin"], entry.get("pull", "none"), entry.get("latch", False))
     states = (entry.get("low", 0), entry.get("high", 1))
     return lambda: states[level()]
 
 
 def _waiting(board: "Board") -> "Callable[[int], None]":
-    """Wait as long as a device needs, without being bitten by the watchdog."""
+    """Return a function that waits while it feeds the watchdog."""
 
     def wait(milliseconds: int) -> None:
         while milliseconds > 0:
@@ -117,7 +117,7 @@ def _waiting(board: "Board") -> "Callable[[int], None]":
 
 
 def _trace(values: "list[Any]") -> "Sensor":
-    """Play recorded readings, over and over."""
+    """Return a sensor that plays recorded readings in a loop."""
     position = -1
 
     def read() -> "Any":

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A small record that is replaced atomically, whatever the power does.
+"""A small record that is replaced atomically, even if the power is cut.
 
-Two files are written in turn: `<path>.0` and `<path>.1`. A cut tears the one being written and leaves the other
-whole, so after it the record is either the old one or the new one. Nothing is asked of the file system but that a
-closed file stays.
+Two files are written in turn: `<path>.0` and `<path>.1`. A cut can tear the one being written but not the other, so
+the record is then either the old or the new one. The file system only has to keep a closed file.
 
-A flash that wears out can spoil a finished copy too, or lose it. Then the older one is read, and `damaged` says that
-the record may be older than the last one written. A record that was written once has one copy, and its loss cannot be
-told from a beginning: who must notice writes it twice.
+Worn flash can damage or lose a finished copy too. Then the older one is read, and `damaged` says that the record may
+be older than the last one written. A record that was written once has one copy, and its loss looks like a new device:
+callers that must notice the loss write the record twice.
 """
 
 from peel_device.checksum import sealed, unsealed
@@ -34,10 +33,10 @@ class Slots:
         self.copies = 0
 
     def read(self) -> bytes | None:
-        """Return the newest whole record, or None when none was ever finished; note how many copies are whole, and
-        whether one is not, or is missing though both were written.
+        """Return the newest valid record, or None if none was ever completed. Sets `copies` and `damaged`.
 
-        Raises StorageError when both files are there and neither is whole: no power cut does that.
+        `damaged` means that a copy is invalid, or missing although both were written. Raises StorageError if both files exist
+        and neither is valid, which no power cut causes.
         """
         newest = None
         newest_sequence = 0
@@ -61,9 +60,9 @@ class Slots:
         return newest
 
     def write(self, record: bytes) -> None:
-        """Replace the record. Durable when this returns; on an exception the old record stands."""
+        """Replace the record. It is durable when this returns; after an exception the old record remains."""
         if len(record) != self._size:
-            raise ValueError("%s holds %d bytes, not %d" % (self._path, self._size, len(record)))
+            raise ValueError("%s: a record must have %d bytes, got %d" % (self._path, self._size, len(record)))
         slot = 1 - self._slot
         sequence = self._sequence + 1
         self._files.write(self._name(slot), sealed(_MARK + sequence.to_bytes(4, "little") + record))
@@ -73,7 +72,7 @@ class Slots:
         try:
             return self._files.read(self._name(slot))
         except OSError:
-            return b""  # there, but damaged: "unreadable" is not "absent"
+            return b""  # present but unreadable, which is not the same as absent
 
     def _name(self, slot: int) -> str:
         return "%s.%d" % (self._path, slot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The status LED: on while a report waits to be delivered, a count of blinks for a fault."""
+"""The status LED: on while a report waits to be sent, blinking for a fault."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ _GAP_MS = 1000
 
 
 def blink(board: "Board", count: int, rounds: int) -> None:
-    """Show a fault's number, `rounds` times."""
+    """Blink `count` times, `rounds` times over."""
     for _ in range(rounds):
         for _ in range(count):
             board.led(True)

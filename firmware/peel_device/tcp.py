@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""TCP, with TLS where asked for, as a wire.
+"""TCP, optionally with TLS, as a wire.
 
-The watchdog of an RP2040 bites after 8.3 s, so nothing here may block for long: connecting is polled and fed, and the
-TLS handshake is left to the transport, which sends and receives in small steps. Only a name cannot be looked up in
-steps: a timer feeds the watchdog meanwhile, for a bounded time.
+The watchdog of an RP2040 fires after 8.3 s, so nothing here may block for long. Connecting is polled and feeds the
+watchdog. The transport runs the TLS handshake in small steps. Only a name lookup cannot be split: a timer feeds the
+watchdog meanwhile, for a bounded time.
 """
 
 import errno
@@ -24,11 +24,11 @@ NAME_MS = 20000  # two name servers, asked four times each
 _POLL_MS = 100
 _UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN)
 _NOT_YET = (errno.EAGAIN, errno.ETIMEDOUT)
-_TLS_NOT_YET = (2, 3)  # SSL_ERROR_WANT_READ and _WANT_WRITE, as CPython reports them; MicroPython says EAGAIN
+_TLS_NOT_YET = (2, 3)  # SSL_ERROR_WANT_READ and _WANT_WRITE in CPython; MicroPython uses EAGAIN
 
 
 class SocketWire:
-    """A connected socket that no longer blocks."""
+    """A connected, non-blocking socket."""
 
     def __init__(self, sock: "Any", tls: bool, distrust: "Callable[[], None]") -> None:
         sock.setblocking(False)
@@ -40,7 +40,7 @@ class SocketWire:
         self._not_yet = _NOT_YET + _TLS_NOT_YET if tls else _NOT_YET
 
     def receive(self, limit: int) -> bytes | None:
-        """Some bytes, None for not yet, b"" for closed."""
+        """Return some bytes, None if there are none yet, b"" if closed."""
         try:
             data: bytes | None = self._receive(limit)
         except OSError as error:
@@ -52,7 +52,7 @@ class SocketWire:
         return data
 
     def send(self, data: "bytes | memoryview") -> int:
-        """How many bytes were taken."""
+        """Send some bytes and return how many were taken."""
         try:
             return self._send(data) or 0
         except OSError as error:
@@ -63,9 +63,9 @@ class SocketWire:
             raise self._distrusted(error) from None
 
     def _distrusted(self, error: ValueError) -> OSError:
-        """What MicroPython says of a certificate that the CA does not vouch for, as the fault of a link that it is.
+        """Turn MicroPython's ValueError for an untrusted certificate into a link fault.
 
-        It must not end the run: whoever answers in the broker's place could then have the device boot again and again.
+        It must not end the run: otherwise an impostor of the broker could make the device reboot again and again.
         """
         self._distrust()
         return OSError(errno.ECONNABORTED, str(error))
@@ -76,10 +76,10 @@ class SocketWire:
 
 
 def connect(mqtt: "Mqtt", board: "Board", distrust: "Callable[[], None]" = lambda: None) -> SocketWire:
-    """Connect to the broker; with TLS, only to one whose certificate the CA vouches for.
+    """Connect to the broker; with TLS, only to one whose certificate the CA has signed.
 
-    The handshake takes place when the first bytes are sent: a broker that fails it never sees them. `distrust` is called
-    when that is for its certificate.
+    The handshake takes place when the first bytes are sent, and a broker that fails it never sees them. `distrust` is
+    called if the certificate is refused.
     """
     context = _tls_context(mqtt.ca) if mqtt.tls else None
     address = _look_up(mqtt, board)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The socket that umqtt.simple sees: exact reads, whole writes, and a deadline on each.
 
-umqtt.simple takes whatever `read` returns and indexes into it, and sets its socket to block for ever. Here a read
-gives as many bytes as were asked for, or raises OSError: a slow, short or silent peer becomes one kind of error, in
-bounded time.
-It also writes a packet in five small pieces, which would travel one by one; here they wait for the next read.
+umqtt.simple indexes into the result of `read` without checking its length, and sets its socket to block for ever. Here a
+read returns exactly as many bytes as were asked for, or raises OSError. So a slow, short or silent peer always becomes
+the same kind of error, in bounded time. umqtt.simple also writes a packet in five small pieces; here they are gathered
+until the next read.
 """
 
 import errno
@@ -33,14 +33,14 @@ class Transport:
         self.heard_at = clock.now()
 
     def connect(self, address: "Any") -> None:
-        """umqtt.simple connects its socket; the wire was connected by the board."""
+        """Do nothing: the board has connected the wire."""
 
     def setblocking(self, flag: bool) -> None:
-        """Non-blocking is used for one question only: is there anything to read?"""
+        """Set blocking mode. umqtt.simple uses non-blocking only to ask whether there is anything to read."""
         self._blocking = flag
 
     def read(self, count: int) -> bytes | None:
-        """Read exactly count bytes. Not blocking and nothing there: None."""
+        """Read exactly count bytes, or return None if not blocking and nothing is there."""
         if count > READ_MAX:
             raise OSError(errno.EINVAL, "more than a broker should send")
         self._flush()
@@ -60,7 +60,7 @@ class Transport:
         return data
 
     def write(self, data: "bytes | str", count: int = -1) -> int:
-        """Write all of data, or its first count bytes, before the next read."""
+        """Write data, or its first count bytes. It is sent before the next read."""
         raw = data.encode() if isinstance(data, str) else data
         self._unsent.extend(raw if count < 0 else raw[:count])
         if len(self._unsent) > WRITE_MAX:
@@ -68,14 +68,14 @@ class Transport:
         return len(raw) if count < 0 else count
 
     def close(self) -> None:
-        """Send what waits and close the wire."""
+        """Send buffered bytes and close the wire."""
         try:
             self._flush()
         finally:
             self._wire.close()
 
     def abort(self) -> None:
-        """Close the wire as it is."""
+        """Close the wire without sending buffered bytes."""
         self._wire.close()
 
     def _flush(self) -> None:

@@ -20,7 +20,7 @@ JOIN_MS = 20000
 NTP_MS = 2000  # ntptime waits one second for an answer
 _POLL_MS = 100
 _YEAR_2000 = 946684800
-_EPOCH_YEAR = 2024  # a clock before this was never set
+_EPOCH_YEAR = 2024  # an earlier clock was never set
 
 
 class Station:
@@ -32,14 +32,15 @@ class Station:
         self._wlan: "Any" = network.WLAN(network.STA_IF if hasattr(network, "STA_IF") else network.WLAN.IF_STA)
 
     def join(self, wifi: "Wifi", board: "Board") -> None:
-        """Be on the network. Raises OSError when it cannot be joined in time; the radio is then off, and begins anew with the
-        next attempt: some drivers get stuck for good after a loss of signal, and a device is to come back by itself.
+        """Join the network. Raises OSError if that takes too long.
+
+        The radio is then switched off, and restarts with the next attempt: some drivers get stuck after a loss of signal.
         """
         self.power_on()
         if self._wlan.isconnected():
             return
         try:
-            # An ESP32 refuses this while it looks for a lost network by itself.
+            # An ESP32 refuses this while it searches for a lost network itself.
             self._wlan.connect(wifi.ssid, wifi.password.reveal().decode())
             self._wait(wifi.ssid, board)
         except OSError:
@@ -63,20 +64,22 @@ class Station:
         try:
             self._wlan.disconnect()
         except OSError:
-            pass  # an ESP32 says so when its radio is off already
+            pass  # an ESP32 raises this if its radio is already off
         self._wlan.active(False)
 
     def doubt_clock(self) -> None:
-        """The broker's certificate was refused: it may be the clock that is wrong."""
+        """Note that the broker's certificate was refused, which may mean that the clock is wrong."""
         self.clock_doubted = True
 
 
 def dial(station: Station, mqtt: "Mqtt", wifi: "Wifi | None", board: "Board") -> "Wire":
-    """Join the network and connect to the broker. Where nobody answers, the radio begins anew with the next attempt: some
-    drivers say that they are connected long after the network has gone.
+    """Join the network and connect to the broker.
+
+    If the broker does not answer, the radio is switched off and restarts with the next attempt: some drivers claim to be
+    connected long after the network has gone.
     """
     if wifi is None:
-        raise BoardError("wifi: is missing from the bundle")
+        raise BoardError("wifi: is missing from the bundle: add ssid and password")
     station.join(wifi, board)
     try:
         if mqtt.tls:
@@ -90,11 +93,11 @@ def dial(station: Station, mqtt: "Mqtt", wifi: "Wifi | None", board: "Board") ->
 
 
 def set_clock(mqtt: "Mqtt", board: "Board", doubted: bool = False) -> None:
-    """Set the clock if it was never set, or is doubted: TLS needs to know whether a certificate is valid by now.
+    """Set the clock if it was never set, or is doubted. TLS needs it to check a certificate's validity.
 
-    From a time server; where none answers, to the time at which the bundle was made. That is never too late, so a
-    certificate of that day is taken, and one that has expired since is not noticed. A clock that was set before keeps its
-    time then.
+    The time comes from a time server. If none answers, a clock that was set before keeps its time, and one that was never
+    set gets the time at which the bundle was made. That is never too late: a certificate of that day is accepted, and one
+    that has expired since is not noticed.
     """
     known = time.gmtime()[0] >= _EPOCH_YEAR
     if known and not doubted:
@@ -106,7 +109,7 @@ def set_clock(mqtt: "Mqtt", board: "Board", doubted: bool = False) -> None:
     board.feed_for(tcp.NAME_MS + NTP_MS)
     try:
         ntptime.settime()
-    except (OSError, ValueError, OverflowError):  # no answer, half of one, or a year that no clock has
+    except (OSError, ValueError, OverflowError):  # no answer, a partial one, or a year out of range
         if not known and not mqtt.made:
             raise OSError(errno.ETIMEDOUT, "no time server answers") from None
         if not known:
@@ -118,7 +121,7 @@ def set_clock(mqtt: "Mqtt", board: "Board", doubted: bool = False) -> None:
 def _set_to(unix: int) -> None:
     import machine
 
-    if time.gmtime(0)[0] == 2000:  # where MicroPython counts from depends on the port
+    if time.gmtime(0)[0] == 2000:  # MicroPython's epoch depends on the port
         unix -= _YEAR_2000
     year, month, day, hour, minute, second, weekday = time.gmtime(unix)[:7]
     machine.RTC().datetime((year, month, day, weekday, hour, minute, second, 0))

@@ -57,7 +57,7 @@ def test_the_board_of_the_emulator_runs_nowhere_else(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "machine", ModuleType("machine"))
     module = importlib.import_module("boards.qemu")
     try:
-        with pytest.raises(BoardError, match="name the board that this is"):
+        with pytest.raises(BoardError, match="to the board in use"):
             module.Board()
     finally:
         del sys.modules["boards.qemu"]

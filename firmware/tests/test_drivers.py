@@ -173,7 +173,7 @@ def test_a_ds18b20_that_lost_its_power_is_no_85_degrees() -> None:
 def test_a_one_wire_bus_without_anybody() -> None:
     bus = Ds18b20Bus(0)
     bus.present = False
-    with pytest.raises(OSError, match="nobody answers"):
+    with pytest.raises(OSError, match="no device answers"):
         Ds18b20(bus, bus.wait).temperature()
 
 

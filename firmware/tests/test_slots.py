@@ -71,5 +71,5 @@ def test_a_first_write_that_was_torn_counts_as_never_made() -> None:
 
 
 def test_a_record_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="r holds 4 bytes, not 3"):
+    with pytest.raises(ValueError, match="r: a record must have 4 bytes, got 3"):
         Slots(MemoryFiles(), "r", 4).write(b"abc")
