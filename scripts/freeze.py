@@ -28,14 +28,14 @@ import numpy as np
 
 from peel_core import encode_many, index_many
 from peel_core.primitives import codeword
-from peel_gateway.answers.devices import DeviceFilter
-from peel_gateway.answers.views import Views
 from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
+from peel_gateway.queries.devices import DeviceFilter
+from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.profiles.text import Draft, number_table
 from peel_tools.simulation.piece import sealed_frame

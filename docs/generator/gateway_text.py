@@ -16,10 +16,10 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
-from peel_gateway.answers.exposed import Cases
-from peel_gateway.answers.views import Views
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.metrics import Metrics
+from peel_gateway.queries.exposed import Cases
+from peel_gateway.queries.views import Views
 from peel_gateway.web.app import build_app
 from peel_gateway.web.openapi import docstring_parts
 from peel_tools.servers.gateway import GatewayError, GatewayProcess

@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from peel_gateway.answers.table import Table
-from peel_gateway.answers.views import Views
 from peel_gateway.fleet.claims import Hearing
 from peel_gateway.logs import Log
 from peel_gateway.model.verdict import BLAMED, Verdict
+from peel_gateway.queries.table import Table
+from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import Archive, StoreError
 
 __all__ = ["CONTENT_TYPE", "Metrics"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from peel_gateway.answers.table import Table
 from peel_gateway.outlets.homeassistant import Announcer
+from peel_gateway.queries.table import Table
 from peel_gateway.settings import Settings
 
 PREFIX = "homeassistant/sensor/peel_field_main/"

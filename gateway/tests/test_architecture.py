@@ -23,20 +23,20 @@ MAY_IMPORT = {
     "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "settings", "storage", "files", "printing", "exits"},
-    "answers": {"model", "estimation", "planning", "storage", "fleet", "settings", "files"},
-    "outlets": {"model", "screening", "storage", "fleet", "answers", "settings", "logs", "metrics"},
+    "queries": {"model", "estimation", "planning", "storage", "fleet", "settings", "files"},
+    "outlets": {"model", "screening", "storage", "fleet", "queries", "settings", "logs", "metrics"},
     "mqtt": {"model", "_kernels", "engine", "storage", "outlets", "settings", "logs", "metrics", "files"},
     "workers": {
         *("model", "screening", "storage", "engine", "fleet", "outlets", "mqtt"),
         *("settings", "logs", "metrics"),
     },
-    "web": {"answers", "storage", "settings", "logs", "metrics"},
+    "web": {"queries", "storage", "settings", "logs", "metrics"},
     "service": {
-        *("model", "storage", "engine", "fleet", "answers", "outlets", "mqtt", "workers", "web"),
+        *("model", "storage", "engine", "fleet", "queries", "outlets", "mqtt", "workers", "web"),
         *("settings", "logs", "metrics", "exits"),
     },
     "commands": {
-        *("model", "estimation", "storage", "engine", "fleet", "answers", "workers"),
+        *("model", "estimation", "storage", "engine", "fleet", "queries", "workers"),
         *("settings", "service", "logs", "printing", "exits"),
     },
 }

@@ -13,11 +13,11 @@ from lab import Lab, Makers
 from peel_core import derive_keys, encode_many, open_many
 from peel_core.batch import Keyring
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables
-from peel_gateway.answers.table import QueryError
 from peel_gateway.estimation.estimate import Choice, anonymous, estimates
 from peel_gateway.mechanisms.harmony import plain_means
 from peel_gateway.model.tables import DeviceTallyTable
+from peel_gateway.queries.estimates import EstimateQuestion, estimate_tables
+from peel_gateway.queries.table import QueryError
 
 
 def tallies(device: Any, index: Any, plus: Any, minus: Any, withdrawn: Any = 0) -> DeviceTallyTable:
@@ -275,7 +275,7 @@ def test_an_answer_that_would_fill_the_memory_is_refused(lab: Lab, monkeypatch: 
     for hour in range(3):
         lab.now = 1_700_000_400.0 + 3600 * hour
         lab.send(lab.frames(1, range(hour * 100 + 1, hour * 100 + 11)))
-    monkeypatch.setattr("peel_gateway.answers.estimates.MOST_FIGURES", 11)
+    monkeypatch.setattr("peel_gateway.queries.estimates.MOST_FIGURES", 11)
     for devices in (True, False):
         question = EstimateQuestion(lab.profiles[0], None, None, 3600, devices, Choice())
         with pytest.raises(QueryError, match="bucket: 3 buckets have 12 figures, an answer has at most 11"):

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from peel_gateway.answers.memory import Memory
+from peel_gateway.queries.memory import Memory
 
 
 class World:

@@ -13,12 +13,12 @@ from lab import START, WIDTH, Lab, MakeLab
 
 from peel_core import Profile, make_profile
 from peel_core.projection import search_seed
-from peel_gateway.answers.views import Views
-from peel_gateway.answers.windows import window_name, windows
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.device import Device
 from peel_gateway.fleet.roll import Roll
 from peel_gateway.model.standing import Standing
+from peel_gateway.queries.views import Views
+from peel_gateway.queries.windows import window_name, windows
 
 DEVICES = 100
 STEP = 300

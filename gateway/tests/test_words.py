@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from lab import harmony_profile, krr_profile
 
-from peel_gateway.answers.words import sentence
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.queries.words import sentence
 from peel_gateway.screening.bets import _WORDS
 
 HARMONY, KRR = harmony_profile(), krr_profile()

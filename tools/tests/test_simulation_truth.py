@@ -20,7 +20,7 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.referee import Findings, judge
-from peel_tools.simulation.session import true_course, true_means
+from peel_tools.simulation.session import true_history, true_means
 from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.truth import MOMENT_SECONDS, Truth, TruthError
 
@@ -85,15 +85,15 @@ def test_the_truth_moves(tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest
         whole = list(true_means(truth, profile).values())
         assert later != whole
         for place in range(profile.size):
-            fine = true_course(truth, profile, place, MOMENT_SECONDS)
+            fine = true_history(truth, profile, place, MOMENT_SECONDS)
             assert [start for start, _ in fine] == [1_000_000, 1_000_005, 1_000_010, 1_000_015]
-            ((start, mean),) = true_course(truth, profile, place, 10, since=1_000_010)
+            ((start, mean),) = true_history(truth, profile, place, 10, since=1_000_010)
             assert start == 1_000_010
             assert mean == pytest.approx(later[place])
-            ((start, mean),) = true_course(truth, profile, place, 1_000_000)
+            ((start, mean),) = true_history(truth, profile, place, 1_000_000)
             assert start == 1_000_000
             assert mean == pytest.approx(whole[place])
-    assert len({mean for _, mean in true_course(truth, numeric, 0, MOMENT_SECONDS)}) == 4
+    assert len({mean for _, mean in true_history(truth, numeric, 0, MOMENT_SECONDS)}) == 4
 
 
 def test_roles_seed_and_numbers_are_continued(tmp_path: Path, snapshot: Snapshot) -> None:

@@ -9,9 +9,6 @@ from pathlib import Path
 import click
 import numpy as np
 
-from peel_gateway.answers.query import MOST_ITEMS, audit_page, parse_verdicts
-from peel_gateway.answers.table import QueryError, Table
-from peel_gateway.answers.views import Views, audit_table, parse_moment
 from peel_gateway.commands.shared import config_option, given_as_query, opened
 from peel_gateway.engine.pardon import PardonError, exposed_devices
 from peel_gateway.engine.pardon import pardon as pardon_devices
@@ -19,6 +16,9 @@ from peel_gateway.fleet.registry import device_label, parse_device
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.audit import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option
+from peel_gateway.queries.query import MOST_ITEMS, audit_page, parse_verdicts
+from peel_gateway.queries.table import QueryError, Table
+from peel_gateway.queries.views import Views, audit_table, parse_moment
 from peel_gateway.storage.store import Archive
 
 __all__ = ["audit", "pardon"]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.answers.table import Table
 from peel_gateway.commands.shared import config_option, opened
 from peel_gateway.engine.clock import advance, believe, read_clock
 from peel_gateway.model.moment import Moment
 from peel_gateway.printing import json_option, print_json, print_table
+from peel_gateway.queries.table import Table
 from peel_gateway.storage.store import Store
 
 __all__ = ["clock"]

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.answers.devices import DeviceFilter
-from peel_gateway.answers.query import MOST_ITEMS, device_filter
-from peel_gateway.answers.table import Table
-from peel_gateway.answers.views import open_views
 from peel_gateway.commands.shared import config_option, explained, given_as_query, opened, warn_of_accident
 from peel_gateway.fleet.claims_file import load_claims
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.standing import Standing
 from peel_gateway.printing import json_option, print_json, print_table
+from peel_gateway.queries.devices import DeviceFilter
+from peel_gateway.queries.query import MOST_ITEMS, device_filter
+from peel_gateway.queries.table import Table
+from peel_gateway.queries.views import open_views
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.answers.query import exposure_page
-from peel_gateway.answers.table import QueryError
 from peel_gateway.commands.shared import config_option, given_as_query, opened
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import ReplayReport, replay_dead_letters
@@ -18,6 +16,8 @@ from peel_gateway.exits import Exit
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.share import Share
 from peel_gateway.printing import json_option, print_json, print_table
+from peel_gateway.queries.query import exposure_page
+from peel_gateway.queries.table import QueryError
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.workers.crew import open_engine
 

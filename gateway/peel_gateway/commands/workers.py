@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.answers.table import Table
 from peel_gateway.commands.shared import config_option, explained, find_settings
 from peel_gateway.printing import json_option, print_json, print_table
+from peel_gateway.queries.table import Table
 from peel_gateway.settings import SettingsError
 from peel_gateway.storage.choice import open_leases
 from peel_gateway.storage.leases import Leases

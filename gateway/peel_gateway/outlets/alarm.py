@@ -8,10 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from peel_gateway.answers.accident import MANY
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
+from peel_gateway.queries.accident import MANY
 from peel_gateway.screening.plan import ExposedDevice
 from peel_gateway.storage.store import StoreError
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from peel_gateway.answers.table import Table
+from peel_gateway.queries.table import Table
 from peel_gateway.settings import Settings
 
 __all__ = ["Announcer", "estimate_topic"]

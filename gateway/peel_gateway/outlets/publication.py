@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from peel_core.topics import fleet_topic
-from peel_gateway.answers.table import Table
-from peel_gateway.answers.views import Views
 from peel_gateway.logs import Log
 from peel_gateway.model.standing import Standing
 from peel_gateway.outlets.homeassistant import Announcer, estimate_topic
+from peel_gateway.queries.table import Table
+from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from peel_gateway.answers.table import Table, moment
-from peel_gateway.answers.views import Views
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.queries.table import Table, moment
+from peel_gateway.queries.views import Views
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
 from peel_gateway.storage.dead_letters import DeadLetters

@@ -14,8 +14,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from peel_core.topics import fleet_topic
-from peel_gateway.answers.exposed import Cases
-from peel_gateway.answers.views import open_views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.claims import Claims
@@ -29,6 +27,8 @@ from peel_gateway.mqtt.session import gateway_topic, listening_session
 from peel_gateway.outlets.alarm import Alarm
 from peel_gateway.outlets.publication import Publication
 from peel_gateway.outlets.webhook import Webhook
+from peel_gateway.queries.exposed import Cases
+from peel_gateway.queries.views import open_views
 from peel_gateway.service.condition import VERSION, Condition
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings

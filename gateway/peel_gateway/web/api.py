@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from peel_gateway.answers.exposed import Cases, layer_tables
-from peel_gateway.answers.query import (
+from peel_gateway.queries.exposed import Cases, layer_tables
+from peel_gateway.queries.query import (
     audit_page,
     device_filter,
     estimate_query,
@@ -20,8 +20,8 @@ from peel_gateway.answers.query import (
     named_device,
     plan_question,
 )
-from peel_gateway.answers.table import ParameterError, QueryError, Table
-from peel_gateway.answers.views import Views
+from peel_gateway.queries.table import ParameterError, QueryError, Table
+from peel_gateway.queries.views import Views
 
 __all__ = ["Api"]
 

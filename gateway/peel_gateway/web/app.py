@@ -15,10 +15,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peel_core import Secret
-from peel_gateway.answers.exposed import Cases
-from peel_gateway.answers.table import ParameterError, QueryError, Table
-from peel_gateway.answers.views import Views
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
+from peel_gateway.queries.exposed import Cases
+from peel_gateway.queries.table import ParameterError, QueryError, Table
+from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import StoreError
 from peel_gateway.web.api import Api
 from peel_gateway.web.assets import BrowserHeaders, asset_routes

@@ -16,7 +16,7 @@ from typing import Any
 from starlette.routing import Route
 
 from peel_core.hash_family import MAX_DOMAIN
-from peel_gateway.answers.query import (
+from peel_gateway.queries.query import (
     LISTED_VERDICTS,
     MOST_BUCKET_SECONDS,
     MOST_ITEMS,
@@ -25,7 +25,7 @@ from peel_gateway.answers.query import (
     PLAN_LIMITS,
     STATES,
 )
-from peel_gateway.answers.views import ISO_TIME, UNIX_SECONDS
+from peel_gateway.queries.views import ISO_TIME, UNIX_SECONDS
 
 __all__ = ["description", "docstring_parts"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from peel_gateway.answers.table import Table
+from peel_gateway.queries.table import Table
 from peel_gateway.storage.store import StoreError
 
 __all__ = ["Streams"]

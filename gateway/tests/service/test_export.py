@@ -13,8 +13,8 @@ import pyarrow.parquet as parquet
 import pytest
 from field import Field, MakeField
 
-from peel_gateway.answers import export
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.queries import export
 from peel_tools.servers.gateway import GatewayProcess
 
 

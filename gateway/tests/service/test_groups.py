@@ -10,7 +10,7 @@ from typing import Any
 from click.testing import CliRunner
 from field import Field
 
-from peel_gateway.answers.groups import FEW
+from peel_gateway.queries.groups import FEW
 from peel_tools.commands.fleet import fleet as fleet_group
 from peel_tools.servers.gateway import GatewayProcess
 

@@ -15,12 +15,12 @@ from typing import Any, cast
 import pytest
 from field import Field, MakeField
 
-from peel_gateway.answers import estimates
-from peel_gateway.answers.exposed import Cases
-from peel_gateway.answers.table import QueryError
-from peel_gateway.answers.views import Views
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.metrics import Metrics
+from peel_gateway.queries import estimates
+from peel_gateway.queries.exposed import Cases
+from peel_gateway.queries.table import QueryError
+from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings
 from peel_gateway.web.app import build_app
 from peel_gateway.web.connections import Patience

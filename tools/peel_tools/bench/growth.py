@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from peel_gateway.answers.devices import DeviceFilter
-from peel_gateway.answers.exposed import Cases, ExposedQuestion
-from peel_gateway.answers.views import Views
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.registry import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.queries.devices import DeviceFilter
+from peel_gateway.queries.exposed import Cases, ExposedQuestion
+from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.bench.alone import alone
 from peel_tools.bench.workload import BATCH, Workload

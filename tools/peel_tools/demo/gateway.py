@@ -17,17 +17,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from peel_gateway.answers.query import estimate_query, span_query
-from peel_gateway.answers.table import QueryError, moment
 from peel_gateway.fleet.registry import Fleet, device_label
 from peel_gateway.logs import configure_logs
+from peel_gateway.queries.query import estimate_query, span_query
+from peel_gateway.queries.table import QueryError, moment
 from peel_gateway.service.process import run_service
 from peel_gateway.settings import load_settings
 from peel_gateway.web.forms import read_form
 from peel_gateway.web.guard import require_same_origin
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.piece import HONEST
-from peel_tools.simulation.session import true_course, true_means
+from peel_tools.simulation.session import true_history, true_means
 from peel_tools.simulation.switches import Switches
 from peel_tools.simulation.truth import MOMENT_SECONDS, Truth
 
@@ -61,7 +61,7 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
             }
         )
 
-    def get_course(request: Request) -> Response:
+    def get_history(request: Request) -> Response:
         """Only in a demonstration: the truth of one figure over time, asked for by `profile`, `name`, `bucket` and `since`."""
         asked = estimate_query(request.query_params)
         name, profile = asked["choice"].name, fleet.profiles().get(asked["profile"] or "")
@@ -74,8 +74,8 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
             return JSONResponse({"items": []})
         seconds = asked["bucket_seconds"] or MOMENT_SECONDS
         with closing(Truth(truth_path)) as truth:
-            course = true_course(truth, profile, places[0], seconds, asked["since"] or 0)
-        return JSONResponse({"items": [{"start": moment(start), "value": value} for start, value in course]})
+            history = true_history(truth, profile, places[0], seconds, asked["since"] or 0)
+        return JSONResponse({"items": [{"start": moment(start), "value": value} for start, value in history]})
 
     async def post_attack(request: Request) -> Response:
         """Only in a demonstration: switch an attack on or off. Fields: `name`, `on` (yes or no)."""
@@ -91,7 +91,7 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
 
     return [
         Route("/api/demo", get_demo),
-        Route("/api/demo/course", get_course),
+        Route("/api/demo/history", get_history),
         Route("/api/demo/attacks", post_attack, methods=["POST"]),
     ]
 

@@ -26,7 +26,7 @@ from peel_tools.simulation.runner import Progress, Simulation
 from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, Traces, from_q15
 from peel_tools.simulation.truth import Truth
 
-__all__ = ["Plan", "Session", "true_course", "true_means"]
+__all__ = ["Plan", "Session", "true_history", "true_means"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,9 +173,9 @@ def true_means(truth: Truth, profile: Profile, since: float = 0) -> dict[str, fl
     return {profile.label(place): value for place, value in enumerate(values.tolist())}
 
 
-def true_course(truth: Truth, profile: Profile, place: int, seconds: int, since: float = 0) -> list[tuple[int, float]]:
+def true_history(truth: Truth, profile: Profile, place: int, seconds: int, since: float = 0) -> list[tuple[int, float]]:
     """The same for one attribute or category over time: when each stretch of `seconds` begins, and its mean."""
-    starts, means = truth.course(profile.id, place, seconds, since)
+    starts, means = truth.history(profile.id, place, seconds, since)
     if not profile.categorical:
         means = from_q15(profile, means[:, None])[:, place]
     return list(zip(starts.tolist(), means.tolist(), strict=True))

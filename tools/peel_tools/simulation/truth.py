@@ -293,7 +293,7 @@ class Truth:
             sums[place] = amount
         return int(reports), sums / reports
 
-    def course(self, profile: int, place: int, seconds: int, since: float = 0) -> tuple[Ints, Floats]:
+    def history(self, profile: int, place: int, seconds: int, since: float = 0) -> tuple[Ints, Floats]:
         """Return when stretches of `seconds` begin, and the mean of one attribute's readings in each, or a category's share."""
         query = """SELECT honest.moment / ? * ?, CAST(COALESCE(SUM(amount), 0) AS REAL) / SUM(reports)
                    FROM honest LEFT JOIN reading

@@ -76,12 +76,12 @@ def test_the_truth_stands_beside_each_estimate(demonstration: str, open_page: Op
     expect(page.locator("#privacy-body")).to_contain_text("one category")
 
 
-def test_the_truth_of_the_course_moves(demonstration: str, open_page: OpenPage) -> None:
+def test_the_truth_of_the_history_moves(demonstration: str, open_page: OpenPage) -> None:
     """A day takes half a minute here: a level line would make every estimate look wrong."""
     page = open_page(demonstration)
     page.wait_for_function(
         """() => {
-            const line = document.querySelector("#course-chart path.truthline")?.getAttribute("d") ?? "";
+            const line = document.querySelector("#history-chart path.truthline")?.getAttribute("d") ?? "";
             const heights = [...line.matchAll(/,([\\d.]+)/g)].map((found) => found[1]);
             return heights.length > 1 && new Set(heights).size > 1;
         }"""

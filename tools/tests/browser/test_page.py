@@ -30,7 +30,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     page = open_page(gateway.url)
     expect(page.get_by_role("heading", name="No reports yet")).to_be_visible()
     expect(page.locator("#estimates")).to_be_hidden()
-    expect(page.locator("#course")).to_be_hidden()
+    expect(page.locator("#history")).to_be_hidden()
     expect(page.locator("#lede")).to_have_text(
         "No report counts yet. No device is exposed. 20 devices were never heard."
     )
@@ -45,8 +45,8 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(rows.first.locator(".name")).to_have_text("temperature")
     expect(rows.first.locator("span.value")).to_have_text(re.compile(rf"^{MINUS}?\d"))
     expect(rows.first.locator(".rangebar")).to_have_attribute("aria-label", re.compile("temperature: .*95% interval"))
-    expect(page.locator("#course-chart svg")).to_be_visible()
-    expect(page.locator("#course-chart .band")).to_have_count(1)  # one moment has an interval too
+    expect(page.locator("#history-chart svg")).to_be_visible()
+    expect(page.locator("#history-chart .band")).to_have_count(1)  # one moment has an interval too
 
     field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
     case = page.locator("#exposed-list .case")
@@ -75,7 +75,7 @@ def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage
     field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
     page = open_page(gateway.url)
     page.get_by_role("button", name="soil").click()
-    expect(page.locator("#course-note")).to_contain_text("soil")
+    expect(page.locator("#history-note")).to_contain_text("soil")
     expect(page.get_by_role("button", name="soil")).to_have_attribute("aria-pressed", "true")
 
     devices = page.locator("#devices-table tbody tr")

@@ -36,7 +36,7 @@ def test_every_panel_says_that_it_is_asking(field: Field, open_page: OpenPage) -
         lambda route: held.append(route) if slow else route.continue_(),
     )
     page.goto(gateway.url)
-    for panel in ("estimates-list", "course-chart", "exposed-list", "why-body", "devices-table"):
+    for panel in ("estimates-list", "history-chart", "exposed-list", "why-body", "devices-table"):
         expect(page.locator(f"#{panel}")).to_contain_text("Loading …")
     slow = False
     for route in held:
@@ -60,51 +60,51 @@ def test_one_panel_that_fails_does_not_stop_the_others(field: Field, open_page: 
     expect(page.locator("#trouble")).to_be_hidden()
 
 
-def test_a_course_is_drawn_as_what_it_is_of(field: Field, open_page: OpenPage) -> None:
+def test_a_history_is_drawn_as_what_it_is_of(field: Field, open_page: OpenPage) -> None:
     """Not on the axis of what was chosen while it was asked for; and on a whole one where it is beyond all that is possible."""
     gateway = field.new_gateway().start()
     field.publish(field.reports(100))
     page = open_page(gateway.url)
-    expect(page.locator("#course-chart svg")).to_be_visible()
+    expect(page.locator("#history-chart svg")).to_be_visible()
     drawn = """async (name) => {
-        const { Course } = await import("/page/course.js");
+        const { History } = await import("/page/history.js");
         const figure = { name: "temperature", range: [-10, 50], unit: "°C" };
-        const course = new Course({ profile: { name: "climate" }, paths: [] }, { figure, categorical: false, label: () => "" });
-        Object.assign(course, { of: { profile: "climate", name }, bucket: 5, begin: 1, end: 11 });
+        const history = new History({ profile: { name: "climate" }, paths: [] }, { figure, categorical: false, label: () => "" });
+        Object.assign(history, { of: { profile: "climate", name }, bucket: 5, begin: 1, end: 11 });
         const estimates = [{ value: 990, low: 980, high: 1000, n: 7 }];
-        course.items = [{ start: "1970-01-01T00:00:05Z", estimates }];
-        document.getElementById("course-chart").replaceChildren();
-        course.show();
-        return Array.from(document.querySelectorAll("#course-chart rect"), (band) => band.height.baseVal.value);
+        history.items = [{ start: "1970-01-01T00:00:05Z", estimates }];
+        document.getElementById("history-chart").replaceChildren();
+        history.show();
+        return Array.from(document.querySelectorAll("#history-chart rect"), (band) => band.height.baseVal.value);
     }"""
     assert page.evaluate(drawn, "pressure") == []
     (height,) = page.evaluate(drawn, "temperature")
     assert height > 0
 
 
-def test_a_course_that_was_drawn_stays_true_while_another_is_asked_for(field: Field, open_page: OpenPage) -> None:
+def test_a_history_that_was_drawn_stays_true_while_another_is_asked_for(field: Field, open_page: OpenPage) -> None:
     """A longer time has longer stretches; what is drawn again meanwhile, with news of exposed devices, has its own."""
     page = open_page(field.new_gateway().start().url)
     notes = """async () => {
-        const { Course } = await import("/page/course.js");
+        const { History } = await import("/page/history.js");
         const figure = { name: "temperature", range: [-10, 50], unit: "°C" };
         const store = { first_received: "1970-01-01T00:00:00Z", bucket_seconds: 5 };
         const shown = { profile: { name: "climate" }, group: null, seconds: 60, summary: { store }, paths: [] };
-        const course = new Course(shown, { figure, name: "temperature", categorical: false, label: () => "temperature" });
-        const note = () => document.getElementById("course-note").textContent;
+        const history = new History(shown, { figure, name: "temperature", categorical: false, label: () => "temperature" });
+        const note = () => document.getElementById("history-note").textContent;
         const answers = [];
         window.fetch = () => new Promise((resolve) => answers.push(() => resolve(Response.json({ items: [] }))));
-        const first = course.refresh();
+        const first = history.refresh();
         answers.pop()();
         await first;
         const found = [note()];
         shown.seconds = 86400;
-        course.refresh(); // to which nobody answers
-        course.show();
+        history.refresh(); // to which nobody answers
+        history.show();
         found.push(note());
         shown.group = "roof";
-        document.getElementById("course-note").textContent = "untouched";
-        course.show();
+        document.getElementById("history-note").textContent = "untouched";
+        history.show();
         return [...found, note()];
     }"""
     assert page.evaluate(notes) == [*2 * ["temperature, °C, per 5\u202fs"], "untouched"]

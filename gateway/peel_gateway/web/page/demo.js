@@ -43,8 +43,8 @@ export class Demo {
 	}
 
 	// The truth of one figure over time: [{start, value}].
-	async course(asked) {
-		return (await ask(`${PATH}/course`, asked)).items;
+	async history(asked) {
+		return (await ask(`${PATH}/history`, asked)).items;
 	}
 
 	roleOf(device) {

@@ -9,10 +9,10 @@ const FEW = 6;
 const MOST = 200;
 
 export class Exposed {
-	constructor(page, why, course) {
+	constructor(page, why, history) {
 		this.page = page;
 		this.why = why;
-		this.course = course;
+		this.history = history;
 		this.limit = FEW;
 		this.seen = null; // devices that have been shown: what comes later is new
 		byId("exposed-more").addEventListener("click", () => {
@@ -29,8 +29,8 @@ export class Exposed {
 		if (profile !== this.page.profile) return;
 		this.items = items;
 		this.total = total;
-		this.course.exposed = items;
-		this.course.show();
+		this.history.exposed = items;
+		this.history.show();
 		this.#show();
 		await this.why.suggest(items);
 	}

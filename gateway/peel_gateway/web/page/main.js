@@ -3,7 +3,7 @@
 
 import { Refused, Unreachable, ask, tell } from "./api.js";
 import { Controls } from "./controls.js";
-import { Course } from "./course.js";
+import { History } from "./history.js";
 import { Demo } from "./demo.js";
 import { Devices } from "./devices.js";
 import { byId, setHidden, setText } from "./dom.js";
@@ -41,9 +41,9 @@ const page = {
 
 const why = new Why(page);
 const demo = new Demo(page, () => refresh());
-const estimates = new Estimates(page, () => course.refresh());
-const course = new Course(page, estimates);
-const exposed = new Exposed(page, why, course);
+const estimates = new Estimates(page, () => history.refresh());
+const history = new History(page, estimates);
+const exposed = new Exposed(page, why, history);
 const devices = new Devices(page, why);
 const layers = new Layers(page);
 const plan = new Plan(page);
@@ -52,7 +52,7 @@ const controls = new Controls(page, () => {
 	plan.show();
 	refresh();
 });
-const panels = [demo, estimates, course, exposed, devices];
+const panels = [demo, estimates, history, exposed, devices];
 
 function hear(table, polling = false) {
 	const quiet = performance.now() - asked > QUIET_SECONDS * 1000;

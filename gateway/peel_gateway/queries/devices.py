@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.answers.table import Table, moment
 from peel_gateway.fleet.claims import Claim, claim_table
 from peel_gateway.fleet.registry import REVOKED, Device
 from peel_gateway.fleet.roll import About, Roll
@@ -23,6 +22,7 @@ from peel_gateway.model.pace import RATE_SLACK
 from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.queries.table import Table, moment
 from peel_gateway.storage.store import Archive
 
 __all__ = ["DeviceFilter", "DeviceList", "Muster"]

@@ -13,13 +13,6 @@ from functools import partial
 import numpy as np
 
 from peel_core import Profile
-from peel_gateway.answers.accident import MANY, accident
-from peel_gateway.answers.devices import DeviceFilter, DeviceList, Muster
-from peel_gateway.answers.estimates import EstimateQuestion, estimate_tables, figure_count, with_plan
-from peel_gateway.answers.groups import Group, groups_of
-from peel_gateway.answers.memory import Memory
-from peel_gateway.answers.table import ParameterError, QueryError, Table, moment
-from peel_gateway.answers.windows import window_name, windows
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.registry import device_label
@@ -30,6 +23,13 @@ from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook
 from peel_gateway.planning.solve import Given, PlanError, solve
+from peel_gateway.queries.accident import MANY, accident
+from peel_gateway.queries.devices import DeviceFilter, DeviceList, Muster
+from peel_gateway.queries.estimates import EstimateQuestion, estimate_tables, figure_count, with_plan
+from peel_gateway.queries.groups import Group, groups_of
+from peel_gateway.queries.memory import Memory
+from peel_gateway.queries.table import ParameterError, QueryError, Table, moment
+from peel_gateway.queries.windows import window_name, windows
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Archive
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.answers.report import dissection, picture
-from peel_gateway.answers.table import QueryError, Table, moment
-from peel_gateway.answers.words import sentence
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.roll import Roll
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import LAYERS, Verdict
+from peel_gateway.queries.report import dissection, picture
+from peel_gateway.queries.table import QueryError, Table, moment
+from peel_gateway.queries.words import sentence
 from peel_gateway.storage.store import Archive
 
 __all__ = ["Cases", "ExposedQuestion", "layer_tables"]

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.answers.views import Views
 from peel_gateway.files import temporary_file
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
@@ -25,6 +24,7 @@ from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import DeviceTable, LogTable
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import Archive
 
 __all__ = ["FORMATS", "TABLES", "ExportError", "Source", "Span", "export"]

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from peel_core.hash_family import MAX_DOMAIN
-from peel_gateway.answers.devices import DeviceFilter
-from peel_gateway.answers.exposed import ExposedQuestion
-from peel_gateway.answers.table import ParameterError, QueryError
-from peel_gateway.answers.views import parse_moment
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.registry import FleetError, parse_device
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.standing import Standing
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.planning.solve import LIMITS, Given
+from peel_gateway.queries.devices import DeviceFilter
+from peel_gateway.queries.exposed import ExposedQuestion
+from peel_gateway.queries.table import ParameterError, QueryError
+from peel_gateway.queries.views import parse_moment
 
 __all__ = [
     "LISTED_VERDICTS",

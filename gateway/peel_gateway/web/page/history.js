@@ -9,7 +9,7 @@ import { clock, count, duration, exact, fixed, scaleOf } from "./format.js";
 
 const POINTS = 48;
 
-export class Course {
+export class History {
 	constructor(page, estimates) {
 		this.page = page;
 		this.estimates = estimates;
@@ -34,7 +34,7 @@ export class Course {
 		const devices = group === null ? "no" : "yes"; // of a group only the log knows anything
 		const asked = { profile, name, bucket, since };
 		const { items } = await ask("/api/estimates", { ...asked, group, devices });
-		const truth = page.demo ? await page.demo.course(asked) : [];
+		const truth = page.demo ? await page.demo.history(asked) : [];
 		if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
 		this.of = { profile, name, group };
 		this.bucket = bucket;
@@ -53,14 +53,14 @@ export class Course {
 		const scale = scaleOf(figure, categorical);
 		const points = this.items.map((item) => this.#point(item));
 		setText(
-			byId("course-note"),
+			byId("history-note"),
 			`${this.estimates.label(figure)}${scale.unit ? `, ${scale.unit}` : ""}, per ${duration(this.bucket)}`,
 		);
-		setHidden(byId("course-truth"), !isDemo(this.page));
-		byId("course-chart").replaceChildren(
+		setHidden(byId("history-truth"), !isDemo(this.page));
+		byId("history-chart").replaceChildren(
 			points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."),
 		);
-		byId("course-table").tBodies[0].replaceChildren(...[...points].reverse().map((point) => this.#row(point, scale)));
+		byId("history-table").tBodies[0].replaceChildren(...[...points].reverse().map((point) => this.#row(point, scale)));
 	}
 
 	#point(item) {

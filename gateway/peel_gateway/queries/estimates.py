@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.answers.groups import WHOLE_FLEET, Group
-from peel_gateway.answers.table import QueryError, Table, moment
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.model.tables import DeviceTallyTable
+from peel_gateway.queries.groups import WHOLE_FLEET, Group
+from peel_gateway.queries.table import QueryError, Table, moment
 from peel_gateway.storage.store import Archive
 
 __all__ = ["ENOUGH", "MOST_FIGURES", "WIDEST", "EstimateQuestion", "estimate_tables", "figure_count", "with_plan"]

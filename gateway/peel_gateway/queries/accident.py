@@ -8,9 +8,9 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.answers.table import Table, moment
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.queries.table import Table, moment
 
 __all__ = ["MANY", "accident"]
 

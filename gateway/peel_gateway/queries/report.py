@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from peel_core import Profile, open_many, projection
 from peel_core.frame import DEVICE, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
-from peel_gateway.answers.table import Table
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.queries.table import Table
 
 __all__ = ["dissection", "picture"]
 

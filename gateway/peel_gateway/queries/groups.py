@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peel_gateway.answers.table import Table
 from peel_gateway.fleet.roll import Roll
 from peel_gateway.model.tables import DeviceTallyTable
+from peel_gateway.queries.table import Table
 
 __all__ = ["FEW", "WHOLE_FLEET", "Group", "groups_of"]
 
