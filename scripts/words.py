@@ -37,6 +37,7 @@ CHECKED = (
     "docs/generator",
     "docs/how-it-works.md",
     "docs/lab-and-figures.md",
+    "hil_tests/README.md",
     "spec/README.md",
 )
 

@@ -40,6 +40,6 @@ def test_every_file_of_vectors_is_described() -> None:
 
 
 def test_every_test_on_boards_says_what_it_shows() -> None:
-    cells = first_cells(read("docs/hil.md"), "| file | boards | what happens | what must come out |")
+    cells = first_cells(read("hil_tests/README.md"), "| file | boards | what happens | what must come out |")
     named = {name for cell in cells for name in coded(cell)}
     assert named == {path.name for path in (ROOT / "hil_tests").glob("test_*.py")}
