@@ -138,7 +138,7 @@ class Ledger:
 
     @property
     def left(self) -> int | None:
-        """How many numbers the lifetime still allows; None if it is unlimited."""
+        """The numbers that the lifetime still allows; None if it is unlimited."""
         return None if self._lifetime is None else max(0, self._lifetime + 1 - self._next)
 
     def take(self) -> int | None:

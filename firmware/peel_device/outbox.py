@@ -90,7 +90,7 @@ class Outbox:
 
     @property
     def unconfirmed(self) -> int:
-        """How many frames are acknowledged by the broker but not settled. Called often, so it allocates no list."""
+        """The count of frames that the broker has acknowledged and no receipt has settled. Called often, so it makes no list."""
         low, high = 0, len(self._numbers)
         while low < high:
             middle = (low + high) // 2
@@ -102,7 +102,7 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """How many frames are still to be sent."""
+        """The count of frames still to be sent."""
         return len(self._numbers) - self.unconfirmed
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the firmware's tests. The modules under test are the very files that are copied to a device."""
+"""Fixtures of the firmware's tests. They test the same files that are copied to a device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ sys.modules.setdefault("ubinascii", binascii)
 
 @pytest.fixture
 def core() -> ModuleType:
-    """The encoder, as `peelcore` offers it on a device."""
+    """The core with the interface that `peelcore` has on a device."""
     from peel_core import peelcore
 
     return peelcore
@@ -41,7 +41,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def inbox(broker: Broker) -> Iterator[Inbox]:
-    """Everything published under peel/v1/lab/."""
+    """A subscriber to everything under peel/v1/lab/."""
     with Inbox(broker) as listening:
         yield listening
 
@@ -51,7 +51,7 @@ def openssl(*words: str | Path) -> None:
 
 
 def make_ca(folder: Path, name: str) -> tuple[Path, Path, Path]:
-    """A certificate authority: its key, and its certificate as PEM and as DER."""
+    """Make a certificate authority. Return the paths of its key and its certificate (PEM and DER)."""
     key, pem, der = folder / f"{name}.key", folder / f"{name}.pem", folder / f"{name}.der"
     openssl(
         *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
@@ -81,7 +81,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tls_broker(certificates: Path) -> Iterator[Broker]:
-    """A broker with that certificate."""
+    """A broker with the server certificate of `certificates`."""
     tls = BrokerTls(
         ca=certificates / "ca.pem", certificate=certificates / "server.pem", key=certificates / "server.key"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Devices on emulated buses: registers, commands, checksums and times as their datasheets say. Time is what drivers wait."""
+"""Sensors on emulated buses: registers, commands, checksums and timing follow the datasheets. Time passes only in `wait`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peel_device.interfaces import Bus, OneWire
 
 
 class Timed:
-    """Has a clock that `wait` moves."""
+    """A clock that `wait` advances."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -34,7 +34,7 @@ class Chip(Protocol):
 
 
 class EmulatedBus(Timed):
-    """An I2C bus with some devices; whoever is not there does not answer."""
+    """An I2C bus with some devices. Other addresses do not answer."""
 
     def __init__(self, *chips: Chip) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class EmulatedBus(Timed):
 
 
 def checked(*words: int) -> bytes:
-    """Words with Sensirion's checksums."""
+    """Return words with Sensirion's checksums."""
     return b"".join((pair := word.to_bytes(2, "big")) + bytes([crc8(pair)]) for word in words)
 
 
@@ -81,7 +81,7 @@ class Sht3xChip:
 
 
 class Scd4xChip:
-    """Measures every 5 s once started; while it does, it takes no start."""
+    """Measures every 5 s once started. While it measures, it refuses a start."""
 
     address = 0x62
 
@@ -118,7 +118,7 @@ class Scd4xChip:
 
 
 class Bme280Chip:
-    """Registers; a forced measurement takes 9 ms, and its results stand in the data registers then."""
+    """A forced measurement takes 9 ms, then its results are in the data registers."""
 
     address = 0x76
 
@@ -130,7 +130,7 @@ class Bme280Chip:
         self._pointer = 0
         self._ready: int | None = None
         self._calibrate(calibration)
-        self.registers[0xF7:0xFF] = b"\x80\x00\x00\x80\x00\x00\x80\x00"  # what stands there before a measurement
+        self.registers[0xF7:0xFF] = b"\x80\x00\x00\x80\x00\x00\x80\x00"  # the values before a measurement
 
     def _calibrate(self, c: dict[str, int]) -> None:
         names = ["T1", "T2", "T3", *(f"P{i}" for i in range(1, 10))]
@@ -203,7 +203,7 @@ class Ds18b20Bus(Timed):
 
 
 class BenchBoard(HostBoard):
-    """The host with these on its pins."""
+    """A host board with emulated buses."""
 
     def __init__(self, bus: EmulatedBus | None = None, wire: Ds18b20Bus | None = None, level: int = 0) -> None:
         super().__init__()

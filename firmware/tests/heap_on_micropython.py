@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Runs on MicroPython: how much of its heap is left in one piece."""
+"""Runs on MicroPython: measures the largest free block of its heap."""
 
 import gc
 
 
 def largest_free():
-    """Bytes of the largest free piece: the longest that can be had."""
+    """Return the size in bytes of the largest block that can be allocated."""
     gc.collect()
     low, high = 0, gc.mem_free()
     while low < high:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The host as a board, and a bundle for it."""
+"""The host as a board, and bundles for it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ HASHING_PROFILE: dict[str, Any] = {
 
 
 def bundle(**changes: Any) -> dict[str, Any]:
-    """A valid bundle; `profile__k=3` changes one key of an inner object, None removes a key."""
+    """Return a valid bundle. `profile__k=3` changes one key of an inner object; None removes a key."""
     made = copy.deepcopy(BUNDLE)
     for path, value in changes.items():
         *outer, key = path.split("__")
@@ -153,7 +153,7 @@ class HostBoard:
 
 
 class PacedBoard(HostBoard):
-    """The host with a clock that counts the board's own pauses: nothing is late because this computer is busy."""
+    """A host whose clock counts only the board's own pauses, so that a busy computer makes nothing late."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A subscriber that keeps what a device publishes."""
+"""A subscriber that collects the messages of a device."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Inbox(Listener):
         super().__init__((broker.host, broker.port), "peel/v1/lab/#")
 
     def next(self, timeout: float = 10) -> tuple[str, bytes]:
-        """The next message: the last part of its topic, and its payload."""
+        """Return the next message: the last level of its topic, and its payload."""
         topic, payload = super().next(timeout)
         return topic.rsplit("/", 1)[1], payload
 
     def status(self, timeout: float = 10) -> dict[str, Any]:
-        """The next status, past reports and cleared ones."""
+        """Return the next status, skipping reports and cleared statuses."""
         while True:
             kind, payload = self.next(timeout)
             if kind == "status" and payload:
@@ -35,7 +35,7 @@ class Inbox(Listener):
                 return found
 
     def frames(self, count: int, timeout: float = 10) -> list[bytes]:
-        """The next `count` frames, past statuses, split from their messages."""
+        """Return the next `count` frames, skipping statuses."""
         found: list[bytes] = []
         while len(found) < count:
             kind, payload = self.next(timeout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bundles as the registry notes them, for tests of the numbers that a device takes."""
+"""Records of issued bundles, for tests of the numbers that a device takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENROLLED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def issued(first_number: int, made: datetime, quota: int, period: int) -> Issue:
-    """A bundle without a lifetime, made at some moment."""
+    """Return the record of a bundle without a lifetime, made at the given time."""
     return Issue(
         first_number=first_number,
         last_number=NUMBER_MAX,

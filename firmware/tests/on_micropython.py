@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Runs on MicroPython: the parts of the application that must behave there as they do under CPython. Prints one line per check.
+"""Runs on MicroPython: checks that parts of the application behave as under CPython. Prints one line per check.
 
 Usage: micropython on_micropython.py FIRMWARE UMQTT BINDINGS, the folders that hold the modules.
 """
 
 import sys
 
-sys.path[:0] = sys.argv[1:4]  # before the imports below, which it is for
+sys.path[:0] = sys.argv[1:4]  # before the imports that need it
 
 import peel_load
 from peel_device import config, files, readings, selftest
@@ -17,14 +17,14 @@ from peel_device.outbox import Outbox
 
 
 class StillClock:
-    """Time that does not pass."""
+    """A clock that stands still."""
 
     def now(self):
         return 0
 
 
 class TornFiles:
-    """Files in memory. Each write first shows `witness` what a power cut at each of its bytes would leave behind."""
+    """Files in memory. Each write first calls `witness` with the states that a power cut at each byte would leave."""
 
     def __init__(self, kept=()):
         self.kept = dict(kept)

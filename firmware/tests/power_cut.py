@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A flash that loses power: every way a write can be left half done."""
+"""A simulated flash: every state in which a power cut can leave a write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 
 class MemoryFiles:
-    """Files in memory, and for each write all the states in which a power cut could leave it."""
+    """Files in memory."""
 
     def __init__(self, kept: dict[str, bytes] | None = None) -> None:
         self.kept: dict[str, bytes] = dict(kept or {})
@@ -57,7 +57,7 @@ class WitnessFiles(MemoryFiles):
 
 
 def torn_contents(old: bytes | None, new: bytes) -> Iterator[bytes | None]:
-    """What a file may hold when the power goes after 0, 1, ... all bytes of a write, for each kind of tear."""
+    """Yield the possible contents of a file if the power goes after 0, 1, ... all bytes of a write, for each kind of tear."""
     yield old
     for done in range(len(new) + 1):
         rest = len(new) - done
@@ -68,7 +68,7 @@ def torn_contents(old: bytes | None, new: bytes) -> Iterator[bytes | None]:
 
 
 class FullFiles(MemoryFiles):
-    """A flash with room for so many bytes."""
+    """A flash of `room` bytes."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class FullFiles(MemoryFiles):
 
 
 class ManualClock:
-    """A clock that the test moves."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.at = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The whole application over the C core, a real broker and files that a test can look into."""
+"""The whole application with the C core, a real broker and files that the test can inspect."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_edited_epsilon_shows_in_the_frame(core: ModuleType, broker: Broker, 
 
 
 def test_a_category_is_hashed_by_what_the_number_assigns(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
-    """At epsilon 16 the answer is the hash of the reading, but for one report in 4 million."""
+    """At epsilon 16 the answer is the hash of the reading, except in one report of 4 million."""
     profile = HASHING_PROFILE | {"epsilon_q20": 16 << 20, "quota": 1000}
     app = make_app(
         core,
@@ -95,7 +95,7 @@ def test_a_device_with_nothing_to_report_says_how_it_is_now_and_then(
     assert (birth["interval_ms"], birth["skipped"]) == (60_000, 0)
     for _ in range(5):
         board.paces.at += 50_000
-        for _ in range(3):  # a ping that was due goes out, and its answer comes in
+        for _ in range(3):  # a due ping is sent and answered
             app.step()
     assert inbox.status()["skipped"] == app.sampler.failed > 0
     app.step()
@@ -143,7 +143,7 @@ def test_an_outage_fills_the_outbox_which_drains_in_order(core: ModuleType, brok
 
 
 def test_no_number_is_ever_used_for_two_frames_whenever_the_power_goes(core: ModuleType) -> None:
-    """Cut after every file operation of a report; then boot and go on. No two different frames share a number."""
+    """Cut the power after every file operation of a report, then boot and continue. No two different frames share a number."""
     seen: dict[int, bytes] = {}
     files = MemoryFiles()
     for cut in itertools.chain(range(40), range(40)):
@@ -162,11 +162,11 @@ def test_no_number_is_ever_used_for_two_frames_whenever_the_power_goes(core: Mod
 
 
 class PowerCut(BaseException):
-    """The power is gone."""
+    """The power is cut."""
 
 
 class CountingFiles(MemoryFiles):
-    """The power goes after so many file operations, in the middle of the last one."""
+    """Files that cut the power after so many operations, in the middle of the last one."""
 
     def __init__(self, kept: dict[str, bytes], operations: int) -> None:
         super().__init__(kept)
@@ -187,7 +187,7 @@ def test_a_full_flash_boots_and_reports_by_dropping_the_oldest(core: ModuleType)
         away.report()
     for name in [name for name in files.kept if "seed" in name or "ledger" in name]:
         if name.endswith(".0"):
-            del files.kept[name]  # so that the next write of each needs new room
+            del files.kept[name]  # so that the next write of each needs new space
     files.room = sum(len(content) for content in files.kept.values())
 
     booted = make_app(core, free_port(), files, outbox=500)
@@ -209,7 +209,7 @@ def test_a_fault_of_the_flash_that_is_not_want_of_room_drops_nothing(core: Modul
 
 
 class BrokenFiles(MemoryFiles):
-    """A flash that takes nothing any more."""
+    """A flash that refuses every write."""
 
     broken = False
 
@@ -293,14 +293,14 @@ def test_deep_sleep_keeps_count_over_the_reboots(core: ModuleType, broker: Broke
 
 
 class WokenBoard(HostBoard):
-    """A board whose sleep has run its course."""
+    """A board that woke normally from its sleep."""
 
     def woke_from_sleep(self) -> bool:
         return True
 
 
 def test_no_sleep_is_longer_than_an_esp32_can_be_told(core: ModuleType) -> None:
-    """Its machine.deepsleep takes what fits into 31 bits; where the quota asks for more, no more is credited than was slept."""
+    """An ESP32's machine.deepsleep takes 31 bits. If the quota asks for more, only the time actually slept is credited."""
     year_ms = 31_536_000_000
     files, board = MemoryFiles(), WokenBoard()
     yearly: dict[str, Any] = {"sleep": "deep", "profile__quota": 1, "profile__period": year_ms // 1000}

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The boards: light sleep lasts until its time, whatever wakes the chip; a sleep that was cut short is known as such; the emulator's board
-runs in the emulator only.
-"""
+"""The boards: light sleep lasts its full time, an interrupted sleep is recognised, the emulator's board runs only there."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from power_cut import ManualClock
 
 
 class CreepingClock(ManualClock):
-    """Each look at it takes a millisecond."""
+    """A clock that advances a millisecond each time it is read."""
 
     def now(self) -> int:
         self.at += 1
@@ -53,7 +51,7 @@ def test_light_sleep_never_asks_for_less_than_no_time(name: str, monkeypatch: py
 
 
 def test_the_board_of_the_emulator_runs_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its randomness is the emulator's host's: a bundle that names it must not make a real board report."""
+    """Its randomness comes from the emulator's host, so a bundle that names it must not make a real board report."""
     monkeypatch.setitem(sys.modules, "machine", ModuleType("machine"))
     module = importlib.import_module("boards.qemu")
     try:
@@ -64,7 +62,7 @@ def test_the_board_of_the_emulator_runs_nowhere_else(monkeypatch: pytest.MonkeyP
 
 
 class FakeChip(ModuleType):
-    """MicroPython's `machine` on a Pico that boots again and again."""
+    """MicroPython's `machine` on a Pico that reboots repeatedly."""
 
     WDT_RESET = 3
     PWRON_RESET = 1
@@ -86,7 +84,7 @@ class FakeChip(ModuleType):
         self.mem32 = {self._scratch: 0}
 
     def lightsleep(self, milliseconds: int) -> None:
-        """Returns at once; the clock moves by itself."""
+        """Return at once; the clock advances by itself."""
 
 
 @pytest.mark.parametrize(
@@ -96,7 +94,7 @@ class FakeChip(ModuleType):
 def test_a_pico_knows_a_sleep_that_ended_from_one_that_was_cut_short(
     name: str, scratch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The watchdog of an RP2350 is elsewhere: a word of the RP2040's is nothing there."""
+    """The RP2350 has its watchdog register at another address than the RP2040."""
     chip = FakeChip(scratch)
     monkeypatch.setitem(sys.modules, "machine", chip)
     module = importlib.import_module("boards.pico")
@@ -107,7 +105,7 @@ def test_a_pico_knows_a_sleep_that_ended_from_one_that_was_cut_short(
         assert not board.woke_from_sleep()
         board.deep_sleep(10)
         assert board.woke_from_sleep()
-        chip.reset()  # somebody at the console, in the middle of the next sleep
+        chip.reset()  # a reset from the console during the next sleep
         assert not board.woke_from_sleep()
         board.deep_sleep(10)
         chip.cut_power()

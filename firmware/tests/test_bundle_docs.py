@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""README and guide describe the bundle that the device checks: the same keys, the same kinds of sensors, an example that works."""
+"""README and sensor guide match the bundle that the device checks: keys, kinds of sensors, and a working example."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding=
 
 
 def coded(text: str) -> list[str]:
-    """What stands in backticks."""
+    """Return the words in backticks."""
     return re.findall(r"`([^`]+)`", text)
 
 
@@ -39,7 +39,7 @@ def test_the_optional_keys_of_a_bundle() -> None:
 
 
 def rows(header: str) -> list[list[str]]:
-    """The cells of a table of the guide to sensors."""
+    """Return the cells of a table in the sensor guide."""
     table = SENSORS.split(header + "\n")[1].split("\n\n")[0]
     return [line.strip("|").split("|") for line in table.splitlines()[1:]]
 
@@ -58,7 +58,7 @@ def test_the_devices_on_i2c() -> None:
 
 
 class Thermometer:
-    """A TMP117 on a bus of `machine`: the register of the temperature."""
+    """A TMP117's temperature register on an I2C bus."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw

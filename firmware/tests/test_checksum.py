@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The portable CRC equals the usual one."""
+"""The portable CRC equals binascii's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The bundle is checked key by key, errors name the key, and no secret shows."""
+"""The bundle is checked key by key, errors name the key, and no message shows a secret."""
 
 from __future__ import annotations
 

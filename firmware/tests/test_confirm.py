@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The application and receipts, over a real broker: a frame is kept until a true receipt settles it, whatever else arrives."""
+"""The application and receipts, over a real broker: a frame is kept until a valid receipt settles it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def receipt(upto: int, *runs: tuple[int, int], device: int = DEVICE, key: bytes 
 
 
 class Publisher:
-    """Somebody who may publish: a gateway, or an attacker."""
+    """A client that may publish: a gateway, or an attacker."""
 
     def __init__(self, broker: Broker) -> None:
         self._client = paho.Client(CallbackAPIVersion.VERSION2)
@@ -65,7 +65,7 @@ def boot(core: ModuleType, broker: Broker, files: MemoryFiles, board: HostBoard 
 
 
 def kept(files: MemoryFiles) -> list[int]:
-    """The numbers of the frames on flash."""
+    """Return the numbers of the frames on flash."""
     names = [path.rpartition("/")[2] for path in files.kept if "/outbox/" in path]
     return sorted(int(name, 16) for name in names if len(name) == 12)
 
@@ -128,7 +128,7 @@ def test_a_flash_that_was_put_back_uses_no_number_again(
         app.report()
     app.link.drain(app.outbox, app.birth())
     assert [NUMBER.of(frame) for frame in inbox.frames(40)] == list(range(1, 41))
-    gateway.say(receipt(39))  # it has not told of all that it has
+    gateway.say(receipt(39))  # the gateway has stored more than this
     app.link.stop()
 
     app = boot(core, broker, image, board, **settings)
@@ -234,7 +234,7 @@ def test_a_flood_of_receipts_costs_bounded_work_and_no_report(
     calls = 0
     app.report()
     app.link.drain(app.outbox, app.birth())
-    assert calls == RECEIPTS_AT_ONCE, "whoever sends more while an answer is awaited is left"
+    assert calls == RECEIPTS_AT_ONCE, "a broker that sends more during one exchange is disconnected"
     assert (app.link.faults, app.link.up) == (1, False)
     assert kept(files) == [1, 2]
 

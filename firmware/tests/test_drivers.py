@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Drivers against devices on emulated buses, register by register, and as sensors of a bundle."""
+"""Drivers with emulated devices, register by register, and as sensors of a bundle."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_bme280_gives_the_datasheets_example() -> None:
 
 
 def humidity_in_floats(raw: int, fine: float, h: dict[str, int]) -> float:
-    """The datasheet's other formula, in double precision (section 8.1)."""
+    """Return the humidity by the datasheet's other formula, in double precision (section 8.1)."""
     x = fine - 76800.0
     y = (raw - (h["H4"] * 64.0 + h["H5"] / 16384.0 * x)) * (
         h["H2"] / 65536.0 * (1.0 + h["H6"] / 67108864.0 * x * (1.0 + h["H3"] / 67108864.0 * x))
@@ -249,7 +249,7 @@ def test_a_contact_is_a_category() -> None:
 
 
 class FakePin:
-    """A pin of `machine`, which a test moves."""
+    """A pin of `machine` that the test sets."""
 
     IN, PULL_UP, PULL_DOWN, IRQ_RISING = 0, 1, 2, 4
 

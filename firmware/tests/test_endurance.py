@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What only a long life shows: a tick counter that wraps, a large backlog on a slow flash, a heap that must not creep."""
+"""Long runs: a tick counter that wraps, a large backlog on a slow flash, a heap that must not fragment."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from peel_tools.servers.broker import Broker
 from power_cut import ManualClock, MemoryFiles
 
 PERIOD = 1 << 30
-"""After so many milliseconds MicroPython's tick counter begins again: 12.4 days."""
+"""MicroPython's tick counter wraps after this many milliseconds: 12.4 days."""
 WATCHDOG_MS = 8300
 
 
 def ticks_difference(end: int, start: int) -> int:
-    """As `time.ticks_diff` has it."""
+    """Return the same difference as `time.ticks_diff`."""
     return (end - start + PERIOD // 2) % PERIOD - PERIOD // 2
 
 
@@ -42,7 +42,7 @@ def test_the_clock_goes_on_when_the_ticks_begin_again(step: int) -> None:
 
 
 class SlowFlash(MemoryFiles):
-    """Every file that is read, made or removed takes its time, as on a worn flash with many files in a folder."""
+    """A flash on which every file operation takes time, like a worn one with many files."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class SlowFlash(MemoryFiles):
 
 
 class WatchedBoard(PacedBoard):
-    """Notes the longest time that the watchdog was not fed for."""
+    """Records the longest time between two feeds of the watchdog."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class WatchedBoard(PacedBoard):
 
 
 def test_a_receipt_for_a_large_backlog_does_not_starve_the_watchdog(core: ModuleType) -> None:
-    """The gateway was away for a day, and its first receipt settles all that was sent meanwhile."""
+    """The gateway was away for a day, and its first receipt settles everything that was sent meanwhile."""
     board = WatchedBoard()
     app = App(config(outbox=2000), core, board, SlowFlash(board.paces), "peel")
     app.start()
@@ -87,13 +87,13 @@ def test_a_receipt_for_a_large_backlog_does_not_starve_the_watchdog(core: Module
 YEAR = Path(__file__).with_name("year_on_micropython.py")
 REPORTS = 1600
 HEAP = "256k"
-"""Objects of this port are twice as large as those of a board: about what a Pico's 190 KB hold."""
+"""Objects of this port are twice as large as a board's, so this is about a Pico's heap of 190 KB."""
 PART = re.compile(r"^part (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", re.M)
 
 
 @pytest.mark.board
 def test_the_heap_stays_as_it_is_over_outages_and_wraps_of_the_ticks() -> None:
-    """Reports of a day and more on MicroPython, the broker away for hours in between; and the flash is written as little as documented."""
+    """More than a day of reports on MicroPython, with the broker away for hours. The flash is written as rarely as documented."""
     modules = [YEAR.parents[1], umqtt_folder(), REPOSITORY / "bindings" / "micropython"]
     command: list[str | Path] = [micropython_program(), "-X", f"heapsize={HEAP}", YEAR, *modules, str(REPORTS)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -111,14 +111,14 @@ def test_the_heap_stays_as_it_is_over_outages_and_wraps_of_the_ticks() -> None:
 TLS = Path(__file__).with_name("tls_on_micropython.py")
 RUNTIME = REPOSITORY / "tools" / "peel_tools" / "device" / "runtime"
 TLS_HEAP = "180k"
-"""Some 75 KB of it are free once the application is up. A TLS session takes 17 and 5 of them in one piece each."""
+"""About 75 KB of it are free once the application runs. A TLS session takes two blocks, of 17 and 5 KB."""
 CONNECTIONS = 30
 LARGEST = re.compile(r"^largest (\d+) (\d+)$", re.M)
 
 
 @pytest.mark.board
 def test_the_heap_has_room_for_tls_again_and_again(tls_broker: Broker, certificates: Path, tmp_path: Path) -> None:
-    """Mbed TLS lives on MicroPython's heap, and needs large pieces of it: what is kept must not lie all over it."""
+    """Mbed TLS allocates large blocks on MicroPython's heap, so long-lived objects must not fragment it."""
     flash = Flash(tmp_path / "flash")
     mqtt = {"host": "localhost", "port": tls_broker.port, "tls": True, "ca": "ca.der"}
     flash.install(bundle(mqtt=mqtt, confirm="broker"), find_sources(), Changes(ca=certificates / "ca.der"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""No entropy, no report; no seed twice."""
+"""Entropy: too little stops the reports, and no seed is used twice."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_bad_source_is_named_and_left_out(core: ModuleType) -> None:
 
 
 def test_the_bundle_seed_counts_for_nothing(core: ModuleType) -> None:
-    """The gateway's host made it: a device that ran on it alone would toss coins that the gateway can tell."""
+    """The gateway's host made it. A device that ran on it alone would toss coins that the gateway can predict."""
     for board in (PoorBoard(), PoorBoard(STUCK, WEAK)):
         with pytest.raises(EntropyError, match="bits of 128"):
             start(core, board, MemoryFiles(), os.urandom(32))
@@ -67,7 +67,7 @@ def test_the_bundle_seed_counts_for_nothing(core: ModuleType) -> None:
 
 
 def test_the_bundle_seed_is_mixed_in(core: ModuleType) -> None:
-    """Sources that give the same in each run: only the seed differs."""
+    """The sources give the same bytes in each run; only the seed differs."""
     same: Source = ("same", lambda count: bytes(range(count)), 64, 128)
     first, second, again = (
         start(core, PoorBoard(same), MemoryFiles(), seed).random(16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files on a real file system: absent and unreadable are different things."""
+"""Files on a real file system: an unreadable file is not an absent one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_unreadable_is_not_absent(tmp_path: Path) -> None:
-    """A record whose two files cannot be read is damaged, never new."""
+    """A record whose two files cannot be read is damaged, not new."""
     files = FlashFiles()
     for slot in "01":
         (tmp_path / f"ledger.{slot}").mkdir()

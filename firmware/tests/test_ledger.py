@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The ledger: a power cut at every byte of every write never lowers it, never repeats a number, never corrupts it."""
+"""The ledger: a power cut at any byte of any write never lowers it, repeats a number or corrupts it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def open_ledger(
 
 
 def open_saved_up(files: MemoryFiles, **settings: Any) -> Ledger:
-    """A ledger whose bucket has had time to fill."""
+    """Return a ledger whose bucket has had time to fill."""
     clock = ManualClock()
     ledger = open_ledger(files, clock, **settings)
     clock.at += PERIOD_MS
@@ -92,9 +92,7 @@ def test_the_budget_counts_every_reserved_number() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 4, 32])
 def test_a_power_cut_at_every_byte_of_every_write(block: int) -> None:
-    """Live a life of several reboots and sleeps; at every byte of every write, cut the power and look at what the next
-    boot does.
-    """
+    """Simulate several reboots and sleeps. At every byte of every write, cut the power and check the next boot."""
     files = WitnessFiles()
     clock = ManualClock()
     highest = 0
@@ -125,7 +123,7 @@ def test_a_power_cut_at_every_byte_of_every_write(block: int) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200), st.integers(0, 3)), min_size=1, max_size=25))
 def test_cut_after_cut(lives: list[tuple[int, int, int]]) -> None:
-    """Many cuts in a row, each on what the one before left behind: numbers still only rise."""
+    """Many cuts in a row, each on the state that the one before left: numbers still only rise."""
     state = MemoryFiles()
     highest = spent = 0
     for takes, cut, tear in lives:
@@ -145,7 +143,7 @@ def test_cut_after_cut(lives: list[tuple[int, int, int]]) -> None:
 @pytest.mark.parametrize("block", [1, 4, 32])
 @pytest.mark.parametrize("harm", ["every bit", "unreadable", "missing"])
 def test_bit_rot_in_any_copy_never_repeats_a_number(block: int, harm: str) -> None:
-    """Live a life of several boots; after each write spoil each copy in turn and look at what the next boot does."""
+    """Simulate several boots. After each write damage each copy in turn and check the next boot."""
     files, clock = RottenFiles(), ManualClock()
     highest = looked = 0
     for boot in range(6):
@@ -163,7 +161,7 @@ def test_bit_rot_in_any_copy_never_repeats_a_number(block: int, harm: str) -> No
 
 
 def test_a_copy_that_goes_missing_after_a_power_cut_never_repeats_a_number() -> None:
-    """The power goes at any byte of a life's writes, the device runs on for a while, and then one of the two copies is gone."""
+    """Cut the power at any byte, let the device run for a while, then remove one of the two copies."""
     for cut in range(1, 700, 3):
         first = CutFiles({}, cut, 1)
         highest = 0
@@ -223,7 +221,7 @@ def newest_copy(files: MemoryFiles) -> str:
 
 
 class RottenFiles(MemoryFiles):
-    """A flash that wears out: a finished file can change, refuse to be read, or be gone."""
+    """A worn flash: a finished file can change, become unreadable, or disappear."""
 
     def __init__(self, kept: dict[str, bytes] | None = None, unreadable: Sequence[str] = ()) -> None:
         super().__init__(kept)
@@ -239,7 +237,7 @@ class RottenFiles(MemoryFiles):
         super().write(path, data)
 
     def spoiled(self, path: str, harm: str) -> Iterator[RottenFiles]:
-        """This flash with one file gone bad, in each of several ways."""
+        """Yield this flash with one file damaged, in each of several ways."""
         if harm == "unreadable":
             yield RottenFiles(self.kept, [path] if path in self.kept else [])
             return
@@ -300,11 +298,11 @@ def test_a_ledger_that_was_removed_is_not_begun_again() -> None:
 
 
 class PowerCut(BaseException):
-    """The power is gone."""
+    """The power is cut."""
 
 
 class CutFiles(MemoryFiles):
-    """The power goes after so many bytes."""
+    """Files that cut the power after so many bytes."""
 
     def __init__(self, kept: dict[str, bytes], budget: int, tear: int) -> None:
         super().__init__(kept)
@@ -323,11 +321,11 @@ class CutFiles(MemoryFiles):
 
 
 def test_the_quota_holds_across_reboots() -> None:
-    """No matter how often it boots, a device takes no more than burst plus rate times time."""
+    """However often it boots, a device takes at most burst plus rate times time."""
     files, clock = MemoryFiles(), ManualClock()
     first = open_ledger(files, clock, block=2, quota=16).next_number
     for boot in range(400):
-        booted = ManualClock()  # ticks start at 0 again, and what the device did not see it does not count
+        booted = ManualClock()  # ticks start at 0 again; time without power does not count
         ledger = open_ledger(files, booted, block=2, quota=16)
         while ledger.take() is not None:
             pass

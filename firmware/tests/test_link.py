@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The link against a real broker: QoS 1, birth, will, batches, back-off, and no frame lost or forgotten."""
+"""The link with a real broker: QoS 1, birth, will, batches, back-off, and no frame lost."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_frames_that_cannot_be_read_do_not_hold_the_link_up(broker: Broker, inbo
 
 
 class UnreadableFiles(MemoryFiles):
-    """Frames below a number cannot be read."""
+    """Files on which frames below a number cannot be read."""
 
     below = 0
 
@@ -204,7 +204,7 @@ def test_an_idle_session_is_kept_alive_and_a_dead_one_noticed(broker: Broker, mo
 
 
 def idle(link: Link, board: PacedBoard, seconds: int) -> None:
-    """So long by the device's clock, and no time at all by the broker's."""
+    """Advance the device's clock by so many seconds, but not the broker's."""
     for _ in range(seconds):
         board.paces.at += 1000
         link.tend()

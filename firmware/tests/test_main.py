@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The entry point: what a person sees of a board that has no console."""
+"""The entry point: the blinks and restarts of a board without a console."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peel_tools.servers.ports import free_port
 
 
 class BlinkingBoard(HostBoard):
-    """Counts blinks and boots."""
+    """Counts blinks and reboots."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,13 +33,13 @@ class BlinkingBoard(HostBoard):
 
 @pytest.fixture(autouse=True)
 def flash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty one."""
+    """An empty flash."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> BlinkingBoard:
-    """The board that is found, whichever is asked for."""
+    """The board that `find_board` returns, whatever its argument."""
     board = BlinkingBoard()
     monkeypatch.setattr(main, "find_board", lambda name: board)
     return board

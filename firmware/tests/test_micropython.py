@@ -33,7 +33,7 @@ SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
 
 @pytest.fixture(scope="session")
 def micropython(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter; built once, then cached."""
+    """The interpreter, built once and cached."""
     program = tmp_path_factory.mktemp("unix") / "micropython"
     shutil.copy(board_image("unix").elf, program)
     program.chmod(0o755)
@@ -48,20 +48,20 @@ def test_the_same_checks_pass_there(micropython: Path) -> None:
 
 
 class MortalDevice:
-    """A device on the unix port that is started and killed again and again, and what it has sent."""
+    """A device on the unix port that is started and killed repeatedly, with the record of its frames."""
 
     def __init__(self, folder: Path, inbox: Inbox) -> None:
         self._flash = Flash(folder / "flash")
         self._process = DeviceProcess(self._flash, micropython=True)
         self._inbox = inbox
         self.frames: dict[int, set[bytes]] = {}
-        """What has arrived, by number."""
+        """Received frames, by number."""
         self.stored: set[int] = set()
-        """Numbers of all frames that were on flash when the plug was pulled."""
+        """Numbers of all frames that were on flash at a kill."""
 
     @contextlib.contextmanager
     def alive(self, port: int) -> Iterator[None]:
-        """Running, with a broker at this port; at the end the plug is pulled."""
+        """Run with a broker at this port; kill the process at the end."""
         self._flash.install(bundle(mqtt__port=port, interval_s=0.005, confirm="broker"), find_sources(), Changes())
         self._process.start()
         try:
@@ -72,18 +72,18 @@ class MortalDevice:
         self.stored |= self.outbox()
 
     def receive(self, count: int) -> None:
-        """Take so many frames from the broker."""
+        """Receive so many frames from the broker."""
         for frame in self._inbox.frames(count, timeout=60):
             self.frames.setdefault(NUMBER.of(frame), set()).add(frame)
 
     def outbox(self) -> set[int]:
-        """Numbers of the whole frames on flash: those have a name of twelve digits, and one that a cut tore is shorter."""
+        """Return the numbers of the whole frames on flash. Their names have twelve digits; a torn frame is shorter."""
         outbox = self._flash.home / "outbox"
         found = outbox.iterdir() if outbox.is_dir() else ()
         return {int(path.name, 16) for path in found if len(path.name) == 12 and path.stat().st_size == STORED_BYTES}
 
     def fill(self, frames: int) -> None:
-        """Wait until so many more are on flash."""
+        """Wait until so many more frames are on flash."""
         wanted, deadline = len(self.outbox()) + frames, time.monotonic() + 60
         while len(self.outbox()) < wanted:
             assert time.monotonic() < deadline
@@ -93,7 +93,7 @@ class MortalDevice:
 def test_killed_at_any_moment_it_reuses_no_number_and_loses_no_stored_frame(
     broker: Broker, inbox: Inbox, core: ModuleType, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """Kill it 30 times: while it starts, while frames pile up, while it sends. What was on flash arrives, each number with one frame."""
+    """Kill it 30 times while it starts, stores and sends. Every stored frame arrives, and each number has one frame."""
     device = MortalDevice(tmp_path, inbox)
     for _ in range(10):
         with device.alive(broker.port):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The outbox: bounded, in order, whole after a power cut at any byte."""
+"""The outbox: bounded, in order, and intact after a power cut at any byte."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_frame_that_cannot_be_removed_is_settled_by_the_next_receipt() -> None
 
 
 class WrittenFiles(MemoryFiles):
-    """Counts writes."""
+    """Files that count writes."""
 
     writes = 0
 
@@ -126,7 +126,7 @@ class WrittenFiles(MemoryFiles):
 
 
 class StuckFiles(MemoryFiles):
-    """A flash that refuses to remove."""
+    """A flash that refuses to remove files."""
 
     stuck = False
 
@@ -137,9 +137,9 @@ class StuckFiles(MemoryFiles):
 
 
 def test_a_power_cut_at_every_byte() -> None:
-    """Whatever was put and neither removed nor dropped is there, whole, in order; drops are counted exactly once."""
+    """Every frame that was stored and not removed or dropped is there, whole and in order. Drops are counted exactly once."""
     files = WitnessFiles()
-    settled: dict[int, bytes] = {}  # put returned, no removal begun
+    settled: dict[int, bytes] = {}  # stored, with no removal begun
     unsettled: set[int] = set()  # being put, removed or dropped right now
     made = 0
     removed = 0
@@ -150,7 +150,7 @@ def test_a_power_cut_at_every_byte() -> None:
         assert list(found) == sorted(found)
         assert set(settled) - unsettled <= set(found) <= set(settled) | unsettled
         assert all(content == frame(number) for number, content in found.items())
-        # Every finished frame is in the box, was acknowledged or was dropped; the ones in the making may be either.
+        # Every stored frame is in the outbox, was acknowledged or was dropped. Frames being changed may be in either state.
         slack = made - removed - len(found) - outbox.dropped
         assert -len(unsettled) <= slack <= len(unsettled)
         before = outbox.dropped
@@ -218,7 +218,7 @@ def test_a_frame_that_goes_bad_on_flash_is_dropped_and_counted_once(reboot: bool
 
 
 class MoodyFiles(MemoryFiles):
-    """Some files cannot be read while `moody` names them."""
+    """Files that cannot be read while `moody` names them."""
 
     moody: tuple[str, ...] = ()
 

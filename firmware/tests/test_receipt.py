@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a device takes for a receipt: the specification's, and nothing else."""
+"""A device accepts the specification's receipts and no others."""
 
 from __future__ import annotations
 

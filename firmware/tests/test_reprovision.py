@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A board that is erased and provisioned again: the registry's numbers and the device's ledger never use one twice."""
+"""A board that is erased and provisioned again: registry and ledger together never use a number twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALLOWANCE = 64
 
 
 def lifetime(first: int, quota: int, period: int, seconds: int, fast: float) -> list[int]:
-    """All numbers of a greedy device on an empty flash that lives so long, with a clock that runs fast."""
+    """Return all numbers that a greedy device takes in so much time on an empty flash, with a clock that runs fast."""
     clock = ManualClock()
     ledger = Ledger(MemoryFiles(), "ledger", clock, 1, quota, period, block_size(quota, False))
     ledger.start(first, False)
@@ -40,7 +40,7 @@ def lifetime(first: int, quota: int, period: int, seconds: int, fast: float) -> 
 
 
 def allowed(issue: Issue, now: datetime) -> int:
-    """The last number that the gateway takes from a device with this bundle."""
+    """Return the last number that the gateway accepts from a device with this bundle."""
     elapsed = round((now - datetime.fromisoformat(issue.made)).total_seconds() * 1000)
     first, quota, period = (np.array([each], np.int64) for each in (issue.first_number, issue.quota, issue.period))
     return int(last_allowed(first, np.array([elapsed], np.int64), quota, period, ALLOWANCE)[0])

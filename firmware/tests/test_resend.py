@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pauses: they double with jitter, begin again for another report, and grow across deep sleep without a note."""
+"""Resend pauses: they double with jitter, restart for another report, and grow across deep sleep without a record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peel_device.resend import FIRST_MS, LAST_MS, Resend, after_waking
 
 
 def longest(count: int) -> bytes:
-    """Randomness that makes pauses as long as they can be, nearly."""
+    """Return random bytes that make pauses nearly as long as possible."""
     return b"\xff" * count
 
 
@@ -26,7 +26,7 @@ def test_back_off_doubles_up_to_its_ceiling_with_jitter() -> None:
 
 
 def sent_at(resend: Resend, board: PacedBoard, oldest: int, seconds: int) -> list[int]:
-    """The seconds at which the device sends again while this report is the oldest that waits."""
+    """Return the seconds at which the device resends while this report is the oldest unconfirmed one."""
     found = []
     for second in range(seconds):
         board.paces.at += 1000

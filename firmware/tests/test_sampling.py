@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Readings to the core's integers, and what happens when a sensor fails."""
+"""Readings become the core's integers, and a failed sensor skips the report."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_categories_without_names_are_given_by_index(value: int, expected: int) 
 
 
 def test_a_name_is_no_reading_where_categories_have_none() -> None:
-    """Whether a sensor gives names is a matter of its program, not of what it reads: the report is skipped."""
+    """Whether a sensor gives names depends on its program, not on its reading: the report is skipped."""
     made = config(profile=HASHING_PROFILE, sensors={"mode": {"kind": "trace", "values": ["heat", 41_000]}})
     sampler = Sampler(made, HostBoard())
     assert [sampler.read(), sampler.read()] == [None, [41_000]]
@@ -115,11 +115,11 @@ def test_krr_by_edges() -> None:
 
 
 class DriverError(Exception):
-    """What a driver of somebody's own may raise."""
+    """An error of a user's own driver."""
 
 
 class Temperature:
-    """Whose conversion to a number fails."""
+    """A value whose conversion to a number fails."""
 
     def __float__(self) -> float:
         raise RuntimeError("not ready, was 21.5")
@@ -134,7 +134,7 @@ def raising(error: BaseException) -> Callable[[], float]:
 
 @contextmanager
 def own_sensor(read: Callable[[], Any]) -> Iterator[dict[str, Any]]:
-    """The sensors of a bundle, one of which is a function of the user's own."""
+    """Yield the sensors of a bundle, one of which is a user's function."""
     module = ModuleType("my_sensor")
     vars(module)["read"] = read
     sys.modules["my_sensor"] = module
@@ -196,7 +196,7 @@ def test_one_failure_of_a_sensor_that_works_is_not_named() -> None:
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_whoever_stops_the_program_is_no_failed_sensor(stop: type[BaseException]) -> None:
+def test_stopping_the_program_is_not_a_failed_sensor(stop: type[BaseException]) -> None:
     with own_sensor(raising(stop())) as sensors, pytest.raises(stop):
         Sampler(config(sensors=sensors), HostBoard()).read()
 

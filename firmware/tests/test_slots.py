@@ -62,7 +62,7 @@ def test_a_copy_that_is_missing_counts_as_damaged_once_both_were_written() -> No
         for copy in sorted(files.kept) if value else ():
             rest = Slots(MemoryFiles({name: data for name, data in files.kept.items() if name != copy}), "r", 1)
             assert rest.read() in (bytes([value]), bytes([value - 1]))
-            # The record of the first write alone may be all that there ever was: who depends on it writes it twice.
+            # After a single write the record has one copy, whose loss cannot be noticed. Callers that must notice write twice.
             assert rest.damaged == (value > 1 or copy == "r.1")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TLS to a real broker: the right CA gets through, a wrong one does not."""
+"""TLS to a real broker: the right CA is accepted, a wrong one refused."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from peel_device.transport import READ_MAX, Transport
 
 
 class ScriptedWire:
-    """Gives what the script says, one entry per call."""
+    """A wire that follows a script, one entry per call."""
 
     def __init__(self, *script: bytes | None, takes: int = 3) -> None:
         self._script = list(script)

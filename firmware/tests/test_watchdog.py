@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connecting feeds the watchdog, whatever the peer does: the longest gap between two meals stays far below 8.3 s."""
+"""Connecting feeds the watchdog, whatever the peer does: the longest gap between two feeds stays far below 8.3 s."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from peel_tools.servers.broker import Broker
 from power_cut import MemoryFiles
 
 GAP_S = 1.5
-"""Between two meals. The firmware means to feed ten times a second; the rest is for a computer that has other things to do as well."""
+"""The longest allowed gap. The firmware feeds ten times a second; the rest allows for a busy computer."""
 LONG_S = 3.0
-"""What each peer here takes its time for: whoever waits for it in one go is found out."""
+"""The delay of each peer here: code that waits for it without feeding fails the test."""
 
 
 class HungryBoard(HostBoard):
-    """Records the longest time without a meal; while a timer feeds, there is none."""
+    """Records the longest gap between two feeds; none while a timer feeds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def drain(port: int, ca: Path | None) -> tuple[int, HungryBoard]:
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """A peer that takes connections and says nothing."""
+    """A peer that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -90,7 +90,7 @@ def test_a_peer_that_never_takes_the_connection(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tcp, "CONNECT_MS", int(1000 * LONG_S))
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         waiting = [socket.socket() for _ in range(4)]
-        for client in waiting:  # fill the backlog: the next one hears nothing
+        for client in waiting:  # fill the backlog: the next connection gets no answer
             client.setblocking(False)
             client.connect_ex(server.getsockname())
         started = time.monotonic()
@@ -115,7 +115,7 @@ def test_a_slow_handshake_gets_through_and_is_fed(
 
 
 class SlowProxy:
-    """Passes bytes on to a port, in small pieces, the first of them late."""
+    """Forwards bytes to a port in small pieces, the first of them late."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -143,7 +143,7 @@ class SlowProxy:
                 delay = 0.0
             target.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # the other direction has ended it
+            pass  # the other direction has closed it
 
 
 def test_a_slow_name_server_is_waited_for_with_a_timer(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:

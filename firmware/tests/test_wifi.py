@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Joining a network that comes and goes; time for TLS: from the bundle's time server, and without any from the bundle itself."""
+"""Joining a network that comes and goes; setting the clock for TLS from a time server or from the bundle."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MADE = 1_790_000_000
 
 
 class Clock:
-    """The board's clock: `time.gmtime` and `machine.RTC`, with an epoch of its own."""
+    """The board's clock: `time.gmtime` and `machine.RTC`, with a given epoch."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.now = 1_609_459_200 - epoch  # 2021, as an RP2040 begins
+        self.now = 1_609_459_200 - epoch  # 2021, where an RP2040 starts
         self.set_to: list[tuple[int, ...]] = []
 
     def gmtime(self, seconds: int | None = None) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ SILENT, SHORT = OSError(110, "ETIMEDOUT"), ValueError("buffer too small")
 
 
 def ntp(monkeypatch: pytest.MonkeyPatch, fault: Exception | None = None) -> ModuleType:
-    """MicroPython's ntptime: the server answers, or not, or less than it should."""
+    """Install MicroPython's ntptime with a server that answers, fails, or answers in part."""
     module = ModuleType("ntptime")
 
     def settime() -> None:
@@ -106,7 +106,7 @@ def test_a_clock_that_was_set_is_left_alone(wifi: Any, clock: Clock, monkeypatch
 
 
 class DeafRadio:
-    """`network.WLAN` with a driver that got stuck when the signal went: only switching it off and on helps."""
+    """`network.WLAN` with a driver that got stuck at a loss of signal: only switching it off and on helps."""
 
     def __init__(self) -> None:
         self.stuck = True
@@ -129,7 +129,7 @@ class DeafRadio:
 
 
 class Esp32Radio(DeafRadio):
-    """As MicroPython's port for the ESP32 has it: its driver tries on by itself, and refuses what does not fit its state."""
+    """A radio like the ESP32 port's: its driver retries by itself and refuses calls that do not fit its state."""
 
     def connect(self, ssid: str, password: str) -> None:
         if self.asked:
@@ -143,7 +143,7 @@ class Esp32Radio(DeafRadio):
 
 
 class Air:
-    """A station with a radio of the test's, on a board whose pauses take no time."""
+    """A station with a test radio, on a board whose pauses take no time."""
 
     def __init__(self, wifi: Any, radio: DeafRadio) -> None:
         self._wifi = wifi
@@ -178,7 +178,7 @@ def test_a_radio_that_is_stuck_begins_anew(wifi: Any, radio: type[DeafRadio]) ->
 
 def test_so_does_one_that_refuses_to_connect_because_it_still_tries(wifi: Any) -> None:
     air = Air(wifi, Esp32Radio())
-    air.radio.on = air.radio.asked = True  # the signal went, and the driver looks for it by itself
+    air.radio.on = air.radio.asked = True  # the signal is lost, and the driver searches for it itself
     with pytest.raises(OSError, match="Internal State"):
         air.join()
     air.join()
@@ -186,7 +186,7 @@ def test_so_does_one_that_refuses_to_connect_because_it_still_tries(wifi: Any) -
 
 
 def test_a_device_may_go_to_sleep_while_its_radio_is_off(wifi: Any) -> None:
-    """What the end of a failed attempt switched off is switched off once more before sleep."""
+    """Before sleep the radio is switched off again although the failed attempt has switched it off already."""
     air = Air(wifi, Esp32Radio())
     with pytest.raises(OSError, match="shed could not be joined"):
         air.join()
@@ -196,7 +196,7 @@ def test_a_device_may_go_to_sleep_while_its_radio_is_off(wifi: Any) -> None:
 
 @pytest.fixture
 def connected(wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Air:
-    """On the network, with the time set."""
+    """Return a station on the network, with the time set."""
     clock.now = MADE - clock.epoch
     air = Air(wifi, Esp32Radio())
     air.radio.stuck = False
@@ -210,7 +210,7 @@ def connected(wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Air:
 def test_a_network_where_nobody_answers_is_joined_anew(
     wifi: Any, connected: Air, monkeypatch: pytest.MonkeyPatch, code: int, stays: bool
 ) -> None:
-    """Some drivers say that they are connected long after the access point has gone. One that was refused is."""
+    """Some drivers claim to be connected long after the access point has gone. A refused connection proves that they are."""
 
     def connect(*_: Any) -> None:
         raise OSError(code, "the broker")
@@ -222,7 +222,7 @@ def test_a_network_where_nobody_answers_is_joined_anew(
 
 
 class UntrustedSocket:
-    """A TLS socket of MicroPython's whose peer shows a certificate that is not, or no longer, or not yet valid."""
+    """A MicroPython TLS socket whose peer shows an invalid certificate."""
 
     def setblocking(self, flag: bool) -> None:
         pass
@@ -236,7 +236,7 @@ class UntrustedSocket:
 def test_a_clock_that_makes_certificates_invalid_is_asked_for_again(
     wifi: Any, clock: Clock, connected: Air, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A time server that had no time itself sets a clock to another century, in which no certificate is valid."""
+    """A time server without the time sets a clock to another century, in which no certificate is valid."""
     time_server = ntp(monkeypatch)
     monkeypatch.setattr(wifi.tcp, "connect", lambda mqtt, board, doubt: tcp.SocketWire(UntrustedSocket(), True, doubt))
     for expected in (0, 1, 1):
@@ -251,7 +251,7 @@ def test_a_clock_that_makes_certificates_invalid_is_asked_for_again(
 def test_a_doubted_clock_stays_where_no_time_server_answers(
     wifi: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the day of the bundle: a certificate that has expired since would become valid again."""
+    """It is not set to the bundle's date: a certificate that has expired since would become valid again."""
     ntp(monkeypatch, SILENT)
     clock.now = MADE + 86400 - clock.epoch
     wifi.set_clock(config(mqtt__made=MADE).mqtt, HostBoard(), True)

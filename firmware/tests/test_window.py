@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The promise of SPEC section 10: in any window of `period` seconds a device takes at most `quota` numbers, whatever happens to it.
+"""SPEC section 10: in any window of `period` seconds a device takes at most `quota` numbers.
 
-A board lives through a random schedule in true time, of which its own clock shows whole ticks since it booted. Every number is noted
-with the true time at which it was handed out. No number may come within a period of the one that was `quota` numbers before it.
+A board runs through a random schedule in true time. Its own clock shows whole ticks since it booted. Every number is recorded
+with the true time at which it was handed out. No number may come within a period of the one `quota` numbers before it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MICROSECONDS = 1_000_000
 
 
 class World:
-    """True time in microseconds, and one board in it."""
+    """True time in microseconds, and one board."""
 
     def __init__(self, quota: int, deep: bool) -> None:
         self.at = 0
@@ -34,7 +34,7 @@ class World:
         self.boot(woke=False)
 
     def now(self) -> int:
-        """The board's clock: whole milliseconds since it booted."""
+        """Return the board's clock: whole milliseconds since it booted."""
         return self.at // 1000 - self._booted // 1000
 
     def boot(self, *, woke: bool) -> None:
@@ -45,7 +45,7 @@ class World:
         self._ledger.start(self._issue.first_number, woke)
 
     def use(self, most: int) -> None:
-        """Take numbers, as many as there are."""
+        """Take as many numbers as there are."""
         for _ in range(most):
             number = self._ledger.take()
             if number is None:
@@ -54,19 +54,19 @@ class World:
             self.handed_out.append(self.at)
 
     def use_when_due(self, most: int) -> None:
-        """Take numbers, each as soon as the ledger says that there is one."""
+        """Take numbers, each as soon as the ledger allows."""
         for _ in range(most):
             self.at += self._ledger.wait() * 1000
             self.use(1)
 
     def sleep(self, milliseconds: int, share: int) -> None:
-        """Deep sleep that runs its course, or that ends early because the power fails."""
+        """Sleep deeply, for the whole time or until the power fails."""
         self._ledger.prepare_sleep(milliseconds)
         self.at += milliseconds * 10 * share
         self.boot(woke=share == 100)
 
     def provision(self, *, erase: bool) -> None:
-        """A fresh bundle, onto the board as it is or onto an empty flash."""
+        """Install a fresh bundle, on the board's flash or on an empty one."""
         made = ENROLLED + timedelta(microseconds=self.at)
         self._issue = issued(self._issue.first_unused(made), made, self._quota, PERIOD_S)
         if erase:
@@ -74,7 +74,7 @@ class World:
         self.boot(woke=False)
 
     def spoil(self, copy: int) -> None:
-        """One copy of the ledger goes bad, and the board boots."""
+        """Damage one copy of the ledger and boot."""
         if len(self._files.kept) > 2:
             self._files.kept[f"ledger.{copy}"] = b"?"
         self.boot(woke=False)
@@ -112,7 +112,7 @@ def live(world: World, schedule: list[tuple[str, object]]) -> None:
 
 
 def most_in_a_window(times: list[int]) -> int:
-    """The largest count of times within any half-open window of a period."""
+    """Return the largest count of times in any half-open window of one period."""
     most = first = 0
     for last, time in enumerate(times):
         while time - times[first] >= PERIOD_S * MICROSECONDS:
@@ -137,10 +137,10 @@ def test_no_window_holds_more_than_the_quota(quota: int, deep: bool, schedule: l
 
 
 def test_a_greedy_device_comes_close_to_its_quota() -> None:
-    """The promise is not kept by saying little: who takes all it can takes the quota in some window, and seven eighths in every one."""
+    """The limit is not met by sending little: a greedy device uses the whole quota in some window and 7/8 in every one."""
     world = World(96, deep=False)
     world.use(1)
-    world.at += PERIOD_S * MICROSECONDS  # now there is the rest of a block, and a full bucket
+    world.at += PERIOD_S * MICROSECONDS  # now there are the rest of a block and a full bucket
     world.use_when_due(2000)
     assert most_in_a_window(world.handed_out) == 96
     in_a_period = len([time for time in world.handed_out if time > world.at - PERIOD_S * MICROSECONDS])

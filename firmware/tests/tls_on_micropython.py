@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Runs on MicroPython, in a device's flash: TLS again and again on a small heap, from which Mbed TLS takes its memory as on a board.
+"""Runs on MicroPython, in a device's flash: repeated TLS connections on a small heap, from which Mbed TLS allocates as on a board.
 
-Usage: micropython -X heapsize=N tls_on_micropython.py RUNTIME TIMES. Prints a line per connection: bytes of the largest free piece
-of the heap afterwards, and the link's faults so far. Every other connection is cut off, the others end in good order.
+Usage: micropython -X heapsize=N tls_on_micropython.py RUNTIME TIMES. Prints a line per connection: the largest free block
+of the heap afterwards, in bytes, and the link's faults so far. Every other connection is cut off, the others end normally.
 """
 
 import sys

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Runs on MicroPython: the whole application for a long time on a small heap, its clock made to run fast.
+"""Runs on MicroPython: the whole application for a long simulated time on a small heap.
 
 Usage: micropython -X heapsize=N year_on_micropython.py FIRMWARE UMQTT BINDINGS REPORTS. Prints one line per part of the run:
-reports so far, free bytes after a collection, bytes of the largest free piece, files written, frames dropped, link faults.
+reports so far, free bytes after a collection, bytes of the largest free block, files written, frames dropped, link faults.
 
-The clock is a tick counter that wraps as a board's does, every 2^30 ms, and begins shortly before. The broker is behind
-the wire: it goes away now and then, and says what the gateway has stored in receipts.
+The clock is a tick counter that wraps every 2^30 ms, as a board's does, and starts shortly before a wrap. The wire emulates
+a broker that is away from time to time and a gateway that confirms reports with receipts.
 """
 
 import gc
@@ -14,7 +14,7 @@ import sys
 
 from heap_on_micropython import largest_free
 
-sys.path[:0] = sys.argv[1:4]  # before the imports below, which it is for
+sys.path[:0] = sys.argv[1:4]  # before the imports that need it
 
 import peel_load
 from peel_device import app, config
@@ -22,11 +22,11 @@ from peel_device.clock import TickClock
 
 TICKS = 1 << 30
 PARTS = 10
-AWAY_EVERY, AWAY = 700, 250  # reports: with an outbox of 100 some are dropped each time
+AWAY_EVERY, AWAY = 700, 250  # in reports: an outbox of 100 overflows each time
 
 
 class Ticks:
-    """A board's tick counter, moved by its pauses."""
+    """A board's tick counter, advanced by its pauses."""
 
     def __init__(self):
         self.at = TICKS - 60000
@@ -39,7 +39,7 @@ class Ticks:
 
 
 class Files:
-    """A flash in memory that counts what is written."""
+    """A flash in memory that counts writes."""
 
     def __init__(self):
         self.kept = {}
@@ -63,7 +63,7 @@ class Files:
 
 
 class BrokerWire:
-    """A broker that takes everything, and a gateway behind it that stores everything, as a wire."""
+    """A wire to a broker that acknowledges everything and a gateway that stores everything."""
 
     def __init__(self, core, key, device):
         self._core, self._key, self._device = core, key, device
@@ -114,7 +114,7 @@ FRAME_BYTES = 16 + 4 + 10 + 8  # at width 48
 
 
 class Board:
-    """A board whose time is what it pauses."""
+    """A board whose clock advances only in its pauses."""
 
     name = "host"
 

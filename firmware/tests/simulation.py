@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A site in one process: boards with the real application, a registry, a broker that forgets, and the gateway's engine on a database.
+"""A simulated site in one process: boards with the real application, a registry, a forgetful broker, the gateway's engine.
 
-Time is what a story says it is. What must become of each report is known from the boards' side alone.
+The test sets the time. The simulated devices predict what must become of each report without asking the gateway.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 from power_cut import ManualClock, MemoryFiles
 
 PIECES = 1000
-"""That a replay takes at once."""
+"""The most reports of one replay."""
 START = 1_700_000_000.0
 WIDTH = 48
 PROFILE = """
@@ -59,65 +59,63 @@ high = 1
 SENSORS = {"temperature": {"kind": "trace", "values": [20, 21.5]}, "soil": {"kind": "trace", "values": [0.5]}}
 
 
-class StoryBoard(HostBoard):
-    """A board whose clock and randomness are the story's."""
+class SimulatedBoard(HostBoard):
+    """A board whose clock and randomness the test provides."""
 
-    def __init__(self, chance: np.random.Generator, at: int) -> None:
+    def __init__(self, rng: np.random.Generator, at: int) -> None:
         super().__init__()
-        self.clock = self.hands = ManualClock()
-        self.hands.at = at
-        self._chance = chance
+        self.clock = self.ticks = ManualClock()
+        self.ticks.at = at
+        self._rng = rng
 
     def sources(self) -> list[Source]:
-        return [("story", self._chance.bytes, 64, 256)]
+        return [("scenario", self._rng.bytes, 64, 256)]
 
 
-class Life:
-    """A board with its flash, and what its side knows of the reports that it made."""
+class SimulatedDevice:
+    """A board with its flash, and the expected fate of each report that it made."""
 
-    def __init__(
-        self, device: int, pace: float, bundle: dict[str, Any], chance: np.random.Generator, now: float
-    ) -> None:
+    def __init__(self, device: int, pace: float, bundle: dict[str, Any], rng: np.random.Generator, now: float) -> None:
         self.id = device
         self.bundle = bundle
         self.files = MemoryFiles()
         self.made: set[int] = set()
-        """Numbers of its reports; not of those that went with an erased flash, or for want of room, before they were delivered."""
+        """Numbers of its reports, except those lost with an erased flash or for lack of room before delivery."""
         self.broken: set[int] = set()
-        """Of those, what was tossed with another budget than the profile's."""
+        """Numbers of reports made with another epsilon than the profile's."""
         self.delivered: set[int] = set()
-        """To a gateway that does not refuse the device."""
+        """Numbers that reached a gateway while the device was not revoked."""
         self.refused: set[int] = set()
-        """While the device was revoked."""
+        """Numbers that reached a gateway while the device was revoked."""
         self.counted: set[int] = set()
-        """Of these, what came while the device was not exposed, and no pardon has left withdrawn."""
+        """Delivered numbers that count: the device was not exposed, and no pardon left them withdrawn."""
         self.exposed = False
         self._pace = pace
-        self._chance = chance
+        self._rng = rng
         self.boot(now)
 
     def boot(self, now: float, *, budget_off: int = 0) -> None:
-        """Power again, with the flash as it is; with another budget its firmware is not ours."""
+        """Boot with the present flash. `budget_off` changes epsilon, as a modified firmware would."""
         profile = self.bundle["profile"]
         profile = profile | {"epsilon_q20": profile["epsilon_q20"] - budget_off}
-        self._board = StoryBoard(self._chance, self._hands(now))
+        self._board = SimulatedBoard(self._rng, self._ticks(now))
         self.app = App(Config(self.bundle | {"profile": profile}), peelcore, self._board, self.files, "peel")
         self.app.start()
         self._honest = not budget_off
 
     def erase(self) -> None:
-        """What is on flash is gone, and nobody's fault."""
+        """Lose everything on flash."""
         self.made -= self.held - self.delivered
         self.files = MemoryFiles()
 
     @property
     def held(self) -> set[int]:
-        """Numbers of the reports on its flash."""
+        """The numbers of the reports on its flash."""
         return set(self.app.outbox._numbers)
 
     def report(self, now: float) -> None:
         """Make a report, if the quota allows."""
-        self._board.hands.at = self._hands(now)
+        self._board.ticks.at = self._ticks(now)
         before = self.held
         self.app.report()
         new, dropped = self.held - before, before - self.held
@@ -126,7 +124,7 @@ class Life:
             self.broken |= new
 
     def arrive(self, numbers: set[int]) -> None:
-        """The gateway has taken a batch with these reports in it."""
+        """Record that the gateway has taken a batch with these reports."""
         new = numbers - self.delivered
         self.delivered |= new
         self.exposed |= bool(new & self.broken)
@@ -134,35 +132,35 @@ class Life:
             self.counted |= new
 
     def publish(self) -> Iterator[bytes]:
-        """Messages with what waits, oldest first; whoever takes them has acknowledged them."""
+        """Yield messages with the waiting frames, oldest first, and treat each as acknowledged."""
         outbox = self.app.outbox
         while frames := outbox.unsent(FRAMES_PER_MESSAGE):
             outbox.sent([number for number, _ in frames])
             yield b"".join(frame for _, frame in frames)
 
-    def _hands(self, now: float) -> int:
+    def _ticks(self, now: float) -> int:
         return int((now - START) * 1000 * self._pace)
 
 
 @dataclass
 class Site:
-    """All of it; what happens is for stories to say."""
+    """The whole site. Tests decide what happens."""
 
     folder: Path
     rates: Sequence[tuple[int, int]]
     """Quota and period of the profiles p0, p1, ..."""
-    chance: np.random.Generator
+    rng: np.random.Generator
     outbox: int = 200
     now: float = START
     skew: float = 0.0
-    """What the gateway's wall clock is off by; the registry's is right."""
-    lives: dict[int, Life] = field(default_factory=dict)
-    mail: list[bytes] = field(default_factory=list)
-    """What the broker holds for the gateway."""
+    """The error of the gateway's wall clock in seconds; the registry's clock is right."""
+    devices: dict[int, SimulatedDevice] = field(default_factory=dict)
+    queue: list[bytes] = field(default_factory=list)
+    """Messages that the broker holds for the gateway."""
     receipts: dict[int, list[bytes]] = field(default_factory=dict)
-    """All that each device was ever told."""
+    """All receipts ever sent to each device."""
     room: int = ROOM
-    """Bytes that the engine may use for what devices have done."""
+    """Bytes that the engine may use for its cache of device states."""
     pruned: int = 0
     """Reports that retention has dropped."""
     _boot: int = 1
@@ -171,20 +169,20 @@ class Site:
         paths = [self.folder / f"p{place}.toml" for place in range(len(self.rates))]
         for place, (quota, period) in enumerate(self.rates):
             paths[place].write_text(PROFILE.format(place=place, quota=quota, period=period))
-        Fleet.create(self.folder / "fleet", "lives", paths)
+        Fleet.create(self.folder / "fleet", "lab", paths)
         self.fleet = Fleet(self.folder / "fleet", clock=lambda: datetime.fromtimestamp(self.now, UTC))
         self.store = SqliteStore(self.folder / "gateway.sqlite")
         self._start_engine()
-        self.engine.process([])  # it is installed with its clock right
+        self.engine.process([])  # the gateway is installed while its clock is right
 
     # ---- the gateway ----
 
     def clock(self) -> Reading:
-        """What the gateway's machine reads."""
+        """Return the readings of the gateway machine's clocks."""
         return Reading(round((self.now + self.skew) * 1000), self._boot, round(self.now * 1000))
 
     def restart(self) -> None:
-        """Begin again from what is stored."""
+        """Restart the gateway from the stored database."""
         self.store.close()
         self.store = SqliteStore(self.folder / "gateway.sqlite")
         self._start_engine()
@@ -201,12 +199,12 @@ class Site:
         self.reload()
 
     def reload(self) -> None:
-        """The gateway reads the fleet folder."""
+        """Let the gateway read the fleet folder."""
         self.registry = take_snapshot(self.fleet)
         self.engine.load(self.registry)
 
     def take(self, messages: Sequence[bytes]) -> None:
-        """A batch; whoever was heard in it is told what is stored."""
+        """Process a batch, and send receipts to the devices heard in it."""
         received = max(0.0, self.now + self.skew)
         heard = self.engine.process([Message("t", message, received) for message in messages]).heard
         for device, receipt in self.engine.receipts(heard) or []:
@@ -216,53 +214,53 @@ class Site:
             came.setdefault(DEVICE.of(frame), set()).add(NUMBER.of(frame))
         for device, numbers in came.items():
             if device in self.registry.revoked:
-                self.lives[device].refused |= numbers
+                self.devices[device].refused |= numbers
             else:
-                self.lives[device].arrive(numbers)
+                self.devices[device].arrive(numbers)
 
     def replay(self) -> None:
-        """Screen what was refused once more, all of it in one batch."""
-        if sum(len(life.refused) for life in self.lives.values()) > PIECES:
+        """Screen the refused reports again, in one batch."""
+        if sum(len(device.refused) for device in self.devices.values()) > PIECES:
             return
         replay(self.store, self.engine)
-        for life in self.lives.values():
-            if life.id not in self.registry.revoked:
-                life.arrive(life.refused)
-                life.refused = set()
+        for device in self.devices.values():
+            if device.id not in self.registry.revoked:
+                device.arrive(device.refused)
+                device.refused = set()
 
-    def pardon(self, life: Life, *, restore: bool) -> None:
-        """The operator takes an exposure back."""
-        pardon(self.store, [life.id], restore=restore, reason="any", who="story", clock=self.clock)
-        life.exposed = False
+    def pardon(self, device: SimulatedDevice, *, restore: bool) -> None:
+        """Let the operator pardon an exposed device."""
+        pardon(self.store, [device.id], restore=restore, reason="any", who="scenario", clock=self.clock)
+        device.exposed = False
         if not restore:
-            life.counted.clear()
+            device.counted.clear()
 
     def prune(self, age_seconds: float) -> None:
-        """Drop what is older, unless the clock is doubtful."""
+        """Drop older reports, unless the clock is doubtful."""
         self.pruned += self.engine.prune(age_seconds) or 0
 
     # ---- devices ----
 
-    def enrol(self, profile: str, pace: float = 1.0) -> Life:
-        """A new device; its clock runs at some pace."""
-        (device,) = self.fleet.add(profile)
-        life = Life(device.id, pace, self.issue(device.id), self.chance, self.now)
-        self.lives[life.id] = life
-        return life
+    def enrol(self, profile: str, pace: float = 1.0) -> SimulatedDevice:
+        """Enrol a device whose clock runs at the given pace."""
+        (enrolled,) = self.fleet.add(profile)
+        device = SimulatedDevice(enrolled.id, pace, self.issue(enrolled.id), self.rng, self.now)
+        self.devices[device.id] = device
+        return device
 
-    def provision(self, life: Life, *, profile: str | None = None, erase: bool = False) -> None:
-        """A fresh bundle, of another profile if need be, on the same flash or an empty one."""
+    def provision(self, device: SimulatedDevice, *, profile: str | None = None, erase: bool = False) -> None:
+        """Install a fresh bundle, optionally of another profile, on the present flash or an empty one."""
         if profile is not None:
-            with self.fleet._changing() as register:  # an operator's editor
-                device = replace(self.fleet.device(life.id), profile=profile)
-                register.devices = register.devices.updated(Roll.of([device]))
-        life.bundle = self.issue(life.id)
+            with self.fleet._changing() as register:  # as an operator's editor does
+                changed = replace(self.fleet.device(device.id), profile=profile)
+                register.devices = register.devices.updated(Roll.of([changed]))
+        device.bundle = self.issue(device.id)
         if erase:
-            life.erase()
-        life.boot(self.now)
+            device.erase()
+        device.boot(self.now)
 
     def issue(self, device: int) -> dict[str, Any]:
-        """A further bundle, of which the gateway knows at once."""
+        """Make a further bundle. The gateway learns of it at once."""
         template = {"sensors": SENSORS, "outbox": self.outbox, "interval_s": 0}
         (path,) = write_bundles(self.fleet, [self.fleet.device(device)], template)
         self.reload()
