@@ -19,11 +19,10 @@ FIGURES = Path(__file__).resolve().parents[1] / "lab.json"
 #: Tables that the documents leave to lab.html and lab.json. `lab_attacks` has one row per attack instead of the first four.
 LEFT_OUT = frozenset({"not_exposed", "exposed", "layers", "attacks", "recovery", "formulas", "data"})
 
-_LENGTHS = {"100", "1,000", "10,000", "100,000"}
-_DEFENCES = ("PEEL", "Peel", "best possible")
+_LENGTHS = {"1,000", "10,000", "100,000"}
 _KEPT: Mapping[str, Callable[[Sequence[str]], bool]] = {
     "insider": lambda row: row[2] in _LENGTHS,
-    "ratios": lambda row: row[4] != "-" or row[2].startswith(_DEFENCES),
+    "ratios": lambda row: row[1] != "none" and row[2] != "no defence",
 }
 """Rows that the documents show of a table, where they do not show all of them."""
 _COLUMNS = {"rivals": 3}

@@ -215,7 +215,7 @@ def _ratios(figures: Figures) -> Section:
         "ratios",
         "(a) Estimated share of poisoned devices, in percent; 5 in truth",
         "Printed is the paper's value for the weather data. A share says how many devices, not which: recall and false positives are those "
-        "of devices. In the rows named none, 0 is the truth. The best possible test knows every reading and the attack: no defence that "
+        "of devices. In rows without an attack, 0 is the truth. The best possible test knows every reading and the attack: no defence that "
         "sees reports alone finds more at its false positives. LDPGuard without targets divides two small numbers, so its result is not a "
         "share. Peel's devices run Harmony for means in place of Laplace. For tampering on the wire, reports are counted. "
         "A dash: the defence does not apply, or gives no value. Defences without a value, here or in the paper, are left out: "
@@ -233,8 +233,8 @@ def _silent(rows: Sequence[Mapping[str, Any]], scenes: int) -> str:
         attacks.setdefault(row["defence"], []).append(f"{row['mechanism']} {row['attack']}")
     whole = [defence for defence, named in attacks.items() if len(named) == scenes]
     partly = [defence for defence, named in attacks.items() if len(named) < scenes]
-    said = [f"{', '.join(whole)} throughout"] * bool(whole) + [f"{', '.join(partly)} in some rows"] * bool(partly)
-    return "; ".join(said) or "none"
+    said = [f"throughout {'; '.join(whole)}"] * bool(whole) + [f"in some rows {'; '.join(partly)}"] * bool(partly)
+    return ". Also ".join(said) or "none"
 
 
 def _recovery(figures: Figures) -> Section:
