@@ -23,9 +23,9 @@ from packaging.utils import canonicalize_name
 from sbom import PROJECT, required
 
 EXTRAS = ("broker", "firmware", "lab", "parquet", "postgres")
-"""What users may install; what only developers have is not audited."""
+"""Extras that users may install. Packages for developers alone are not audited."""
 ACCEPTED: dict[str, str] = {}
-"""Advisories that do not concern us, by id, and why."""
+"""Advisories that do not affect us, by id, with the reason."""
 _URL = "https://pypi.org/pypi"
 _SECONDS = 10.0
 
@@ -46,7 +46,7 @@ class Advisory:
 
 
 def advisories(package: Distribution, url: str) -> list[Advisory]:
-    """Those of one version; OSError where nobody answers, ValueError where the answer is none."""
+    """Return the advisories of one version; raise OSError without an answer, ValueError for a malformed one."""
     name = canonicalize_name(package.metadata["Name"])
     with urllib.request.urlopen(f"{url}/{name}/{package.version}/json", timeout=_SECONDS) as answer:  # noqa: S310 - https, or our own
         found = json.load(answer)["vulnerabilities"]

@@ -47,7 +47,7 @@ _ROOM = 16_384
 """Little memory: the states of bets are stored as they are after many events, not only after the first."""
 _CHEAT, _OTHER_RULE, _REISSUED = 1, 2, 3
 _PASSING = ("state", "last_heard", "silent_after_seconds", "rate", "seconds_missing", "computed")
-"""What depends on when one asks."""
+"""Fields that depend on the time of the query."""
 _KRR = '[[attribute]]\nname = "door"\ncategories = ["open", "closed", "ajar"]\n'
 _HASHING = '[[attribute]]\nname = "word"\ndomain = 50\n'
 
@@ -69,7 +69,7 @@ class Site:
         self.reload()
 
     def clock(self) -> Reading:
-        """What the machine reads."""
+        """Return the clock's reading."""
         return Reading(round(self.now * 1000), self.boot, round((self.now - START) * 1000))
 
     def reload(self) -> None:
@@ -116,7 +116,7 @@ class Site:
         return {verdict.label: count for verdict, count in sorted(counts.items())}
 
     def lossy(self, devices: Sequence[int], numbers: range, rng: np.random.Generator) -> list[bytes]:
-        """What arrives of honest reports: some are late by a batch, some never come, some come twice."""
+        """Return the honest reports that arrive: some are a batch late, some are lost, some come twice."""
         arrived, self._late = self._late, []
         for device in devices:
             for frame in self.frames(device, numbers):
@@ -172,7 +172,7 @@ def live(site: Site) -> None:
 
 
 def answers(store: SqliteStore, snapshot: Snapshot) -> dict[str, Any]:
-    """What a gateway answers; nothing of it depends on when it is asked."""
+    """Return a gateway's answers, without anything that depends on the time."""
     views = Views(store, lambda: snapshot)
     said = {
         "totals": views.totals(),
@@ -185,7 +185,7 @@ def answers(store: SqliteStore, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _lasting(value: Any) -> Any:
-    """What stays. Machines differ in the last digits; and what is no number equals nothing, not even itself."""
+    """Return the value to compare: nine digits, because machines differ in the last ones, and text for NaN and infinity."""
     if isinstance(value, float):
         return float(f"{value:.9g}") if math.isfinite(value) else str(value)
     if isinstance(value, dict):
@@ -232,7 +232,7 @@ def _pack(path: Path, content: dict[str, Path]) -> None:
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Whose file it was, and when, is nobody's business; a lock is no content."""
+    """Remove owner and time from a member, and leave out locks."""
     member.uid = member.gid = member.mtime = 0
     member.uname = member.gname = ""
     return None if member.name.endswith("/.lock") else member

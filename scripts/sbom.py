@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an installation of Peel consists of, as CycloneDX JSON on standard output: the package and all that it requires.
+"""Print the bill of materials of an installation as CycloneDX JSON: the package and everything that it requires.
 
 Versions are those of .venv, the ones that were tested; the same environment and SOURCE_DATE_EPOCH give the same bytes. Fails where a
 licence is missing or is not one of those that may be shipped with: ``scripts/check`` runs it for that. Known vulnerabilities are looked
@@ -29,7 +29,7 @@ FREE = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", 
 
 
 def required(name: str, extras: Sequence[str] = ()) -> dict[str, Distribution]:
-    """The distribution and everything that it requires here, by canonical name; with extras, as far as they are installed."""
+    """Return the distribution and its installed requirements by canonical name, extras included."""
     found: dict[str, Distribution] = {}
     waiting: list[tuple[str, Sequence[str]]] = [(name, extras)]
     while waiting:
@@ -53,14 +53,14 @@ def required(name: str, extras: Sequence[str] = ()) -> dict[str, Distribution]:
 
 
 def licence(package: Distribution) -> str:
-    """As the package says it: an expression, a word, or, in older metadata, a classifier."""
+    """Return the package's licence: an expression, a word or, in older metadata, a classifier."""
     said = [package.metadata.get_all(name) or [""] for name in ("License-Expression", "License")]
     classified = [CLASSIFIED[each] for each in package.metadata.get_all("Classifier") or [] if each in CLASSIFIED]
     return str(next((names[0] for names in (*said, classified) if names and names[0]), ""))
 
 
 def is_free(expression: str) -> bool:
-    """May it be shipped with? For expressions without brackets, as all of ours are."""
+    """Return whether a licence may be shipped with. Expressions have no brackets here."""
     return any(all(part.strip() in FREE for part in choice.split(" AND ")) for choice in re.split(r" OR ", expression))
 
 
@@ -78,7 +78,7 @@ def component(package: Distribution) -> dict[str, Any]:
 
 
 def bill(packages: dict[str, Distribution]) -> dict[str, Any]:
-    """The document; https://cyclonedx.org/docs/1.5/json has the meaning of every field."""
+    """Return the document; https://cyclonedx.org/docs/1.5/json explains every field."""
     main = component(packages[PROJECT]) | {"type": "application"}
     parts = [component(packages[name]) for name in sorted(packages) if name != PROJECT]
     moment = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), UTC)

@@ -12,6 +12,7 @@ A finding is one line `file:line: reason`. The rules:
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -37,7 +38,9 @@ CHECKED = (
     "docs/generator",
     "docs/how-it-works.md",
     "docs/lab-and-figures.md",
+    "docs/tests",
     "hil_tests/README.md",
+    "scripts",
     "spec/README.md",
 )
 
@@ -64,8 +67,8 @@ def paragraphs(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
             if gathered:
                 yield begin, " ".join(gathered)
             gathered = []
-        if fenced or NOT_PROSE.match(text):
-            continue
+        if fenced or NOT_PROSE.match(text) or (not gathered and not item and text.startswith("    ")):
+            continue  # indented after a blank line: code or a formula
         if not gathered:
             begin = number
         gathered.append(text[item.end() :] if item else text.strip())
@@ -96,7 +99,7 @@ def _docstrings_of(node: ast.AST) -> Iterator[tuple[str, int]]:
     for statement in body if isinstance(body, list) else ():
         match statement:
             case ast.Expr(value=ast.Constant(value=str(text))):
-                yield text.strip(), statement.lineno
+                yield inspect.cleandoc(text), statement.lineno
 
 
 def banned(text: str) -> Iterator[Finding]:

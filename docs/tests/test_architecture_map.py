@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ARCHITECTURE.md names what there is: every folder, every module, every test that it says holds an invariant."""
+"""ARCHITECTURE.md names every folder and module, and tests that exist."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def section(title: str) -> str:
 
 
 def named(text: str) -> set[str]:
-    """What stands in backticks, folders without their slash."""
+    """Return the names in backticks, folders without their slash."""
     return {name.rstrip("/") for name in re.findall(r"`([\w./]+)`", text)}
 
 
 def contents(package: Path) -> set[str]:
-    """Modules and folders directly below a package."""
+    """Return the modules and folders directly below a package."""
     modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
     return modules | {path.name for path in package.iterdir() if any(path.glob("*.py")) and path.name[0] != "_"}
 
@@ -86,7 +86,7 @@ def test_the_reference_is_for_the_specification_alone() -> None:
 
 
 def imported(path: Path) -> set[str]:
-    """The top-level names that a file imports, wherever in it."""
+    """Return the top-level names that a file imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The audit finds what the index knows of, and never passes for one that was not made."""
+"""The audit finds the index's advisories, and does not pass when the index cannot be read."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ADVISORY = {"id": "PYSEC-1", "summary": "a hole", "fixed_in": ["99.1"], "withdra
 
 
 class Advisories(ThreadingHTTPServer):
-    """An index of packages, of which one may be fine."""
+    """A package index, of which one package may be fine."""
 
     fine = ""
 
 
 class Index(BaseHTTPRequestHandler):
-    """Knows of a hole in one package, and of one in another that was taken back."""
+    """Answer with a vulnerability in one package, and a withdrawn one in another."""
 
     def do_GET(self) -> None:
         name = self.path.split("/")[2]

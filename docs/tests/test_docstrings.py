@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Docstrings are whole: they end a sentence, and no sentence is broken off by a blank line."""
+"""Docstrings end with a whole sentence, and no blank line breaks a sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BROKEN = re.compile(r"[^:]:\n\s*\n\s*[a-z]")
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """Every string that stands alone as a statement, with its place."""
+    """Yield every string that is a statement, with its place."""
     for path in tracked("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (

@@ -28,7 +28,7 @@ categories = ["open", "shut"]
 
 
 def documented(header: str) -> list[str]:
-    """The fields in the first column of the table with this header."""
+    """Return the fields in the first column of the table with this header."""
     table = GUIDE.split(f"| {header} | meaning |\n")[1].split("\n\n")[0]
     return [name for line in table.splitlines()[1:] for name in re.findall(r"`(\w+)`", line.split(" | ")[0])]
 

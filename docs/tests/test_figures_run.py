@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`scripts/figures`: single benchmarks again, one that fails leaves what was there, one that hangs leaves nothing running."""
+"""`scripts/figures` repeats single benchmarks; a failure keeps the old figures, a timeout leaves no process running."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ try:
 except (KeyboardInterrupt, run.FailedError) as error:
     print(type(error).__name__, error)
 """
-"""A benchmark with a broker in a session of its own, stopped once that runs, or after so many seconds."""
+"""A benchmark with a broker in its own session, stopped once the broker runs or after a timeout."""
 
 
 def figures(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What docs/gateway.md says that is not generated: parameters of the HTTP routes, exit codes."""
+"""The hand-written tables of docs/gateway.md match the code: parameters of the HTTP routes, exit codes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "gateway.md").read_text(
 
 
 def rows(header: str) -> list[list[str]]:
-    """The cells of the table with this header."""
+    """Return the cells of the table with this header."""
     table = GUIDE.split(f"| {header} |\n")[1].split("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[1:]]
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """A gateway that no broker has to be there for."""
+    """Yield a gateway that runs without a broker."""
     folder = tmp_path_factory.mktemp("gateway")
     Fleet.create(folder / "fleet", "docs")
     process = GatewayProcess(fleet=folder / "fleet", folder=folder, broker_port=free_port())
@@ -43,7 +43,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
 
 
 def known_parameters(gateway: GatewayProcess, path: str) -> list[str]:
-    """The parameters that a route lists when it refuses one that it does not know."""
+    """Return the parameters that a route lists when it refuses an unknown one."""
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{gateway.url}{path}?nonsense=1", timeout=10)
     assert refused.value.code == 400

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generated blocks: what the documents hold is what the code says, and the script that fills them finds every fault."""
+"""Generated blocks match the code, and the script that fills them reports every fault."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_source_is_used() -> None:
 
 
 def generate_unknown() -> str:
-    """What the script says about a block that it does not know: it lists those that it does."""
+    """Return the script's error for an unknown block, which lists the known ones."""
     done = subprocess.run(
         [sys.executable, "-m", "docs.generator", "/dev/stdin"],
         cwd=ROOT,

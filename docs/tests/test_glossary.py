@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The glossary is about words that the code uses, and explains each once."""
+"""The glossary explains words that the code uses, each once."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_each_term_is_used_in_the_code() -> None:
 
 
 def stem(term: str) -> str:
-    """A pattern for a term: in code the words of one are joined by underscores, or broken over lines."""
+    """Return a pattern for a term, whose words code joins by underscores or breaks over lines."""
     return r"[\s_#*]+".join(map(re.escape, term.lower().split()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/lab.json is a whole run of `peel lab tables` with the attacks of today, and keeps what THREAT_MODEL.md says."""
+"""docs/lab.json is a whole run of `peel lab tables` with the current attacks, and supports THREAT_MODEL.md."""
 
 from __future__ import annotations
 

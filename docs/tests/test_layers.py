@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The layers are the same, and as many, in the gateway's table, the README and the threat model."""
+"""The gateway's table, the README and the threat model have the same layers."""
 
 from __future__ import annotations
 

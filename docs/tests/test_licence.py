@@ -7,7 +7,7 @@ from project_files import name_of, tracked
 
 SOURCES = {".py", ".pyi", ".c", ".h", ".S", ".s", ".ld", ".mjs", ".mk", ".cmake", ".toml", ".ini", ".yml", ".yaml", ""}
 OTHERS = {"LICENSE", ".gitignore", ".gitattributes", ".clang-format", "gateway.sample.toml", "py.typed"}
-"""No sources: what is not written by hand, or what users copy and make their own."""
+"""Files without a licence line: those not written by hand, and those that users copy and change."""
 
 
 def test_every_source_file_begins_with_its_licence() -> None:

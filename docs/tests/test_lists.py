@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Lists that people wrote into the documents, against what they list: keys of a template, vectors, tests on boards."""
+"""Hand-written lists of the documents are complete: keys of a template, vectors, tests on boards."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def read(name: str) -> str:
 
 
 def coded(text: str) -> list[str]:
-    """What stands in backticks."""
+    """Return the text in backticks."""
     return re.findall(r"`([^`]+)`", text)
 
 
 def first_cells(text: str, header: str) -> list[str]:
-    """The first column of the table with this header."""
+    """Return the first column of the table with this header."""
     table = text.split(f"{header}\n|---")[1].split("\n\n")[0]
     return [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[1:]]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every Markdown file of the project: lines that fit a terminal, links that lead somewhere."""
+"""Markdown files have lines that fit a terminal, and links that work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors that GitHub gives the headings: lower case, punctuation dropped, spaces to hyphens."""
+    """Return GitHub's anchors of the headings: lower case, punctuation dropped, spaces to hyphens."""
     titles = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), flags=re.M)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 

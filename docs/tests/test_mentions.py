@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What documents, templates and workflows mention exists: paths, make targets, `peel` commands with their options."""
+"""Documents, templates and workflows mention only what exists: paths, make targets, `peel` commands with their options."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MAKE = re.compile(r"`make (\w+)`|^make (\w+)", flags=re.M)
 
 
 def code(text: str) -> Iterator[str]:
-    """What stands in backticks, in fenced or in indented blocks: there a `peel` is the command."""
+    """Yield the text in backticks, fenced and indented blocks, where `peel` is the command."""
     yield from re.findall(r"^```\w*\n(.*?)^```", text, flags=re.M | re.S)
     yield from re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
     yield from re.findall(r"^(?: {4,}|.*run: )(?!\|)(.*)$", text, flags=re.M)
 
 
 def resolved(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command that these words lead to, and the words that are left."""
+    """Return the command that these words name, and the remaining words."""
     command: click.Command = main
     while isinstance(command, click.Group) and words:
         found = command.get_command(click.Context(command), words[0])

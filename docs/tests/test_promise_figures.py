@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/promise.json is what `peel bench promise --json` prints, and keeps what is promised."""
+"""docs/promise.json is the output of `peel bench promise --json`, and keeps the promised bounds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_figures_are_of_what_is_measured_today() -> None:
 
 
 def test_a_bench_prints_the_same_figures_again() -> None:
-    """The kernel and the dice are the same everywhere, so the figures are too; the quick ones are taken again."""
+    """The kernel and the seeds are the same everywhere, so the figures are too. Repeat the quick ones."""
     assert measure._insider(HarmonyArena(1.0, 1)).items() <= FIGURES["harmony"]["eps1_k1"].items()
     assert measure._insider(KrrArena(1.0, 4)).items() <= FIGURES["krr"]["eps1_k4"].items()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The release script refuses what must not be released, in a clone of this checkout."""
+"""The release script refuses what must not be released. It runs in a clone of this checkout."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def version_of(folder: Path) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """This checkout's files in a repository of their own, ready to be released."""
+    """Return a separate repository with this checkout's files, ready to be released."""
     folder = tmp_path / "peel"
     git(ROOT, "clone", "-q", str(ROOT), str(folder))
     for name in git(ROOT, "diff", "--name-only", "HEAD").splitlines():  # as they are now, committed or not

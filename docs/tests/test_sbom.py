@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The bill of materials has all that is installed with the package, and refuses licences that nobody has looked at."""
+"""The bill of materials has everything installed with the package, and refuses licences that are not on the list."""
 
 from __future__ import annotations
 

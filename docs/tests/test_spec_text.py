@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the specification says in words and numbers is what the code does."""
+"""The words and numbers of the specification match the code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The wording check finds what it is for, and the files that it lists as clean are clean."""
+"""The wording lint finds its patterns, and the files that it lists as clean are clean."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def test_a_fault_is_found(tmp_path: Path, name: str, text: str) -> None:
         ("verb.py", '"""Return what it does."""\n'),
         ("code.md", f"```\n{LONG}\n```\n"),
         ("table.md", f"| {LONG} |\n"),
+        ("formula.md", f"It is\n\n    {LONG}\n\nin words.\n"),
         ("two.md", f"{LONG[:100]}. {LONG[100:]}.\n"),
         ("items.md", f"- {LONG[:100]}\n- {LONG[100:]}\n"),
     ],

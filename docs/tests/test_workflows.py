@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The workflows run the project's own scripts, on every Python that the package says it supports."""
+"""The workflows run the project's scripts, on every Python that the package supports."""
 
 from __future__ import annotations
 

@@ -43,7 +43,10 @@ def run(*words: str) -> Result:
 
 FAULTS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda t: t["sensors"].pop("soil"), "sensors.soil: is missing: each attribute needs a sensor"),
-    (lambda t: t["sensors"].update(wind={"kind": "adc", "pin": 27}), "sensors.wind: is not an attribute of the profile"),
+    (
+        lambda t: t["sensors"].update(wind={"kind": "adc", "pin": 27}),
+        "sensors.wind: is not an attribute of the profile",
+    ),
     (lambda t: t["sensors"]["soil"].pop("pin"), "sensors.soil.pin: is missing"),
     (lambda t: t["sensors"]["soil"].update(kind="magic"), "sensors.soil.kind"),
     (lambda t: t.update(sensors=[]), "sensors:"),
