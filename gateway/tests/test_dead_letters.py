@@ -17,7 +17,7 @@ from peel_gateway.model.message import Message
 from peel_gateway.model.share import Share
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.dead_letters import DeadLetterError, DeadLetters
-from peel_gateway.storage.sqlite.errors import translated
+from peel_gateway.storage.sqlite.connection import translated
 from peel_gateway.storage.store import StoreAway, StoreRejected
 
 TOPIC = "peel/v1/lab/01/00000001/report"

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from peel_gateway.storage.leases import Lease
+from peel_gateway.storage.store import Lease
 from peel_gateway.workers.leaseholder import fair_number
 
 FREE = ""

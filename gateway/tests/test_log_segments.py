@@ -15,8 +15,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import GapTable, LogTable
 from peel_gateway.screening import book as screening_book
 from peel_gateway.screening.book import Book
-from peel_gateway.storage.checksum import add_checksum
-from peel_gateway.storage.records import as_tables, pack, records_of, seal, unpack
+from peel_gateway.storage.records import add_checksum, as_tables, pack, records_of, seal, unpack
 from peel_gateway.storage.sql import log as sql_log
 from peel_gateway.storage.store import StoreCorrupt
 

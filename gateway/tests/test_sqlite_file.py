@@ -16,7 +16,7 @@ from lab import Lab
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sql.upgrade import schema_version
+from peel_gateway.storage.sql.schema import schema_version
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import (
     StoreCorrupt,

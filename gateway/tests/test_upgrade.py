@@ -18,9 +18,9 @@ from peel_gateway.exits import Exit
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings, load_settings
 from peel_gateway.storage.choice import open_leases
-from peel_gateway.storage.sql import upgrade
+from peel_gateway.storage.sql import schema
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.upgrade import STEPS, Step, schema_version
+from peel_gateway.storage.sql.schema import STEPS, Step, schema_version
 from peel_gateway.storage.sqlite.files import GatewayLock
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import StoreTooNew, StoreTooOld
@@ -49,7 +49,7 @@ def old(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     lab = make_lab()
     lab.send(lab.frames(1, range(1, 31)) + lab.frames(2, range(1, 31)))
     lab.store.close()
-    monkeypatch.setattr(upgrade, "STEPS", STEPS + NEXT)
+    monkeypatch.setattr(schema, "STEPS", STEPS + NEXT)
     return lab
 
 
@@ -138,11 +138,11 @@ def test_a_step_that_fails_changes_nothing(
     def fail(_: Connection) -> None:
         raise RuntimeError("half way")
 
-    monkeypatch.setattr(upgrade, "STEPS", (*STEPS, *NEXT, Step("fails", rewrite=fail)))
+    monkeypatch.setattr(schema, "STEPS", (*STEPS, *NEXT, Step("fails", rewrite=fail)))
     assert isinstance(run().exception, RuntimeError)
     assert version_in(old.database) == 1
     assert old.database.execute("SELECT COUNT(*) FROM meta WHERE key = 'devices'") == [(0,)]
-    monkeypatch.setattr(upgrade, "STEPS", STEPS)
+    monkeypatch.setattr(schema, "STEPS", STEPS)
     old.database.open().close()
 
 
@@ -154,7 +154,7 @@ def test_while_a_gateway_runs_nothing_is_upgraded(
             done = run()
     else:
         with monkeypatch.context() as before:
-            before.setattr(upgrade, "STEPS", STEPS)
+            before.setattr(schema, "STEPS", STEPS)
             leases = open_leases(settings)
         assert leases is not None
         assert leases.acquire(0, "another", 60.0)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from peel_gateway.engine.recount import recount
-from peel_gateway.storage.sqlite.upgrade import upgrade_file
+from peel_gateway.storage.sqlite.schema import upgrade_file
 
 ROOT = Path(__file__).resolve().parents[2]
 FROZEN = sorted(path.name for path in (ROOT / "spec" / "compat").glob("*") if path.is_dir())

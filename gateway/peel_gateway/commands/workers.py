@@ -12,7 +12,7 @@ from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.queries.table import Table
 from peel_gateway.settings import SettingsError
 from peel_gateway.storage.choice import open_leases
-from peel_gateway.storage.leases import Leases
+from peel_gateway.storage.store import Leases
 
 __all__ = ["workers"]
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy.typing as npt
 from peel_core import open_joined
 from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
-from peel_gateway.engine.damage import reading_stored
 from peel_gateway.logs import Log
 from peel_gateway.model.heard import Heard
 from peel_gateway.model.mail import Mail
@@ -23,6 +23,7 @@ from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import filing
 from peel_gateway.screening.batch import front, listen, speakers
+from peel_gateway.screening.bets import Unplayable
 from peel_gateway.screening.book import ROOM, Book, States, seen_in, states_of
 from peel_gateway.screening.conduct import bases
 from peel_gateway.screening.draft import draft
@@ -31,9 +32,9 @@ from peel_gateway.screening.plan import ExposedDevice, plan
 from peel_gateway.screening.policy import Policy
 from peel_gateway.screening.roster import Registry, Roster, slots_of
 from peel_gateway.screening.statement import statement_of
-from peel_gateway.storage.store import Store, Transaction
+from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
 
-__all__ = ["BatchReport", "Engine", "look_up"]
+__all__ = ["BatchReport", "Engine", "look_up", "reading_stored"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -306,3 +307,12 @@ def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
         ids = book.roster.ids(strangers)
         with reading_stored():
             book.admit(strangers, transaction.devices(ids), transaction.conduct(ids))
+
+
+@contextmanager
+def reading_stored() -> Iterator[None]:
+    """While stored events are played on stored states: what cannot be played is damage."""
+    try:
+        yield
+    except Unplayable as error:
+        raise StoreCorrupt(f"the store is damaged: {error}; restore a copy") from error

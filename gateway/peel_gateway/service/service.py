@@ -33,8 +33,7 @@ from peel_gateway.service.condition import VERSION, Condition
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
-from peel_gateway.storage.leases import Leases
-from peel_gateway.storage.store import Archive, StoreError, StoreUnusable
+from peel_gateway.storage.store import Archive, Leases, StoreError, StoreUnusable
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpServer
 from peel_gateway.workers.crew import Crew

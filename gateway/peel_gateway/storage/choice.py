@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.storage.leases import Leases
-from peel_gateway.storage.sql.upgrade import Upgraded, schema_version
-from peel_gateway.storage.sqlite.backup import copy_database, set_aside
-from peel_gateway.storage.sqlite.files import GatewayLock, own_files, unused_name
+from peel_gateway.storage.sql.schema import Upgraded, schema_version
+from peel_gateway.storage.sqlite.files import GatewayLock, copy_database, own_files, set_aside, unused_name
+from peel_gateway.storage.sqlite.schema import check_old, upgrade_file, version_of
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_gateway.storage.sqlite.upgrade import check_old, upgrade_file, version_of
-from peel_gateway.storage.store import Archive, Store, StoreFailed
+from peel_gateway.storage.store import Archive, Leases, Store, StoreFailed
 
 __all__ = [
     "back_up_store",
@@ -157,7 +155,7 @@ def no_gateway(settings: Settings) -> Iterator[None]:
         with GatewayLock(settings.store_path):
             yield
         return
-    _postgres("upgrade").refuse_owners(_postgres("session").Address(settings.store_url, settings.store_schema))
+    _postgres("schema").refuse_owners(_postgres("session").Address(settings.store_url, settings.store_schema))
     yield
 
 
@@ -173,7 +171,7 @@ def upgrade_store(settings: Settings, *, backed_up: bool) -> Upgraded:
             f"store.url: an upgrade needs a copy first. Run `pg_dump --schema {settings.store_schema}`, "
             "then `peel gateway upgrade --backed-up`"
         )
-    upgraded: Upgraded = _postgres("upgrade").upgrade_database(
+    upgraded: Upgraded = _postgres("schema").upgrade_database(
         settings.store_url.reveal().decode(), settings.store_schema, settings.store_lock_seconds
     )
     return upgraded

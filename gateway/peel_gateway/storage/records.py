@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.tables import GapTable, LogTable
-from peel_gateway.storage.checksum import add_checksum, drop_checksum
 
 __all__ = [
     "FIELDS",
@@ -26,7 +25,9 @@ __all__ = [
     "RECORD",
     "Columns",
     "Records",
+    "add_checksum",
     "as_tables",
+    "drop_checksum",
     "join_tables",
     "pack",
     "records_of",
@@ -35,8 +36,30 @@ __all__ = [
     "unpack",
 ]
 
+_BYTES = 4
+
+
+def add_checksum(data: bytes) -> bytes:
+    """The bytes with their CRC-32 behind them."""
+    return data + _checksum(data)
+
+
+def drop_checksum(checked: bytes) -> bytes:
+    """The inverse; `ValueError` where they are not what they were."""
+    data = checked[:-_BYTES]
+    if checked[len(data) :] != _checksum(data):
+        raise ValueError(f"{len(checked)} bytes and their checksum do not agree")
+    return data
+
+
+def _checksum(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(_BYTES, "little")
+
+
 Ints = npt.NDArray[np.int64]
+
 Records = npt.NDArray[np.void]
+
 Columns = dict[str, npt.NDArray[Any]]
 
 RECORD = np.dtype(
@@ -60,6 +83,7 @@ GAP = 255
 """In the place of a verdict: a number that never came. It has device, number, profile and index."""
 
 _PLUS, _COHORT, _LATE = 1, 1, 3
+
 _LEVEL = 1
 """Of zlib: higher ones take twice as long and save two per cent."""
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from peel_gateway.logs import Log
 from peel_gateway.model.share import Share
-from peel_gateway.storage.leases import Lease, Leases
-from peel_gateway.storage.store import Store, StoreError
+from peel_gateway.storage.store import Lease, Leases, Store, StoreError
 from peel_gateway.workers.crew import Crew
 
 __all__ = ["Leaseholder", "fair_number"]

@@ -14,7 +14,7 @@ from field import Field
 from peel_gateway.commands.gateway import gateway as gateway_commands
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import restore_store
-from peel_gateway.storage.sqlite.backup import copy_database
+from peel_gateway.storage.sqlite.files import copy_database
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import StoreFailed
 from peel_tools.servers.gateway import GatewayProcess

@@ -12,9 +12,8 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from peel_gateway.storage.checksum import drop_checksum
 from peel_gateway.storage.postgres.store import PostgresArchive, PostgresStore
-from peel_gateway.storage.records import RECORD, pack
+from peel_gateway.storage.records import RECORD, drop_checksum, pack
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Store
 

@@ -14,9 +14,8 @@ from contextlib import contextmanager
 
 import psycopg
 
-from peel_gateway.storage.leases import Lease, Leases
-from peel_gateway.storage.postgres.errors import translated
-from peel_gateway.storage.postgres.session import Address, Session
+from peel_gateway.storage.postgres.session import Address, Session, translated
+from peel_gateway.storage.store import Lease, Leases
 
 __all__ = ["PostgresLeases", "lock_share", "session_name"]
 

@@ -8,14 +8,38 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
+from peel_core import Secret
+from peel_gateway.storage.postgres.connection import PostgresConnection
+from peel_gateway.storage.postgres.leases import PostgresLeases
+from peel_gateway.storage.postgres.session import Address, translated
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import verify_log
 from peel_gateway.storage.sql.rows import verify_states
-from peel_gateway.storage.sql.schema import META, TABLES, Words, tables
-from peel_gateway.storage.sql.upgrade import check_version, schema_version
-from peel_gateway.storage.store import StoreMismatch
+from peel_gateway.storage.sql.schema import (
+    META,
+    TABLES,
+    Upgraded,
+    Words,
+    check_version,
+    run_steps,
+    schema_version,
+    steps_from,
+    tables,
+)
+from peel_gateway.storage.store import StoreCorrupt, StoreLocked, StoreMismatch
 
-__all__ = ["DEFAULT_SHARES", "WORDS", "Made", "check", "distribution", "find_damage", "look", "make"]
+__all__ = [
+    "DEFAULT_SHARES",
+    "WORDS",
+    "Made",
+    "check",
+    "distribution",
+    "find_damage",
+    "look",
+    "make",
+    "refuse_owners",
+    "upgrade_database",
+]
 
 DEFAULT_SHARES = 8
 
@@ -56,6 +80,7 @@ CREATE TABLE made (
     bucket_seconds INTEGER NOT NULL
 );
 """
+
 _LOCK = 0x5045454C
 """Of the advisory lock under which tables are made: two workers may start at once."""
 
@@ -127,3 +152,38 @@ def distribution(schema: str) -> str:
         with_ = "" if table == TABLES[0] else f", colocate_with => '{schema}.{TABLES[0]}'"
         lines.append(f"SELECT create_distributed_table('{schema}.{table}', 'share'{with_});")
     return "\n".join(lines) + "\n"
+
+
+def refuse_owners(address: Address) -> None:
+    """Raise if a gateway owns a share."""
+    leases = PostgresLeases(address)
+    try:
+        owned = [lease for lease in leases.all() if lease.seconds > 0]
+    finally:
+        leases.close()
+    if owned:
+        raise StoreLocked(
+            f"{address.place}: share {owned[0].share} is owned by {owned[0].owner}. Stop all gateways first"
+        )
+
+
+def upgrade_database(url: str, schema: str, timeout: float) -> Upgraded:
+    """Upgrade a database that no gateway runs on. It is upgraded as a whole or, after any error, unchanged."""
+    address = Address(Secret(url.encode()), schema)
+    refuse_owners(address)
+    options = {"lock_timeout": f"{round(timeout * 1000)}ms"}
+    with translated(address.place), address.connect("peel upgrades", options) as raw, raw.transaction():
+        # A gateway that starts meanwhile waits here, then finds the new version.
+        raw.execute("LOCK TABLE made, lease, meta IN ACCESS EXCLUSIVE MODE")
+        made = look(raw)
+        assert made is not None, "the table is locked"
+        steps = steps_from(made.version, address.place)
+        upgraded = Upgraded(address.place, made.version, steps, None)
+        if not steps:
+            return upgraded
+        everything = PostgresConnection(raw, None, made.shares)
+        run_steps(steps, WORDS, lambda script: raw.execute(script.encode()), everything.scopes())
+        if problems := find_damage(everything):
+            raise StoreCorrupt(f"{address.place}: damaged: {'; '.join(problems)}; restore a copy")
+        raw.execute("UPDATE made SET version = %s", (upgraded.after,))
+    return upgraded

@@ -15,10 +15,9 @@ import psycopg
 
 from peel_core import Secret
 from peel_gateway.storage.postgres.connection import PostgresConnection
-from peel_gateway.storage.postgres.errors import translated
 from peel_gateway.storage.postgres.leases import PostgresLeases, lock_share, session_name
 from peel_gateway.storage.postgres.schema import DEFAULT_SHARES, Made, check, find_damage, look, make
-from peel_gateway.storage.postgres.session import Address, Session
+from peel_gateway.storage.postgres.session import Address, Session, translated
 from peel_gateway.storage.sql.archive import SqlArchive, SqlStore
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.quarantine import Limits

@@ -15,28 +15,46 @@ from peel_gateway.model.audit import AuditEntry
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.grouping import add_up
 from peel_gateway.model.registry_state import RegistryState
-from peel_gateway.model.tables import Counts, DeviceTable, DeviceTallyTable, GapTable, LogTable, TallyTable
+from peel_gateway.model.tables import (
+    Counts,
+    DeviceTable,
+    DeviceTallyTable,
+    FiledTable,
+    GapTable,
+    Kept,
+    LogTable,
+    TallyTable,
+)
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import as_tables, join_tables
 from peel_gateway.storage.sql.audit import read_audit, read_forfeited
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.exposures import read_exposures
-from peel_gateway.storage.sql.kept import read_kept
 from peel_gateway.storage.sql.log import read_columns, read_tables
 from peel_gateway.storage.sql.migration import copy_archive
-from peel_gateway.storage.sql.rows import read_conduct, read_counters, read_devices, read_reports
+from peel_gateway.storage.sql.quarantine import read_exposures
+from peel_gateway.storage.sql.rows import (
+    columns,
+    read_conduct,
+    read_counters,
+    read_devices,
+    read_past,
+    read_reports,
+    read_tallies_kept,
+)
 from peel_gateway.storage.sql.schema import REGISTRY
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.store import Archive, Inspection, Store, StoreMismatch
 
-__all__ = ["SqlArchive", "SqlStore"]
+__all__ = ["SqlArchive", "SqlStore", "read_kept"]
 
 Ints = npt.NDArray[np.int64]
 
 _GENERATION = "SELECT CAST(SUM(value) AS BIGINT) FROM {meta} AS meta WHERE key = 'generation'"
+
 _EXPOSED = """
     SELECT COUNT(*), COUNT(*) FILTER (WHERE withdrawn != 0) FROM {device} AS device WHERE cause != 0
 """
+
 _FIRST_RECEIVED = "SELECT COALESCE(MIN(first_received), 0) FROM {device} AS device WHERE first_received > 0"
 
 
@@ -219,3 +237,29 @@ def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
     column = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     keys, sums = add_up([column[name] for name in names[:4]], [column[name] for name in names[4:]])
     return DeviceTallyTable(**dict(zip(names, [*keys, *sums], strict=True)))
+
+
+def read_kept(connection: Connection) -> Kept:
+    """Read everything but the log and the states of bets."""
+    meta: dict[str, int] = dict(connection.rows("SELECT key, value FROM {meta} AS meta"))
+    held = connection.rows(
+        "SELECT blamed, COUNT(*), CAST(SUM(LENGTH(raw)) AS BIGINT) FROM {exposure} AS exposure GROUP BY blamed"
+    )
+    verdicts = connection.rows("SELECT verdict, COUNT(*) FROM {exposure} AS exposure GROUP BY verdict")
+    refused = connection.rows("SELECT device, verdict, reports FROM {refused} AS refused")
+    return Kept(
+        devices=read_devices(connection),
+        played=columns(connection.rows("SELECT DISTINCT device FROM {conduct} AS conduct ORDER BY device"), 1)[0],
+        past=read_past(connection),
+        tallies=read_tallies_kept(connection),
+        filed=FiledTable(*columns(connection.rows("SELECT device, bucket, lowest, highest FROM {filed} AS filed"), 4)),
+        refused={(device, verdict): reports for device, verdict, reports in refused},
+        counters=read_counters(connection),
+        held={blamed: (count, size) for blamed, count, size in held},
+        held_verdicts=dict(verdicts),
+        pardons=read_audit(connection)[::-1],
+        convictions=read_exposures(connection, ExposureFilter(verdicts=frozenset({Verdict.STATISTICS})), after=0),
+        arrival=meta["arrival"],
+        pruned_bucket=meta["pruned_bucket"],
+        filed_from=meta["filed_from"],
+    )

@@ -7,12 +7,12 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from peel_gateway.model.exposure import Exposure
+from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rows import CHUNK, add_counts, in_chunks
 
-__all__ = ["Limits", "Quarantine"]
+__all__ = ["Limits", "Quarantine", "read_exposures"]
 
 _MAY_LEAVE = f"""
     (blamed = 0 OR verdict != {int(Verdict.STATISTICS)} AND EXISTS (
@@ -20,6 +20,7 @@ _MAY_LEAVE = f"""
         WHERE earlier.blamed = 1 AND earlier.device = exposure.device AND earlier.id < exposure.id AND earlier.id > COALESCE(
             (SELECT MAX(last_exposure) FROM {{audit}} AS audit WHERE audit.device = exposure.device AND last_exposure < exposure.id), 0)))
 """
+
 _HELD_SINCE_PARDON = """
     SELECT COUNT(*) FROM {exposure} AS exposure WHERE blamed = 1 AND device = :device
     AND id > COALESCE((SELECT MAX(last_exposure) FROM {audit} AS audit WHERE audit.device = :device), 0)
@@ -141,3 +142,48 @@ class Quarantine:
         query = "SELECT value FROM {counter} AS counter WHERE kind = ? AND key = ?"
         row = self._connection.row(query, (kind, int(key)))
         return int(row[0]) if row else 0
+
+
+def read_exposures(
+    connection: Connection,
+    which: ExposureFilter | None = None,
+    *,
+    limit: int | None = None,
+    before: int | None = None,
+    after: int | None = None,
+    upto: int | None = None,
+) -> list[Exposure]:
+    """List exposures, newest first, or oldest first with `after`; at most `limit`."""
+    conditions, values = _conditions(which or ExposureFilter())
+    for condition, bound in (("id < ?", before), ("id > ?", after), ("id <= ?", upto)):
+        if bound is not None:
+            conditions.append(condition)
+            values.append(bound)
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = "DESC" if after is None else "ASC"
+    query = f"""SELECT id, verdict, device, number, profile, received, topic, raw, evidence
+                FROM {{exposure}} AS exposure {where} ORDER BY id {order}{"" if limit is None else " LIMIT ?"}"""
+    return [
+        Exposure(
+            id=row[0], verdict=Verdict(row[1]), device=row[2], number=row[3], profile=row[4],
+            received=row[5] / 1000, topic=row[6], raw=row[7], evidence=json.loads(row[8]),
+        )
+        for row in connection.rows(query, values if limit is None else [*values, limit])
+    ]  # fmt: skip
+
+
+def _conditions(which: ExposureFilter) -> tuple[list[str], list[int]]:
+    conditions: list[str] = []
+    values: list[int] = []
+    if which.verdicts:
+        conditions.append(f"verdict IN ({', '.join(str(int(verdict)) for verdict in sorted(which.verdicts))})")
+    for column, value in (
+        ("device = ?", which.device),
+        ("received >= ?", None if which.since is None else round(which.since * 1000)),
+        ("received < ?", None if which.until is None else round(which.until * 1000)),
+        ("blamed = ?", None if which.blamed is None else int(which.blamed)),
+    ):
+        if value is not None:
+            conditions.append(column)
+            values.append(value)
+    return conditions, values

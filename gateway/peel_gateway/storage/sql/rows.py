@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, PastTable, TallyTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.checksum import add_checksum, drop_checksum
+from peel_gateway.storage.records import add_checksum, drop_checksum
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.store import StoreCorrupt
 

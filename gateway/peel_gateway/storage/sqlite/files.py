@@ -7,23 +7,40 @@ import contextlib
 import fcntl
 import json
 import os
+import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from peel_gateway.files import new_file
+from peel_gateway.storage.sqlite.connection import translated
 from peel_gateway.storage.store import StoreFailed, StoreLocked, StoreReplaced
 
-__all__ = ["GatewayLock", "identify", "live_files", "own_files", "refuse_replaced", "unused_name", "verify_files"]
+__all__ = [
+    "GatewayLock",
+    "copy_database",
+    "identify",
+    "live_files",
+    "own_files",
+    "refuse_replaced",
+    "save_copy",
+    "set_aside",
+    "unused_name",
+    "verify_files",
+]
 
 Identity = tuple[int, int]
 """Device and inode: what distinguishes a file from another that has taken its name."""
 
 _LIVE = ("-wal", "-shm")
 """Ends of the names of what SQLite keeps beside a database while it is open."""
+
 _LOCK_SECONDS = 2.0
 """A command that only looks holds the lock for a moment."""
+
 _POLL_SECONDS = 0.05
 
 
@@ -158,3 +175,38 @@ def _read_holder(descriptor: int) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return found
+
+
+_PAGES = 1024
+"""Copied at a time, so that a gateway can write in between."""
+
+Check = Callable[[Path], None]
+
+
+def copy_database(source: Path, target: Path, check: Check) -> None:
+    """Copy a file into a new one; see `save_copy`."""
+    refuse_replaced(source)
+    with translated(source), closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old:
+        save_copy(old, target, check)
+
+
+def save_copy(source: sqlite3.Connection, target: Path, check: Check) -> None:
+    """Write a copy that only its owner can read. It gets its name once `check` has passed, unless a file has that name."""
+    try:
+        with new_file(target) as temporary:
+            with closing(sqlite3.connect(temporary)) as new:
+                source.backup(new, pages=_PAGES)
+                new.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+            check(temporary)
+    except FileExistsError:
+        raise StoreFailed(f"{target}: exists already and is not overwritten; choose a new name") from None
+    except OSError as error:
+        raise StoreFailed(f"{target}: cannot be written: {error.strerror}") from None
+
+
+def set_aside(database: Path, aside: Path) -> None:
+    """Rename a database, with what SQLite keeps beside it, to names that no file has."""
+    names = dict(zip(live_files(database), live_files(aside), strict=True))
+    for part, name in names.items():
+        if part.exists():
+            part.rename(name)

@@ -17,16 +17,15 @@ from peel_gateway.files import make_private
 from peel_gateway.storage.sql.archive import SqlStore
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.quarantine import Limits
+from peel_gateway.storage.sql.schema import check_version
 from peel_gateway.storage.sql.transaction import SqlTransaction
-from peel_gateway.storage.sql.upgrade import check_version
-from peel_gateway.storage.sqlite.backup import save_copy
-from peel_gateway.storage.sqlite.connection import SqliteConnection
-from peel_gateway.storage.sqlite.errors import translated
+from peel_gateway.storage.sqlite.connection import SqliteConnection, translated
 from peel_gateway.storage.sqlite.files import (
     GatewayLock,
     identify,
     live_files,
     refuse_replaced,
+    save_copy,
     unused_name,
     verify_files,
 )
