@@ -29,6 +29,7 @@ NOT_TYPED = {
     r"make -C ports/esp32": "needs Espressif's toolchain",
     r"\S*peel firmware flash": "needs a board; up to there in test_flashing_image.py",
     r"\S*peel fleet provision": "needs a board; on an emulated one in test_flashing_provision.py",
+    r"peel fleet accept-restored": "needs an old copy of the folder; in test_restored_folder.py",
     r"cc ": "in test_c_example.py",
     r"scripts/(test firmware|types)": "part of the same run as this",
     r"peel soak": "in test_soak.py",
