@@ -10,17 +10,17 @@ from collections.abc import Mapping
 import pytest
 
 from peel_gateway.metrics import Metrics
-from peel_gateway.outlets.alarm import MANY, Alarm
+from peel_gateway.notifiers.alarm import MANY, Alarm
 
 
 def test_others_exposures_count_and_its_own_do_not_twice() -> None:
     told: list[Mapping[str, object]] = []
     alarm = Alarm(Metrics(), lambda about, document: told.append(document), worker="here")
     for _ in range(MANY):
-        alarm.overhear(json.dumps({"worker": "here"}).encode())
+        alarm.on_exposure_message(json.dumps({"worker": "here"}).encode())
     assert told == []
     for _ in range(MANY):
-        alarm.overhear(json.dumps({"worker": "there"}).encode())
+        alarm.on_exposure_message(json.dumps({"worker": "there"}).encode())
     assert [document["exposed"] for document in told] == [MANY]
 
 
@@ -29,10 +29,10 @@ def test_whoever_tells_of_exposures_without_end_raises_one_alarm_and_fills_no_me
     alarm = Alarm(Metrics(), lambda about, document: told.append(document), worker="here")
     lie = json.dumps({"worker": "nobody"}).encode()
     for _ in range(20_000):
-        alarm.overhear(lie)
+        alarm.on_exposure_message(lie)
     tracemalloc.start()
     for _ in range(100_000):
-        alarm.overhear(lie)
+        alarm.on_exposure_message(lie)
     grown, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(told) == 1
@@ -59,5 +59,5 @@ def test_whatever_is_published_in_a_gateways_name_ends_no_connection(payload: by
     told: list[Mapping[str, object]] = []
     alarm = Alarm(Metrics(), lambda about, document: told.append(document), worker="here")
     for _ in range(MANY):
-        alarm.overhear(payload)
+        alarm.on_exposure_message(payload)
     assert told == []

@@ -24,15 +24,15 @@ MAY_IMPORT = {
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "settings", "storage", "files", "printing", "exits"},
     "queries": {"model", "estimation", "planning", "storage", "fleet", "settings", "files"},
-    "outlets": {"model", "screening", "storage", "fleet", "queries", "settings", "logs", "metrics"},
-    "mqtt": {"model", "_kernels", "engine", "storage", "outlets", "settings", "logs", "metrics", "files"},
+    "notifiers": {"model", "screening", "storage", "fleet", "queries", "settings", "logs", "metrics"},
+    "mqtt": {"model", "_kernels", "engine", "storage", "notifiers", "settings", "logs", "metrics", "files"},
     "workers": {
-        *("model", "screening", "storage", "engine", "fleet", "outlets", "mqtt"),
+        *("model", "screening", "storage", "engine", "fleet", "notifiers", "mqtt"),
         *("settings", "logs", "metrics"),
     },
     "web": {"queries", "storage", "settings", "logs", "metrics"},
     "service": {
-        *("model", "storage", "engine", "fleet", "queries", "outlets", "mqtt", "workers", "web"),
+        *("model", "storage", "engine", "fleet", "queries", "notifiers", "mqtt", "workers", "web"),
         *("settings", "logs", "metrics", "exits"),
     },
     "commands": {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from peel_gateway.storage.store import Lease
-from peel_gateway.workers.leaseholder import fair_number
+from peel_gateway.workers.worker import fair_number
 
 FREE = ""
 

@@ -13,15 +13,19 @@ import pytest
 
 from peel_core.topics import device_topic
 from peel_gateway.metrics import Metrics
+from peel_gateway.mqtt.client import MqttClient
+from peel_gateway.mqtt.connection import Session
 from peel_gateway.mqtt.inbox import Inbox
-from peel_gateway.mqtt.receiver import Receiver
-from peel_gateway.mqtt.session import Session
 from peel_gateway.settings import Settings
 
 SECONDS = 60.0
 CONNACK, PINGRESP = b"\x20\x03\0\0\0", b"\xd0\0"
-REPORTS = Session(client_id="g", reports=("peel/v1/lab/+/+/report",), hears=(), status=None, lasting=True)
-STATUSES = Session(client_id="s", reports=(), hears=("peel/v1/lab/+/+/status",), status=None, lasting=False)
+REPORTS = Session(
+    client_id="g", report_filters=("peel/v1/lab/+/+/report",), other_filters=(), status_topic=None, persistent=True
+)
+STATUSES = Session(
+    client_id="s", report_filters=(), other_filters=("peel/v1/lab/+/+/status",), status_topic=None, persistent=False
+)
 
 Script = Callable[[socket.socket, bytes], None]
 """Plays the broker after CONNECT and SUBSCRIBE; gets the SUBSCRIBE's packet identifier."""
@@ -63,21 +67,21 @@ def hostile_broker(script: Script, connack: bytes = CONNACK) -> Iterator[int]:
 
 
 @contextmanager
-def connected_to(port: int, session: Session = REPORTS) -> Iterator[tuple[Receiver, Inbox]]:
+def connected_to(port: int, session: Session = REPORTS) -> Iterator[tuple[MqttClient, Inbox]]:
     settings = Settings(mqtt_port=port, mqtt_protocol="5", mqtt_keepalive_seconds=1, mqtt_backoff_seconds=0.2)
     inbox = Inbox(limit_messages=16_384, limit_bytes=2**26)
-    receiver = Receiver(settings, "lab", session, inbox, Metrics())
-    receiver.start()
+    client = MqttClient(settings, "lab", session, inbox, Metrics())
+    client.start()
     try:
-        yield receiver, inbox
+        yield client, inbox
     finally:
-        receiver.drop()
+        client.abort()
 
 
-def wait_for_cause(receiver: Receiver, words: str) -> None:
+def wait_for_cause(client: MqttClient, words: str) -> None:
     deadline, trouble = time.monotonic() + SECONDS, None
     while time.monotonic() < deadline:
-        trouble = receiver.trouble()
+        trouble = client.trouble()
         if trouble is not None and words in trouble[1]:
             return
         time.sleep(0.02)
@@ -105,17 +109,17 @@ def test_an_answer_to_the_subscription_that_fits_nothing(
         line.sendall(suback(identifier, codes))
         idle(line)
 
-    with hostile_broker(script) as port, connected_to(port) as (receiver, _):
-        wait_for_cause(receiver, words)
+    with hostile_broker(script) as port, connected_to(port) as (client, _):
+        wait_for_cause(client, words)
     assert not any(record.exc_info for record in caplog.records)
 
 
 def test_an_answer_to_connect_that_fits_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with (
         hostile_broker(lambda line, _: idle(line), b"\x20\x06\0\0\x03\x99\1\2") as port,
-        connected_to(port) as (receiver, _),
+        connected_to(port) as (client, _),
     ):
-        wait_for_cause(receiver, "protocol error")
+        wait_for_cause(client, "protocol error")
     assert not any(record.exc_info for record in caplog.records)
 
 
@@ -127,8 +131,8 @@ def test_a_message_at_qos_2_ends_the_connection(topic: str) -> None:
         line.sendall(suback(identifier, b"\1") + publish(topic, b"x", qos=2))
         idle(line)
 
-    with hostile_broker(script) as port, connected_to(port) as (receiver, inbox):
-        wait_for_cause(receiver, "QoS 2")
+    with hostile_broker(script) as port, connected_to(port) as (client, inbox):
+        wait_for_cause(client, "QoS 2")
         assert inbox.pending == 0
 
 
@@ -137,8 +141,8 @@ def test_a_connection_for_statuses_takes_no_reports() -> None:
         line.sendall(suback(identifier, b"\0") + publish(device_topic("lab", 1, "report"), b"x", qos=1))
         idle(line)
 
-    with hostile_broker(script) as port, connected_to(port, STATUSES) as (receiver, inbox):
-        wait_for_cause(receiver, "not subscribed")
+    with hostile_broker(script) as port, connected_to(port, STATUSES) as (client, inbox):
+        wait_for_cause(client, "not subscribed")
         assert inbox.pending == 0
 
 
@@ -153,18 +157,18 @@ def test_a_broker_that_never_reads_is_left() -> None:
         while not over.is_set():
             line.sendall(chunk)
 
-    with hostile_broker(script) as port, connected_to(port) as (receiver, inbox):
+    with hostile_broker(script) as port, connected_to(port) as (client, inbox):
 
         def acknowledge() -> None:
             while not over.is_set():
                 batch = inbox.take(8192, 2**26, linger=0, patience=0.05)
                 inbox.release(batch)
-                receiver.acknowledge(batch)
+                client.acknowledge(batch)
 
         taking = threading.Thread(target=acknowledge)
         taking.start()
         try:
-            wait_for_cause(receiver, "Keep alive timeout")
+            wait_for_cause(client, "Keep alive timeout")
         finally:
             over.set()
             taking.join()
@@ -175,7 +179,7 @@ def test_a_broker_that_acknowledges_nothing_is_left() -> None:
         line.sendall(suback(identifier, b"\0"))
         idle(line)
 
-    with hostile_broker(script) as port, connected_to(port, STATUSES) as (receiver, _):
+    with hostile_broker(script) as port, connected_to(port, STATUSES) as (client, _):
         for number in range(10_001):
-            receiver.keep(f"topic/{number}", "text")
-        wait_for_cause(receiver, "has not acknowledged")
+            client.publish_retained(f"topic/{number}", "text")
+        wait_for_cause(client, "has not acknowledged")

@@ -12,19 +12,20 @@ import pytest
 
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import Message
-from peel_gateway.mqtt.inbox import Delivery, Inbox
+from peel_gateway.mqtt.connection import InFlight
+from peel_gateway.mqtt.inbox import Inbox
 
 FOR_EVER = 3600.0
 """Who waits for so long is ended by pytest's timeout."""
 
 
-def delivery(size: int = 10, identifier: int = 1, age: float = 0.0) -> Delivery:
+def delivery(size: int = 10, identifier: int = 1, age: float = 0.0) -> InFlight:
     link: Any = None  # the inbox only hands it on
     mail = Mail.of([Message("t", bytes(size), 0.0)])
-    return Delivery(mail, link, np.array([identifier], np.uint16), time.monotonic() - age)
+    return InFlight(mail, link, np.array([identifier], np.uint16), time.monotonic() - age)
 
 
-def identifiers(batch: list[Delivery]) -> list[int]:
+def identifiers(batch: list[InFlight]) -> list[int]:
     return [identifier for each in batch for identifier in each.identifiers.tolist()]
 
 
@@ -32,13 +33,13 @@ def filled(count: int, **limits: int) -> Inbox:
     inbox = Inbox(**{"limit_messages": 100, "limit_bytes": 10_000} | limits)
     for identifier in range(1, count + 1):
         inbox.put(delivery(identifier=identifier))
-    inbox.announce()
+    inbox.wake()
     return inbox
 
 
 def bring(inbox: Inbox) -> None:
     inbox.put(delivery())
-    inbox.announce()
+    inbox.wake()
 
 
 def test_a_batch_has_a_most_and_keeps_the_order() -> None:
@@ -51,7 +52,7 @@ def test_what_came_together_is_cut_where_a_batch_ends() -> None:
     inbox = Inbox(limit_messages=100, limit_bytes=10_000)
     link: Any = None
     mail = Mail.of([Message("t", bytes([place]) * 10, 0.0) for place in range(10)])
-    inbox.put(Delivery(mail, link, np.arange(1, 11, dtype=np.uint16), time.monotonic()))
+    inbox.put(InFlight(mail, link, np.arange(1, 11, dtype=np.uint16), time.monotonic()))
     first = inbox.take(4, 10_000, linger=0, patience=0)
     second = inbox.take(10, 25, linger=0, patience=0)
     assert [identifiers(first), identifiers(second)] == [[1, 2, 3, 4], [5, 6]]

@@ -23,10 +23,11 @@ from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import Message
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.mqtt.inbox import Delivery, Inbox
+from peel_gateway.mqtt.connection import InFlight
+from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import Ingest
-from peel_gateway.mqtt.receipts import Post, Receipts
-from peel_gateway.outlets.alarm import Alarm
+from peel_gateway.mqtt.receipts import Publish, Receipts
+from peel_gateway.notifiers.alarm import Alarm
 from peel_gateway.settings import Settings
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.postgres.leases import PostgresLeases
@@ -43,31 +44,31 @@ from peel_gateway.storage.store import (
 POISON = b"poison"
 
 
-class Receiver:
-    """Takes acknowledgements down; everything else of a receiver is not asked for."""
+class FakeClient:
+    """Takes acknowledgements down; everything else of a client is not asked for."""
 
     def __init__(self) -> None:
         self.acknowledged: list[int] = []
 
-    def acknowledge(self, batch: Sequence[Delivery]) -> None:
+    def acknowledge(self, batch: Sequence[InFlight]) -> None:
         self.acknowledged += [identifier for delivery in batch for identifier in delivery.identifiers.tolist()]
 
 
 def make_ingest(
     path: Path,
     engine: Engine,
-    receiver: Receiver,
+    client: FakeClient,
     metrics: Metrics,
     messages: Sequence[Message],
     *,
-    post: Post = lambda receipts: None,
+    post: Publish = lambda receipts: None,
 ) -> Ingest:
     """One whose inbox has these messages, one by one, numbered from 1."""
     inbox = Inbox(limit_messages=100, limit_bytes=10**6)
-    anybody: Any = receiver
+    anybody: Any = client
     link: Any = None
     for identifier, message in enumerate(messages, start=1):
-        inbox.put(Delivery(Mail.of([message]), link, np.array([identifier], np.uint16), time.monotonic()))
+        inbox.put(InFlight(Mail.of([message]), link, np.array([identifier], np.uint16), time.monotonic()))
     return Ingest(
         Settings(store_path=path, fleet_folder=path.parent),
         engine,
@@ -93,12 +94,12 @@ def test_a_share_that_is_anothers_ends_the_ingest_and_nothing_is_acknowledged(
     engine.load(lab)
     assert engine.process(lab.messages(lab.frames(1, range(1, 4)))).counts == {Verdict.ACCEPTED: 3}
     assert leases.acquire(0, "second", 60) is not None
-    receiver, metrics = Receiver(), Metrics()
-    ingest = make_ingest(lab.path, engine, receiver, metrics, lab.messages(lab.frames(1, range(4, 9))))
+    client, metrics = FakeClient(), Metrics()
+    ingest = make_ingest(lab.path, engine, client, metrics, lab.messages(lab.frames(1, range(4, 9))))
     ingest.start()
     assert ingest.stop(30)
     assert isinstance(ingest.failure, StoreLost)
-    assert receiver.acknowledged == []
+    assert client.acknowledged == []
     assert archive.counts().verdicts[Verdict.ACCEPTED] == 3
     assert not lab.path.with_name(lab.path.name + ".dead-letters").exists()
     for each in (engine.store, leases, archive):
@@ -150,13 +151,13 @@ def test_a_message_that_fails_alone_again_and_again_becomes_a_dead_letter(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     attempts = Attempts(monkeypatch, lambda attempts: error if POISON in attempts.payloads else None)
-    receiver = Receiver()
-    ingest = make_ingest(lab.path, lab.engine, receiver, Metrics(), poisoned(lab))
+    client = FakeClient()
+    ingest = make_ingest(lab.path, lab.engine, client, Metrics(), poisoned(lab))
     ingest.start()
     assert ingest.stop(60)
     assert ingest.failure is None
     assert attempts.alone == 3
-    assert receiver.acknowledged == list(range(1, 21))
+    assert client.acknowledged == list(range(1, 21))
     assert lab.store.log().number.tolist() == [*range(1, 8), *range(9, 21)]
     (kept,) = letters_of(lab).files()
     assert letters_of(lab).read(kept).payload == POISON
@@ -169,11 +170,11 @@ def test_a_message_that_fails_alone_twice_is_stored(lab: Lab, monkeypatch: pytes
         return ValueError("not yet") if POISON in attempts.payloads and attempts.alone < 3 else None
 
     Attempts(monkeypatch, fails)
-    receiver = Receiver()
-    ingest = make_ingest(lab.path, lab.engine, receiver, Metrics(), poisoned(lab))
+    client = FakeClient()
+    ingest = make_ingest(lab.path, lab.engine, client, Metrics(), poisoned(lab))
     ingest.start()
     assert ingest.stop(60)
-    assert receiver.acknowledged == list(range(1, 21))
+    assert client.acknowledged == list(range(1, 21))
     counts = lab.store.counts().verdicts
     assert (counts[Verdict.ACCEPTED], counts[Verdict.MALFORMED]) == (19, 1)
     assert len(letters_of(lab)) == 0
@@ -195,13 +196,13 @@ def test_no_message_is_blamed_for_a_failing_store(lab: Lab, monkeypatch: pytest.
     """Commits with messages fail, and empty ones succeed, which is how chance may have it."""
     monkeypatch.setattr("peel_gateway.mqtt.ingest._LONGEST_BACKOFF_SECONDS", 0.001)
     attempts = Attempts(monkeypatch, lambda attempts: error if attempts.count <= 12 else None)
-    receiver, metrics = Receiver(), Metrics()
-    ingest = make_ingest(lab.path, lab.engine, receiver, metrics, lab.messages(lab.frames(1, range(1, 21))))
+    client, metrics = FakeClient(), Metrics()
+    ingest = make_ingest(lab.path, lab.engine, client, metrics, lab.messages(lab.frames(1, range(1, 21))))
     ingest.start()
-    wait_until(lambda: len(receiver.acknowledged) == 20)
+    wait_until(lambda: len(client.acknowledged) == 20)
     assert ingest.stop(60)
     assert attempts.count == 13
-    assert receiver.acknowledged == list(range(1, 21))
+    assert client.acknowledged == list(range(1, 21))
     assert lab.store.log().number.tolist() == list(range(1, 21))
     assert len(letters_of(lab)) == 0
     kind = type(error).__name__
@@ -222,13 +223,13 @@ def test_a_message_that_is_nowhere_is_not_acknowledged(
     else:
         blocking, cause = folder, "cannot be written"
     blocking.touch()
-    receiver = Receiver()
-    ingest = make_ingest(lab.path, lab.engine, receiver, Metrics(), poisoned(lab))
+    client = FakeClient()
+    ingest = make_ingest(lab.path, lab.engine, client, Metrics(), poisoned(lab))
     ingest.start()
     wait_until(lambda: cause in (ingest.trouble() or (0, ""))[1])
-    assert receiver.acknowledged == []
+    assert client.acknowledged == []
     blocking.unlink()
-    wait_until(lambda: len(receiver.acknowledged) == 20)
+    wait_until(lambda: len(client.acknowledged) == 20)
     assert ingest.trouble() is None
     assert ingest.stop(60)
     assert [letters_of(lab).read(path).payload for path in letters_of(lab).files()] == [POISON]
@@ -239,12 +240,12 @@ def test_a_stop_before_the_dead_letter_is_written_acknowledges_nothing(
 ) -> None:
     Attempts(monkeypatch, lambda attempts: ValueError("no") if POISON in attempts.payloads else None)
     letters_of(lab).folder.touch()
-    receiver = Receiver()
-    ingest = make_ingest(lab.path, lab.engine, receiver, Metrics(), poisoned(lab))
+    client = FakeClient()
+    ingest = make_ingest(lab.path, lab.engine, client, Metrics(), poisoned(lab))
     ingest.start()
     wait_until(lambda: ingest.trouble() is not None)
     assert ingest.stop(60)
-    assert (receiver.acknowledged, ingest.abandoned) == ([], 20)
+    assert (client.acknowledged, ingest.abandoned) == ([], 20)
 
 
 @pytest.mark.parametrize("make_database", ["sqlite", "postgres"], indirect=True)
@@ -263,9 +264,9 @@ def test_receipts_wait_until_the_store_can_be_read(
 
     monkeypatch.setattr(lab.store, "devices", devices)
     posted: list[tuple[str, bytes]] = []
-    receiver, metrics = Receiver(), Metrics()
+    client, metrics = FakeClient(), Metrics()
     messages = lab.messages([*lab.frames(1, [1]), *lab.frames(2, [1, 2]), *lab.frames(3, [1])])
-    ingest = make_ingest(tmp_path / "peel.sqlite", lab.engine, receiver, metrics, messages, post=posted.extend)
+    ingest = make_ingest(tmp_path / "peel.sqlite", lab.engine, client, metrics, messages, post=posted.extend)
     ingest.start()
     wait_until(lambda: bool(posted))
     assert ingest.stop(60)
@@ -275,7 +276,7 @@ def test_receipts_wait_until_the_store_can_be_read(
         for device, (_, payload) in enumerate(posted, start=1)
     ]
     assert receipts == [Receipt(1), Receipt(2), Receipt(1)]
-    assert receiver.acknowledged == [1, 2, 3, 4]
+    assert client.acknowledged == [1, 2, 3, 4]
     assert f'peel_store_failures_total{{kind="{type(error).__name__}"}} 3.0'.encode() in metrics.exposition()
 
 

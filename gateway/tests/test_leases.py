@@ -18,7 +18,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.postgres.leases import PostgresLeases
 from peel_gateway.storage.store import Store, StoreError, StoreLocked, StoreLost
-from peel_gateway.workers.leaseholder import Leaseholder
+from peel_gateway.workers.worker import LeasingWorker
 
 SHARES = 4
 
@@ -210,8 +210,8 @@ def test_fleets_in_one_database_do_not_touch_each_other(
 def test_a_share_that_is_given_back_while_the_others_are_looked_at() -> None:
     """Pipelines end on threads of their own: what is held may be less from one look to the next."""
     nobody: Any = None
-    holder = Leaseholder(
-        nobody, nobody, nobody, owner="a", shares=SHARES, seconds=60, on_failure=lambda: pytest.fail("it ended")
+    holder = LeasingWorker(
+        nobody, nobody, nobody, name="a", shares=SHARES, seconds=60, on_failure=lambda: pytest.fail("it ended")
     )
 
     class Ending:

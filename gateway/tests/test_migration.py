@@ -20,7 +20,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.share import Share
 from peel_gateway.storage.store import Archive, StoreMismatch
-from peel_gateway.workers.registry import registry_of
+from peel_gateway.workers.pipeline import registry_of
 
 DEVICES = 9
 BUCKET = 300

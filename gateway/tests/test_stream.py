@@ -61,10 +61,10 @@ class Line:
 
     def feed(self, data: bytes) -> None:
         self.broker.sendall(data)
-        parcel = self.stream.receive(1000)
-        if parcel is not None:
-            self.mails.append(parcel.mail)
-            self.identifiers += parcel.identifiers.tolist()
+        received = self.stream.receive(1000)
+        if received is not None:
+            self.mails.append(received[0])
+            self.identifiers += received[1].tolist()
         while self.stream.has_rest:
             self.rest += self.stream.recv(3)
 
@@ -152,8 +152,8 @@ def test_no_more_reports_than_there_is_room_for(line: Line, five: bool) -> None:
     """What was read and was too much waits, and needs no further byte from the socket; packets behind it wait too."""
     line.broker.sendall(b"".join(report(bytes([n]), n, five=five) for n in range(1, 8)) + packet(0xD0, b""))
     counts = []
-    while (parcel := line.stream.receive(3)) is not None:
-        counts.append(parcel.identifiers.tolist())
+    while (received := line.stream.receive(3)) is not None:
+        counts.append(received[1].tolist())
         assert line.stream.buffered == (len(counts) < 3)
     assert counts == [[1, 2, 3], [4, 5, 6], [7]]
     assert line.stream.recv(2) == packet(0xD0, b"")
@@ -347,9 +347,9 @@ def test_more_under_tls_than_there_is_room_for(tls_line: Line, five: bool) -> No
     tls_line.broker.sendall(b"".join(report(bytes(1000), n, five=five) for n in range(1, sent + 1)))
     taken: list[int] = []
     while len(taken) < sent:
-        parcel = tls_line.stream.receive(3)
-        assert parcel is not None
-        taken += parcel.identifiers.tolist()
+        received = tls_line.stream.receive(3)
+        assert received is not None
+        taken += received[1].tolist()
         assert tls_line.stream.buffered or len(taken) == sent
     assert taken == list(range(1, sent + 1))
 

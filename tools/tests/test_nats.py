@@ -11,7 +11,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_gateway.mqtt.session import gateway_topic
+from peel_gateway.mqtt.connection import gateway_topic
 from peel_tools.servers.nats import NatsBroker
 from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.session import Plan

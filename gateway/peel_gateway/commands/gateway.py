@@ -21,7 +21,7 @@ from peel_gateway.commands.shared import config_option, explained, find_settings
 from peel_gateway.commands.workers import workers
 from peel_gateway.logs import configure_logs
 from peel_gateway.printing import Group, in_two_columns
-from peel_gateway.service.process import run_service
+from peel_gateway.service.service import run_service
 from peel_gateway.settings import load_settings, with_store
 from peel_gateway.settings.text import help_rows, sample_toml
 

@@ -19,7 +19,7 @@ from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.queries.query import exposure_page
 from peel_gateway.queries.table import QueryError
 from peel_gateway.storage.dead_letters import DeadLetters
-from peel_gateway.workers.crew import open_engine
+from peel_gateway.workers.pool import open_engine
 
 __all__ = ["recount", "replay"]
 

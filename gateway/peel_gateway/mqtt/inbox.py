@@ -7,15 +7,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from peel_gateway.mqtt.connection import InFlight
 
-from peel_gateway.model.mail import Mail
-from peel_gateway.mqtt.link import Link
-
-__all__ = ["Delivery", "Inbox"]
+__all__ = ["Inbox"]
 
 _PACE_MESSAGES = 4
 """Fewer have no pace."""
@@ -25,32 +20,17 @@ _SILENT_PART = 0.05
 """Less than this part of the time to linger is no silence at any pace: machines and lines stutter."""
 
 
-class Delivery(NamedTuple):
-    """Messages that came together, and what it takes to acknowledge them."""
-
-    mail: Mail
-    link: Link
-    identifiers: npt.NDArray[np.uint16]
-    """Packet identifiers on that link; 0 where nothing is to be acknowledged."""
-    arrived: float
-    """Monotonic seconds."""
-
-    def part(self, first: int, end: int) -> Delivery:
-        """The messages from one up to another."""
-        return self._replace(mail=self.mail.part(first, end), identifiers=self.identifiers[first:end])
-
-
 class Inbox:
     """One thread puts, another takes. Pending means put and not yet released, so a batch in the making counts.
 
-    Each counter has one writer, so that the hot path needs no lock; `announce` wakes the taker once per burst.
+    Each counter has one writer, so that the hot path needs no lock; `wake` wakes the taker once per burst.
     """
 
     def __init__(self, *, limit_messages: int, limit_bytes: int) -> None:
         self._limit_messages = limit_messages
         self._limit_bytes = limit_bytes
-        self._waiting: deque[Delivery] = deque()
-        self._news = threading.Condition()
+        self._waiting: deque[InFlight] = deque()
+        self._changed = threading.Condition()
         self._closed = False
         self._put_messages = self._put_bytes = 0
         self._taken_messages = self._taken_bytes = 0
@@ -68,30 +48,30 @@ class Inbox:
             return 0
         return max(0, self._limit_messages + beyond - self.pending)
 
-    def put(self, delivery: Delivery) -> None:
-        """Add messages; `announce` has to follow."""
-        self._waiting.append(delivery)
-        self._put_messages += len(delivery.mail)
-        self._put_bytes += delivery.mail.size
+    def put(self, received: InFlight) -> None:
+        """Add messages; `wake` has to follow."""
+        self._waiting.append(received)
+        self._put_messages += len(received.mail)
+        self._put_bytes += received.mail.size
 
-    def announce(self) -> None:
+    def wake(self) -> None:
         """Wake the taker."""
-        with self._news:
-            self._news.notify()
+        with self._changed:
+            self._changed.notify()
 
-    def take(self, most: int, most_bytes: int, *, linger: float, patience: float) -> list[Delivery]:
+    def take(self, most: int, most_bytes: int, *, linger: float, patience: float) -> list[InFlight]:
         """Wait up to `patience` seconds for a first message, then for others: until there are `most`, or it is time to go without.
 
         Returns at most `most` messages with `most_bytes` of topics and payloads; a single message may have more.
         """
-        with self._news:
+        with self._changed:
             if not self._waiting and not self._closed:
-                self._news.wait(patience)
+                self._changed.wait(patience)
             while self._waiting and not self._enough(most, most_bytes):
                 remaining = self._time_to_go(linger) - time.monotonic()
                 if remaining <= 0:
                     break
-                self._news.wait(remaining)
+                self._changed.wait(remaining)
         return self._pop(most, most_bytes)
 
     def _enough(self, most: int, most_bytes: int) -> bool:
@@ -112,8 +92,8 @@ class Inbox:
         gap = (last - first) / (count - 1)
         return min(first + linger, last + max(_SILENT_PART * linger, _SILENT_GAPS * gap))
 
-    def _pop(self, most: int, most_bytes: int) -> list[Delivery]:
-        batch: list[Delivery] = []
+    def _pop(self, most: int, most_bytes: int) -> list[InFlight]:
+        batch: list[InFlight] = []
         while self._waiting and most > 0:
             first = self._waiting.popleft()
             fits = min(most, max(not batch, first.mail.fitting(most_bytes)))
@@ -125,15 +105,15 @@ class Inbox:
             most, most_bytes = most - fits, most_bytes - batch[-1].mail.size
         if batch:
             self._taken_first = batch[0].arrived
-        self._taken_messages += sum(len(delivery.mail) for delivery in batch)
-        self._taken_bytes += sum(delivery.mail.size for delivery in batch)
+        self._taken_messages += sum(len(received.mail) for received in batch)
+        self._taken_bytes += sum(received.mail.size for received in batch)
         return batch
 
-    def release(self, batch: Sequence[Delivery]) -> None:
+    def release(self, batch: Sequence[InFlight]) -> None:
         """Make room: these messages are stored."""
         self._taken_first = None
-        self._released_messages += sum(len(delivery.mail) for delivery in batch)
-        self._released_bytes += sum(delivery.mail.size for delivery in batch)
+        self._released_messages += sum(len(received.mail) for received in batch)
+        self._released_bytes += sum(received.mail.size for received in batch)
 
     def oldest_age(self) -> float:
         """Return the seconds since the oldest message that is not stored yet came; 0 when there is none."""
@@ -148,4 +128,4 @@ class Inbox:
     def close(self) -> None:
         """Refuse further messages and let `take` return at once with what is left."""
         self._closed = True
-        self.announce()
+        self.wake()

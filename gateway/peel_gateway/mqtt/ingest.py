@@ -21,10 +21,11 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.mail import Mail
-from peel_gateway.mqtt.inbox import Delivery, Inbox
+from peel_gateway.mqtt.client import MqttClient
+from peel_gateway.mqtt.connection import InFlight
+from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.receipts import Receipts
-from peel_gateway.mqtt.receiver import Receiver
-from peel_gateway.outlets.alarm import Alarm
+from peel_gateway.notifiers.alarm import Alarm
 from peel_gateway.settings import Settings
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.store import StoreError, StoreLost, StoreRejected, StoreUnusable
@@ -80,7 +81,7 @@ class _StopAskedError(Exception):
 
 
 class Ingest:
-    """A thread that takes batches, has the engine store them and has the receiver acknowledge them.
+    """A thread that takes batches, has the engine store them and has the client acknowledge them.
 
     All use of the engine is on this thread; `defer` brings other work to it, between two batches.
     """
@@ -90,7 +91,7 @@ class Ingest:
         settings: Settings,
         engine: Engine,
         inbox: Inbox,
-        receiver: Receiver,
+        client: MqttClient,
         metrics: Metrics,
         *,
         alarm: Alarm,
@@ -103,7 +104,7 @@ class Ingest:
         self._dead_letters = DeadLetters(settings.dead_letters_path)
         self._engine = engine
         self._inbox = inbox
-        self._receiver = receiver
+        self._client = client
         self._metrics = metrics
         self._on_end = on_end
         self._chores: list[Chore] = []
@@ -136,7 +137,7 @@ class Ingest:
     def defer(self, chore: Chore) -> None:
         """Have something done on this thread, soon and between two batches."""
         self._chores.append(chore)
-        self._inbox.announce()
+        self._inbox.wake()
 
     def trouble(self) -> tuple[float, str] | None:
         """Return how long the store has been failing, and why; None while it works."""
@@ -169,15 +170,15 @@ class Ingest:
         finally:
             self._on_end()
 
-    def _take(self) -> list[Delivery]:
+    def _take(self) -> list[InFlight]:
         settings = self._settings
         return self._inbox.take(
             settings.batch_messages, settings.batch_bytes, linger=settings.batch_seconds, patience=_IDLE_SECONDS
         )
 
-    def _store(self, batch: Sequence[Delivery]) -> bool:
+    def _store(self, batch: Sequence[InFlight]) -> bool:
         """Store and acknowledge a batch; False when the service stops before the store recovers."""
-        mail = Mail.join([delivery.mail for delivery in batch])
+        mail = Mail.join([part.mail for part in batch])
         try:
             seconds = self._commit(mail)
         except _StopAskedError:
@@ -216,8 +217,8 @@ class Ingest:
             raise
         except Exception as error:
             return error
-        self._alarm.exposed(report.exposed_devices)
-        self._receipts.heard(report.heard)
+        self._alarm.on_exposed(report.exposed_devices)
+        self._receipts.add(report.heard)
         return report.seconds
 
     def _patiently(self, action: Callable[[], Result]) -> Result:
@@ -258,6 +259,6 @@ class Ingest:
         else:
             self._receipt_trouble.end()
 
-    def _acknowledge(self, batch: Sequence[Delivery]) -> None:
+    def _acknowledge(self, batch: Sequence[InFlight]) -> None:
         self._inbox.release(batch)
-        self._receiver.acknowledge(batch)
+        self._client.acknowledge(batch)

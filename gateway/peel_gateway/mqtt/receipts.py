@@ -21,7 +21,7 @@ from peel_gateway.model.heard import Heard
 __all__ = ["Receipts"]
 
 Ints = npt.NDArray[np.int64]
-Post = Callable[[Sequence[tuple[str, bytes]]], None]
+Publish = Callable[[Sequence[tuple[str, bytes]]], None]
 """Takes topics and payloads that are to be published, retained."""
 
 
@@ -35,27 +35,33 @@ class Receipts:
     """Says what is stored, per device at most once in `pause` seconds. For one thread, which calls `flush` now and then."""
 
     def __init__(
-        self, source: _Source, fleet: str, post: Post, *, pause: float, clock: Callable[[], float] = time.monotonic
+        self,
+        source: _Source,
+        fleet: str,
+        publish: Publish,
+        *,
+        pause: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._fleet = fleet
-        self._post = post
+        self._publish = publish
         self._pause = pause
         self._clock = clock
         self._due = Heard.nothing()
-        self._told = np.zeros(0, np.int64)
-        self._told_at = np.zeros(0)
+        self._recent = np.zeros(0, np.int64)
+        self._recent_at = np.zeros(0)
 
-    def heard(self, heard: Heard) -> None:
+    def add(self, heard: Heard) -> None:
         """Note devices of which something was stored, or had been; after the commit."""
         self._due = self._due.joined(heard)
 
     def flush(self) -> None:
         """Publish what is due and not too soon."""
         now = self._clock()
-        recent = self._told_at > now - self._pause
-        self._told, self._told_at = self._told[recent], self._told_at[recent]
-        ready = ~np.isin(self._due.device, self._told)
+        recent = self._recent_at > now - self._pause
+        self._recent, self._recent_at = self._recent[recent], self._recent_at[recent]
+        ready = ~np.isin(self._due.device, self._recent)
         if not ready.any():
             return
         chosen = self._due.only(ready)
@@ -63,6 +69,6 @@ class Receipts:
         if written is None:
             return
         self._due = self._due.only(~ready)
-        self._told = np.concatenate([self._told, chosen.device])
-        self._told_at = np.concatenate([self._told_at, np.full(len(chosen.device), now)])
-        self._post([(device_topic(self._fleet, device, "receipt"), payload) for device, payload in written])
+        self._recent = np.concatenate([self._recent, chosen.device])
+        self._recent_at = np.concatenate([self._recent_at, np.full(len(chosen.device), now)])
+        self._publish([(device_topic(self._fleet, device, "receipt"), payload) for device, payload in written])

@@ -11,7 +11,6 @@ import secrets
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from peel_gateway.logs import Log
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.message import LONGEST_TOPIC
 
-__all__ = ["Parcel", "ReportStream", "StreamError"]
+__all__ = ["ReportStream", "Reports", "StreamError"]
 
 READ_BYTES = 262_144
 """What is read before it is split."""
@@ -44,18 +43,12 @@ _FAULTS = {
 
 _log = Log("stream")
 
+Reports = tuple[Mail, npt.NDArray[np.uint16]]
+"""Reports that were received together, and their packet identifiers: 0 for a report that needs no acknowledgement."""
+
 
 class StreamError(Exception):
     """The stream cannot be followed any further; the message says why."""
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """Reports that came together."""
-
-    mail: Mail
-    identifiers: npt.NDArray[np.uint16]
-    """Packet identifiers; 0 where nothing is to be acknowledged."""
 
 
 class ReportStream:
@@ -103,7 +96,7 @@ class ReportStream:
 
     # ---- for the owner ----
 
-    def receive(self, most: int) -> Parcel | None:
+    def receive(self, most: int) -> Reports | None:
         """At most so many reports: of what was read before and was too much then, or of what is there to be read.
 
         None where there are none. Raises StreamError, and OSError like a socket.
@@ -174,7 +167,7 @@ class ReportStream:
         self._outgoing.clear()
         self._sock.close()
 
-    def _split(self, most_reports: int) -> Parcel | None:
+    def _split(self, most_reports: int) -> Reports | None:
         self._rule.most = most_reports
         self._rule.now = time.monotonic_ns() // 1000
         bytes_, most = len(self._incoming), len(self._incoming) // lib.PEEL_PACKETS_LEAST
@@ -214,7 +207,7 @@ class ReportStream:
             topic_ends[:count].copy(),
             np.full(count, round(time.time() * 1000), np.int64),
         )
-        return Parcel(mail, identifiers[:count].copy())
+        return mail, identifiers[:count].copy()
 
     def _leave_unread(self, size: int, identifier: int) -> None:
         """Pass over a message that is too long, what of it has come and what is yet to come, and have it acknowledged."""

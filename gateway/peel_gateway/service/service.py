@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from types import FrameType
 
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -18,30 +20,30 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.claims import Claims
 from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
+from peel_gateway.fleet.registry import FleetError
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
+from peel_gateway.mqtt.client import MqttClient
+from peel_gateway.mqtt.connection import gateway_topic, status_session
 from peel_gateway.mqtt.inbox import Inbox
-from peel_gateway.mqtt.receiver import Receiver
-from peel_gateway.mqtt.session import gateway_topic, listening_session
-from peel_gateway.outlets.alarm import Alarm
-from peel_gateway.outlets.publication import Publication
-from peel_gateway.outlets.webhook import Webhook
+from peel_gateway.notifiers.alarm import Alarm
+from peel_gateway.notifiers.publisher import EstimatePublisher
+from peel_gateway.notifiers.webhook import Webhook
 from peel_gateway.queries.exposed import Cases
 from peel_gateway.queries.views import open_views
-from peel_gateway.service.condition import VERSION, Condition
 from peel_gateway.service.fleet_watch import FleetWatch
+from peel_gateway.service.status import VERSION, GatewayStatus
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
 from peel_gateway.storage.store import Archive, Leases, StoreError, StoreUnusable
 from peel_gateway.web.app import build_app
-from peel_gateway.web.server import HttpServer
-from peel_gateway.workers.crew import Crew
-from peel_gateway.workers.leaseholder import Leaseholder
-from peel_gateway.workers.owner import Owner, WholeFleet
+from peel_gateway.web.server import HttpError, HttpServer
 from peel_gateway.workers.pipeline import Pipeline
+from peel_gateway.workers.pool import PipelinePool
+from peel_gateway.workers.worker import LeasingWorker, SingleWorker, Worker
 
-__all__ = ["Service"]
+__all__ = ["Service", "run_service"]
 
 _CHORE_SECONDS = 3600.0
 
@@ -65,7 +67,7 @@ class Service:
         self._chores_due = time.monotonic()
         self._looked = time.monotonic()
         self._http: HttpServer | None = None
-        self._worker = _worker_name(settings) if settings.store_url is not None else ""
+        self._worker_name = _worker_name(settings) if settings.store_url is not None else ""
         """What it is called among several; empty where there is only one."""
 
     def start(self) -> None:
@@ -77,16 +79,16 @@ class Service:
         with ExitStack() as undo:
             if self._http is not None:
                 undo.callback(self._http.stop)
-            own_by = self._open_store()
+            build_worker = self._open_store()
             undo.callback(self._store.close)
             self._fleet.join(self._store)
-            self._make_parts()
-            self._owner = own_by()
-            self._condition = self._build_condition()
-            self._owner.start()
+            self._build_parts()
+            self._worker = build_worker()
+            self._status = self._build_status()
+            self._worker.start()
             undo.pop_all()
-        self._desk.start()
-        self._publication.start()
+        self._status_client.start()
+        self._publisher.start()
         self._webhook.start()
         if self._http is not None:
             self._http.start(self._build_app())
@@ -99,7 +101,7 @@ class Service:
             store=self._store.place,
         )
 
-    def _make_parts(self) -> None:
+    def _build_parts(self) -> None:
         settings, name = self._settings, self._fleet.name
         self._exposures = gateway_topic(name, settings.gateway_name, "exposure")
         self._claims = Claims(
@@ -109,74 +111,80 @@ class Service:
         self._views = open_views(settings, self._store, lambda: self._fleet.snapshot, self._claims.get)
         self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
         self._webhook = Webhook(settings, name, self._metrics)
-        self._publication = Publication(
-            settings, name, self._views, self._keep, VERSION, on_duty=lambda: self._crew.on_duty
+        self._publisher = EstimatePublisher(
+            settings, name, self._views, self._publish_retained, VERSION, is_leader=lambda: self._pool.is_leader
         )
-        self._crew = Crew(settings, self._fleet.snapshot, self._build_pipeline, on_failure=self.ended.set)
+        self._pool = PipelinePool(settings, self._fleet.snapshot, self._build_pipeline, on_failure=self.ended.set)
         self._alarm = Alarm(
             self._metrics,
-            self._tell,
-            worker=self._worker,
-            on_duty=lambda: self._crew.on_duty,
+            self._publish_event,
+            worker=self._worker_name,
+            is_leader=lambda: self._pool.is_leader,
             accident=self._views.accident,
         )
-        self._desk = self._build_desk()
+        self._status_client = self._build_status_client()
 
-    def _build_condition(self) -> Condition:
+    def _build_status(self) -> GatewayStatus:
         """How it is, and that among the metrics."""
-        condition = Condition(
+        status = GatewayStatus(
             settings=self._settings,
-            worker=self._worker,
+            worker_name=self._worker_name,
             fleet=self._fleet,
             store=self._store,
             views=self._views,
-            crew=self._crew,
-            owner=self._owner,
-            receivers=lambda: self._receivers,
+            pool=self._pool,
+            worker=self._worker,
+            clients=lambda: self._clients,
         )
-        condition.show(self._metrics)
-        self._metrics.watch_estimates(lambda: self._publication.estimates)
-        return condition
+        status.register_metrics(self._metrics)
+        self._metrics.watch_estimates(lambda: self._publisher.estimates)
+        return status
 
-    def _open_store(self) -> Callable[[], Owner]:
+    def _open_store(self) -> Callable[[], Worker]:
         """Open what is read; return what makes the owner of what is written."""
         self._store: Archive
         leases = open_leases(self._settings)
         if leases is not None:
             self._store = open_archive(self._settings)
-            return lambda: self._build_leaseholder(leases)
+            return lambda: self._build_leasing_worker(leases)
         self._store = whole = open_store(self._settings, gateway=True)
-        return lambda: WholeFleet(self._crew, whole)
+        return lambda: SingleWorker(self._pool, whole)
 
-    def _build_leaseholder(self, leases: Leases) -> Owner:
+    def _build_leasing_worker(self, leases: Leases) -> Worker:
         settings = self._settings
-        return Leaseholder(
-            self._crew,
+        return LeasingWorker(
+            self._pool,
             leases,
             lambda lease: open_store(settings, lease.share, epoch=lease.epoch),
-            owner=self._worker,
+            name=self._worker_name,
             shares=self._store.shares,
             seconds=settings.worker_lease_seconds,
             on_failure=self.ended.set,
         )
 
-    def _build_desk(self) -> Receiver:
+    def _build_status_client(self) -> MqttClient:
         """Make the connection for all that is no report: statuses in, publications out.
 
         Reports have connections of their own, so that no flood of statuses delays an acknowledgement or a receipt.
         """
         settings, name = self._settings, self._fleet.name
-        hears = [fleet_topic(name, "+", "+", "status"), *self._publication.topics]
-        if self._worker:
-            hears.append(self._exposures)  # those of the other workers
-        session = listening_session(settings, name, self._worker, hears)
+        filters = [fleet_topic(name, "+", "+", "status"), *self._publisher.topics]
+        if self._worker_name:
+            filters.append(self._exposures)  # those of the other workers
+        session = status_session(settings, name, self._worker_name, filters)
         nothing = Inbox(limit_messages=1, limit_bytes=1)
-        return Receiver(
-            settings, name, session, nothing, self._metrics, hear=self._hear, on_connect=self._publication.ask
+        return MqttClient(
+            settings,
+            name,
+            session,
+            nothing,
+            self._metrics,
+            on_message=self._on_message,
+            on_connect=self._publisher.publish_all,
         )
 
     def _build_pipeline(
-        self, share: Share, engine: Engine, entitled: Callable[[], bool], on_end: Callable[[], None]
+        self, share: Share, engine: Engine, may_connect: Callable[[], bool], on_end: Callable[[], None]
     ) -> Pipeline:
         return Pipeline(
             self._settings,
@@ -186,24 +194,24 @@ class Service:
             self._metrics,
             alarm=self._alarm,
             on_end=on_end,
-            entitled=entitled,
+            may_connect=may_connect,
         )
 
     def stop(self) -> Exit:
         """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
-        self._publication.stop()
-        self._owner.stop()
-        self._desk.stop()
+        self._publisher.stop()
+        self._worker.stop()
+        self._status_client.stop()
         self._webhook.stop()
         self._streams_end.set()
         if self._http is not None:
             self._http.stop()
         self._save_claims(self._claims_file.write)
-        if self._crew.drained:
+        if self._pool.drained:
             self._save_lost()
             self._store.close()
         code = self._exit_code()
-        _log.info("stopped", code=int(code), unacknowledged=self._crew.abandoned)
+        _log.info("stopped", code=int(code), unacknowledged=self._pool.abandoned)
         return code
 
     def _save_lost(self) -> None:
@@ -222,43 +230,43 @@ class Service:
         every = self._settings.fleet_reload_seconds
         if reload or (every and now - self._looked >= every):
             self._looked = now
-            self._fleet.look(force=reload, load=self._crew.load)
+            self._fleet.look(force=reload, load=self._pool.load)
         if now >= self._chores_due:
             self._chores_due = now + _CHORE_SECONDS
-            for pipeline in self._crew.pipelines:
+            for pipeline in self._pool.pipelines:
                 pipeline.prune()
         self._save_claims(lambda: self._claims_file.tick(now))
 
     @property
-    def _receivers(self) -> Sequence[Receiver]:
+    def _clients(self) -> Sequence[MqttClient]:
         """All connections to the broker, first the one that speaks of the fleet."""
-        return (self._desk, *self._crew.receivers)
+        return (self._status_client, *self._pool.clients)
 
     def _build_app(self) -> ASGIApp:
         return build_app(
             self._views,
             self._cases,
             self._metrics,
-            summary=self._condition.summary,
-            health=self._condition.vital_signs,
-            generation=lambda: self._crew.generation,
+            summary=self._status.summary,
+            health=self._status.health_table,
+            generation=lambda: self._pool.generation,
             stopping=self._streams_end,
             token=self._settings.http_token,
             streams=self._settings.http_streams,
             more_routes=self._more_routes,
         )
 
-    def _tell(self, about: str, document: Mapping[str, object]) -> None:
-        self._desk.tell(about, document)
+    def _publish_event(self, about: str, document: Mapping[str, object]) -> None:
+        self._status_client.publish_event(about, document)
         self._webhook.post(about, document)
 
-    def _keep(self, topic: str, text: str) -> None:
-        self._desk.keep(topic, text)
+    def _publish_retained(self, topic: str, text: str) -> None:
+        self._status_client.publish_retained(topic, text)
 
-    def _hear(self, topic: str, payload: bytes, retained: bool) -> None:
+    def _on_message(self, topic: str, payload: bytes, retained: bool) -> None:
         if topic == self._exposures:
-            self._alarm.overhear(payload)
-        if self._publication.hears(topic, payload) or topic.startswith(fleet_topic(self._fleet.name, "gateway/")):
+            self._alarm.on_exposure_message(payload)
+        if self._publisher.on_message(topic, payload) or topic.startswith(fleet_topic(self._fleet.name, "gateway/")):
             return  # the status of a gateway, this one's too, looks like a device's to a subscription
         self._metrics.status_heard(self._claims.hear(topic, payload, retained=retained, now=time.time()))
 
@@ -269,12 +277,12 @@ class Service:
             _log.warning("what devices say of themselves is not saved", file=self._settings.claims_path, cause=error)
 
     def _exit_code(self) -> Exit:
-        failure = self._crew.failure
+        failure = self._pool.failure
         if isinstance(failure, StoreUnusable):
             return Exit.STORE
         if failure is not None:
             return Exit.INTERNAL
-        if self._crew.abandoned or not self._crew.drained:
+        if self._pool.abandoned or not self._pool.drained:
             return Exit.UNSTORED
         return Exit.DONE
 
@@ -282,3 +290,47 @@ class Service:
 def _worker_name(settings: Settings) -> str:
     """Nobody else's, not even that of the same worker started again."""
     return f"{settings.worker_name or socket.gethostname()}-{secrets.token_hex(3)}"
+
+
+_TICK_SECONDS = 0.5
+
+
+def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:
+    """Run until SIGTERM or SIGINT, or until the database cannot be used; SIGHUP reloads. Call it on the main thread."""
+    service = Service(settings, more_routes=more_routes)
+    reload_asked = threading.Event()
+    stop_asked = threading.Event()
+
+    def on_stop(number: int, _: FrameType | None) -> None:
+        stop_asked.set()
+        service.ended.set()
+
+    handlers = {
+        signal.SIGTERM: on_stop,
+        signal.SIGINT: on_stop,
+        signal.SIGHUP: lambda *_: reload_asked.set(),
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        service.start()
+        while not service.ended.wait(_TICK_SECONDS):
+            asked = reload_asked.is_set()
+            reload_asked.clear()
+            service.tick(reload=asked)
+        _log.info("stopping", reason="signal" if stop_asked.is_set() else "failure")
+        return service.stop()
+    except FleetError as error:
+        _log.error("the fleet folder cannot be used", cause=error)
+        return Exit.FLEET
+    except StoreError as error:
+        _log.error("the database cannot be used", cause=error)
+        return error.exit_code
+    except HttpError as error:
+        _log.error("HTTP cannot be served", cause=error)
+        return Exit.HTTP
+    except Exception:
+        _log.exception("the gateway failed")
+        return Exit.INTERNAL
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

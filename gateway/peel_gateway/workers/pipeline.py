@@ -4,27 +4,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from peel_core import Keyring
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.registry import FleetError
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
+from peel_gateway.mqtt.client import MqttClient
+from peel_gateway.mqtt.connection import report_session
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import Ingest
 from peel_gateway.mqtt.receipts import Receipts
-from peel_gateway.mqtt.receiver import Receiver
-from peel_gateway.mqtt.session import report_session
-from peel_gateway.outlets.alarm import Alarm
-from peel_gateway.screening.roster import Roster
+from peel_gateway.notifiers.alarm import Alarm
+from peel_gateway.screening.roster import Registry, Roster
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
-from peel_gateway.workers.registry import registry_of
 
-__all__ = ["DRAIN_SECONDS", "Pipeline", "ready_roster"]
+__all__ = ["DRAIN_SECONDS", "Pipeline", "ready_roster", "registry_of"]
+
+Ints = npt.NDArray[np.int64]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A fleet with fewer keys: what the rest of it says about other devices is never asked for."""
+
+    fleet: Registry
+    keyring: Keyring
+    revoked: frozenset[int]
+
+    def enrolled_at(self, devices: Ints) -> Floats:
+        return self.fleet.enrolled_at(devices)
+
+    def issued_at(self, devices: Ints) -> tuple[Ints, Floats]:
+        return self.fleet.issued_at(devices)
+
+
+def registry_of(fleet: Registry, share: Share) -> Registry:
+    """The part of a fleet that a share is about."""
+    if share.whole:
+        return fleet
+    keyring = fleet.keyring.only(share.has(fleet.keyring.device_ids))
+    return _Part(fleet, keyring, frozenset(device for device in fleet.revoked if device % share.of == share.number))
+
 
 DRAIN_SECONDS = 30.0
 
@@ -42,13 +72,13 @@ def ready_roster(engine: Engine, snapshot: Snapshot, share: Share) -> Roster:
 
 
 class Pipeline:
-    """Receiver, inbox, engine, ingest thread and receipts of a share. `start`, then `stop` or `abandon`; the store stays open.
+    """MqttClient, inbox, engine, ingest thread and receipts of a share. `start`, then `stop` or `abandon`; the store stays open.
 
     Parameters
     ----------
     engine : Engine
         On the share's store, with its devices.
-    entitled : callable
+    may_connect : callable
         Whether its session may be taken from whoever has it now.
     on_end : callable
         Told when the ingest thread has ended, for whatever reason; on that thread.
@@ -64,45 +94,45 @@ class Pipeline:
         *,
         alarm: Alarm,
         on_end: Callable[[], None],
-        entitled: Callable[[], bool] = lambda: True,
+        may_connect: Callable[[], bool] = lambda: True,
     ) -> None:
         self.share = share
         self.engine = engine
         self._settings = settings
         self.inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
-        self.receiver = Receiver(
+        self.client = MqttClient(
             settings,
             fleet,
             report_session(settings, fleet, share),
             self.inbox,
             metrics,
-            entitled=entitled,
+            may_connect=may_connect,
         )
         self.ingest = Ingest(
             settings,
             engine,
             self.inbox,
-            self.receiver,
+            self.client,
             metrics,
             alarm=alarm,
-            receipts=Receipts(engine, fleet, self.receiver.post_receipts, pause=settings.mqtt_receipt_seconds),
+            receipts=Receipts(engine, fleet, self.client.publish_receipts, pause=settings.mqtt_receipt_seconds),
             on_end=on_end,
         )
 
     def start(self) -> None:
         self.ingest.start()
-        self.receiver.start()
+        self.client.start()
 
     def stop(self) -> bool:
         """Read no more, store and acknowledge what is here, disconnect; False when that took too long."""
-        self.receiver.pause()
+        self.client.pause()
         drained = self.ingest.stop(DRAIN_SECONDS)
-        self.receiver.stop()
+        self.client.stop()
         return drained
 
     def abandon(self) -> bool:
         """Let go of a share that is another's: nothing more is stored or acknowledged; False when that took too long."""
-        self.receiver.drop()
+        self.client.abort()
         return self.ingest.abandon(DRAIN_SECONDS)
 
     def adopt(self, roster: Roster) -> None:

@@ -157,7 +157,9 @@ def test_garbage_is_quarantined_and_stalls_nothing(field: Field, rng: np.random.
         "profile": [foreign(frame) for _, frame in strange],
         "device": [DEVICE.put(frame, DEVICE.of(frame) | 0xFFFF) for _, frame in unknown],
     }
-    mixed = [(field.topic(1), payload) for group in payloads.values() for payload in group]
+    # Over several topics: one topic puts at most 100 pieces per batch into quarantine.
+    every = [payload for group in payloads.values() for payload in group]
+    mixed = [(field.topic(1 + number % 8), payload) for number, payload in enumerate(every)]
     rng.shuffle(mixed)
     field.publish(mixed)
     field.wait_accepted(gateway, 60 + 40 + 20 + 20)

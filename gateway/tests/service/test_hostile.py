@@ -12,7 +12,7 @@ from field import Field
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_gateway.model.message import LONGEST_TOPIC
-from peel_gateway.outlets.alarm import MANY
+from peel_gateway.notifiers.alarm import MANY
 
 LONG_TOPIC = "peel/v1/field/00/" + "x" * 60_000 + "/report"
 

@@ -17,10 +17,10 @@ from yard import SHARES, Load, Yard, wait
 
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.share import Share
+from peel_gateway.mqtt.client import MqttClient
+from peel_gateway.mqtt.connection import report_session
 from peel_gateway.mqtt.inbox import Inbox
-from peel_gateway.mqtt.receiver import Receiver
-from peel_gateway.mqtt.session import report_session
-from peel_gateway.outlets.alarm import MANY
+from peel_gateway.notifiers.alarm import MANY
 from peel_gateway.settings import Settings
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.postgres import PostgresServer
@@ -161,18 +161,18 @@ def test_whose_lease_has_run_out_takes_no_session_back(field: Field) -> None:
     settings = Settings(mqtt_port=field.broker.port, mqtt_backoff_seconds=0.2)
     holding = True
 
-    def receiver(entitled: Callable[[], bool], on_connect: Callable[[], None]) -> Receiver:
+    def client(may_connect: Callable[[], bool], on_connect: Callable[[], None]) -> MqttClient:
         session = report_session(settings, "field", Share(3, 8))
         inbox = Inbox(limit_messages=10, limit_bytes=1000)
-        return Receiver(
+        return MqttClient(
             *(settings, "field", session, inbox, Metrics()),
             on_connect=on_connect,
-            entitled=entitled,
+            may_connect=may_connect,
         )
 
     connections: list[str] = []
-    former = receiver(lambda: holding, lambda: connections.append("former"))
-    heir = receiver(lambda: True, lambda: connections.append("heir"))
+    former = client(lambda: holding, lambda: connections.append("former"))
+    heir = client(lambda: True, lambda: connections.append("heir"))
     former.start()
     wait(lambda: former.connected, "the first owner")
     holding = False

@@ -13,16 +13,53 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from peel_gateway.logs import Log
 from peel_gateway.model.share import Share
 from peel_gateway.storage.store import Lease, Leases, Store, StoreError
-from peel_gateway.workers.crew import Crew
+from peel_gateway.workers.pool import PipelinePool
 
-__all__ = ["Leaseholder", "fair_number"]
+__all__ = ["LeasingWorker", "SingleWorker", "Worker", "fair_number"]
+
+
+class Worker(Protocol):
+    """Opens the pipelines of a pool and closes them."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    @property
+    def workers(self) -> int:
+        """How many processes serve the fleet, this one among them."""
+
+    def trouble(self) -> tuple[float, str] | None:
+        """How long it has been unable to tell what it owns, and why; None while it can."""
+
+
+class SingleWorker:
+    """Has all lanes for as long as it runs: the one process that writes to a SQLite file."""
+
+    workers = 1
+
+    def __init__(self, pool: PipelinePool, store: Store) -> None:
+        self._pool = pool
+        self._store = store
+
+    def start(self) -> None:
+        self._pool.open(Share(), self._store)
+
+    def stop(self) -> None:
+        self._pool.close(Share())
+
+    def trouble(self) -> tuple[float, str] | None:
+        return None
+
 
 _TURNS_PER_LEASE = 4
 """So often a lease is renewed before it would run out."""
+
 _STOP_SECONDS = 60.0
 
 _log = Log("worker")
@@ -43,7 +80,7 @@ class _Held:
     leaving: bool = False
 
 
-def fair_number(owner: str, leases: Sequence[Lease], shares: int, workers: int) -> int:
+def fair_number(name: str, leases: Sequence[Lease], shares: int, workers: int) -> int:
     """How many shares a worker may have: shares by workers, rounded down, and one of the remainder where that is not taken.
 
     Rounding up would not do: of four shares two workers could have two each, and a third none. Where more workers have one of the remainder
@@ -51,17 +88,17 @@ def fair_number(owner: str, leases: Sequence[Lease], shares: int, workers: int) 
     """
     least, remainder = divmod(shares, workers)
     held = Counter(lease.owner for lease in leases if lease.seconds > 0)
-    richer = sorted(name for name, count in held.items() if count > least)
-    more = owner in richer[:remainder] if owner in richer else len(richer) < remainder
+    richer = sorted(other for other, count in held.items() if count > least)
+    more = name in richer[:remainder] if name in richer else len(richer) < remainder
     return least + more
 
 
-class Leaseholder:
+class LeasingWorker:
     """A thread that renews its leases, gives shares back when others have too few, and takes what is free.
 
     Parameters
     ----------
-    owner : str
+    name : str
         This worker's name; nobody else may ever have it, not even the same process started again.
     shares : int
         How many there are.
@@ -73,19 +110,19 @@ class Leaseholder:
 
     def __init__(
         self,
-        crew: Crew,
+        pool: PipelinePool,
         leases: Leases,
         open_share: Callable[[Lease], Store],
         *,
-        owner: str,
+        name: str,
         shares: int,
         seconds: float,
         on_failure: Callable[[], None],
     ) -> None:
-        self._crew = crew
+        self._pool = pool
         self._leases = leases
         self._open_share = open_share
-        self._owner = owner
+        self._name = name
         self._shares = shares
         self._seconds = seconds
         self._on_failure = on_failure
@@ -118,12 +155,12 @@ class Leaseholder:
                 self._turn()
                 self._news.wait(self._seconds / _TURNS_PER_LEASE)
                 self._news.clear()
-            self._leases.depart(self._owner)
+            self._leases.depart(self._name)
         except StoreError as error:
             _log.warning("left without a word", cause=error)
         except BaseException as error:
             _log.exception("leases are no longer looked after")
-            self._crew.failure = error
+            self._pool.failure = error
             self._on_failure()
         finally:
             self._leases.close()
@@ -132,7 +169,7 @@ class Leaseholder:
         if self._stopping:
             self._give_back(0)  # whether the database is there or not
         try:
-            self.workers = self._leases.attend(self._owner, self._seconds)
+            self.workers = self._leases.attend(self._name, self._seconds)
             for held in list(self._held.values()):
                 self._renew(held)
             self._share_out()
@@ -149,11 +186,11 @@ class Leaseholder:
             held.until = asked + self._seconds
         elif not held.leaving:
             _log.warning("share lost; what was not stored goes unacknowledged", share=held.share.number)
-            self._leave(held, self._crew.abandon)
+            self._leave(held, self._pool.abandon)
 
     def _share_out(self) -> None:
         leases = self._leases.all()
-        fair = 0 if self._stopping else fair_number(self._owner, leases, self._shares, self.workers)
+        fair = 0 if self._stopping else fair_number(self._name, leases, self._shares, self.workers)
         self._give_back(fair)
         wanted = fair - len(self._held)
         for lease in leases if wanted > 0 else ():
@@ -164,17 +201,17 @@ class Leaseholder:
         """Leave what was taken last, but for so many."""
         staying = [held for held in list(self._held.values()) if not held.leaving]  # some may end meanwhile
         for held in staying[keeping:]:
-            self._leave(held, self._crew.close)
+            self._leave(held, self._pool.close)
 
     def _take(self, number: int) -> bool:
         asked = _now()
-        lease = self._leases.acquire(number, self._owner, self._seconds)
+        lease = self._leases.acquire(number, self._name, self._seconds)
         if lease is None:
             return False
         try:
             store = self._open_share(lease)
             held = _Held(Share(number, self._shares), lease, store, asked + self._seconds)
-            self._crew.open(held.share, store, entitled=lambda: _now() < held.until)
+            self._pool.open(held.share, store, may_connect=lambda: _now() < held.until)
         except BaseException:
             self._leases.release(lease)
             raise

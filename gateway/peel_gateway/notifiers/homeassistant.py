@@ -15,7 +15,7 @@ from types import MappingProxyType
 from peel_gateway.queries.table import Table
 from peel_gateway.settings import Settings
 
-__all__ = ["Announcer", "estimate_topic"]
+__all__ = ["Discovery", "estimate_topic"]
 
 _MOST_FIGURES = 100
 """Of one profile: more have no fixed places in what is published."""
@@ -74,7 +74,7 @@ def estimate_topic(base: str, profile: str, group: str | None) -> str:
     return "/".join([base, "estimates", profile, *([group] if group else [])])
 
 
-class Announcer:
+class Discovery:
     """Makes discovery messages, each a topic and its text."""
 
     def __init__(self, settings: Settings, fleet: str, base: str, version: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from peel_gateway.outlets.homeassistant import Announcer
+from peel_gateway.notifiers.homeassistant import Discovery
 from peel_gateway.queries.table import Table
 from peel_gateway.settings import Settings
 
@@ -19,7 +19,7 @@ def announced(*named: tuple[str, str], group: str | None = None, profile: str = 
     """Return the announcements of a profile's figures, given by name and unit, by the end of their topics."""
     rows = [{"name": name, "unit": unit} for name, unit in named]
     table: Table = {"profile": profile, "group": group, "figures": len(rows), "estimates": rows}
-    configs = Announcer(Settings(), "field", "peel/v1/field/gateway/main", "1").configs([table])
+    configs = Discovery(Settings(), "field", "peel/v1/field/gateway/main", "1").configs([table])
     return {
         topic.removeprefix(PREFIX).removesuffix("/config"): json.loads(text)
         for topic, text in configs.items()

@@ -32,80 +32,80 @@ _log = Log("alarm")
 
 
 class Alarm:
-    """Tells whoever should know.
+    """Publishes exposed devices, and an alarm when many are exposed at once.
 
     Parameters
     ----------
-    tell : callable
-        Publishes a document for others, under a name.
+    publish : callable
+        Publishes an event, given by its name and its document.
     worker : str
-        Who tells, where there are several: each tells of the devices that it has exposed, and hears of the others' with `overhear`.
-    on_duty : callable
-        Whether many at once are to be told of here; that is done once per fleet.
+        This worker's name, if there are several. `on_exposure_message` counts the devices that the other workers expose.
+    is_leader : callable
+        Whether this worker publishes the alarm; one worker of a fleet does.
     accident : callable
-        Returns what `Views.accident` knows of them.
+        Returns the explanation that `Views.accident` finds for the exposures, or None.
     """
 
     def __init__(
         self,
         metrics: Metrics,
-        tell: Callable[[str, Mapping[str, object]], None],
+        publish: Callable[[str, Mapping[str, object]], None],
         *,
         worker: str = "",
-        on_duty: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         accident: Callable[[], Mapping[str, object] | None] = lambda: None,
     ) -> None:
         self._metrics = metrics
-        self._tell = tell
+        self._publish = publish
         self._worker = worker
-        self._on_duty = on_duty
+        self._is_leader = is_leader
         self._accident = accident
-        self._lately: deque[float] = deque(maxlen=_COUNTED)
-        self._rung: float | None = None
+        self._recent: deque[float] = deque(maxlen=_COUNTED)
+        self._raised: float | None = None
 
-    def exposed(self, devices: Sequence[ExposedDevice]) -> None:
+    def on_exposed(self, devices: Sequence[ExposedDevice]) -> None:
         """Tell of devices that a batch has exposed."""
         for each in devices:
             label = device_label(each.device)
-            told: dict[str, object] = {
+            document: dict[str, object] = {
                 "device": label,
                 "cause": each.cause.label,
                 "evidence": each.words,
                 "withdrawn": each.withdrawn,
                 "advice": _ADVICE.format(device=label),
             }
-            _log.warning("device exposed", **told)
+            _log.warning("device exposed", **document)
             self._metrics.device_exposed(each.cause)
-            self._tell("exposure", told | ({"worker": self._worker} if self._worker else {}))
-        self._ring(len(devices))
+            self._publish("exposure", document | ({"worker": self._worker} if self._worker else {}))
+        self._count(len(devices))
 
-    def overhear(self, payload: bytes) -> None:
-        """Count what another worker has told of a device."""
+    def on_exposure_message(self, payload: bytes) -> None:
+        """Count what another worker has document of a device."""
         try:
             teller = json.loads(payload)["worker"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return
         if teller != self._worker:
-            self._ring(1)
+            self._count(1)
 
-    def _ring(self, count: int) -> None:
+    def _count(self, count: int) -> None:
         """Raise the alarm when there have been many lately, once per while."""
         now = time.monotonic()
-        self._lately.extend([now] * count)
-        while self._lately and now - self._lately[0] > SOON_SECONDS:
-            self._lately.popleft()
-        if not count or len(self._lately) < MANY or (self._rung is not None and now - self._rung < SOON_SECONDS):
+        self._recent.extend([now] * count)
+        while self._recent and now - self._recent[0] > SOON_SECONDS:
+            self._recent.popleft()
+        if not count or len(self._recent) < MANY or (self._raised is not None and now - self._raised < SOON_SECONDS):
             return
-        if not self._on_duty():
+        if not self._is_leader():
             return
-        self._rung = now
+        self._raised = now
         advice = self._many_advice()
-        _log.error("many devices exposed", devices=len(self._lately), seconds=int(SOON_SECONDS), advice=advice)
+        _log.error("many devices exposed", devices=len(self._recent), seconds=int(SOON_SECONDS), advice=advice)
         self._metrics.alarm_raised()
-        self._tell("alarm", {"exposed": len(self._lately), "seconds": int(SOON_SECONDS), "advice": advice})
+        self._publish("alarm", {"exposed": len(self._recent), "seconds": int(SOON_SECONDS), "advice": advice})
 
     def _many_advice(self) -> str:
-        """Return what to do first; a store that cannot be read now must not end the connection that told of the devices."""
+        """Return what to do first; a store that cannot be read now must not end the connection that document of the devices."""
         try:
             accident = self._accident()
         except StoreError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Publication: estimates of a recent window go out over MQTT now and then, are announced to Home Assistant, and kept for the metrics."""
+"""Publish the estimates of a recent window over MQTT at intervals, with Home Assistant discovery; keep the last ones for the metrics."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
 from peel_gateway.model.standing import Standing
-from peel_gateway.outlets.homeassistant import Announcer, estimate_topic
+from peel_gateway.notifiers.homeassistant import Discovery, estimate_topic
 from peel_gateway.queries.table import Table
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
 
-__all__ = ["Publication"]
+__all__ = ["EstimatePublisher"]
 
 _STOP_SECONDS = 30.0
 _LEAST_SECONDS = 1.0
@@ -26,20 +26,20 @@ _PUBLISHED = (
 )
 _PUBLISHED_OF_FIGURES = ("name", "unit", "value", "low", "high", "n", "too_few", "devices", "withdrawn")
 
-_log = Log("publication")
+_log = Log("publisher")
 
-Keep = Callable[[str, str], None]
+PublishRetained = Callable[[str, str], None]
 """Publishes how something is now, under a topic, for the broker to keep."""
 
 
-class Publication:
+class EstimatePublisher:
     """A thread that computes estimates, publishes them and keeps the last ones.
 
     Parameters
     ----------
-    keep : callable
+    publish_retained : callable
         Publishes a retained text.
-    on_duty : callable
+    is_leader : callable
         Whether to publish at all: of several workers one does.
     """
 
@@ -48,30 +48,30 @@ class Publication:
         settings: Settings,
         fleet: str,
         views: Views,
-        keep: Keep,
+        publish_retained: PublishRetained,
         version: str,
         *,
-        on_duty: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
     ) -> None:
         self._seconds = settings.publish_seconds
         self._window = settings.publish_window
         self._views = views
-        self._keep = keep
-        self._on_duty = on_duty
+        self._publish_retained = publish_retained
+        self._is_leader = is_leader
         self._base = fleet_topic(fleet, "gateway", settings.gateway_name)
-        self._announcer = Announcer(settings, fleet, self._base, version) if settings.publish_homeassistant else None
+        self._discovery = Discovery(settings, fleet, self._base, version) if settings.publish_homeassistant else None
         self._announced: dict[str, str] = {}
         self._asked = threading.Event()
         self._renew = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="publication", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self.estimates: Sequence[Table] = ()
         """The last ones, of all devices and of each group."""
 
     @property
     def topics(self) -> Sequence[str]:
         """What it wants to hear of: Home Assistant's birth."""
-        return [] if self._announcer is None else [self._announcer.birth_topic]
+        return [] if self._discovery is None else [self._discovery.birth_topic]
 
     def start(self) -> None:
         if self._seconds:
@@ -83,17 +83,17 @@ class Publication:
         if self._thread.is_alive():
             self._thread.join(_STOP_SECONDS)
 
-    def ask(self) -> None:
+    def publish_all(self) -> None:
         """Publish everything soon: the broker, or whoever listens there, may know nothing yet."""
         self._renew.set()
         self._asked.set()
 
-    def hears(self, topic: str, payload: bytes) -> bool:
+    def on_message(self, topic: str, payload: bytes) -> bool:
         """Take a message in, if it is for this one: Home Assistant that has started wants to be told everything again."""
-        if self._announcer is None or topic != self._announcer.birth_topic:
+        if self._discovery is None or topic != self._discovery.birth_topic:
             return False
         if payload == b"online":
-            self.ask()
+            self.publish_all()
         return True
 
     def _run(self) -> None:
@@ -103,7 +103,7 @@ class Publication:
             if self._stopping.is_set():
                 return
             try:
-                if self._on_duty():
+                if self._is_leader():
                     self._publish()
                 else:
                     self.estimates = ()
@@ -121,20 +121,20 @@ class Publication:
         found = [_published(table) for table in self._views.recent(self._window)]
         self.estimates = found
         for table in found:
-            self._keep(estimate_topic(self._base, table["profile"], table["group"]), json.dumps(table))
-        self._keep(f"{self._base}/summary", json.dumps(self._summary()))
-        if self._announcer is not None:
-            self._announce(self._announcer.configs(found))
+            self._publish_retained(estimate_topic(self._base, table["profile"], table["group"]), json.dumps(table))
+        self._publish_retained(f"{self._base}/summary", json.dumps(self._summary()))
+        if self._discovery is not None:
+            self._announce(self._discovery.configs(found))
 
     def _announce(self, configs: Mapping[str, str]) -> None:
         """Publish what has changed, or all of it if asked to; what is gone is taken back with an empty message."""
         everything = self._renew.is_set()
         self._renew.clear()
         for topic in self._announced.keys() - configs.keys():
-            self._keep(topic, "")
+            self._publish_retained(topic, "")
         for topic, text in configs.items():
             if everything or self._announced.get(topic) != text:
-                self._keep(topic, text)
+                self._publish_retained(topic, text)
         self._announced = dict(configs)
 
     def _summary(self) -> Table:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """One MQTT connection: session, subscription, availability, deliveries in, acknowledgements out.
 
-A Link lives as long as its connection. Packet identifiers belong to a connection, so an acknowledgement goes to the
-Link that delivered the message; once that one is dead it goes nowhere, and the store recognises the redelivery.
+A Connection lives as long as its connection. Packet identifiers belong to a connection, so an acknowledgement goes to the
+Connection that delivered the message; once that one is dead it goes nowhere, and the store recognises the redelivery.
 
 The owner drives it from one thread with `step`. paho's own loop is not used: it sends or wakes a thread once per
 acknowledgement, and it cannot stop reading when there is no room.
@@ -14,8 +14,9 @@ import json
 import select
 import ssl
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,35 +29,107 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
-from peel_gateway.mqtt.session import Session
-from peel_gateway.mqtt.stream import Parcel, ReportStream, StreamError
+from peel_gateway.model.mail import Mail
+from peel_gateway.model.share import Share
+from peel_gateway.mqtt.stream import ReportStream, StreamError
 from peel_gateway.settings import Settings
 
-__all__ = ["Deliver", "Hear", "Link", "LinkError", "VersionError", "tls_context"]
+__all__ = [
+    "BrokerError",
+    "Connection",
+    "InFlight",
+    "MqttVersionError",
+    "OnMessage",
+    "OnReports",
+    "Session",
+    "gateway_topic",
+    "report_session",
+    "status_session",
+    "tls_context",
+]
 
-Deliver = Callable[["Link", Parcel], None]
-"""Called with the link and the reports that came together."""
 
-Hear = Callable[[str, bytes, bool], None]
-"""Called with the topic and the payload of what is no report, and whether it is what the broker had kept."""
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What one connection to the broker is for."""
+
+    client_id: str
+    """The broker lets only one connection have it, and keeps a persistent session under it."""
+    report_filters: Sequence[str]
+    """Filters at QoS 1; empty where none come this way."""
+    other_filters: Sequence[str]
+    """Filters of all else, at QoS 0: it takes no place in the window of reports and needs no acknowledgement."""
+    status_topic: str | None
+    """Where it says that the gateway is there, and the broker that it is not; None where another connection says so."""
+    persistent: bool
+    """Whether the broker keeps what comes while nobody is connected."""
+
+
+def gateway_topic(fleet: str, name: str, about: str) -> str:
+    """Where the gateway of this name tells others something (SPEC section 11)."""
+    return fleet_topic(fleet, "gateway", name, about)
+
+
+def _name(settings: Settings, fleet: str) -> str:
+    return settings.mqtt_client_id or f"peel-gateway-{fleet}"
+
+
+def report_session(settings: Settings, fleet: str, share: Share) -> Session:
+    """Return a share's session, which carries reports, acknowledgements and receipts alone.
+
+    The first share's session announces the whole gateway, so that a new owner's message follows the former owner's will.
+    """
+    return Session(
+        client_id=share.session(_name(settings, fleet)),
+        report_filters=share.filters(fleet, "report"),
+        other_filters=(),
+        status_topic=gateway_topic(fleet, settings.gateway_name, "status") if share.first else None,
+        persistent=True,
+    )
+
+
+def status_session(settings: Settings, fleet: str, worker: str, other_filters: Sequence[str]) -> Session:
+    """Return a process's session for statuses and all else that is no report. A flood there delays no report.
+
+    Parameters
+    ----------
+    worker : str
+        The name of the process among several; empty where there is only one.
+    """
+    client_id = f"{_name(settings, fleet)}-{worker or 'statuses'}"
+    return Session(
+        client_id=client_id, report_filters=(), other_filters=other_filters, status_topic=None, persistent=False
+    )
+
+
+OnReports = Callable[["InFlight"], None]
+"""Called with reports that were received together."""
+
+OnMessage = Callable[[str, bytes, bool], None]
+"""Called with the topic, payload and retain flag of every message that is not a report."""
 
 _CONNECT_SECONDS = 5.0
+
 _READY_SECONDS = 5.0
+
 _GOODBYE_SECONDS = 2.0
+
 _READ_BURST = 16
 """Reads of the socket before acknowledgements get their turn."""
+
 _MOST_PUBLISHED = 10_000
 """Messages of our own that the broker has not acknowledged."""
+
 _UNSUPPORTED_VERSION = "Unsupported protocol version"
 
 _log = Log("link")
 
 
-class LinkError(Exception):
+class BrokerError(Exception):
     """The connection could not be made or is gone; try again later."""
 
 
-class VersionError(LinkError):
+class MqttVersionError(BrokerError):
     """The broker does not speak this version of MQTT, or so it seems: `certain` is False when it just hung up."""
 
     def __init__(self, cause: str, *, certain: bool = False) -> None:
@@ -67,15 +140,30 @@ class VersionError(LinkError):
 class _Client(paho.Client):
     """paho with something between it and its socket. It cannot be given a socket; this method is the one place where it makes one."""
 
-    def __init__(self, filtered: Callable[[Any], ReportStream], *arguments: Any, **options: Any) -> None:
+    def __init__(self, wrap_socket: Callable[[Any], ReportStream], *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._filtered = filtered
+        self._wrap_socket = wrap_socket
 
     def _create_socket(self) -> Any:
-        return self._filtered(super()._create_socket())
+        return self._wrap_socket(super()._create_socket())
 
 
-class Link:
+class InFlight(NamedTuple):
+    """Reports that one connection received together and that are not acknowledged yet."""
+
+    mail: Mail
+    connection: Connection
+    identifiers: npt.NDArray[np.uint16]
+    """Packet identifiers on that connection; 0 for a report that needs no acknowledgement."""
+    arrived: float
+    """Monotonic seconds."""
+
+    def part(self, first: int, end: int) -> InFlight:
+        """Return the reports `first` to `end - 1`."""
+        return self._replace(mail=self.mail.part(first, end), identifiers=self.identifiers[first:end])
+
+
+class Connection:
     """A connection that `open` makes, `step` drives and `close` ends."""
 
     def __init__(
@@ -85,21 +173,21 @@ class Link:
         session: Session,
         *,
         version: MQTTProtocolVersion,
-        deliver: Deliver,
-        hear: Hear,
+        on_reports: OnReports,
+        on_message: OnMessage,
         wake_fd: int,
     ) -> None:
         self._settings = settings
         self._fleet = fleet
         self._version = version
-        self._deliver = deliver
-        self._hear = hear
+        self._report_callback = on_reports
+        self._message_callback = on_message
         self._wake_fd = wake_fd
         self._session = session
         self._received = 0
         self._dead = False
         self._answered = False
-        self._failure: LinkError | None = None
+        self._failure: BrokerError | None = None
         self._published: set[int] = set()
         self._stream: ReportStream | None = None
         self.ready = False
@@ -112,17 +200,17 @@ class Link:
         return self._version
 
     def open(self, *, room: Callable[[], int], cancelled: Callable[[], bool]) -> None:
-        """Connect, subscribe and announce; returns when reports may arrive. Raises LinkError."""
+        """Connect, subscribe and announce; returns when reports may arrive. Raises BrokerError."""
         five = self._version == MQTTProtocolVersion.MQTTv5
         options: dict[str, Any] = (
-            {"clean_start": not self._session.lasting, "properties": self._connect_properties()} if five else {}
+            {"clean_start": not self._session.persistent, "properties": self._connect_properties()} if five else {}
         )
         try:
             self._client.connect(
                 self._settings.mqtt_host, self._settings.mqtt_port, self._settings.mqtt_keepalive_seconds, **options
             )
         except (OSError, ValueError) as error:
-            raise LinkError(f"cannot connect: {error}") from error
+            raise BrokerError(f"cannot connect: {error}") from error
         # A resumed session delivers before it answers the subscription, at most a window of what it had in flight. On a slow
         # line or machine that takes its time, so only silence counts: to give up and begin again would never come to an end.
         window = self._settings.mqtt_window
@@ -137,14 +225,14 @@ class Link:
         if not self.ready:
             self.abort()
             # Some brokers ignore a CONNECT of MQTT 5.
-            kind = LinkError if self._answered or cancelled() else VersionError
+            kind = BrokerError if self._answered or cancelled() else MqttVersionError
             raise kind("cancelled" if cancelled() else f"the broker did not answer within {_READY_SECONDS:g} s")
 
     def step(self, timeout: float, *, room: Callable[[], int]) -> None:
-        """Wait for traffic or a wake-up, then read (while there is room), write and keep alive. Raises LinkError."""
+        """Wait for traffic or a wake-up, then read (while there is room), write and keep alive. Raises BrokerError."""
         stream = self._stream
         if self._dead or stream is None or self._client.socket() is None:
-            raise self._gone()
+            raise self._lost()
         self._write(stream)
         # A broker that does not read gets nothing read: it answers no ping either, and the keep-alive ends the connection.
         reading = room() > 0 and not stream.congested
@@ -167,11 +255,11 @@ class Link:
         """Send what is still to be sent, say offline, disconnect. Never raises."""
         try:
             if self.ready and self._client.socket() is not None:
-                self._announce("offline")
+                self._publish_status("offline")
                 self._pump_until(lambda: not self._published and not self.writing, _GOODBYE_SECONDS)
                 self._client.disconnect()
                 self._pump_until(lambda: self._client.socket() is None, _GOODBYE_SECONDS)
-        except LinkError as error:
+        except BrokerError as error:
             if self._client.socket() is not None:
                 _log.warning("goodbye failed", cause=error)
         finally:
@@ -187,10 +275,10 @@ class Link:
     def _build_client(self) -> paho.Client:
         settings, five = self._settings, self._version == MQTTProtocolVersion.MQTTv5
         client = _Client(
-            self._filtered,
+            self._wrap_socket,
             CallbackAPIVersion.VERSION2,
             client_id=self._session.client_id,
-            clean_session=None if five else not self._session.lasting,
+            clean_session=None if five else not self._session.persistent,
             protocol=self._version,
             reconnect_on_failure=False,
             manual_ack=True,
@@ -201,8 +289,8 @@ class Link:
             client.username_pw_set(settings.mqtt_user, password.reveal().decode() if password else None)
         if settings.mqtt_tls:
             client.tls_set_context(tls_context(settings))
-        if self._session.status is not None:
-            client.will_set(self._session.status, _status("offline"), qos=1, retain=True)
+        if self._session.status_topic is not None:
+            client.will_set(self._session.status_topic, _status_text("offline"), qos=1, retain=True)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_disconnect = self._on_disconnect
@@ -212,7 +300,7 @@ class Link:
         client.on_socket_register_write = lambda *_: None
         return client
 
-    def _filtered(self, sock: Any) -> ReportStream:
+    def _wrap_socket(self, sock: Any) -> ReportStream:
         """What paho gets for a socket."""
         self._stream = ReportStream(
             sock,
@@ -225,7 +313,7 @@ class Link:
 
     def _connect_properties(self) -> Properties:
         properties = Properties(PacketTypes.CONNECT)
-        if self._session.lasting:
+        if self._session.persistent:
             properties.SessionExpiryInterval = min(int(self._settings.mqtt_session_days * 86400), 0xFFFFFFFE)
         properties.ReceiveMaximum = self._settings.mqtt_window
         properties.MaximumPacketSize = self._settings.mqtt_packet_bytes
@@ -238,17 +326,18 @@ class Link:
             if most <= 0:
                 return
             try:
-                parcel = stream.receive(most)
+                received = stream.receive(most)
             except (OSError, StreamError) as error:
-                raise self._gone(str(error)) from error
-            if parcel is not None:
-                if not self._session.reports:
-                    raise self._gone("the broker sent reports to a connection that has not subscribed to them")
-                self._received += len(parcel.mail)
-                self._deliver(self, parcel)
+                raise self._lost(str(error)) from error
+            if received is not None:
+                if not self._session.report_filters:
+                    raise self._lost("the broker sent reports to a connection that has not subscribed to them")
+                mail, identifiers = received
+                self._received += len(mail)
+                self._report_callback(InFlight(mail, self, identifiers, time.monotonic()))
             while stream.has_rest:
                 self._check(self._client.loop_read())
-            if parcel is None:
+            if received is None:
                 return
 
     def _write(self, stream: ReportStream) -> None:
@@ -257,7 +346,7 @@ class Link:
         try:
             stream.flush()
         except OSError as error:
-            raise self._gone(str(error)) from error
+            raise self._lost(str(error)) from error
 
     def _pump_until(
         self, done: Callable[[], bool], seconds: float, *, room: Callable[[], int] = lambda: _READ_BURST
@@ -271,15 +360,15 @@ class Link:
             self.abort()
             raise self._failure
         if code not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_AGAIN):
-            raise self._gone(paho.error_string(code))
+            raise self._lost(paho.error_string(code))
 
-    def _gone(self, cause: str = "the connection was closed") -> LinkError:
+    def _lost(self, cause: str = "the connection was closed") -> BrokerError:
         self.ready = False
         if not self._answered:
-            return VersionError(f"the broker hung up on CONNECT ({cause})")
-        return self._failure or LinkError(cause)
+            return MqttVersionError(f"the broker hung up on CONNECT ({cause})")
+        return self._failure or BrokerError(cause)
 
-    def take_limited(self) -> int:
+    def take_limited_statuses(self) -> int:
         """Return how many statuses were dropped since the last call."""
         if self._stream is None:
             return 0
@@ -287,9 +376,9 @@ class Link:
         return limited
 
     def publish(self, topic: str, text: str, *, retain: bool) -> None:
-        """Publish a message of the gateway's own at QoS 1. Raises LinkError for a broker that acknowledges none of them."""
+        """Publish a message of the gateway's own at QoS 1. Raises BrokerError for a broker that acknowledges none of them."""
         if len(self._published) >= _MOST_PUBLISHED:
-            raise self._gone(f"the broker has not acknowledged {len(self._published)} messages")
+            raise self._lost(f"the broker has not acknowledged {len(self._published)} messages")
         sent = self._client.publish(topic, text, qos=1, retain=retain)
         self._published.add(sent.mid)
 
@@ -302,9 +391,9 @@ class Link:
         """Publish what a device's topic keeps from now on."""
         self._client.publish(topic, payload, qos=0, retain=True)
 
-    def _announce(self, state: str) -> None:
-        if self._session.status is not None:
-            self.publish(self._session.status, _status(state), retain=True)
+    def _publish_status(self, state: str) -> None:
+        if self._session.status_topic is not None:
+            self.publish(self._session.status_topic, _status_text(state), retain=True)
 
     def _on_connect(
         self, client: paho.Client, _: object, flags: paho.ConnectFlags, reason: ReasonCode, __: Properties | None
@@ -313,27 +402,30 @@ class Link:
         if reason.is_failure:
             cause = f"the broker refused the connection: {reason}"
             unsupported = str(reason) == _UNSUPPORTED_VERSION
-            self._failure = VersionError(cause, certain=True) if unsupported else LinkError(cause)
+            self._failure = MqttVersionError(cause, certain=True) if unsupported else BrokerError(cause)
             return
         self.session_present = flags.session_present
         five = self._version == MQTTProtocolVersion.MQTTv5
-        wanted = [*((topic, 1) for topic in self._session.reports), *((topic, 0) for topic in self._session.hears)]
+        wanted = [
+            *((topic, 1) for topic in self._session.report_filters),
+            *((topic, 0) for topic in self._session.other_filters),
+        ]
         client.subscribe([(topic, SubscribeOptions(qos=qos)) for topic, qos in wanted] if five else wanted)
 
     def _on_subscribe(
         self, _: paho.Client, __: object, ___: int, reasons: list[ReasonCode], ____: Properties | None
     ) -> None:
-        asked = (*self._session.reports, *self._session.hears)
+        asked = (*self._session.report_filters, *self._session.other_filters)
         if len(reasons) != len(asked):
-            self._failure = LinkError(f"the broker answered {len(asked)} subscriptions with {len(reasons)} codes")
+            self._failure = BrokerError(f"the broker answered {len(asked)} subscriptions with {len(reasons)} codes")
             return
         refused = {topic: reason for topic, reason in zip(asked, reasons, strict=True) if reason.is_failure}
         for topic, reason in refused.items():
-            if topic in self._session.reports:
-                self._failure = LinkError(f"the broker refused the subscription {topic}: {reason}")
+            if topic in self._session.report_filters:
+                self._failure = BrokerError(f"the broker refused the subscription {topic}: {reason}")
                 return
             _log.warning("the broker refused a subscription; going on without", topic=topic, cause=reason)
-        self._announce("online")
+        self._publish_status("online")
         self.ready = True
 
     def _on_disconnect(
@@ -341,7 +433,7 @@ class Link:
     ) -> None:
         self.ready = False
         if self._failure is None and self._answered:
-            self._failure = LinkError(f"disconnected: {reason}")
+            self._failure = BrokerError(f"disconnected: {reason}")
 
     def _on_publish(
         self, _: paho.Client, __: object, identifier: int, ___: ReasonCode, ____: Properties | None
@@ -353,10 +445,10 @@ class Link:
             topic = message.topic
         except UnicodeDecodeError:
             return  # of no topic that was subscribed to
-        self._hear(topic, bytes(message.payload), message.retain)
+        self._message_callback(topic, bytes(message.payload), message.retain)
 
 
-def _status(state: str) -> str:
+def _status_text(state: str) -> str:
     return json.dumps({"state": state})
 
 

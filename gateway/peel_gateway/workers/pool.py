@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The crew: the pipelines that run in this process, and what they are together."""
+"""The pool: the pipelines that run in this process, and what they are together."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.share import Share
-from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Store, StoreLost
 from peel_gateway.workers.pipeline import Pipeline, ready_roster
 
-__all__ = ["Build", "Crew", "open_engine"]
+__all__ = ["Build", "PipelinePool", "open_engine"]
 
 Entitled = Callable[[], bool]
 Build = Callable[[Share, Engine, Entitled, Callable[[], None]], Pipeline]
@@ -36,7 +36,7 @@ def open_engine(settings: Settings, store: Store, snapshot: Snapshot, share: Sha
     return engine
 
 
-class Crew:
+class PipelinePool:
     """Opens and closes pipelines, one per share, and gives them the fleet.
 
     Parameters
@@ -77,11 +77,11 @@ class Crew:
         return tuple(running[share] for share in sorted(running, key=lambda share: share.number))
 
     @property
-    def receivers(self) -> tuple[Receiver, ...]:
-        return tuple(pipeline.receiver for pipeline in self.pipelines)
+    def clients(self) -> tuple[MqttClient, ...]:
+        return tuple(pipeline.client for pipeline in self.pipelines)
 
     @property
-    def on_duty(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether what is done once per fleet is done here."""
         return any(share.first for share in self._pipelines)
 
@@ -101,18 +101,18 @@ class Crew:
 
     def receipt_age(self) -> float:
         """Return the seconds that the oldest receipt has waited to be sent."""
-        return max((receiver.receipt_age() for receiver in self.receivers), default=0.0)
+        return max((client.receipt_age() for client in self.clients), default=0.0)
 
     def store_trouble(self) -> tuple[float, str] | None:
         """How long the store has been failing, and why; None while it works."""
         found = [trouble for pipeline in self.pipelines if (trouble := pipeline.ingest.trouble()) is not None]
         return max(found, default=None)
 
-    def open(self, share: Share, store: Store, *, entitled: Entitled = lambda: True) -> None:
+    def open(self, share: Share, store: Store, *, may_connect: Entitled = lambda: True) -> None:
         """Start a share's pipeline on its store, which stays open; FleetError where the fleet cannot be used."""
         with self._changing:
             engine = open_engine(self._settings, store, self._snapshot, share)
-            pipeline = self._build(share, engine, entitled, lambda: self._ended(share))
+            pipeline = self._build(share, engine, may_connect, lambda: self._ended(share))
             self._pipelines = {**self._pipelines, share: pipeline}
         pipeline.start()
 

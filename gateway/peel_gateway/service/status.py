@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from peel_gateway.metrics import Metrics
-from peel_gateway.mqtt.receiver import Receiver
+from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.queries.table import Table, moment
 from peel_gateway.queries.views import Views
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.store import Archive, StoreReplaced
-from peel_gateway.workers.crew import Crew
-from peel_gateway.workers.owner import Owner
+from peel_gateway.workers.pool import PipelinePool
+from peel_gateway.workers.worker import Worker
 
-__all__ = ["VERSION", "Condition"]
+__all__ = ["VERSION", "GatewayStatus"]
 
 _GROWTH_SECONDS = 30.0
 """Before that nobody can tell how fast the store grows."""
@@ -28,18 +28,18 @@ VERSION = version("peel-telemetry")
 
 
 @dataclass
-class Condition:
+class GatewayStatus:
     """What is asked of a gateway as a whole, answered by its parts."""
 
     settings: Settings
-    worker: str
+    worker_name: str
     """What it is called among several; empty where there is only one."""
     fleet: FleetWatch
     store: Archive
     views: Views
-    crew: Crew
-    owner: Owner
-    receivers: Callable[[], Sequence[Receiver]]
+    pool: PipelinePool
+    worker: Worker
+    clients: Callable[[], Sequence[MqttClient]]
     """All connections to the broker, first the one that speaks of the fleet."""
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Condition:
         causes = []
         for name, trouble, patience in (
             ("broker", self._broker_trouble(), self.settings.health_broker_seconds),
-            ("store", self.crew.store_trouble() or self.owner.trouble(), self.settings.health_store_seconds),
+            ("store", self.pool.store_trouble() or self.worker.trouble(), self.settings.health_store_seconds),
         ):
             if trouble is not None and trouble[0] >= patience:
                 causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
@@ -62,19 +62,19 @@ class Condition:
         except StoreReplaced as error:
             causes.append(f"store: {error}")
         causes += self._lag_causes()
-        if any(pipeline.engine.moment.behind for pipeline in self.crew.pipelines):
+        if any(pipeline.engine.moment.behind for pipeline in self.pool.pipelines):
             causes.append(
                 "clock: behind the last batch before the machine was off; set it (or, if it is right, `peel gateway clock --believe`), "
                 "floods are not judged meanwhile"
             )
         if self.fleet.restored:
             causes.append(f"fleet: {self.fleet.trouble}")
-        if self.crew.failure is not None:
-            causes.append(f"ingest: ended: {type(self.crew.failure).__name__}")
+        if self.pool.failure is not None:
+            causes.append(f"ingest: ended: {type(self.pool.failure).__name__}")
         return causes
 
     def _lag_causes(self) -> list[str]:
-        lag, receipt_lag, limit = self.crew.oldest_age(), self.crew.receipt_age(), self.settings.health_lag_seconds
+        lag, receipt_lag, limit = self.pool.oldest_age(), self.pool.receipt_age(), self.settings.health_lag_seconds
         causes = []
         if lag > limit + self.settings.batch_seconds:
             causes.append(f"lag: the oldest message has waited for {lag:.0f} s to be stored")
@@ -82,18 +82,18 @@ class Condition:
             causes.append(f"lag: the oldest receipt has waited for {receipt_lag:.0f} s to be sent")
         return causes
 
-    def vital_signs(self) -> Table:
+    def health_table(self) -> Table:
         """Return the causes of bad health, and numbers that an operator should see although nothing fails; without asking the store."""
         return {
             "causes": self.health(),
             "dead_letters": len(self._dead_letters),
-            "lag_seconds": round(self.crew.oldest_age(), 3),
-            "receipt_lag_seconds": round(self.crew.receipt_age(), 3),
+            "lag_seconds": round(self.pool.oldest_age(), 3),
+            "receipt_lag_seconds": round(self.pool.receipt_age(), 3),
         }
 
     def summary(self) -> Table:
         """The state of the whole gateway in one table."""
-        trouble, receivers = self._broker_trouble(), self.receivers()
+        trouble, clients = self._broker_trouble(), self.clients()
         return {
             "fleet": self.fleet.name,
             "version": VERSION,
@@ -103,38 +103,38 @@ class Condition:
             "accident": self.views.accident(),
             "broker": {
                 "connected": trouble is None,
-                "mqtt": receivers[0].version if receivers else None,
+                "mqtt": clients[0].version if clients else None,
                 "away_seconds": None if trouble is None else round(trouble[0], 1),
             },
             "worker": {
-                "name": self.worker or None,
-                "workers": self.owner.workers,
-                "shares": [pipeline.share.number for pipeline in self.crew.pipelines],
+                "name": self.worker_name or None,
+                "workers": self.worker.workers,
+                "shares": [pipeline.share.number for pipeline in self.pool.pipelines],
                 "of": self.store.shares,
             },
             "reload": {"refused": self.fleet.trouble},
-            "inbox": {"pending": self.crew.pending, "oldest_seconds": round(self.crew.oldest_age(), 3)},
+            "inbox": {"pending": self.pool.pending, "oldest_seconds": round(self.pool.oldest_age(), 3)},
             "store": self._store_table(),
             "health": self.health(),
         }
 
-    def show(self, metrics: Metrics) -> None:
+    def register_metrics(self, metrics: Metrics) -> None:
         """Have it all among the metrics."""
         metrics.watch_store(self.store)
         metrics.watch_devices(self.views)
         for name, text, value in (
-            ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self.crew.pending),
-            ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self.crew.oldest_age),
-            ("peel_receipt_lag_seconds", "Age of the oldest receipt that waits to be sent.", self.crew.receipt_age),
+            ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self.pool.pending),
+            ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self.pool.oldest_age),
+            ("peel_receipt_lag_seconds", "Age of the oldest receipt that waits to be sent.", self.pool.receipt_age),
             ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
-            ("peel_store_failing", "Whether commits fail.", lambda: self.crew.store_trouble() is not None),
+            ("peel_store_failing", "Whether commits fail.", lambda: self.pool.store_trouble() is not None),
             (
                 "peel_dead_letters",
                 "Messages that could not be processed, in files beside the store.",
                 lambda: len(self._dead_letters),
             ),
-            ("peel_shares", "Shares of the fleet that this process serves.", lambda: len(self.crew.pipelines)),
-            ("peel_workers", "Processes that serve the fleet.", lambda: self.owner.workers),
+            ("peel_shares", "Shares of the fleet that this process serves.", lambda: len(self.pool.pipelines)),
+            ("peel_workers", "Processes that serve the fleet.", lambda: self.worker.workers),
             ("peel_devices", "Registered devices.", lambda: len(self.fleet.snapshot.devices)),
             ("peel_revoked_devices", "Revoked devices.", lambda: len(self.fleet.snapshot.revoked)),
             (
@@ -147,7 +147,7 @@ class Condition:
 
     def _broker_trouble(self) -> tuple[float, str] | None:
         """How long one of the connections has been away, and why; None while all are there."""
-        return max((trouble for receiver in self.receivers() if (trouble := receiver.trouble())), default=None)
+        return max((trouble for client in self.clients() if (trouble := client.trouble())), default=None)
 
     def _store_table(self) -> Table:
         size, uptime = self.store.size_bytes(), time.monotonic() - self._began

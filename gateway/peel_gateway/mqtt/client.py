@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The network side: keeps a link to the broker, fills the inbox, sends acknowledgements."""
+"""The network side: keeps a connection to the broker, fills the inbox, sends acknowledgements."""
 
 from __future__ import annotations
 
@@ -18,23 +18,29 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
-from peel_gateway.mqtt.inbox import Delivery, Inbox
-from peel_gateway.mqtt.link import Hear, Link, LinkError, VersionError
-from peel_gateway.mqtt.session import Session, gateway_topic
-from peel_gateway.mqtt.stream import Parcel
+from peel_gateway.mqtt.connection import (
+    BrokerError,
+    Connection,
+    InFlight,
+    MqttVersionError,
+    OnMessage,
+    Session,
+    gateway_topic,
+)
+from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.settings import Settings
 
-__all__ = ["Receiver"]
+__all__ = ["MqttClient"]
 
 _FIRST_BACKOFF_SECONDS = 0.2
 _IDLE_SECONDS = 1.0
-# A link that ends sooner counts as a failed attempt: two gateways with one client id would else oust each other for ever.
+# A connection that ends sooner counts as a failed attempt: two gateways with one client id would else oust each other for ever.
 _STEADY_SECONDS = 5.0
 _STOP_SECONDS = 30.0
 # A broker that is just restarting hangs up once; one that cannot read a CONNECT of MQTT 5 does it every time.
 _HANGUPS_BEFORE_FALLBACK = 2
 
-_MOST_NEWS = 1000
+_MOST_EVENTS = 1000
 _MOST_RECEIPTS = 65_536  # for a broker that does not read; whoever misses one sends again and is told again
 _RECEIPTS_AT_ONCE = 256
 
@@ -43,7 +49,7 @@ _VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv
 _log = Log("receiver")
 
 
-class Receiver:
+class MqttClient:
     """A thread that is connected whenever the broker lets it be.
 
     `pause` stops reading, `stop` sends what has been acknowledged, says offline and disconnects.
@@ -52,11 +58,11 @@ class Receiver:
     ----------
     session : Session
         What the connection is for.
-    hear : callable
+    on_message : callable
         Takes what is no report.
     on_connect : callable
         Called on the network thread after each connection; must be quick.
-    entitled : callable
+    may_connect : callable
         Whether the session is this process's to take; a connection that is there stays.
     """
 
@@ -68,29 +74,29 @@ class Receiver:
         inbox: Inbox,
         metrics: Metrics,
         *,
-        hear: Hear = lambda topic, payload, retained: None,
+        on_message: OnMessage = lambda topic, payload, retained: None,
         on_connect: Callable[[], None] = lambda: None,
-        entitled: Callable[[], bool] = lambda: True,
+        may_connect: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
         self._fleet = fleet
         self._inbox = inbox
         self._metrics = metrics
-        self._hear = hear
+        self._on_message = on_message
         self._session = session
         self._on_connect = on_connect
-        self._entitled = entitled
+        self._may_connect = may_connect
         self._version = _VERSIONS.get(settings.mqtt_protocol, MQTTProtocolVersion.MQTTv5)
         self._refusals = 0
         self._version_known = False
         self._stopping = threading.Event()
         self._paused = False
-        self._dropping = False
+        self._aborting = False
         self._had_session = False
-        self._acknowledged: deque[Delivery] = deque()
+        self._acknowledged: deque[InFlight] = deque()
         self._receipts: deque[tuple[float, str, bytes]] = deque(maxlen=_MOST_RECEIPTS)
-        self._news: deque[tuple[str, str]] = deque(maxlen=_MOST_NEWS)
-        self._states: dict[str, str] = {}
+        self._events: deque[tuple[str, str]] = deque(maxlen=_MOST_EVENTS)
+        self._retained: dict[str, str] = {}
         self._wake_receive, self._wake_send = socket.socketpair()
         self._wake_receive.setblocking(False)
         self._wake_send.setblocking(False)
@@ -129,17 +135,17 @@ class Receiver:
         self._wake_receive.close()
         self._wake_send.close()
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """End the connection and the thread without a word: somebody else has the session, or is to have it."""
-        self._dropping = True
+        self._aborting = True
         self.stop()
 
-    def acknowledge(self, batch: Sequence[Delivery]) -> None:
-        """Have the network thread acknowledge messages, each on the link that brought it, if that still lives."""
+    def acknowledge(self, batch: Sequence[InFlight]) -> None:
+        """Have the network thread acknowledge messages, each on the connection that brought it, if that still lives."""
         self._acknowledged.extend(batch)
         self._wake()
 
-    def post_receipts(self, receipts: Sequence[tuple[str, bytes]]) -> None:
+    def publish_receipts(self, receipts: Sequence[tuple[str, bytes]]) -> None:
         """Have the network thread publish receipts, given by topic and payload; lost while the broker is away."""
         if self.connected:
             now = time.monotonic()
@@ -153,76 +159,76 @@ class Receiver:
         except IndexError:
             return 0.0
 
-    def tell(self, about: str, document: Mapping[str, object]) -> None:
+    def publish_event(self, about: str, document: Mapping[str, object]) -> None:
         """Have the network thread publish what others should know, under the gateway's topic; lost while the broker is away."""
-        self._news.append((gateway_topic(self._fleet, self._settings.gateway_name, about), json.dumps(document)))
+        self._events.append((gateway_topic(self._fleet, self._settings.gateway_name, about), json.dumps(document)))
         self._wake()
 
-    def keep(self, topic: str, text: str) -> None:
+    def publish_retained(self, topic: str, text: str) -> None:
         """Have the network thread publish how something is now, for the broker to keep; while it is away only the last is."""
-        self._states[topic] = text
+        self._retained[topic] = text
         self._wake()
 
     def _run(self) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
-            # A new link brings what the old one had not acknowledged once more: at most one full inbox is carried over.
-            if not self._inbox.room() or not self._entitled():
+            # A new connection brings what the old one had not acknowledged once more: at most one full inbox is carried over.
+            if not self._inbox.room() or not self._may_connect():
                 self._stopping.wait(_FIRST_BACKOFF_SECONDS)
                 continue
-            link = self._connect()
-            if link is not None and self._serve(link) > _STEADY_SECONDS:
+            connection = self._connect()
+            if connection is not None and self._serve(connection) > _STEADY_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             if not self._stopping.is_set():
                 # Jitter keeps a fleet of gateways from returning in step.
                 self._stopping.wait(backoff * random.uniform(0.75, 1.25))
                 backoff = min(2 * backoff, self._settings.mqtt_backoff_seconds)
 
-    def _connect(self) -> Link | None:
+    def _connect(self) -> Connection | None:
         try:
-            link = self._open_link()
+            connection = self._open_connection()
         except Exception as error:
-            if not isinstance(error, LinkError):
+            if not isinstance(error, BrokerError):
                 _log.exception("unexpected answer from the broker")
             self._note_refusal(error)
             self._note_away(error)
             return None
         finally:
-            self._inbox.announce()
+            self._inbox.wake()
         self._refusals = 0
         self._version_known = True
         self._away_since = None
-        self._metrics.connected(session_lost=self._had_session and not link.session_present)
-        self._had_session = self._session.lasting
+        self._metrics.connected(session_lost=self._had_session and not connection.session_present)
+        self._had_session = self._session.persistent
         _log.info(
             "connected",
             client=self._session.client_id,
             broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}",
             mqtt=self.version,
-            session="resumed" if link.session_present else "new",
+            session="resumed" if connection.session_present else "new",
         )
         self._on_connect()
-        return link
+        return connection
 
-    def _open_link(self) -> Link:
-        link = Link(
+    def _open_connection(self) -> Connection:
+        connection = Connection(
             self._settings,
             self._fleet,
             self._session,
             version=self._version,
-            deliver=self._deliver,
-            hear=self._hear,
+            on_reports=self._inbox.put,
+            on_message=self._on_message,
             wake_fd=self._wake_receive.fileno(),
         )
         try:
-            link.open(room=self._room, cancelled=self._stopping.is_set)
+            connection.open(room=self._room, cancelled=self._stopping.is_set)
         except BaseException:
-            link.abort()
+            connection.abort()
             raise
-        return link
+        return connection
 
     def _note_refusal(self, error: Exception) -> None:
-        if not isinstance(error, VersionError) or self._settings.mqtt_protocol != "auto":
+        if not isinstance(error, MqttVersionError) or self._settings.mqtt_protocol != "auto":
             return
         self._refusals += 1
         # Once it has said which one it speaks, whoever hangs up is a line or a load balancer with no broker behind it.
@@ -240,61 +246,58 @@ class Receiver:
             self._away_since = time.monotonic()
         _log.warning("broker away", broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}", cause=error)
 
-    def _serve(self, link: Link) -> float:
-        """Drive a link until it ends or the receiver stops; return how long it lasted."""
+    def _serve(self, connection: Connection) -> float:
+        """Drive a connection until it ends or the receiver stops; return how long it lasted."""
         started = time.monotonic()
         try:
             while not self._stopping.is_set():
                 self._send_acknowledgements()
-                self._send_news(link)
-                self._send_receipts(link)
-                link.step(_IDLE_SECONDS, room=self._room)
-                self._metrics.statuses_limited(link.take_limited())
+                self._publish_events(connection)
+                self._publish_receipts(connection)
+                connection.step(_IDLE_SECONDS, room=self._room)
+                self._metrics.statuses_limited(connection.take_limited_statuses())
                 self._swallow_wakes()
-                self._inbox.announce()
-            if not self._dropping:
+                self._inbox.wake()
+            if not self._aborting:
                 self._send_acknowledgements()
-                link.close()
-        except LinkError as error:
+                connection.close()
+        except BrokerError as error:
             self._note_away(error)
         except Exception as error:
-            _log.exception("link failed")
+            _log.exception("connection failed")
             self._note_away(error)
         finally:
-            link.abort()
+            connection.abort()
             self._receipts.clear()  # whoever misses one asks again, by sending again
         return time.monotonic() - started
 
     def _room(self) -> int:
-        # MQTT 5 itself keeps a link to one window: reading on gets no report too many, but the answers to our pings.
-        # What a former link left behind comes on top.
+        # MQTT 5 itself keeps a connection to one window: reading on gets no report too many, but the answers to our pings.
+        # What a former connection left behind comes on top.
         window = self._settings.mqtt_window if self._version == MQTTProtocolVersion.MQTTv5 else 0
         return 0 if self._paused else self._inbox.room(beyond=window)
 
-    def _deliver(self, link: Link, parcel: Parcel) -> None:
-        self._inbox.put(Delivery(parcel.mail, link, parcel.identifiers, time.monotonic()))
-
     def _send_acknowledgements(self) -> None:
-        due: dict[Link, list[npt.NDArray[np.uint16]]] = {}
+        due: dict[Connection, list[npt.NDArray[np.uint16]]] = {}
         while self._acknowledged:
-            delivery = self._acknowledged.popleft()
-            due.setdefault(delivery.link, []).append(delivery.identifiers)
-        for link, identifiers in due.items():
-            link.acknowledge(np.concatenate(identifiers))
+            received = self._acknowledged.popleft()
+            due.setdefault(received.connection, []).append(received.identifiers)
+        for connection, identifiers in due.items():
+            connection.acknowledge(np.concatenate(identifiers))
 
-    def _send_news(self, link: Link) -> None:
-        while self._news and link.ready:
-            link.publish(*self._news.popleft(), retain=False)
-        while self._states and link.ready:
-            link.publish(*self._states.popitem(), retain=True)
+    def _publish_events(self, connection: Connection) -> None:
+        while self._events and connection.ready:
+            connection.publish(*self._events.popleft(), retain=False)
+        while self._retained and connection.ready:
+            connection.publish(*self._retained.popitem(), retain=True)
 
-    def _send_receipts(self, link: Link) -> None:
+    def _publish_receipts(self, connection: Connection) -> None:
         """Publish some, when all that was sent before is on its way; acknowledgements are not to wait for receipts."""
-        if not self._receipts or link.writing:
+        if not self._receipts or connection.writing:
             return
         for _ in range(min(len(self._receipts), _RECEIPTS_AT_ONCE)):
             _, topic, payload = self._receipts.popleft()
-            link.publish_receipt(topic, payload)
+            connection.publish_receipt(topic, payload)
             self._metrics.receipt_sent()
         if self._receipts:
             self._wake()
