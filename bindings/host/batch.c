@@ -31,8 +31,8 @@ static int32_t find_device(const peel_batch_keyring *keyring, uint32_t id) {
   return low < keyring->device_count && keyring->devices[low] == id ? (int32_t)low : -1;
 }
 
-/* The bundle of the device at slot with the largest first number that is not above number; -1 if all begin above it, or if that one ends
- * before it. */
+/* Find the bundle of the device at slot with the largest first number that is not above number. Returns -1 if all begin above it, or if
+ * that bundle ends before it. */
 static int32_t find_bundle(const peel_batch_keyring *keyring, int32_t slot, uint64_t number) {
   size_t begin = slot > 0 ? keyring->ends[slot - 1] : 0, low = begin, high = keyring->ends[slot];
   while (low < high) {
@@ -53,7 +53,7 @@ void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint
   }
 }
 
-/* The next piece of a payload: as far as SPEC section 9 can judge it without a key. Returns its length. */
+/* Parse the next piece of a payload as far as SPEC section 9 allows without a key. Returns its length. */
 static size_t split(piece *p, const peel_batch_keyring *keyring, const uint8_t *data, size_t len) {
   memset(p, 0, sizeof *p);
   p->profile = -1;
@@ -211,7 +211,7 @@ void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t 
 
 /* ---- Keys ---- */
 
-/* Key number purpose of a bundle; all of what its keys share has been absorbed. */
+/* Derive the key with number purpose of a bundle. The input that the bundle's keys share has been absorbed. */
 static void derive(uint8_t key[16], const peel_xof *shared, uint8_t purpose) {
   peel_xof xof = *shared;
   peel_xof_absorb(&xof, &purpose, 1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds peel_core._core: cffi in API mode over c_core and the batch loops."""
+"""Build peel_core._core: cffi in API mode over c_core and the batch loops."""
 
 import sys
 from pathlib import Path

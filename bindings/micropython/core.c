@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole core as one translation unit: MicroPython's build systems look for sources below their own folders, and native modules
- * for the ESP32 can have no more than one.
+/* The whole core as one translation unit. MicroPython's build systems look for sources below their own folders, and a native module
+ * for the ESP32 can have only one.
  *
- * MicroPython builds for size. The permutation and the projection are where a report's time goes, so those two are built for speed.
+ * MicroPython builds for size. The permutation and the projection take most of a report's time, so these two are built for speed.
  */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options

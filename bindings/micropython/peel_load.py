@@ -3,24 +3,24 @@
 
     core = peel_load.load()
 
-A native module for another architecture is a mistake made when the device was set up; it is reported, never papered over.
+A native module for another architecture is an installation error and is reported as such.
 """
 
 import sys
 
-# The module to install, by the number that sys.implementation._mpy has from bit 10 on: none, x86, x64, armv6, armv6m, armv7m, armv7em,
-# armv7emsp, armv7emdp, xtensa, xtensawin, rv32imc. Where there is no module for exactly that one, the next that fits.
+# The module to install, by the number in sys.implementation._mpy from bit 10 on: none, x86, x64, armv6, armv6m, armv7m, armv7em,
+# armv7emsp, armv7emdp, xtensa, xtensawin, rv32imc. If there is no module for one of these, the entry is a compatible one or "".
 _MODULES = ("", "", "x64", "", "armv6m", "armv7m", "armv7m", "armv7emsp", "armv7emsp", "", "xtensawin", "rv32imc")
 
 
 def architecture() -> str:
-    """The architecture to install the native module for, or "" when this firmware loads none of ours."""
+    """Return the architecture of the native module to install, or "" if this firmware can load no module of ours."""
     number = getattr(sys.implementation, "_mpy", 0) >> 10
     return _MODULES[number] if number < len(_MODULES) else ""
 
 
 def load(native: str = "peelcore", fallback: str = "peelcore_py"):  # type: ignore[no-untyped-def]  # a module
-    """Import and return the native module, or the fallback when there is none."""
+    """Import and return the native module, or the fallback if it is not installed."""
     try:
         return __import__(native)
     except ImportError:

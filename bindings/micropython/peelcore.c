@@ -19,7 +19,7 @@
 #include "peel.h"
 
 #if MICROPY_ENABLE_DYNRUNTIME
-/* A native module has no C library. The runtime lends two of the functions that the core and the compiler call. */
+/* A native module has no C library. MicroPython's runtime has two of the functions that the core and the compiler call. */
 __attribute__((used)) void *memcpy(void *target, const void *source, size_t len) { return mp_fun_table.memmove_(target, source, len); }
 __attribute__((used)) void *memset(void *target, int value, size_t len) { return mp_fun_table.memset_(target, value, len); }
 __attribute__((used)) int memcmp(const void *one, const void *other, size_t len) {
@@ -36,10 +36,10 @@ __attribute__((used)) int memcmp(const void *one, const void *other, size_t len)
 #define ENTRY_POINT __attribute__((used))
 #else
 #define FUNCTION_OBJECT static
-#define ENTRY_POINT __attribute__((used, externally_visible)) /* else whole-program optimisation would drop it */
+#define ENTRY_POINT __attribute__((used, externally_visible)) /* otherwise whole-program optimisation would drop it */
 #endif
 
-#define PEELCORE_MAX_BYTES 65535 /* of one hash or one random string */
+#define PEELCORE_MAX_BYTES 65535 /* the longest hash or random string */
 
 /* ---- Errors ----------------------------------------------------------------------------------------------------- */
 
@@ -65,7 +65,7 @@ static const char error_names[] =
     "value: not an unsigned 32-bit integer\0"
     "index: at or above the limit";
 
-/* Beyond enum peel_error: faults that C's types rule out and Python's don't. */
+/* Faults beyond enum peel_error, which C's types rule out but Python's do not. */
 enum { PEELCORE_E_VALUE = -18, PEELCORE_E_INDEX = -19 };
 
 static NORETURN void raise_code(int code) {
@@ -133,12 +133,12 @@ static const uint8_t *get_exactly(mp_obj_t value, size_t length) {
 static peel_drbg *get_drbg(mp_obj_t value) {
   mp_buffer_info_t buffer;
   mp_get_buffer_raise(value, &buffer, MP_BUFFER_RW);
-  peel_drbg *drbg = buffer.buf; /* bytes only: no alignment to mind */
+  peel_drbg *drbg = buffer.buf; /* bytes only, so alignment does not matter */
   if (buffer.len != sizeof *drbg || drbg->left > sizeof drbg->block) raise_code(PEEL_E_LENGTH);
   return drbg;
 }
 
-/* Copy the encoder out of its bytearray. Its row pointer is set anew each time: stored bytes must not be trusted with an address. */
+/* Copy the encoder out of its bytearray. Its row pointer is set each time, as an address in stored bytes cannot be trusted. */
 static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
   mp_buffer_info_t buffer = get_bytes(value);
   if (buffer.len < sizeof *encoder || ((uintptr_t)buffer.buf & 3)) raise_code(PEEL_E_LENGTH);
@@ -152,7 +152,7 @@ static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
     raise_code(PEEL_E_LENGTH);
 }
 
-/* Readings as the core wants them: in place when they are an aligned array of 32-bit integers, else in *copy, to be freed. */
+/* Return readings for the core: in place if they are an aligned array of 32-bit integers, else in *copy, to be freed. */
 static const int32_t *get_readings(int32_t **copy, size_t *count, mp_obj_t value) {
   mp_buffer_info_t buffer;
   mp_obj_t *items;
@@ -185,7 +185,7 @@ static uint8_t *new_bytes(mp_obj_t length, size_t *count) {
   return m_new(uint8_t, wanted + 1);
 }
 
-/* Hand a scratch buffer over as bytes and leave no copy of it on the heap. */
+/* Return a scratch buffer's content as bytes and wipe the buffer. */
 static mp_obj_t take_bytes(uint8_t *bytes, size_t count) {
   mp_obj_t result = mp_obj_new_bytes(bytes, count);
   peel_wipe(bytes, count);
@@ -277,7 +277,7 @@ static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 5, peelcore_encode);
 
-/* perturb(mechanism, rule, k, domain, word, readings, drbg): the coin on its own, for self-tests */
+/* perturb(mechanism, rule, k, domain, word, readings, drbg): the coin alone, for self-tests */
 static mp_obj_t peelcore_perturb(size_t n_args, const mp_obj_t *args) {
   (void)n_args;
   peel_symbol symbol = {0, 0};

@@ -2,8 +2,8 @@
 """The core in Python: the functions of the native module peelcore, for firmware that can load none. Slow; same bytes.
 
 Runs on MicroPython and on CPython. spec/SPEC.md defines every step; section numbers refer to it. Encoders and generators are
-bytearrays, as in the native module, but laid out in their own way: do not move them between the two. Python's big integers take
-no constant time, so timing can tell something about keys and readings to whoever can measure it: prefer the native module.
+bytearrays, as in the native module, but with another layout: do not move them between the two. Python's big integers do not take
+constant time, so an attacker who can measure time may learn something about keys and readings. Prefer the native module.
 """
 
 VERSION = "0.1.0"
@@ -268,7 +268,7 @@ def rule(epsilon, k):
 
 
 def _readings(values):
-    """Integers, from a sequence of them or from a buffer of little-endian 32-bit words."""
+    """Return integers, from a sequence or from a buffer of little-endian 32-bit words."""
     if isinstance(values, (bytes, bytearray)):
         if len(values) % 4:
             _fail("reading")
@@ -321,7 +321,7 @@ def _krr(rule, k, domain, word, values, drbg):
 
 def _hashing(rule, k, domain, word, values, drbg):
     category, reach, symbol = _category(values, domain), 1, 0
-    while reach < domain:  # the hash's digits from the first, the category's from the last
+    while reach < domain:  # the hash's digits from the first one, the category's from the last
         word *= k
         symbol += (word >> 32) * (category % k)
         word &= _MASK32
@@ -341,7 +341,7 @@ def _answer(rule, k, value, drbg):
     return (value if u < 2 * rule else w, 0)
 
 
-# how to toss, whether the number assigns something, the least and the largest k, whether categories are hashed
+# the function, whether the number assigns a value, the least and the largest k, whether categories are hashed
 _MECHANISMS = {
     1: (_harmony, True, 1, _MAX_WIDTH, False),
     2: (_krr, False, 2, _MAX_WIDTH, False),
@@ -442,7 +442,7 @@ def encoder(mechanism, flags, profile, device, k, domain, width, seed, rule, sea
     packed = b"".join([_u32(field).to_bytes(4, "little") for field in fields])
     packed += _exactly(seal_key, 16) + _exactly(index_key, 16)
     _check(fields)
-    return bytearray(packed)  # cached: accepted for the native module's sake; there is no cache here
+    return bytearray(packed)  # `cached` is accepted for compatibility; there is no cache here
 
 
 def _check(fields):

@@ -81,7 +81,7 @@ class App:
             self.link.last_words(dict(self.birth(), state="stopped"))
             raise
         # The device computes the rule itself, so the rule in the frame is the one the coin was tossed with.
-        rule = self._core.rule(profile.epsilon_q20, profile.mechanism.faces(profile.k))
+        rule = self._core.rule(profile.epsilon_q20, profile.mechanism.outcomes(profile.k))
         self._encoder = self._core.encoder(
             profile.mechanism.id, 0, profile.id, config.device, profile.k, profile.domain, profile.width, profile.seed,
             rule,

@@ -68,7 +68,7 @@ class Harmony:
     name = "harmony"
     id = 1
 
-    def faces(self, k: int) -> int:
+    def outcomes(self, k: int) -> int:
         """Return the number of outcomes: two."""
         return 2
 
@@ -83,7 +83,7 @@ class Krr:
     name = "krr"
     id = 2
 
-    def faces(self, k: int) -> int:
+    def outcomes(self, k: int) -> int:
         """Return the number of outcomes: one per category."""
         return k
 
@@ -99,7 +99,7 @@ class Hashing:
     name = "hashing"
     id = 3
 
-    def faces(self, k: int) -> int:
+    def outcomes(self, k: int) -> int:
         """Return the number of outcomes: one per symbol."""
         return k
 

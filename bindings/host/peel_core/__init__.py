@@ -51,7 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What works on arrays comes with its first use: numpy takes longer to load than all the rest, and not every command needs it."""
+    """Load `peel_core.batch` on first use: numpy takes longer to import than everything else, and some commands do not need it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("peel_core.batch"), name)

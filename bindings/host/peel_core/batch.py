@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many reports per call: numpy arrays in and out, C loops without the GIL in between."""
+"""Many reports per call: numpy arrays in and out, with C loops that release the GIL."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Opened:
-    """What was found in payloads, one row per piece: a frame, or the rest of a payload that could not be split.
+    """The frames found in payloads, one row per piece: a frame, or the rest of a payload that could not be split.
 
-    ``code`` is 0 for a frame that opened, or a negative code of ``peel.h``. Fields behind a fault are 0, -1 for ``profile`` and ``slot``.
-    ``index`` is what the number assigns: the attribute for Harmony, the hash for local hashing, 0 for kRR. ``packed`` are the trits as they
-    came, shape (rows, bytes of the widest), zero behind a profile's own; ``widths`` are those of the profiles.
+    ``code`` is 0 for a frame that opened, or a negative code of ``peel.h``. Fields that a fault leaves unknown are 0, or -1 for
+    ``profile`` and ``slot``. ``index`` is the value that the number assigns: the attribute for Harmony, the hash for local hashing,
+    0 for kRR. ``packed`` are the trits as received, shape (rows, bytes of the widest profile), zero beyond a profile's width.
+    ``widths`` are the widths of the profiles.
     """
 
     message: NDArray[np.int32]
@@ -60,7 +61,7 @@ class Opened:
 
     @functools.cached_property
     def trits(self) -> NDArray[np.float32]:
-        """-1, 0 and +1, shape (rows, widest - 1), zero where there are none and behind a profile's own width: slice and multiply."""
+        """-1, 0 and +1 as float32, shape (rows, widest - 1); zero for faulty rows and beyond a profile's width."""
         trits = np.zeros((len(self), max(self.widths, default=2) - 1), np.float32)
         for position, width in enumerate(self.widths):
             rows = np.flatnonzero((self.code == 0) & (self.profile == position))
@@ -90,10 +91,10 @@ def open_many(keyring: Keyring, payloads: Sequence[bytes], *, accept_unsealed: b
 
 
 def open_joined(keyring: Keyring, data: bytes, ends: NDArray[np.uint64], *, accept_unsealed: bool = False) -> Opened:
-    """Like `open_many`, with N payloads one behind the other: where each ends, uint64[N]."""
+    """Like `open_many`, for N concatenated payloads. ``ends`` are their end offsets, uint64[N]."""
     ends = np.ascontiguousarray(ends, dtype=np.uint64)
     if np.any(ends[1:] < ends[:-1]) or (len(ends) and ends[-1] > len(data)):
-        raise ValueError("ends: must not fall, nor lie beyond the data")
+        raise ValueError("ends must be ascending and within the data")
     ring = keyring.struct(accept_unsealed)
     count = lib.peel_batch_count(ring, data, pointer("uint64_t", ends), len(ends))
     widths = tuple(profile.width for profile in keyring.profiles)
@@ -134,7 +135,7 @@ def encode_many(
     entropy : bytes
         At least 32, seeds one generator for the whole batch.
     rule : int, optional
-        Toss with this rule instead of the profile's, as a device with another epsilon would.
+        Use this rule instead of the profile's, as a device with another epsilon would.
 
     Returns
     -------
@@ -177,7 +178,7 @@ def encode_many(
 
 
 def row_cache(seed: int, width: int) -> NDArray[np.uint32]:
-    """The row words of a projection, shape (width - 1,)."""
+    """Return the row words of a projection, shape (width - 1,)."""
     if not 2 <= width <= lib.PEEL_MAX_WIDTH:
         raise PeelError(lib.PEEL_E_WIDTH, f"width {width}")
     rows = np.empty(width - 1, np.uint32)
@@ -186,7 +187,7 @@ def row_cache(seed: int, width: int) -> NDArray[np.uint32]:
 
 
 def project_many(seed: int, width: int, indices: ArrayLike, minus: ArrayLike | None = None) -> NDArray[np.int8]:
-    """Codewords of N symbols as trits, shape (N, width - 1)."""
+    """Return the codewords of N symbols as trits, shape (N, width - 1)."""
     columns = np.ascontiguousarray(indices, dtype=np.uint32)
     signs = np.zeros(len(columns), np.uint8) if minus is None else np.ascontiguousarray(minus, dtype=np.uint8)
     if signs.shape != columns.shape:
@@ -208,9 +209,9 @@ def project_many(seed: int, width: int, indices: ArrayLike, minus: ArrayLike | N
 def index_many(
     profile: Profile, device_ids: ArrayLike, keys: Keys, numbers: ArrayLike, *, flags: int = 0
 ) -> NDArray[np.uint32]:
-    """What N report numbers assign to their devices (SPEC section 7), shape (N,): attributes, or hashes of local hashing.
+    """Return the values that N report numbers assign (SPEC section 7), shape (N,): attributes, or hashes of local hashing.
 
-    It depends on the keys of the number's bundle (`Keyring.find`) and on the whole header, so on its ``flags`` too.
+    They depend on the keys of the number's bundle (`Keyring.find`) and on the whole header, including its ``flags``.
     """
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
@@ -248,14 +249,14 @@ def derive_keys(
     fleet : str
         The fleet's name.
     device_ids : uint32, shape (B,)
-        Whose bundles they are.
+        The device of each bundle.
     first_numbers : int or uint64, shape (B,)
-        The number that each begins with.
+        The first number of each bundle.
     salts : bytes, or uint8 of shape (B, 16)
-        The random salt that each was issued with; bytes are one salt for all.
+        The random salt of each bundle, or one salt for all as bytes.
     """
     if len(master) != MASTER_BYTES:
-        raise ValueError(f"a master key has {MASTER_BYTES} bytes, this one {len(master)}")
+        raise ValueError(f"a master key must have {MASTER_BYTES} bytes, got {len(master)}")
     check_fleet_name(fleet)
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     firsts = report_numbers("first_numbers", first_numbers, len(devices))
@@ -279,6 +280,6 @@ def _salt_rows(salts: bytes | NDArray[np.uint8], count: int) -> NDArray[np.uint8
     given = np.frombuffer(salts, np.uint8) if isinstance(salts, bytes) else np.asarray(salts, np.uint8)
     if given.shape not in ((SALT_BYTES,), (count, SALT_BYTES)):
         raise ValueError(
-            f"salts: shape {given.shape}; give {SALT_BYTES} bytes, or an array of shape {(count, SALT_BYTES)}"
+            f"salts has shape {given.shape}, expected {SALT_BYTES} bytes or an array of shape {(count, SALT_BYTES)}"
         )
     return np.ascontiguousarray(np.broadcast_to(given, (count, SALT_BYTES)))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""kRR or local hashing: what each costs at an epsilon and a number of categories.
+"""The costs of kRR and local hashing at an epsilon and a number of categories.
 
-With ``keep = R / 2^31`` the share of answers that are the true symbol and not drawn, over f symbols::
+Let ``keep = R / 2^31`` be the share of answers that are the true symbol rather than a random one, over f symbols::
 
     kRR       f = k   variance q (1 - q) / keep^2 with q = (1 - keep) / k      cap 1 / keep
     hashing   f = g   variance 1 / ((g - 1) keep^2)                            cap 1 / keep
 
-The variance is that of a rare category's share, times the number of reports (Wang et al. 2017). The cap is how far one forged report can
-move a share, in honest reports: about (e^eps + f - 1) / (e^eps - 1). kRR has the lower variance for few categories, and a cap that grows
-with their number.
+The variance is that of a rare category's share, times the number of reports (Wang et al. 2017). The cap is how far one forged
+report can move a share, in honest reports: about (e^eps + f - 1) / (e^eps - 1). kRR has the lower variance for few categories,
+and a cap that grows with their number.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ __all__ = ["Cost", "hashing_cost", "hashing_is_better", "krr_cost"]
 
 @dataclass(frozen=True)
 class Cost:
-    """What a categorical mechanism costs."""
+    """The costs of a categorical mechanism."""
 
     variance: float
-    """Of a rare category's share, times the number of reports."""
+    """The variance of a rare category's share, times the number of reports."""
     cap: float
-    """How far one forged report can move a share, in honest reports."""
+    """The distance that one forged report can move a share, in honest reports."""
 
 
 def krr_cost(epsilon_q20: int, categories: int) -> Cost:
-    """Of kRR over this many categories."""
+    """Return the costs of kRR over this many categories."""
     keep = rule(epsilon_q20, categories) / RULE_ONE
     wrong = (1 - keep) / categories
     return Cost(wrong * (1 - wrong) / keep**2, 1 / keep)
 
 
 def hashing_cost(epsilon_q20: int) -> Cost:
-    """Of local hashing, whatever the number of categories."""
+    """Return the costs of local hashing, which do not depend on the number of categories."""
     symbols = hash_family.symbols(epsilon_q20)
     keep = rule(epsilon_q20, symbols) / RULE_ONE
     return Cost(1 / ((symbols - 1) * keep**2), 1 / keep)
 
 
 def hashing_is_better(epsilon_q20: int, categories: int) -> bool:
-    """Whether local hashing has the lower variance, and then the lower cap too."""
+    """Whether local hashing has the lower variance; it then has the lower cap too."""
     return categories > MAX_WIDTH or hashing_cost(epsilon_q20).variance < krr_cost(epsilon_q20, categories).variance

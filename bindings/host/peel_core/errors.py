@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""What the core can refuse, by name."""
+"""The core's error codes, with their names and explanations."""
 
 from __future__ import annotations
 
 from peel_core._core import ffi, lib
 
 _EXPLANATIONS = {
-    "LENGTH": "a buffer or frame of the wrong length",
+    "LENGTH": "a buffer or frame has the wrong length",
     "VERSION": "not a version 1 frame",
     "FLAGS": "reserved flag bits are set",
     "MECHANISM": "unknown mechanism, or not the profile's",
     "PROFILE": "unknown profile, or not this device's",
     "DEVICE": "unknown device, or device 0",
-    "NUMBER": "report number 0 or above 48 bits",
-    "UNSEALED": "an unsealed frame where a sealed one is asked for, or the other way round",
-    "SEAL": "the seal does not fit: forged, altered, or another key",
-    "TRITS": "trits that no encoder packs",
+    "NUMBER": "report number is 0 or above 48 bits",
+    "UNSEALED": "an unsealed frame where a sealed one is required, or the reverse",
+    "SEAL": "the seal is wrong: the frame is forged, altered, or made with another key",
+    "TRITS": "invalid trits: no encoder produces them",
     "EPSILON": "epsilon out of range (above 0, up to 16), or too small for this many symbols",
     "WIDTH": "k or width out of range (k <= width <= 1024, and what the mechanism allows)",
-    "READING": "a category that is not there, or not as many readings as the mechanism takes",
-    "ENTROPY": "entropy refused by the health check, or a generator that was never seeded or is damaged",
+    "READING": "a category out of range, or the wrong number of readings for the mechanism",
+    "ENTROPY": "entropy refused by the health check, or a generator that is unseeded or damaged",
     "RULE": "a rule of 0, or of 2^31 or more",
-    "DOMAIN": "a number of categories out of range (2 to 65535), or one where the mechanism has none",
-    "ORDER": "calls in the wrong order: absorbing after squeezing",
+    "DOMAIN": "number of categories out of range (2 to 65535), or given for a mechanism that has none",
+    "ORDER": "calls in the wrong order: absorb after squeeze",
 }
 
 #: Error code (negative) to its short lower-case name, such as ``{-9: "seal"}``.
@@ -52,7 +52,7 @@ class PeelError(ValueError):
 
 
 def check(result: int, where: str = "") -> int:
-    """Return a size or 0 as it is; raise :class:`PeelError` for a negative code."""
+    """Return a size or 0 unchanged; raise :class:`PeelError` for a negative code."""
     if result < 0:
         raise PeelError(result, where)
     return result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Values of a profile table, read one by one: each reader returns a checked value or raises an error that names the key."""
+"""Read values of a profile table. Each function returns a checked value or raises an error that names the key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
 class ProfileError(ValueError):
-    """A profile that cannot be used.
+    """An invalid profile.
 
     Attributes
     ----------
@@ -43,26 +43,26 @@ def refuse_unknown(table: Mapping[str, Any], known: Collection[str], where: str 
     """Refuse a table with a key that is not among ``known``."""
     for key in table:
         if key not in known:
-            raise ProfileError(f"{where}{key}", f"unknown key; known are {', '.join(sorted(known))}")
+            raise ProfileError(f"{where}{key}", f"unknown key; known keys are {', '.join(sorted(known))}")
 
 
 def required(table: Mapping[str, Any], key: str, where: str = "") -> Any:
-    """The value of a key that must be there."""
+    """Return the value of a required key."""
     if key not in table:
         raise ProfileError(f"{where}{key}", "is missing")
     return table[key]
 
 
 def text(table: Mapping[str, Any], key: str, where: str = "") -> str:
-    """A string."""
+    """Return a string."""
     value = required(table, key, where)
     if not isinstance(value, str):
-        raise ProfileError(f"{where}{key}", f"must be text, not {value!r}")
+        raise ProfileError(f"{where}{key}", f"must be a string, not {value!r}")
     return value
 
 
 def name(table: Mapping[str, Any], key: str, where: str = "") -> str:
-    """The name of a profile or attribute."""
+    """Return the name of a profile or attribute."""
     found = text(table, key, where)
     if not _NAME.fullmatch(found):
         raise ProfileError(f"{where}{key}", f"{found!r}: use 1 to 32 of a-z, 0-9 and '_', starting with a letter")
@@ -70,7 +70,7 @@ def name(table: Mapping[str, Any], key: str, where: str = "") -> str:
 
 
 def label(value: str, key: str, least: int) -> str:
-    """A unit or category: ``least`` to 32 bytes of UTF-8 without control characters and ``|``."""
+    """Return a unit or category: ``least`` to 32 bytes of UTF-8 without control characters and ``|``."""
     if not least <= len(value.encode()) <= 32:
         raise ProfileError(key, f"{value!r} must have {least} to 32 bytes of UTF-8")
     if "|" in value or any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
@@ -81,7 +81,7 @@ def label(value: str, key: str, least: int) -> str:
 def integer(
     table: Mapping[str, Any], key: str, low: int, high: int, default: int | None = None, where: str = ""
 ) -> int:
-    """A whole number in [low, high]."""
+    """Return a whole number in [low, high]."""
     value = table.get(key, default)
     if value is None:
         raise ProfileError(f"{where}{key}", "is missing")
@@ -91,7 +91,7 @@ def integer(
 
 
 def decimal(table: Mapping[str, Any], key: str, where: str = "") -> Decimal:
-    """A finite number, exactly as it was written."""
+    """Return a finite number, exactly as it was written."""
     value = required(table, key, where)
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         raise ProfileError(f"{where}{key}", f"must be a number, not {value!r}")
@@ -102,7 +102,7 @@ def decimal(table: Mapping[str, Any], key: str, where: str = "") -> Decimal:
 
 
 def micro(table: Mapping[str, Any], key: str, where: str = "") -> int:
-    """A number of up to six decimals, in millionths."""
+    """Return a number of up to six decimals, in millionths."""
     value = decimal(table, key, where)
     if abs(value) > 10**12:
         raise ProfileError(f"{where}{key}", f"must lie within ±10^12, not {value}")
@@ -113,7 +113,7 @@ def micro(table: Mapping[str, Any], key: str, where: str = "") -> int:
 
 
 def distinct(names: Sequence[str], key: str) -> None:
-    """Refuse a list that says the same twice."""
+    """Refuse a list with duplicates."""
     seen: set[str] = set()
     for each in names:
         if each in seen:

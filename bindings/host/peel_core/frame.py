@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where things are in a frame: offsets and sizes of peel.h (SPEC section 9), for whoever must look at the bytes themselves."""
+"""Offsets and sizes of the fields in a frame (peel.h, SPEC section 9)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 FLAG_UNSEALED: int = int(lib.PEEL_FLAG_UNSEALED)
-"""In the low nibble of byte 0."""
+"""Set in the low nibble of byte 0."""
 HEADER_BYTES: int = int(lib.PEEL_HEADER_BYTES)
-"""The rule follows the header, the trits follow the rule, the tag is last (where there is one)."""
+"""The rule follows the header, then the trits. The tag, if there is one, is last."""
 RULE_BYTES: int = int(lib.PEEL_RULE_BYTES)
 TRITS_AT: int = HEADER_BYTES + RULE_BYTES
 TAG_BYTES: int = int(lib.PEEL_TAG_BYTES)
@@ -35,17 +35,17 @@ TAG_BYTES: int = int(lib.PEEL_TAG_BYTES)
 
 @dataclass(frozen=True)
 class Field:
-    """A number in a frame, little-endian."""
+    """A little-endian number in a frame."""
 
     start: int
     end: int
 
     def of(self, frame: bytes) -> int:
-        """What the frame has there."""
+        """Return the field's value in a frame."""
         return int.from_bytes(frame[self.start : self.end], "little")
 
     def put(self, frame: bytes, value: int) -> bytes:
-        """The frame with another number there."""
+        """Return the frame with another value in this field."""
         return frame[: self.start] + value.to_bytes(self.end - self.start, "little") + frame[self.end :]
 
 
@@ -53,11 +53,11 @@ PROFILE = Field(lib.PEEL_PROFILE_AT, lib.PEEL_DEVICE_AT)
 DEVICE = Field(lib.PEEL_DEVICE_AT, lib.PEEL_NUMBER_AT)
 NUMBER = Field(lib.PEEL_NUMBER_AT, lib.PEEL_HEADER_BYTES)
 RULE = Field(HEADER_BYTES, TRITS_AT)
-"""Sealed, unless the frame says otherwise."""
+"""Encrypted, unless the frame is unsealed."""
 
 
 def header(*, mechanism: int, profile: int, device: int, number: int, flags: int = 0) -> bytes:
-    """The bytes in front of a frame."""
+    """Return the header of a frame."""
     out = ffi.new("uint8_t[]", HEADER_BYTES)
     fields = {"mechanism": mechanism, "profile": profile, "device": device, "number": number, "flags": flags}
     check(lib.peel_header_write(out, ffi.new("peel_header *", fields)), "header")
@@ -65,11 +65,11 @@ def header(*, mechanism: int, profile: int, device: int, number: int, flags: int
 
 
 def frame_bytes(width: int, flags: int = 0) -> int:
-    """Size of a frame of a profile of this width."""
+    """Return the size of a frame of this width."""
     return check(lib.peel_frame_bytes(width, flags), "frame")
 
 
 def split(payload: bytes, width: int) -> list[bytes]:
-    """The sealed frames, all of one width, that a payload is made of."""
+    """Split a payload into its sealed frames, all of one width."""
     size = frame_bytes(width)
     return [payload[at : at + size] for at in range(0, len(payload), size)]

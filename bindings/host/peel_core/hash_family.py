@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The family of hashes of a profile with local hashing: how many symbols, digits and hashes (SPEC section 6.3)."""
+"""The hash family of a profile with local hashing: its symbols, digits and hashes (SPEC section 6.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["MAX_DOMAIN", "MAX_SYMBOLS", "digits", "hash_count", "symbols"]
 
 MAX_DOMAIN = int(lib.PEEL_MAX_DOMAIN)
 MAX_SYMBOLS = int(lib.PEEL_MAX_HASH_SYMBOLS)
-#: Prime p to floor(2^20 ln((p - 1)(q - 1)) / 2), q the next one: the largest epsilon for which no prime has a lower variance.
+#: Prime p to floor(2^20 ln((p - 1)(q - 1)) / 2), q the next prime: the largest epsilon at which p has the lowest variance.
 _LIMITS = {
     2: 363408, 3: 1090226, 5: 1666215, 7: 2146615, 11: 2510024, 13: 2756441, 17: 2969022, 19: 3135983, 23: 3367631, 29: 3530241,
     31: 3662002, 37: 3812831, 41: 3893650, 43: 3966926, 47: 4078900, 53: 4200431, 59: 4275457, 61: 4343201, 67: 4424020, 71: 4469639,
@@ -19,12 +19,12 @@ _LIMITS = {
 
 
 def symbols(epsilon_q20: int) -> int:
-    """How many symbols categories are hashed into at this epsilon: k, a prime."""
+    """Return k, a prime: the number of symbols that categories are hashed into at this epsilon."""
     return next((prime for prime, limit in _LIMITS.items() if epsilon_q20 <= limit), MAX_SYMBOLS)
 
 
 def digits(k: int, domain: int) -> int:
-    """m: how many base-k digits a category has."""
+    """Return m, the number of base-k digits of a category."""
     count = 1
     while k**count < domain:
         count += 1
@@ -32,5 +32,5 @@ def digits(k: int, domain: int) -> int:
 
 
 def hash_count(k: int, domain: int) -> int:
-    """How many hashes a number can assign."""
+    """Return the number of hashes that a report number can assign."""
     return int(k ** digits(k, domain))

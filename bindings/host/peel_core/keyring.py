@@ -18,37 +18,37 @@ __all__ = ["Keyring"]
 
 
 class Keyring:
-    """Who may report what: profiles, and devices with the bundles that were made for them. Immutable, and silent about its keys.
+    """Profiles, and devices with their bundles. Immutable; its repr shows no keys.
 
     Parameters
     ----------
     profiles : sequence of Profile
         Ids must be distinct.
     device_ids : uint32, shape (B,)
-        Whose bundle it is: not 0, in any order.
+        The device of each bundle: not 0, in any order.
     first_numbers : int or uint64, shape (B,)
-        The number that the bundle begins with; those of one device are distinct.
+        The first number of each bundle, distinct within one device.
     profile_of : int32, shape (B,)
         Each bundle's position in ``profiles``.
     keys : Keys
-        Of the bundles.
+        The keys of the bundles.
     last_numbers : int or uint64, shape (B,)
-        The number that the bundle ends with, if it does before the device's next one begins.
+        The last number of each bundle, if it ends before the device's next bundle begins.
 
     Attributes
     ----------
     device_ids : uint32, shape (D,)
-        The devices, sorted: ``Opened.slot`` points into them.
+        The devices, sorted. ``Opened.slot`` is an index into them.
     profile_of : int32, shape (D,)
         The profile of each device's last bundle.
     last_bundle : int64, shape (D,)
-        Where that bundle is in what follows.
+        The position of that bundle in the arrays below.
     owners : int64, shape (B,)
-        Whose bundles they are, as positions in ``device_ids``.
+        The device of each bundle, as a position in ``device_ids``.
     bundle_first, bundle_last : uint64, shape (B,)
     bundle_profile : int32, shape (B,)
     keys : Keys
-        As given, sorted by device and first number: `find` points into them.
+        Like the arguments, sorted by device and first number. `find` returns positions in them.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Keyring:
         return f"Keyring({len(self.profiles)} profiles, {len(self.device_ids)} devices, {len(self.keys)} bundles)"
 
     def only(self, chosen: NDArray[np.bool_]) -> Keyring:
-        """The same of some devices alone, bool (D,)."""
+        """Return a keyring with only the chosen devices, bool (D,)."""
         rows = np.flatnonzero(chosen[self.owners])
         return Keyring(
             self.profiles,
@@ -112,7 +112,7 @@ class Keyring:
         )
 
     def find(self, device_ids: ArrayLike, numbers: ArrayLike) -> NDArray[np.int32]:
-        """The bundles whose keys N reports have, shape (N,): positions, -1 where the device is unknown or has none for the number."""
+        """Return the bundles of N reports, shape (N,): positions, or -1 if there is no bundle for the device and number."""
         devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
         order = np.ascontiguousarray(numbers, dtype=np.uint64)
         if order.shape != devices.shape:
@@ -123,7 +123,7 @@ class Keyring:
         return out
 
     def struct(self, accept_unsealed: bool) -> Any:
-        """The C struct; valid while this object lives."""
+        """Return the C struct, valid while this object lives."""
         keyring = ffi.new("peel_batch_keyring *")
         buffers = {
             "profiles": self._table,

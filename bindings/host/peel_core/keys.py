@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keys, and a holder that keeps them out of sight."""
+"""Keys, and a type that keeps secrets out of logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLEET = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
 class Secret:
-    """Bytes that do not show themselves: not in ``repr``, ``str``, ``format``, pickles or logs.
+    """Bytes that are not shown by ``repr``, ``str``, ``format``, pickles or logs.
 
     >>> Secret(b"key")
     Secret(3 bytes)
@@ -34,7 +34,7 @@ class Secret:
         self._value = bytes(value)
 
     def reveal(self) -> bytes:
-        """The bytes themselves. Every call is a place to look at in review."""
+        """Return the bytes. Review every call."""
         return self._value
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Secret:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The keys of B bundles (SPEC section 3), each uint8[B, 16]. Silent about them."""
+    """The keys of B bundles (SPEC section 3), each uint8[B, 16]. The repr does not show them."""
 
     seal: NDArray[np.uint8]
     index: NDArray[np.uint8]
@@ -64,7 +64,7 @@ class Keys:
         return len(self.seal)
 
     def of(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Keys:
-        """The keys of some bundles, by position; a bundle may be named more than once."""
+        """Return the keys of some bundles, by position. A position may be repeated."""
         return Keys(self.seal[rows], self.index[rows], self.receipt[rows])
 
     def __repr__(self) -> str:
@@ -72,6 +72,6 @@ class Keys:
 
 
 def check_fleet_name(fleet: str) -> None:
-    """Raise ValueError unless ``fleet`` may stand in a topic and in the key schedule."""
+    """Raise ValueError unless ``fleet`` is a valid fleet name for topics and the key schedule."""
     if not _FLEET.fullmatch(fleet):
         raise ValueError(f"fleet name {fleet!r}: use 1 to 32 of a-z, 0-9 and '-', starting with a letter")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The mechanisms, one object each: what a profile of it reports, how its coin is tossed, what its report numbers assign.
+"""The mechanisms, one object each: the content of a profile, the coin, and the values that report numbers assign.
 
-Nothing else on this side asks which mechanism a profile has. A new one is one more object in :data:`MECHANISMS`.
+No other host code depends on which mechanism a profile has. A new mechanism is one more object in :data:`MECHANISMS`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MECHANISMS", "Attribute", "Content", "Mechanism", "by_name"]
 
 @dataclass(frozen=True)
 class Attribute:
-    """One numeric attribute; the range is kept in millionths of the unit."""
+    """A numeric attribute. Its range is stored in millionths of the unit."""
 
     name: str
     unit: str
@@ -41,72 +41,72 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Content:
-    """What a profile is about: numeric attributes, or one attribute (``subject``) with its categories."""
+    """The subject of a profile: numeric attributes, or one attribute (``subject``) with its categories."""
 
     attributes: tuple[Attribute, ...] = ()
     subject: str = ""
     categories: tuple[str, ...] = ()
-    """Their names; empty where they have none."""
+    """Their names; empty if they have no names."""
     domain: int = 0
-    """How many categories there are."""
+    """The number of categories."""
 
 
 _WHERE = "attribute[0]."
-"""Where the one attribute of a categorical profile stands."""
+"""Key prefix of the one attribute of a categorical profile."""
 _NAMES_ON_A_DEVICE = 1024
-"""A device gets the names of so many categories; its sensors give the index where there are more."""
+"""A device gets the names of at most this many categories. Beyond that its sensors give the index."""
 
 Rows = Sequence[Mapping[str, Any]]
 """The [[attribute]] tables of a profile file."""
 
 
 class Mechanism(ABC):
-    """What distinguishes a mechanism from the others."""
+    """The differences between mechanisms."""
 
     name: ClassVar[str]
     id: ClassVar[int]
     """Its number in a frame."""
     categorical: ClassVar[bool]
-    """A report is made of one category, not of a number per attribute."""
+    """A report is made from one category, not from a number per attribute."""
     assigns: ClassVar[bool]
-    """The report's number assigns what the report is about."""
+    """The report number assigns the attribute or hash of the report."""
     hashes: ClassVar[bool] = False
     """A category is hashed before the coin is tossed."""
 
     @abstractmethod
     def content(self, rows: Rows) -> Content:
-        """Read and check what a profile is about."""
+        """Read and check the content of a profile."""
 
     @abstractmethod
     def canonical(self, content: Content) -> Iterator[str]:
-        """Its lines in the canonical form (SPEC section 10)."""
+        """Yield the content's lines in the canonical form (SPEC section 10)."""
 
     @abstractmethod
     def symbols(self, content: Content, epsilon_q20: int) -> int:
-        """k: how many indices a codeword can have."""
+        """Return k, the number of indices that a codeword can have."""
 
     @abstractmethod
-    def faces(self, k: int) -> int:
-        """Between how many outcomes the coin decides; the rule is ``R(epsilon, faces)`` (SPEC sections 5 and 6)."""
+    def outcomes(self, k: int) -> int:
+        """Return the number of outcomes of the coin; the rule is ``R(epsilon, outcomes)`` (SPEC sections 5 and 6)."""
 
     @abstractmethod
     def readings(self, k: int) -> int:
-        """How many readings a report is made from."""
+        """Return the number of readings in a report."""
 
     @abstractmethod
     def assignments(self, content: Content, k: int) -> int:
-        """How many different things a report number can assign; 1 where it assigns nothing."""
+        """Return the number of values that a report number can assign; 1 if it assigns nothing."""
 
     @abstractmethod
     def table(self, content: Content) -> dict[str, Any]:
-        """What a device must know of the content, as its bundle spells it."""
+        """Return the content as a device's bundle contains it."""
 
     def cells(self, content: Content, k: int) -> int:
-        """How many different reports there are to count, signs apart; see :meth:`Profile.cell`."""
+        """Return the number of different reports to count, apart from the sign; see :meth:`Profile.cell`."""
         return self.assignments(content, k) * k if self.hashes else k
 
     def reservation(self, content: Content, epsilon_q20: int) -> str:
-        """Why nobody should want such a profile; empty when somebody might."""
+        """Return why another mechanism is better for such a profile; empty if none is."""
         return ""
 
 
@@ -131,7 +131,7 @@ class _Harmony(Mechanism):
     def symbols(self, content: Content, epsilon_q20: int) -> int:
         return len(content.attributes)
 
-    def faces(self, k: int) -> int:
+    def outcomes(self, k: int) -> int:
         return 2
 
     def readings(self, k: int) -> int:
@@ -146,7 +146,7 @@ class _Harmony(Mechanism):
 
 
 class _Krr(Mechanism):
-    """Frequencies of few categories: the true one, or any (k-ary randomised response)."""
+    """Frequencies of few categories: the true one, or a random one (k-ary randomised response)."""
 
     name = "krr"
     id = int(lib.PEEL_KRR)
@@ -157,7 +157,7 @@ class _Krr(Mechanism):
         row = _only(rows)
         if "domain" in row:
             raise ProfileError(
-                f"{_WHERE}domain", "krr needs the categories themselves; hashing can do with their number"
+                f"{_WHERE}domain", "krr needs the names of the categories; use hashing if only their number is known"
             )
         fields.refuse_unknown(row, {"name", "categories"}, _WHERE)
         categories = _categories(row)
@@ -172,7 +172,7 @@ class _Krr(Mechanism):
     def symbols(self, content: Content, epsilon_q20: int) -> int:
         return content.domain
 
-    def faces(self, k: int) -> int:
+    def outcomes(self, k: int) -> int:
         return k
 
     def readings(self, k: int) -> int:
@@ -195,7 +195,7 @@ class _Krr(Mechanism):
 
 
 class _Hashing(Mechanism):
-    """Frequencies of many categories: kRR over the few symbols that the number's hash leaves of them (Wang et al. 2017)."""
+    """Frequencies of many categories: kRR over the symbols that the number's hash maps them to (Wang et al. 2017)."""
 
     name = "hashing"
     id = int(lib.PEEL_HASHING)
@@ -207,7 +207,7 @@ class _Hashing(Mechanism):
         row = _only(rows)
         fields.refuse_unknown(row, {"name", "categories", "domain"}, _WHERE)
         if ("domain" in row) == ("categories" in row):
-            raise ProfileError(f"{_WHERE}domain", "give either the categories' names or, as domain, their number")
+            raise ProfileError(f"{_WHERE}domain", "give either the names of the categories or their number (domain)")
         categories = _categories(row) if "categories" in row else ()
         domain = len(categories) or fields.integer(row, "domain", 2, hash_family.MAX_DOMAIN, where=_WHERE)
         _check_count("domain", domain, 2, hash_family.MAX_DOMAIN)
@@ -223,7 +223,7 @@ class _Hashing(Mechanism):
     def symbols(self, content: Content, epsilon_q20: int) -> int:
         return hash_family.symbols(epsilon_q20)
 
-    def faces(self, k: int) -> int:
+    def outcomes(self, k: int) -> int:
         return k
 
     def readings(self, k: int) -> int:
@@ -240,11 +240,11 @@ class _Hashing(Mechanism):
 
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({each.name: each for each in (_Harmony(), _Krr(), _Hashing())})
-"""All of them, by name."""
+"""All mechanisms, by name."""
 
 
 def by_name(name: str) -> Mechanism:
-    """The mechanism of this name; ProfileError when there is none."""
+    """Return the mechanism of this name; raise ProfileError for an unknown one."""
     if name not in MECHANISMS:
         raise ProfileError("mechanism", f"{name!r} is not one of {', '.join(MECHANISMS)}")
     return MECHANISMS[name]
@@ -261,14 +261,14 @@ def _attribute(row: Mapping[str, Any], where: str) -> Attribute:
 
 def _only(rows: Rows) -> Mapping[str, Any]:
     if len(rows) != 1:
-        raise ProfileError("attribute", f"categories are counted of one attribute, not of {len(rows)}")
+        raise ProfileError("attribute", f"a categorical profile has one attribute, not {len(rows)}")
     return rows[0]
 
 
 def _categories(row: Mapping[str, Any]) -> tuple[str, ...]:
     categories = fields.required(row, "categories", _WHERE)
     if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
-        raise ProfileError(f"{_WHERE}categories", "must be a list of texts")
+        raise ProfileError(f"{_WHERE}categories", "must be a list of strings")
     for i, category in enumerate(categories):
         fields.label(category, f"{_WHERE}categories[{i}]", 1)
     fields.distinct(categories, f"{_WHERE}categories")
@@ -277,4 +277,4 @@ def _categories(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _check_count(what: str, count: int, least: int, most: int) -> None:
     if not least <= count <= most:
-        raise ProfileError(what, f"a profile has {least} to {most} of them, this one {count}")
+        raise ProfileError(what, f"a profile must have {least} to {most}, got {count}")

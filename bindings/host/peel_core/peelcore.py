@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The `peelcore` module of a device, over the C core in this process: the application takes it where CPython runs it."""
+"""The device's `peelcore` module on a host: the device application uses it when it runs under CPython."""
 
 from __future__ import annotations
 

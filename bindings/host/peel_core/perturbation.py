@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The core's coins for many reports at once, without frames and keys: what experiments with the mechanisms need."""
+"""The core's randomised response for many reports, without frames and keys, for experiments with the mechanisms."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["perturb_many"]
 def perturb_many(
     mechanism: int, rule: int, k: int, words: ArrayLike, readings: ArrayLike, *, entropy: bytes, domain: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """The symbols of N reports (SPEC section 6).
+    """Return the symbols of N reports (SPEC section 6).
 
     Parameters
     ----------
     mechanism : int
-        Its number in a frame.
+        The mechanism's number in a frame.
     rule : int
         Q31 (SPEC section 5).
     k : int
-        How many indices a symbol can have.
+        The number of indices that a symbol can have.
     words : uint32, shape (N,)
-        What report numbers assign, as WORD of SPEC section 7.
+        The values that report numbers assign: WORD of SPEC section 7.
     readings : int32
         Q15, shape (N, k), for numeric mechanisms; categories, shape (N,), for categorical ones.
     entropy : bytes
         At least 32, seeds one generator for the whole batch.
     domain : int
-        How many categories are hashed; 0 where none are.
+        The number of categories that are hashed; 0 without hashing.
 
     Returns
     -------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The core's functions one call at a time: for vectors, self-tests and tools. Bulk work goes through :mod:`peel_core.batch`."""
+"""The core's functions one call at a time, for vectors, self-tests and tools. Use :mod:`peel_core.batch` for bulk work."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NUMBER_MAX = int(lib.PEEL_NUMBER_MAX)
 
 def _sized(data: bytes, size: int, what: str) -> bytes:
     if len(data) != size:
-        raise ValueError(f"{what} has {size} bytes, this one {len(data)}")
+        raise ValueError(f"{what} must have {size} bytes, got {len(data)}")
     return data
 
 
 def ascon_seal(key: bytes, nonce: bytes, ad: bytes, text: bytes) -> tuple[bytes, bytes]:
-    """Ciphertext and 16-byte tag of Ascon-AEAD128."""
+    """Return the ciphertext and 16-byte tag of Ascon-AEAD128."""
     out = ffi.new("uint8_t[]", max(1, len(text)))
     tag = ffi.new("uint8_t[16]")
     key, nonce = _sized(key, 16, "a key"), _sized(nonce, 16, "a nonce")
@@ -35,7 +35,7 @@ def ascon_seal(key: bytes, nonce: bytes, ad: bytes, text: bytes) -> tuple[bytes,
 
 
 def ascon_open(key: bytes, nonce: bytes, ad: bytes, text: bytes, tag: bytes) -> bytes:
-    """Plaintext, if the tag (8 to 16 bytes of it) fits; PeelError otherwise."""
+    """Return the plaintext; raise PeelError if the tag (8 to 16 bytes) is wrong."""
     out = ffi.new("uint8_t[]", max(1, len(text)))
     key, nonce = _sized(key, 16, "a key"), _sized(nonce, 16, "a nonce")
     check(lib.peel_ascon_open(out, key, nonce, ad, len(ad), text, len(text), tag, len(tag)))
@@ -43,7 +43,7 @@ def ascon_open(key: bytes, nonce: bytes, ad: bytes, text: bytes, tag: bytes) -> 
 
 
 def xof(data: bytes, size: int) -> bytes:
-    """Ascon-XOF128."""
+    """Return ``size`` bytes of Ascon-XOF128."""
     state, out = ffi.new("peel_xof *"), ffi.new("uint8_t[]", max(1, size))
     lib.peel_xof_init(state)
     check(lib.peel_xof_absorb(state, data, len(data)))
@@ -52,13 +52,13 @@ def xof(data: bytes, size: int) -> bytes:
 
 
 def hash_(label: str, data: bytes, size: int) -> bytes:
-    """HASH of SPEC section 2."""
+    """Return HASH of SPEC section 2."""
     encoded = label.encode()
     return xof(bytes([len(encoded)]) + encoded + data, size)
 
 
 class Drbg:
-    """The device's random generator (SPEC section 4). Threads may share it: they take turns."""
+    """The device's random generator (SPEC section 4). Threads may share it."""
 
     def __init__(self, entropy: bytes | None = None) -> None:
         self._state: Any = ffi.new("peel_drbg *")
@@ -68,17 +68,17 @@ class Drbg:
 
     @contextmanager
     def state(self) -> Iterator[Any]:
-        """The C struct, for this caller alone: the core runs without the GIL, and two that drew at once would share their coins."""
+        """Yield the C struct under a lock. The core runs without the GIL, so two concurrent callers would get the same coins."""
         with self._turn:
             yield self._state
 
     def seed(self, entropy: bytes) -> None:
-        """Seed or reseed; PeelError when the health check refuses the input."""
+        """Seed or reseed; raise PeelError if the health check refuses the input."""
         with self.state() as state:
             check(lib.peel_drbg_seed(state, entropy, len(entropy)), "entropy")
 
     def bytes(self, size: int) -> bytes:
-        """The next ``size`` bytes, whole words at a time."""
+        """Return the next ``size`` bytes; the generator advances by whole words."""
         out = ffi.new("uint8_t[]", max(1, size))
         with self.state() as state:
             check(lib.peel_drbg_bytes(state, out, size))
@@ -86,7 +86,7 @@ class Drbg:
 
 
 def rule(epsilon_q20: int, k: int = 2) -> int:
-    """The largest Q31 rule that is epsilon-LDP for ``k`` symbols (SPEC section 5)."""
+    """Return the largest Q31 rule that is epsilon-LDP for ``k`` symbols (SPEC section 5)."""
     out = ffi.new("uint32_t *")
     check(lib.peel_rule(out, epsilon_q20, k), "rule")
     return int(out[0])
@@ -95,7 +95,7 @@ def rule(epsilon_q20: int, k: int = 2) -> int:
 def perturb(
     mechanism: int, rule: int, k: int, domain: int, word: int, readings: Sequence[int], drbg: Drbg
 ) -> tuple[int, int]:
-    """The symbol ``(index, minus)`` of one report (SPEC section 6); ``word`` is WORD of section 7."""
+    """Return the symbol ``(index, minus)`` of one report (SPEC section 6); ``word`` is WORD of section 7."""
     symbol = ffi.new("peel_symbol *")
     values = ffi.new("int32_t[]", list(readings) or [0])
     with drbg.state() as state:
@@ -104,12 +104,12 @@ def perturb(
 
 
 def index(index_key: bytes, header: bytes, limit: int) -> int:
-    """Which of ``limit`` things the number of a report with this header assigns (SPEC section 7)."""
+    """Return the value below ``limit`` that the number of a report with this header assigns (SPEC section 7)."""
     return int(lib.peel_index(_sized(index_key, 16, "a key"), _sized(header, 16, "a header"), limit))
 
 
 def codeword(seed: int, width: int, index: int, minus: int) -> bytes:
-    """The packed codeword of a symbol (SPEC section 8)."""
+    """Return the packed codeword of a symbol (SPEC section 8)."""
     out = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
     symbol = ffi.new("peel_symbol *", (index, minus))
     size = check(lib.peel_projection_encode(out, seed, width, ffi.NULL, symbol[0]), "codeword")
@@ -117,16 +117,16 @@ def codeword(seed: int, width: int, index: int, minus: int) -> bytes:
 
 
 def unpack(width: int, trits: bytes) -> list[int]:
-    """Packed trits as -1, 0, +1."""
+    """Return packed trits as -1, 0, +1."""
     out = ffi.new("int8_t[]", int(lib.PEEL_MAX_WIDTH))
     if len(trits) != (width + 3) // 5:
-        raise ValueError(f"width {width} packs into {(width + 3) // 5} bytes, not {len(trits)}")
+        raise ValueError(f"width {width} needs {(width + 3) // 5} bytes of trits, got {len(trits)}")
     check(lib.peel_projection_unpack(out, width, trits))
     return [int(trit) for trit in out[0 : width - 1]]
 
 
 def frame_open(seal_key: bytes, width: int, frame: bytes) -> tuple[int, bytes]:
-    """Rule and packed trits of one sealed frame; PeelError says why not."""
+    """Return the rule and the packed trits of a sealed frame; raise PeelError with the reason if it does not open."""
     rule_out = ffi.new("uint32_t *")
     trits = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
     check(lib.peel_frame_open(rule_out, trits, _sized(seal_key, 16, "a key"), width, frame, len(frame)), "frame")
@@ -134,7 +134,7 @@ def frame_open(seal_key: bytes, width: int, frame: bytes) -> tuple[int, bytes]:
 
 
 def frame_open_unsealed(width: int, frame: bytes) -> tuple[int, bytes]:
-    """The same of an unsealed frame, which anybody can have made."""
+    """Return the rule and the packed trits of an unsealed frame, which anyone can have made."""
     rule_out = ffi.new("uint32_t *")
     trits = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
     check(lib.peel_frame_open_unsealed(rule_out, trits, width, frame, len(frame)), "frame")
@@ -143,7 +143,7 @@ def frame_open_unsealed(width: int, frame: bytes) -> tuple[int, bytes]:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """What one device is: profile parameters, identity, keys."""
+    """The encoder of one device: profile parameters, identity, keys."""
 
     mechanism: int
     profile: int
@@ -161,7 +161,7 @@ class Encoder:
         return f"Encoder(device={self.device:08x}, profile={self.profile:08x})"
 
     def struct(self) -> Any:
-        """The C struct, checked."""
+        """Return the C struct, checked."""
         encoder = ffi.new("peel_encoder *")
         for field in ("flags", "mechanism", "profile", "device", "k", "domain", "width", "seed", "rule"):
             setattr(encoder, field, getattr(self, field))
@@ -171,7 +171,7 @@ class Encoder:
         return encoder
 
     def encode(self, number: int, readings: Sequence[int], drbg: Drbg) -> bytes:
-        """One sealed frame."""
+        """Return one sealed frame."""
         out = ffi.new("uint8_t[]", int(lib.PEEL_MAX_FRAME_BYTES))
         values = ffi.new("int32_t[]", list(readings) or [0])
         with drbg.state() as state:

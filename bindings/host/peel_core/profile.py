@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The profile: what a fleet's devices and its gateway agree on (SPEC section 10)."""
+"""The profile: the parameters shared by a fleet's devices and its gateway (SPEC section 10)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "li
 class Profile:
     """A validated profile. Make one with :func:`load_profile` or :func:`parse_profile`.
 
-    What differs between mechanisms is asked here, and answered by :mod:`peel_core.mechanisms`.
+    Properties that depend on the mechanism come from :mod:`peel_core.mechanisms`.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Profile:
     period: int
     content: Content
     lifetime: int | None = None
-    """The last number that a device may use; None where there is no such limit."""
+    """The last number that a device may use; None without a limit."""
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -56,21 +56,21 @@ class Profile:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """The categories' names, in index order; empty for numeric mechanisms, and where categories have no names."""
+        """The categories' names in index order; empty for numeric mechanisms, and if the categories have no names."""
         return self.content.categories
 
     @property
     def domain(self) -> int:
-        """How many categories there are; 0 for numeric mechanisms."""
+        """The number of categories; 0 for numeric mechanisms."""
         return self.content.domain
 
     @property
     def size(self) -> int:
-        """How many things are estimated: attributes, or categories."""
+        """The number of estimates: attributes, or categories."""
         return self.domain or len(self.attributes)
 
     def label(self, index: int) -> str:
-        """The name of an attribute or category; its number where it has none."""
+        """Return the name of an attribute or category, or its index if it has no name."""
         if self.attributes:
             return self.attributes[index].name
         return self.categories[index] if self.categories else str(index)
@@ -86,49 +86,49 @@ class Profile:
 
     @property
     def categorical(self) -> bool:
-        """Whether a report is made of one category, not of a number per attribute."""
+        """Whether a report is made from one category, not from a number per attribute."""
         return self._mechanism.categorical
 
     @property
     def assigns(self) -> bool:
-        """Whether a report's number assigns what it is about."""
+        """Whether a report number assigns the attribute or hash of the report."""
         return self._mechanism.assigns
 
     @property
     def hash_domain(self) -> int:
-        """How many categories are hashed into the k symbols; 0 where none are."""
+        """The number of categories that are hashed into the k symbols; 0 without hashing."""
         return self.domain if self._mechanism.hashes else 0
 
     @cached_property
     def k(self) -> int:
-        """How many indices a codeword can have: attributes, categories, or symbols that categories are hashed into."""
+        """The number of indices of a codeword: attributes, categories, or the symbols that categories are hashed into."""
         return self._mechanism.symbols(self.content, self.epsilon_q20)
 
     @property
     def readings(self) -> int:
-        """How many readings a report is made from."""
+        """The number of readings in a report."""
         return self._mechanism.readings(self.k)
 
     @property
     def assignments(self) -> int:
-        """How many different things a report number can assign; 1 where it assigns nothing."""
+        """The number of values that a report number can assign; 1 if it assigns nothing."""
         return self._mechanism.assignments(self.content, self.k)
 
     @property
     def cells(self) -> int:
-        """How many cells reports are counted in; see :meth:`cell`."""
+        """The number of cells that reports are counted in; see :meth:`cell`."""
         return self._mechanism.cells(self.content, self.k)
 
     def cell(self, assigned: Any, index: Any) -> Any:
-        """Where a report is counted, given what its number assigns and its index, as integers or arrays of them.
+        """Return the cell in which a report is counted, from its assigned value and its index (integers or arrays).
 
-        The index alone, except for local hashing, where an answer means nothing without its hash: ``assigned * k + index``.
+        The cell is the index, except for local hashing, where an answer needs its hash: ``assigned * k + index``.
         """
         return assigned * self.k + index if self._mechanism.hashes else index
 
     @property
     def epsilon(self) -> float:
-        """The budget of one report."""
+        """The privacy budget of one report."""
         return self.epsilon_q20 / EPSILON_ONE
 
     @cached_property
@@ -137,37 +137,37 @@ class Profile:
         return self.rule_at(self.epsilon_q20)
 
     def rule_at(self, epsilon_q20: int) -> int:
-        """What the rule would be with another epsilon."""
-        return core_rule(epsilon_q20, self._mechanism.faces(self.k))
+        """Return the rule for another epsilon."""
+        return core_rule(epsilon_q20, self._mechanism.outcomes(self.k))
 
     @property
     def likeliest(self) -> float:
-        """The probability of the outcome that the reading favours most; no outcome of an honest coin is likelier."""
+        """The probability of the most probable outcome of an honest coin."""
         keep = self.rule / RULE_ONE
-        return keep + (1 - keep) / self._mechanism.faces(self.k)
+        return keep + (1 - keep) / self._mechanism.outcomes(self.k)
 
     @property
     def cap(self) -> float:
-        """How far one forged report can move an estimate, in honest ones: about (e^eps + faces - 1) / (e^eps - 1)."""
+        """The distance that one forged report can move an estimate, in honest reports: about (e^eps + outcomes - 1) / (e^eps - 1)."""
         return RULE_ONE / self.rule
 
     @property
     def frame_bytes(self) -> int:
-        """Size of a sealed frame."""
+        """The size of a sealed frame."""
         return int(lib.peel_frame_bytes(self.width, 0))
 
     @property
     def burst(self) -> int:
-        """The most numbers that a device takes at once (SPEC section 10)."""
+        """The most numbers that a device can take at once (SPEC section 10)."""
         return burst_size(self.quota)
 
     @property
     def interval_s(self) -> float:
-        """Seconds between the reports of a device that takes all its numbers, evenly; in whole milliseconds, as devices count."""
+        """Seconds between the reports of a device that uses its quota evenly, in whole milliseconds as devices count."""
         return even_interval(self.quota, self.period)
 
     def table(self) -> dict[str, Any]:
-        """The profile as a device's bundle spells it."""
+        """Return the profile as a device's bundle contains it."""
         return {
             "name": self.name,
             "mechanism": self.mechanism,
@@ -183,7 +183,7 @@ class Profile:
         }
 
     def canonical(self) -> str:
-        """The canonical form, of which ``id`` is the digest."""
+        """Return the canonical form. ``id`` is its digest."""
         lines = [
             "peel-profile-1",
             f"name={self.name}",
@@ -205,12 +205,12 @@ class Profile:
 
 
 def burst_size(quota: int) -> int:
-    """The most numbers that a device with this quota takes at once: an eighth of it (SPEC section 10)."""
+    """Return the most numbers that a device with this quota takes at once: an eighth of it (SPEC section 10)."""
     return max(1, quota // 8)
 
 
 def even_interval(quota: int, period: int) -> float:
-    """Seconds between the reports of a device that takes a quota per period evenly; no shorter interval can be kept for long."""
+    """Return the seconds between reports that use a quota evenly. A shorter interval cannot be kept for long."""
     return math.ceil((1000 * period + 1) / (quota + 1 - burst_size(quota))) / 1000
 
 
@@ -218,7 +218,7 @@ def load_profile(path: Path | str) -> Profile:
     """Read a TOML profile. Errors name the file and the key."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark first
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(str(path), f"cannot be read: {error}") from error
     try:
@@ -228,7 +228,7 @@ def load_profile(path: Path | str) -> Profile:
 
 
 def parse_profile(text: str) -> Profile:
-    """A profile from TOML text. ``width`` defaults to the larger of 48 and k."""
+    """Parse a profile from TOML text. ``width`` defaults to the larger of 48 and k."""
     try:
         table = tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
@@ -237,12 +237,12 @@ def parse_profile(text: str) -> Profile:
 
 
 def make_profile(table: Mapping[str, Any]) -> Profile:
-    """A profile from a table with the keys of the TOML file."""
+    """Make a profile from a table with the keys of the TOML file."""
     fields.refuse_unknown(table, _KEYS)
     mechanism = mechanisms.by_name(fields.text(table, "mechanism"))
     rows = table.get("attribute")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ProfileError("attribute", "give one [[attribute]] table or more")
+        raise ProfileError("attribute", "at least one [[attribute]] table is required")
     content, epsilon = mechanism.content(rows), _epsilon(table)
     least_width = max(DEFAULT_WIDTH, mechanism.symbols(content, epsilon))
     profile = Profile(
@@ -263,7 +263,7 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
 
 def _check_size(profile: Profile) -> None:
     if profile.width < profile.k:
-        raise ProfileError("width", f"{profile.width} is less than the {profile.k} symbols it must hold")
+        raise ProfileError("width", f"must be at least the number of symbols, {profile.k}, got {profile.width}")
     try:
         _ = profile.rule
     except PeelError as error:
@@ -271,18 +271,18 @@ def _check_size(profile: Profile) -> None:
 
 
 def _check_wisdom(profile: Profile, mechanism: mechanisms.Mechanism, table: Mapping[str, Any]) -> None:
-    """Refuse what another mechanism does better in every respect, unless the file says that it knows."""
+    """Refuse a profile for which another mechanism is better in every respect, unless the file forces it."""
     forced = table.get("force_krr", False)
     if not isinstance(forced, bool):
         raise ProfileError("force_krr", f"must be true or false, not {forced!r}")
     reservation = mechanism.reservation(profile.content, profile.epsilon_q20)
     if reservation and not forced:
-        raise ProfileError("mechanism", f'{reservation}; use mechanism = "hashing", or say force_krr = true')
+        raise ProfileError("mechanism", f'{reservation}; use mechanism = "hashing", or set force_krr = true')
 
 
 def _epsilon(table: Mapping[str, Any]) -> int:
     epsilon = fields.decimal(table, "epsilon")
-    units = int(epsilon * EPSILON_ONE) if 0 < epsilon <= 16 else 0  # rounded down: never more than asked for
+    units = int(epsilon * EPSILON_ONE) if 0 < epsilon <= 16 else 0  # rounded down: never more than requested
     if units == 0:
         raise ProfileError("epsilon", f"must be above 0 (at least 2^-20) and at most 16, not {epsilon}")
     return units

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The projection as matrices: Phi, its reconstruction Gamma, and the proof that a seed is sound."""
+"""The projection as matrices: Phi, its reconstruction Gamma, and the check that a seed is sound."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from peel_core.batch import project_many
 
-#: A seed is refused above this condition number of Phi W; medians are 150 at width 48 and 900 at width 252.
+#: Seeds with a larger condition number of Phi W are refused; medians are 150 at width 48 and 900 at width 252.
 MAX_CONDITION = 1e5
 #: Honest codewords must decode with at most this residual (relative, float32).
 MAX_HONEST_RESIDUAL = 1e-3
 
 
 def matrix(seed: int, width: int) -> NDArray[np.int8]:
-    """Phi, shape (width - 1, width), entries -1, 0, +1; every row sums to zero."""
+    """Return Phi, shape (width - 1, width), entries -1, 0, +1; every row sums to zero."""
     return np.ascontiguousarray(project_many(seed, width, np.arange(width)).T)
 
 
 def _basis(width: int) -> NDArray[np.float64]:
-    """W: an orthonormal basis of the complement of the all-ones vector (Helmert's), shape (width, width - 1)."""
+    """Return W, Helmert's orthonormal basis of the complement of the all-ones vector, shape (width, width - 1)."""
     basis = np.zeros((width, width - 1))
     for column in range(width - 1):
         basis[: column + 1, column] = 1.0
@@ -34,9 +34,9 @@ def _basis(width: int) -> NDArray[np.float64]:
 
 
 def reconstruction(seed: int, width: int) -> NDArray[np.float32]:
-    """Gamma = W (Phi W)^-1, shape (width, width - 1).
+    """Return Gamma = W (Phi W)^-1, shape (width, width - 1).
 
-    Raises numpy.linalg.LinAlgError when Phi W is singular.
+    Raises numpy.linalg.LinAlgError if Phi W is singular.
     """
     basis = _basis(width)
     square = matrix(seed, width).astype(np.float64) @ basis
@@ -46,7 +46,7 @@ def reconstruction(seed: int, width: int) -> NDArray[np.float32]:
 def reconstruct(
     gamma: NDArray[np.float32], trits: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.float32]]:
-    """Decode N reports by one matrix product (SPEC section 12).
+    """Decode N reports with one matrix product (SPEC section 12).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def reconstruct(
 
 
 def _nearest(s: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.float32]]:
-    """The pattern that is nearest to each reconstructed vector, as `reconstruct` returns it; s is overwritten."""
+    """Return the pattern nearest to each reconstructed vector, in the form of `reconstruct`. Overwrites s."""
     width = s.shape[1]
     rows = np.arange(len(s))
     index = np.argmax(np.abs(s), axis=1)
@@ -79,7 +79,7 @@ def _nearest(s: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int8
 
 @dataclass(frozen=True)
 class Soundness:
-    """What the closed loop of a seed shows, over all 2k codewords."""
+    """The result of decoding all 2k codewords of a seed."""
 
     condition: float
     honest_residual: float
@@ -88,7 +88,7 @@ class Soundness:
 
     @property
     def sound(self) -> bool:
-        """Every codeword decodes to itself, with room between honest and altered."""
+        """Whether every codeword decodes to itself, with a margin between honest and altered residuals."""
         return (
             self.decodes
             and self.condition <= MAX_CONDITION
@@ -99,10 +99,10 @@ class Soundness:
 
 @functools.lru_cache(maxsize=64)
 def soundness(seed: int, width: int, k: int) -> Soundness:
-    """Prove the closed loop of a seed by enumeration.
+    """Check a seed by enumeration. Results are cached.
 
-    Decodes each of the 2k codewords, and finds the least residual that changing any one trit leaves, to either other value, in
-    sixteen codewords spread over all of them. What was found is remembered.
+    Decodes each of the 2k codewords. Also finds the least residual after changing any one trit to either other value, in
+    sixteen codewords spread over all of them.
     """
     phi = matrix(seed, width).astype(np.float64)
     condition = float(np.linalg.cond(phi @ _basis(width)))
@@ -118,9 +118,9 @@ def soundness(seed: int, width: int, k: int) -> Soundness:
 
 
 def _least_tamper_residual(gamma: NDArray[np.float32], codewords: NDArray[np.float32]) -> float:
-    """The least residual after any single-trit change, over all positions and both new values, for a spread of codewords.
+    """Return the least residual after any single-trit change, over all positions and both new values, for a spread of codewords.
 
-    A changed trit adds a multiple of its column of Gamma, so all changes of a codeword cost no matrix product.
+    A changed trit adds a multiple of its column of Gamma, so no matrix product is needed per change.
     """
     least = float("inf")
     for codeword in codewords[:: max(1, len(codewords) // 16)]:
@@ -140,12 +140,12 @@ def search_seed(
     attempts: int = 1000,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[int, Soundness]:
-    """The first sound seed from ``start`` on.
+    """Return the first sound seed from ``start`` on.
 
     Raises
     ------
     LookupError
-        When none of ``attempts`` seeds is sound; a larger width helps.
+        If none of ``attempts`` seeds is sound; a larger width helps.
     """
     for tried, seed in enumerate(range(start, start + attempts)):
         if progress:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Receipts (SPEC section 11): what a gateway has stored of its devices, written in batches and read one by one."""
+"""Receipts (SPEC section 11): the report numbers that a gateway has stored. Written in batches, read one by one."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _BARE_BYTES = int(lib.PEEL_MAX_RECEIPT_BYTES) - 12 * MAX_RUNS
 
 @dataclass(frozen=True)
 class Receipt:
-    """Every number from 1 to `upto` is settled, and those of the runs."""
+    """The settled numbers: every number from 1 to `upto`, and those of the runs."""
 
     upto: int
     runs: tuple[tuple[int, int], ...] = ()
-    """The first and the last number of each."""
+    """The first and last number of each run."""
 
     def settles(self, number: int) -> bool:
-        """Whether the report with this number need not be kept any longer."""
+        """Whether the device may remove the report with this number."""
         return number <= self.upto or any(first <= number <= last for first, last in self.runs)
 
 
 def write_receipts(
     device_ids: ArrayLike, receipt_keys: NDArray[np.uint8], upto: ArrayLike, runs: ArrayLike, run_ends: ArrayLike
 ) -> list[bytes]:
-    """One receipt per device.
+    """Return one receipt per device.
 
     Parameters
     ----------
     device_ids : uint32, shape (D,)
     receipt_keys : uint8, shape (D, 16)
-        Of the device's newest bundle from which a report was stored.
+        The key of the device's newest bundle from which a report was stored.
     upto : uint64, shape (D,)
         Every number up to this one is settled.
     runs : uint64, shape (R, 2)
-        The first and the last number of each run above `upto`, device after device, ascending and not touching.
+        The first and last number of each run above `upto`, device by device, ascending and not adjacent.
     run_ends : uint64, shape (D,)
-        Where each device's runs end; at most `MAX_RUNS` each.
+        The end of each device's runs; at most `MAX_RUNS` each.
 
     Raises
     ------
     PeelError
-        For numbers that cannot stand in a receipt; it says whose.
+        If a receipt cannot contain the numbers; the message has its position.
     """
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     keys = np.ascontiguousarray(receipt_keys, dtype=np.uint8)
@@ -84,9 +84,9 @@ def write_receipts(
 
 
 def read_receipt(receipt_key: bytes, device: int, payload: bytes) -> Receipt:
-    """What a receipt says to the device that it is meant for; PeelError when it is not one."""
+    """Return the content of a receipt for this device; raise PeelError if it is invalid."""
     if len(receipt_key) != KEY_BYTES:
-        raise ValueError(f"a key has {KEY_BYTES} bytes, this one {len(receipt_key)}")
+        raise ValueError(f"a key must have {KEY_BYTES} bytes, got {len(receipt_key)}")
     upto, runs = ffi.new("uint64_t *"), ffi.new("peel_run[]", MAX_RUNS)
     count = check(lib.peel_receipt_read(upto, runs, receipt_key, device, payload, len(payload)), "receipt")
     return Receipt(int(upto[0]), tuple((int(runs[i].first), int(runs[i].last)) for i in range(count)))

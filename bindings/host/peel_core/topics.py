@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""MQTT topics (SPEC section 11): the one place on hosts that makes them."""
+"""MQTT topics (SPEC section 11). Host code makes topics only here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LANES = 64
 
 
 def fleet_topic(fleet: str, *levels: str) -> str:
-    """A topic, or a filter with ``+`` and ``#``, of one fleet.
+    """Return a topic of a fleet, or a filter with ``+`` and ``#``.
 
     >>> fleet_topic("plant-7", "+", "+", "report")
     'peel/v1/plant-7/+/+/report'
@@ -18,7 +18,7 @@ def fleet_topic(fleet: str, *levels: str) -> str:
 
 
 def lane_of(device: int) -> str:
-    """The lane of a device: its low six bits.
+    """Return the lane of a device: its low six bits.
 
     >>> lane_of(0x2A7F)
     '3f'
@@ -27,7 +27,7 @@ def lane_of(device: int) -> str:
 
 
 def device_topic(fleet: str, device: int, about: str) -> str:
-    """Where something about a device is published: ``about`` is the last level.
+    """Return a device's topic; ``about`` is its last level.
 
     >>> device_topic("plant-7", 42, "report")
     'peel/v1/plant-7/2a/0000002a/report'

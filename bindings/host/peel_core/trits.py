@@ -17,7 +17,7 @@ _TRITS[: 3**5] = np.array(list(itertools.product((-1, 0, 1), repeat=5)))[:, ::-1
 
 
 def packed_bytes(width: int) -> int:
-    """Bytes that the width - 1 trits of a codeword take."""
+    """Return the bytes of a packed codeword, which has width - 1 trits."""
     return (width + 3) // 5
 
 
@@ -30,7 +30,7 @@ def pack_trits(trits: NDArray[np.int8]) -> NDArray[np.uint8]:
 
 
 def unpack_trits(packed: NDArray[np.uint8], width: int) -> NDArray[np.float32]:
-    """The inverse: shape (N, width - 1) with -1, 0, +1, ready for a product. Bytes behind the width are not looked at."""
+    """Unpack codewords into shape (N, width - 1) with -1, 0, +1 as float32. Bytes beyond the width are ignored."""
     size = packed_bytes(width)
     trits = _TRITS[packed[:, :size]].reshape(len(packed), 5 * size)
     return np.ascontiguousarray(trits[:, : width - 1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Batches: what goes in comes out, faults stay where they are, tables are checked."""
+"""Batches: reports survive encoding and opening, faults affect only their own row, tables are checked."""
 
 from __future__ import annotations
 

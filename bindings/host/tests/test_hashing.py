@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Local hashing on hosts: every pair collides for exactly one hash in k, supports in one transform, reports end to end."""
+"""Local hashing on hosts: pairs collide for exactly one hash in k, one transform gives all supports, reports work end to end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def profile(domain: int, epsilon: float = 1.0) -> Profile:
 
 
 def naive_supports(cells: NDArray[np.int64], counts: NDArray[np.int64], k: int, domain: int) -> NDArray[np.int64]:
-    """The definition: a report counts for every category that its hash turns into its symbol."""
+    """Count by definition: a report counts for every category that its hash maps to its symbol."""
     says = hashing.hashed((cells // k)[:, None], np.arange(domain)[None, :], k, domain) == (cells % k)[:, None]
     return np.asarray((says * counts[:, None]).sum(axis=0))
 
@@ -65,7 +65,7 @@ def test_supports_are_the_sums_of_the_definition(k: int, domain: int) -> None:
 
 
 def test_supports_of_the_largest_domain_stay_exact() -> None:
-    """A thousand million reports in few cells, so that rounding is at its worst."""
+    """10^9 reports in few cells, where rounding is worst."""
     k, domain = 3, 65535
     rng = np.random.default_rng(5)
     cells = rng.integers(0, hash_family.hash_count(k, domain) * k, 50)

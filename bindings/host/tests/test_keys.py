@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A secret stays one."""
+"""Secrets are not shown."""
 
 from __future__ import annotations
 

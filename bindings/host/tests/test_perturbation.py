@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Coins in bulk are the coins of the core, one after the other."""
+"""Coins in bulk equal the core's coins one by one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The LDP guarantee as a statement about integers, against e^epsilon to 60 digits."""
+"""The LDP guarantee as a statement about integers, compared with e^epsilon to 60 digits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRID = sorted(
 
 
 def exp_bounds(epsilon: int) -> tuple[Decimal, Decimal]:
-    """Rational bounds below and above e^(epsilon / 2^20)."""
+    """Return rational bounds below and above e^(epsilon / 2^20)."""
     with localcontext() as context:
         context.prec = 60
         value = (Decimal(epsilon) / EPSILON_ONE).exp()
@@ -28,7 +28,7 @@ def exp_bounds(epsilon: int) -> tuple[Decimal, Decimal]:
 
 
 def is_private(rule_: int, k: int, bound: Decimal) -> bool:
-    """(2^31 + (k-1) R) / (2^31 - R) <= bound, without division."""
+    """Whether (2^31 + (k-1) R) / (2^31 - R) <= bound, without division."""
     with localcontext() as context:
         context.prec = 90
         return Decimal(RULE_ONE + (k - 1) * rule_) <= Decimal(RULE_ONE - rule_) * bound
@@ -54,7 +54,7 @@ def test_krr_is_private_and_tight_for_every_k(epsilon: int) -> None:
 
 
 def dealt(*words: int) -> Drbg:
-    """A generator that hands out exactly these words (four at most), so that C can be asked about any of 2^32 coins."""
+    """Return a generator that gives exactly these words (four at most), to try any of 2^32 coins in C."""
     drbg = Drbg(bytes(range(32)))
     block = b"".join(word.to_bytes(4, "little") for word in words)
     with drbg.state() as state:
@@ -68,7 +68,7 @@ def is_plus(reading: int, tau: int, coin: int) -> bool:
 
 
 def plus_coins(reading: int, tau: int) -> int:
-    """How many of the 2^32 coins C turns into a plus: found by bisection, given that small coins are plus and large ones minus."""
+    """Count the coins of 2^32 that C turns into a plus, by bisection. Small coins are plus and large ones minus."""
     low, high = 0, 2**32  # coin low - 1 is plus, coin high is minus
     while low < high:
         middle = (low + high) // 2
@@ -78,7 +78,7 @@ def plus_coins(reading: int, tau: int) -> int:
 
 @pytest.mark.parametrize("epsilon", [1049, EPSILON_ONE // 3, EPSILON_ONE, 16 * EPSILON_ONE])
 def test_the_coin_in_c_has_exactly_the_specified_probability(epsilon: int) -> None:
-    """For every reading of a fine grid and both ends: the coins just below and at the threshold, and the extreme ones."""
+    """For every reading of a fine grid and both ends, try the coins just below and at the threshold, and the extreme ones."""
     tau = rule(epsilon, 2)
     for reading in [*range(-32768, 32769, 257), -32767, -1, 0, 1, 32767, 32768, 40000, -40000, 2**31 - 1, -(2**31)]:
         size = min(abs(reading), 32768)
@@ -89,7 +89,7 @@ def test_the_coin_in_c_has_exactly_the_specified_probability(epsilon: int) -> No
 
 
 def test_the_coin_in_c_is_private_by_count() -> None:
-    """Counted in C, not computed: the likeliest and the least likely plus differ by at most e^epsilon, and so do the minuses."""
+    """Counted in C: the most and the least likely plus differ by a factor of at most e^epsilon, and so do the minuses."""
     for epsilon in (EPSILON_ONE // 10, EPSILON_ONE, 4 * EPSILON_ONE):
         tau, (below, _) = rule(epsilon, 2), exp_bounds(epsilon)
         counts = [plus_coins(reading, tau) for reading in (-32768, -1234, 0, 777, 32768)]
@@ -103,7 +103,7 @@ def test_the_coin_in_c_is_private_by_count() -> None:
     [(EPSILON_ONE, 2), (EPSILON_ONE, 3), (2 * EPSILON_ONE, 5), (EPSILON_ONE // 4, 8), (4 * EPSILON_ONE, 13)],
 )
 def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
-    """Every value, every replacement, and the coins on both sides of the threshold: the table of outcomes that C gives, weighed exactly."""
+    """Try every value, every replacement, and the coins on both sides of the threshold; weigh C's table of outcomes exactly."""
     keep, (below, _) = rule(epsilon, k), exp_bounds(epsilon)
     table = [[0] * k for _ in range(k)]  # table[value][outcome], in units of 1 / (k 2^32)
     for value in range(k):
@@ -127,7 +127,7 @@ def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
 
 
 def test_krr_in_c_rejects_replacements_beyond_k() -> None:
-    """A word that masks to k or more is passed over, so the replacement is uniform."""
+    """A word that masks to k or more is skipped, so the replacement is uniform."""
     assert perturb(MECHANISMS["krr"].id, 1, 5, 0, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)
 
 
@@ -136,12 +136,12 @@ def test_krr_in_c_rejects_replacements_beyond_k() -> None:
     [(EPSILON_ONE // 4, 5), (EPSILON_ONE, 10), pytest.param(2 * EPSILON_ONE, 50, marks=pytest.mark.slow)],
 )
 def test_hashing_in_c_is_private_by_enumeration(epsilon: int, domain: int) -> None:
-    """For every hash: the table of outcomes of all categories that C gives, weighed exactly, as for kRR."""
+    """For every hash, weigh C's table of outcomes of all categories exactly, as for kRR."""
     mechanism, k = MECHANISMS["hashing"].id, hash_family.symbols(epsilon)
     keep, (below, _) = rule(epsilon, k), exp_bounds(epsilon)
     count = hash_family.hash_count(k, domain)
     for hash_ in range(count):
-        word = -(-hash_ * 2**32 // count)  # the first word that assigns it
+        word = -(-hash_ * 2**32 // count)  # the first word that assigns this hash
         chances = [[0] * domain for _ in range(k)]  # chances[outcome][category], in units of 1 / (k 2^32)
         for category in range(domain):
             value = int(hashing.hashed(hash_, category, k, domain))

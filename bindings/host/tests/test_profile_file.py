@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Profiles as people write them: defaults, exact decimals, and errors that name the key."""
+"""Profile files: defaults, exact decimals, and errors that name the key."""
 
 from __future__ import annotations
 

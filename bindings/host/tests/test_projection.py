@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Closed loops: every codeword of many k decodes to itself, and nothing near it does."""
+"""Projections: every codeword of many k decodes to itself, and altered codewords have a larger residual."""
 
 from __future__ import annotations
 

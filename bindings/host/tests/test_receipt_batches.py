@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Receipts in batches: each device's own runs under its own key, and nothing that cannot stand in one."""
+"""Receipts in batches: each device's runs under its own key, and invalid runs refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_empty_batch() -> None:
     [
         (0, 1, []),
         (1, 2**48, []),
-        (1, 5, [(6, 7)]),  # touches
+        (1, 5, [(6, 7)]),  # adjacent
         (1, 5, [(4, 7)]),
         (1, 0, [(3, 2)]),
         (1, 0, [(3, 4), (4, 9)]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every vector through cffi: the single calls, and what only a reader with tables can judge through open_many."""
+"""Every vector through cffi: single calls, and through open_many the faults that need tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from peel_core.receipts import Receipt, read_receipt, write_receipts
 from peel_core.topics import device_topic
 
 VECTORS = Path(os.environ.get("PEEL_VECTORS", Path(__file__).resolve().parents[3] / "spec" / "vectors"))
-"""Those of this version, or of one that was frozen (`test_freeze.py`)."""
+"""The vectors to run. PEEL_VECTORS can name those of another version."""
 
 
 def cases(pattern: str) -> list[Any]:
@@ -83,7 +83,7 @@ def test_bad_fleet(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("keys_bad_salt"))
 def test_bad_salt(case: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"salts: shape .*; give 16 bytes"):
+    with pytest.raises(ValueError, match=r"salts has shape .*, expected 16 bytes"):
         derive_keys(*_key_arguments(case))
 
 
@@ -184,7 +184,7 @@ def test_refused_reports(case: dict[str, Any]) -> None:
 
 
 def reader(case: dict[str, Any], payload: bytes) -> Opened:
-    """open_many with the tables of a case, whose profiles need no seed and no names."""
+    """Call open_many with the tables of a case, whose profiles have no seed and no names."""
     known = sorted(case["bundles"], key=lambda bundle: (bundle["device"], bundle["first"]))
     ids, counts = np.unique(np.array([bundle["device"] for bundle in known], np.uint32), return_counts=True)
     ends = np.cumsum(counts).astype(np.uint32)

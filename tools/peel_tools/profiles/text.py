@@ -85,6 +85,6 @@ class Draft:
 
     def _seed(self, width: int, draft: Profile) -> int:
         if width < draft.k:
-            raise ProfileError("width", f"{width} is less than the {draft.k} symbols it must hold")
+            raise ProfileError("width", f"must be at least the number of symbols, {draft.k}, got {width}")
         seed, _ = projection.search_seed(width, draft.k, progress=self.progress)
         return seed

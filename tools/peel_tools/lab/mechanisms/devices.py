@@ -33,14 +33,14 @@ class _OnDevices(Mechanism):
         return self.size
 
     @property
-    def faces(self) -> int:
+    def outcomes(self) -> int:
         """Between how many outcomes the coin decides."""
         return self.symbols
 
     @cached_property
     def keep(self) -> float:
         """The rule R, as a number below 1: the share of tosses that the reading decides."""
-        return core_rule(self._epsilon_q20, self.faces) / RULE_ONE
+        return core_rule(self._epsilon_q20, self.outcomes) / RULE_ONE
 
     @property
     def _epsilon_q20(self) -> int:
@@ -49,7 +49,7 @@ class _OnDevices(Mechanism):
     def _toss(
         self, words: NDArray[np.uint32], readings: NDArray[Any], rng: np.random.Generator, domain: int = 0
     ) -> tuple[Ints, Ints]:
-        mechanism, rule = MECHANISMS[self.core_name].id, core_rule(self._epsilon_q20, self.faces)
+        mechanism, rule = MECHANISMS[self.core_name].id, core_rule(self._epsilon_q20, self.outcomes)
         tossed = perturb_many(mechanism, rule, self.symbols, words, readings, entropy=rng.bytes(32), domain=domain)
         return tossed[0].astype(np.int64), tossed[1].astype(np.int64)
 
@@ -65,7 +65,7 @@ class Harmony(_OnDevices, OneSign):
     name = core_name = "harmony"
 
     @property
-    def faces(self) -> int:
+    def outcomes(self) -> int:
         return 2
 
     def perturb(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
