@@ -8,10 +8,9 @@ import pytest
 from lab import Lab, MakeLab, Makers
 
 from peel_core import Opened, Profile, make_profile, open_many
-from peel_core.batch import project_many
+from peel_core.batch import pack_trits, project_many, unpack_trits
 from peel_core.primitives import codeword
 from peel_core.projection import MAX_HONEST_RESIDUAL, reconstruct, search_seed
-from peel_core.trits import pack_trits, unpack_trits
 from peel_gateway.screening import layers
 from peel_gateway.screening.codewords import Codewords
 from peel_gateway.screening.layers import OPEN, Decoded

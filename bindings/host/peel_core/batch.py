@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,6 @@ from peel_core.keyring import Keyring
 from peel_core.keys import KEY_BYTES, MASTER_BYTES, SALT_BYTES, Keys, check_fleet_name
 from peel_core.primitives import Drbg
 from peel_core.profile import Profile
-from peel_core.trits import packed_bytes, unpack_trits
 
 __all__ = [
     "Keyring",
@@ -28,8 +28,37 @@ __all__ = [
     "index_many",
     "open_joined",
     "open_many",
+    "pack_trits",
+    "packed_bytes",
+    "perturb_many",
     "project_many",
+    "unpack_trits",
 ]
+
+_WEIGHTS = 3 ** np.arange(5)
+_TRITS = np.zeros((256, 5), np.float32)
+_TRITS[: 3**5] = np.array(list(itertools.product((-1, 0, 1), repeat=5)))[:, ::-1]
+"""The five trits of each byte (SPEC section 8), the first one in the lowest place. No encoder writes a byte above 242."""
+
+
+def packed_bytes(width: int) -> int:
+    """Return the bytes of a packed codeword, which has width - 1 trits."""
+    return (width + 3) // 5
+
+
+def pack_trits(trits: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """Pack codewords of one width, shape (N, width - 1), into shape (N, packed_bytes(width))."""
+    count, length = trits.shape
+    digits = np.zeros((count, packed_bytes(length + 1) * 5), np.int64)
+    digits[:, :length] = trits + 1
+    return (digits.reshape(count, packed_bytes(length + 1), 5) @ _WEIGHTS).astype(np.uint8)
+
+
+def unpack_trits(packed: NDArray[np.uint8], width: int) -> NDArray[np.float32]:
+    """Unpack codewords into shape (N, width - 1) with -1, 0, +1 as float32. Bytes beyond the width are ignored."""
+    size = packed_bytes(width)
+    trits = _TRITS[packed[:, :size]].reshape(len(packed), 5 * size)
+    return np.ascontiguousarray(trits[:, : width - 1])
 
 
 @dataclass(frozen=True)
@@ -283,3 +312,56 @@ def _salt_rows(salts: bytes | NDArray[np.uint8], count: int) -> NDArray[np.uint8
             f"salts has shape {given.shape}, expected {SALT_BYTES} bytes or an array of shape {(count, SALT_BYTES)}"
         )
     return np.ascontiguousarray(np.broadcast_to(given, (count, SALT_BYTES)))
+
+
+def perturb_many(
+    mechanism: int, rule: int, k: int, words: ArrayLike, readings: ArrayLike, *, entropy: bytes, domain: int = 0
+) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Return the symbols of N reports (SPEC section 6), without frames and keys, for experiments with the mechanisms.
+
+    Parameters
+    ----------
+    mechanism : int
+        The mechanism's number in a frame.
+    rule : int
+        Q31 (SPEC section 5).
+    k : int
+        The number of indices that a symbol can have.
+    words : uint32, shape (N,)
+        The values that report numbers assign: WORD of SPEC section 7.
+    readings : int32
+        Q15, shape (N, k), for numeric mechanisms; categories, shape (N,), for categorical ones.
+    entropy : bytes
+        At least 32, seeds one generator for the whole batch.
+    domain : int
+        The number of categories that are hashed; 0 without hashing.
+
+    Returns
+    -------
+    index : int32, shape (N,)
+    sign : int8, shape (N,)
+        +1 or -1.
+    """
+    assigned = np.ascontiguousarray(words, np.uint32)
+    count = len(assigned)
+    values = np.ascontiguousarray(readings, np.int32).reshape(count, -1 if count else 1)
+    index, sign = np.empty(count, np.int32), np.empty(count, np.int8)
+    failed = ffi.new("size_t *")
+    with Drbg(entropy).state() as drbg:
+        code = lib.peel_batch_perturb(
+            pointer("int32_t", index),
+            pointer("int8_t", sign),
+            failed,
+            mechanism,
+            rule,
+            k,
+            domain,
+            pointer("uint32_t", assigned),
+            pointer("int32_t", values),
+            values.shape[1],
+            count,
+            drbg,
+        )
+    if code < 0:
+        raise PeelError(code, f"report {failed[0]} of the batch")
+    return index, sign

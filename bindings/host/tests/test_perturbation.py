@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from peel_core import MECHANISMS, PeelError
-from peel_core.perturbation import perturb_many
+from peel_core.batch import perturb_many
 from peel_core.primitives import Drbg, perturb, rule
 
 

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Opened
-from peel_core.batch import project_many
+from peel_core.batch import pack_trits, project_many, unpack_trits
 from peel_core.projection import reconstruct, reconstruction
-from peel_core.trits import pack_trits, unpack_trits
 from peel_gateway._kernels import ffi, lib
 
 __all__ = ["Codewords"]

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, open_joined
-from peel_core.perturbation import perturb_many
+from peel_core.batch import perturb_many
 from peel_core.projection import search_seed
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.screening.codewords import Codewords

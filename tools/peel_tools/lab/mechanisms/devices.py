@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peel_core import MECHANISMS, hash_family
+from peel_core.batch import perturb_many
 from peel_core.hashing import hashed, supports
-from peel_core.perturbation import perturb_many
 from peel_core.primitives import EPSILON_ONE, READING_ONE, RULE_ONE
 from peel_core.primitives import rule as core_rule
 from peel_tools.lab.mechanisms.base import Categorical, Indicators, Mechanism, Natural, Reports
