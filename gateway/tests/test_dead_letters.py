@@ -14,7 +14,7 @@ from lab import Lab
 from peel_gateway.engine.engine import BatchReport, Engine
 from peel_gateway.engine.replay import replay_dead_letters
 from peel_gateway.model.message import Message
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.dead_letters import DeadLetterError, DeadLetters
 from peel_gateway.storage.sqlite.connection import translated
@@ -81,7 +81,7 @@ def test_another_file_in_the_folder_is_reported_and_kept(lab: Lab, letters: Dead
     letters.folder.mkdir()
     path = letters.folder / "other.json"
     path.write_text(content)
-    report = replay_dead_letters(letters, lab.engine, Share())
+    report = replay_dead_letters(letters, lab.engine, Partition())
     assert (report.pieces, list(report.kept)) == (0, [path])
     assert "not a dead letter" in report.kept[path]
     assert path.exists()
@@ -103,7 +103,7 @@ def test_a_replay_counts_each_once_and_keeps_what_fails_again(
         return process(engine, messages, **options)
 
     monkeypatch.setattr(Engine, "process", fail)
-    report = replay_dead_letters(letters, lab.engine, Share())
+    report = replay_dead_letters(letters, lab.engine, Partition())
     assert report.pieces == 2
     assert report.counts == {Verdict.ACCEPTED: 1, Verdict.REDELIVERED: 1}
     assert report.kept == {bad: "ValueError('still wrong')"}
@@ -120,16 +120,16 @@ def test_a_store_that_fails_leaves_the_file(lab: Lab, letters: DeadLetters, monk
 
     monkeypatch.setattr(Engine, "process", fail)
     with pytest.raises(StoreAway):
-        replay_dead_letters(letters, lab.engine, Share())
+        replay_dead_letters(letters, lab.engine, Partition())
     assert letters.files() == [path]
 
 
-def test_each_share_takes_its_own(lab: Lab, letters: DeadLetters) -> None:
+def test_each_partition_takes_its_own(lab: Lab, letters: DeadLetters) -> None:
     topics = {2: "peel/v1/lab/02/00000002/report", 0: "no lane at all"}
     for topic in topics.values():
         letters.put(Message(topic, b"junk", 1.0))
     for number in range(4):
-        report = replay_dead_letters(letters, lab.engine, Share(number, 4))
+        report = replay_dead_letters(letters, lab.engine, Partition(number, 4))
         assert report.pieces == (number in topics)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How shares are dealt out among workers: each has the same number, or one more, however they came; nobody is left with nothing to do."""
+"""Partitions are dealt evenly: workers have the same number or one more, in whatever order they came, and none is idle."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ FREE = ""
 
 def turn(worker: str, owners: list[str], workers: int) -> None:
     """What a worker does in its turn: give back what is too much, take what is free."""
-    leases = [Lease(share, owner, 1, 1.0 if owner else -1.0) for share, owner in enumerate(owners)]
+    leases = [Lease(partition, owner, 1, 1.0 if owner else -1.0) for partition, owner in enumerate(owners)]
     fair = fair_number(worker, leases, len(owners), workers)
-    for share in [share for share, owner in enumerate(owners) if owner == worker][fair:]:
-        owners[share] = FREE
+    for partition in [partition for partition, owner in enumerate(owners) if owner == worker][fair:]:
+        owners[partition] = FREE
     wanted = fair - owners.count(worker)
-    for share in [share for share, owner in enumerate(owners) if owner == FREE][: max(0, wanted)]:
-        owners[share] = worker
+    for partition in [partition for partition, owner in enumerate(owners) if owner == FREE][: max(0, wanted)]:
+        owners[partition] = worker
 
 
-@pytest.mark.parametrize("shares", [1, 4, 8])
+@pytest.mark.parametrize("partitions", [1, 4, 8])
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 8, 11])
-def test_all_come_to_have_the_same_number_or_one_more(shares: int, workers: int, rng: np.random.Generator) -> None:
+def test_all_come_to_have_the_same_number_or_one_more(partitions: int, workers: int, rng: np.random.Generator) -> None:
     """Whoever had them before, in whatever order they take turns; and then nothing moves any more."""
     names = [f"worker{place}" for place in range(workers)]
     for _ in range(30):
-        owners = [str(rng.choice([*names, FREE])) for _ in range(shares)]
+        owners = [str(rng.choice([*names, FREE])) for _ in range(partitions)]
         for _ in range(6):
             for name in rng.permutation(names).tolist():
                 turn(name, owners, workers)
         held = Counter(owners)
         assert FREE not in held
-        assert {held[name] for name in names} <= {shares // workers, -(-shares // workers)}
+        assert {held[name] for name in names} <= {partitions // workers, -(-partitions // workers)}
         settled = list(owners)
         for name in names:
             turn(name, owners, workers)
         assert owners == settled
 
 
-def test_four_shares_leave_none_of_three_workers_idle() -> None:
+def test_four_partitions_leave_none_of_three_workers_idle() -> None:
     owners = ["a", "a", "b", "b"]
     for _ in range(3):
         for worker in "cba":

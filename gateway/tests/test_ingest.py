@@ -81,12 +81,12 @@ def make_ingest(
     )
 
 
-def test_a_share_that_is_anothers_ends_the_ingest_and_nothing_is_acknowledged(
+def test_a_partition_that_is_anothers_ends_the_ingest_and_nothing_is_acknowledged(
     lab: Lab, new_schema: Callable[[], PostgresSchema]
 ) -> None:
     """Not tried again, not set aside: the new owner gets these messages from the broker."""
     schema = new_schema()
-    archive = schema.archive(shares=1)
+    archive = schema.archive(partitions=1)
     leases = PostgresLeases(archive.address)
     first = leases.acquire(0, "first", 0.001)
     assert first is not None

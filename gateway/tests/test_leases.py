@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Leases on shares, and what they fence: whoever has lost a share writes nothing more, whatever he was doing."""
+"""Leases on partitions, and what they fence: whoever has lost a partition writes nothing more, whatever he was doing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from peel_gateway.storage.postgres.leases import PostgresLeases
 from peel_gateway.storage.store import Store, StoreError, StoreLocked, StoreLost
 from peel_gateway.workers.worker import LeasingWorker
 
-SHARES = 4
+PARTITIONS = 4
 
 
 @pytest.fixture
 def schema(new_schema: Callable[[], PostgresSchema]) -> PostgresSchema:
     schema = new_schema()
-    schema.archive(shares=SHARES).close()
+    schema.archive(partitions=PARTITIONS).close()
     return schema
 
 
@@ -40,11 +40,11 @@ def leases(schema: PostgresSchema) -> Iterator[PostgresLeases]:
 
 
 class OwnedShare:
-    """What a lab takes for its database: a share under an epoch."""
+    """What a lab takes for its database: a partition under an epoch."""
 
-    def __init__(self, schema: PostgresSchema, share: int, epoch: int) -> None:
+    def __init__(self, schema: PostgresSchema, partition: int, epoch: int) -> None:
         self._schema = schema
-        self._options = {"share": share, "shares": SHARES, "epoch": epoch}
+        self._options = {"partition": partition, "partitions": PARTITIONS, "epoch": epoch}
         self.execute = schema.execute
 
     def open(self, **options: Any) -> Store:
@@ -52,12 +52,14 @@ class OwnedShare:
 
 
 def owner(schema: PostgresSchema, epoch: int, rng: np.random.Generator) -> Lab:
-    """A gateway that owns share 1, under some epoch."""
+    """A gateway that owns partition 1, under some epoch."""
     return Lab(OwnedShare(schema, 1, epoch), (harmony_profile(),), 4, rng)
 
 
-def test_a_share_has_one_owner_at_a_time(leases: PostgresLeases) -> None:
-    assert [(lease.share, lease.owner, lease.epoch) for lease in leases.all()] == [(n, "", 0) for n in range(SHARES)]
+def test_a_partition_has_one_owner_at_a_time(leases: PostgresLeases) -> None:
+    assert [(lease.partition, lease.owner, lease.epoch) for lease in leases.all()] == [
+        (n, "", 0) for n in range(PARTITIONS)
+    ]
     first = leases.acquire(1, "a", 60)
     assert first is not None and first.epoch == 1
     assert leases.acquire(1, "b", 60) is None
@@ -72,7 +74,7 @@ def test_a_share_has_one_owner_at_a_time(leases: PostgresLeases) -> None:
     assert leases.all()[1].owner == "b"
 
 
-def test_of_many_who_want_a_share_one_gets_it(schema: PostgresSchema, leases: PostgresLeases) -> None:
+def test_of_many_who_want_a_partition_one_gets_it(schema: PostgresSchema, leases: PostgresLeases) -> None:
     got = []
     archive = schema.archive()
 
@@ -128,7 +130,7 @@ def test_who_let_a_lease_run_out_writes_nothing_more(
     taken = leases.acquire(1, "b", 60)
     assert taken is not None and taken.epoch == lease.epoch + 1
     unacknowledged = former.frames(1, range(21, 31))
-    with pytest.raises(StoreLost, match="share 1 belongs to b now"):
+    with pytest.raises(StoreLost, match="partition 1 belongs to b now"):
         former.send(unacknowledged)
     heir = owner(schema, taken.epoch, rng)
     assert heir.send(unacknowledged) == {"accepted": 10}
@@ -165,14 +167,14 @@ def test_who_writes_by_hand_takes_turns_with_the_owner(
     assert lease is not None
     lab = owner(schema, lease.epoch, rng)
     lab.send(lab.frames(1, range(1, 11)))
-    by_hand = schema.open(share=1, shares=SHARES, timeout=0.1)
-    with lab.store.begin(), pytest.raises(StoreLocked, match="another process writes this share"), by_hand.begin():
+    by_hand = schema.open(partition=1, partitions=PARTITIONS, timeout=0.1)
+    with lab.store.begin(), pytest.raises(StoreLocked, match="another process writes this partition"), by_hand.begin():
         raise AssertionError("two writers at once")
     with by_hand.begin() as transaction:
         transaction.take([])
-    other = schema.open(share=2, shares=SHARES, timeout=0.1)
+    other = schema.open(partition=2, partitions=PARTITIONS, timeout=0.1)
     with lab.store.begin(), other.begin():
-        pass  # shares do not wait for each other
+        pass  # partitions do not wait for each other
     by_hand.close()
     other.close()
     assert lab.send(lab.frames(1, range(11, 21))) == {"accepted": 10}
@@ -183,7 +185,7 @@ def test_many_may_open_a_new_database_at_once(new_schema: Callable[[], PostgresS
     for _ in range(5):
         schema = new_schema()
         with ThreadPoolExecutor(8) as pool:
-            opening = [pool.submit(schema.archive, shares=SHARES) for _ in range(8)]
+            opening = [pool.submit(schema.archive, partitions=PARTITIONS) for _ in range(8)]
         opened = [each.result() for each in opening]
         assert [archive.counts().exposed_devices for archive in opened] == [0] * 8
         for archive in opened:
@@ -193,11 +195,11 @@ def test_many_may_open_a_new_database_at_once(new_schema: Callable[[], PostgresS
 def test_fleets_in_one_database_do_not_touch_each_other(
     schema: PostgresSchema, leases: PostgresLeases, new_schema: Callable[[], PostgresSchema], rng: np.random.Generator
 ) -> None:
-    """Whoever takes a share of one fleet ends sessions of that fleet alone."""
+    """Whoever takes a partition of one fleet ends sessions of that fleet alone."""
     lease = leases.acquire(1, "a", 60)
     assert lease is not None
     lab = owner(schema, lease.epoch, rng)
-    other = new_schema().archive(shares=SHARES)
+    other = new_schema().archive(partitions=PARTITIONS)
     elsewhere = other.leases()
     with lab.store.begin() as transaction:
         for name in ("b", "c"):
@@ -207,15 +209,15 @@ def test_fleets_in_one_database_do_not_touch_each_other(
     other.close()
 
 
-def test_a_share_that_is_given_back_while_the_others_are_looked_at() -> None:
+def test_a_partition_that_is_given_back_while_the_others_are_looked_at() -> None:
     """Pipelines end on threads of their own: what is held may be less from one look to the next."""
     nobody: Any = None
     holder = LeasingWorker(
-        nobody, nobody, nobody, name="a", shares=SHARES, seconds=60, on_failure=lambda: pytest.fail("it ended")
+        nobody, nobody, nobody, name="a", partitions=PARTITIONS, seconds=60, on_failure=lambda: pytest.fail("it ended")
     )
 
     class Ending:
-        """Another share is left as soon as somebody looks at this one."""
+        """Another partition is left as soon as somebody looks at this one."""
 
         @property
         def leaving(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From a file into shares of a database, into other shares, and back: everything that anybody can ask stays as it was."""
+"""From a file into partitions of a database, into other partitions, and back: everything that anybody can ask stays as it was."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.exposure import ExposureFilter
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.storage.store import Archive, StoreMismatch
 from peel_gateway.workers.pipeline import registry_of
 
@@ -70,7 +70,7 @@ def table(found: Any, *without: str) -> dict[str, list[Any]]:
 
 
 def answers(archive: Archive, lab: Lab) -> dict[str, Any]:
-    """What people can ask, but for arrivals, which are a share's own."""
+    """What people can ask, but for arrivals, which are a partition's own."""
     profiles = [profile.id for profile in lab.profiles]
     return {
         "counts": archive.counts(),
@@ -98,14 +98,14 @@ def nonzero(tallies: Any) -> dict[str, list[Any]]:
 
 @pytest.fixture
 def new_archive(new_schema: Callable[[], PostgresSchema], tmp_path: Path) -> Iterator[Callable[[int], Archive]]:
-    """Return a maker of empty archives: a file for one share, a schema for several."""
+    """Return a maker of empty archives: a file for one partition, a schema for several."""
     made: list[Archive] = []
 
-    def make(shares: int) -> Archive:
-        if shares == 1:
+    def make(partitions: int) -> Archive:
+        if partitions == 1:
             made.append(SqliteFile(tmp_path / f"new{len(made)}.sqlite").open())
         else:
-            made.append(new_schema().archive(shares=shares))
+            made.append(new_schema().archive(partitions=partitions))
         return made[-1]
 
     yield make
@@ -117,8 +117,8 @@ def new_archive(new_schema: Callable[[], PostgresSchema], tmp_path: Path) -> Ite
 def test_everything_is_what_it_was(lived: Lab, new_archive: Callable[[int], Archive], ways: tuple[int, ...]) -> None:
     before = answers(lived.store, lived)
     source: Archive = lived.store
-    for shares in ways:
-        target = new_archive(shares)
+    for partitions in ways:
+        target = new_archive(partitions)
         target.fill(source)
         assert recount(target, lived).differences == []
         assert answers(target, lived) == before
@@ -149,11 +149,11 @@ def test_it_goes_on_where_it_was(lived: Lab, new_archive: Callable[[int], Archiv
 
 def send(archive: Archive, lab: Lab, device: int, frames: list[bytes]) -> dict[str, int]:
     """Give frames to whoever has the device."""
-    share = Share(device % archive.shares, archive.shares)
+    partition = Partition(device % archive.partitions, archive.partitions)
     for store in archive.stores():
-        if store.share == share.number:
+        if store.partition == partition.number:
             engine = Engine(store, clock=lab.clock)
-            engine.load(registry_of(lab, share))
+            engine.load(registry_of(lab, partition))
             report = engine.process(lab.messages(frames))
             return {verdict.label: count for verdict, count in report.counts.items()}
     raise AssertionError("nobody has it")
@@ -166,25 +166,25 @@ def test_what_is_not_empty_is_left_alone(lived: Lab, lab: Lab) -> None:
     assert len(lab.store.log()) == 2
 
 
-def test_shares_do_not_see_each_other(lived: Lab, new_archive: Callable[[int], Archive]) -> None:
-    """What one share is asked is about its own devices; the archive is all of them."""
+def test_partitions_do_not_see_each_other(lived: Lab, new_archive: Callable[[int], Archive]) -> None:
+    """What one partition is asked is about its own devices; the archive is all of them."""
     target = new_archive(4)
     target.fill(lived.store)
     heard: list[int] = []
     for store in target.stores():
         with closing(store):
             mine = store.devices().device.tolist()
-            assert all(device % 4 == store.share for device in mine)
+            assert all(device % 4 == store.partition for device in mine)
             assert set(store.log().device.tolist()) <= set(mine)
-            assert {each.device % 4 for each in store.exposures(limit=1000)} <= {store.share}
+            assert {each.device % 4 for each in store.exposures(limit=1000)} <= {store.partition}
             heard += mine
     assert sorted(heard) == target.devices().device.tolist() == list(range(1, DEVICES + 1))
 
 
-def test_devices_of_shares_that_began_at_different_times_keep_their_age(
+def test_devices_of_partitions_that_began_at_different_times_keep_their_age(
     lab: Lab, new_archive: Callable[[int], Archive]
 ) -> None:
-    """The tick of a share begins with its first batch; how long a device has been heard decides which numbers it may have used."""
+    """The tick of a partition begins with its first batch; how long a device has been heard decides which numbers it may have used."""
     shared, whole = new_archive(2), new_archive(1)
     began = {}
     for device in (1, 2):

@@ -181,15 +181,15 @@ def test_commits_are_on_disk_whatever_the_role_is_used_to(schema: PostgresSchema
 def test_many_make_the_tables_at_once(schema: PostgresSchema) -> None:
     found: list[int] = []
 
-    def open_it(shares: int) -> None:
+    def open_it(partitions: int) -> None:
         try:
-            archive = schema.archive(shares=shares)
-            found.append(archive.shares)
+            archive = schema.archive(partitions=partitions)
+            found.append(archive.partitions)
             archive.close()
         except StoreMismatch:
             found.append(0)
 
-    threads = [threading.Thread(target=open_it, args=(shares,)) for shares in (2, 4, 2, 4)]
+    threads = [threading.Thread(target=open_it, args=(partitions,)) for partitions in (2, 4, 2, 4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -198,8 +198,8 @@ def test_many_make_the_tables_at_once(schema: PostgresSchema) -> None:
 
 
 def test_other_settings_and_newer_tables_are_refused(lab: Lab, schema: PostgresSchema) -> None:
-    with pytest.raises(StoreMismatch, match=r"store\.shares = 1, 8 was asked for"):
-        schema.archive(shares=8)
+    with pytest.raises(StoreMismatch, match=r"store\.partitions = 1, 8 was asked for"):
+        schema.archive(partitions=8)
     with pytest.raises(StoreMismatch, match=r"store\.bucket_seconds = 300, 60 was asked for"):
         schema.archive(bucket_seconds=60)
     schema.execute("UPDATE made SET version = version + 1")
@@ -217,17 +217,17 @@ def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         open_archive(Settings(store_url=Secret(b"postgresql:///peel")))
 
 
-def test_every_table_can_be_distributed_by_share(lab: Lab, schema: PostgresSchema) -> None:
-    """What Citus asks for: the share in every key that must be unique; and every table with a share is in the statements."""
+def test_every_table_can_be_distributed_by_partition(lab: Lab, schema: PostgresSchema) -> None:
+    """What Citus asks for: the partition in every key that must be unique; and every table with a partition is in the statements."""
     rows = schema.execute(
         """SELECT relname, pg_get_constraintdef(pg_constraint.oid) FROM pg_constraint JOIN pg_class ON conrelid = pg_class.oid
            WHERE connamespace = current_schema()::regnamespace AND contype IN ('p', 'u')"""
     )
     keys = [(table, key) for table, key in rows if table in TABLES]
     assert {table for table, _ in keys} == set(TABLES)
-    assert all("(share, " in key for _, key in keys), keys
+    assert all("(partition, " in key for _, key in keys), keys
     said = distribution(schema.schema)
-    assert all(f"create_distributed_table('{schema.schema}.{table}', 'share'" in said for table in TABLES)
+    assert all(f"create_distributed_table('{schema.schema}.{table}', 'partition'" in said for table in TABLES)
 
 
 def test_who_only_looks_makes_no_tables(schema: PostgresSchema) -> None:

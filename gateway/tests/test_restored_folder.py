@@ -166,8 +166,8 @@ def test_a_database_that_was_moved_knows_the_registry(gateway: Gateway, make_dat
     moved.close()
 
 
-def test_all_shares_know_one_registry(fleet: Fleet, new_schema: Callable[[], PostgresSchema]) -> None:
-    archive = new_schema().archive(shares=4)
+def test_all_partitions_know_one_registry(fleet: Fleet, new_schema: Callable[[], PostgresSchema]) -> None:
+    archive = new_schema().archive(partitions=4)
     history = fleet.register().history
     archive.follow_registry(history.follow)
     assert archive.registry() == history.state

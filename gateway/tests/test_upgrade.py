@@ -27,14 +27,18 @@ from peel_gateway.storage.store import StoreTooNew, StoreTooOld
 from peel_tools.doctor.machine import look_at_database
 
 
-def _count_devices(share: Connection) -> None:
-    devices = share.value("SELECT COUNT(*) FROM {device} AS device")
-    share.put("meta", {"key": ["devices"]}, {"value": [devices]})
+def _count_devices(partition: Connection) -> None:
+    devices = partition.value("SELECT COUNT(*) FROM {device} AS device")
+    partition.put("meta", {"key": ["devices"]}, {"value": [devices]})
 
 
 NEXT = (
     Step("gives devices a colour", "ALTER TABLE device ADD COLUMN colour {int} NOT NULL DEFAULT 7;"),
-    Step("counts devices", "CREATE TABLE shade ({share}\n    name TEXT NOT NULL,\n    data {blob}\n);", _count_devices),
+    Step(
+        "counts devices",
+        "CREATE TABLE shade ({partition}\n    name TEXT NOT NULL,\n    data {blob}\n);",
+        _count_devices,
+    ),
 )
 
 
@@ -61,7 +65,7 @@ def environment(old: Lab, tmp_path: Path) -> dict[str, str]:
     if isinstance(database, SqliteFile):
         given["store_path"] = str(database.path)
     elif isinstance(database, PostgresSchema):
-        given |= {"store_url": database.url, "store_schema": database.schema, "store_shares": "1"}
+        given |= {"store_url": database.url, "store_schema": database.schema, "store_partitions": "1"}
     return {f"PEEL_GATEWAY_{name.upper()}": value for name, value in given.items()}
 
 

@@ -61,7 +61,7 @@ def test_a_short_soak_loses_nothing(tmp_path: Path, broker: str) -> None:
     assert result.outcome.good, result.outcome
 
 
-def test_workers_hear_all_lanes_of_their_shares(tmp_path: Path) -> None:
+def test_workers_hear_all_lanes_of_their_partitions(tmp_path: Path) -> None:
     """Each session has sixteen filters, and NATS a limit for all of them together."""
     stage = Stage(tmp_path / "soak", seed=1, boards=1, devices=40, rate=100.0, broker="nats", store="postgres")
     try:

@@ -210,9 +210,9 @@ def test_a_locked_database_keeps_all_workers_from_writing(workers: Stage) -> Non
     until(lambda: growing(workers))
 
 
-def test_a_worker_that_is_frozen_for_long_loses_its_shares_to_the_other(workers: Stage) -> None:
+def test_a_worker_that_is_frozen_for_long_loses_its_partitions_to_the_other(workers: Stage) -> None:
     frozen, other = workers.gateways[1], workers.gateways[0]
-    until(lambda: frozen.summary()["worker"]["shares"])
+    until(lambda: frozen.summary()["worker"]["partitions"])
     with DAMAGES["gateway_freeze"](workers, fault("gateway_freeze")):
-        until(lambda: len(other.summary()["worker"]["shares"]) == 4)
-    until(lambda: len(frozen.summary()["worker"]["shares"]) == 2)
+        until(lambda: len(other.summary()["worker"]["partitions"]) == 4)
+    until(lambda: len(frozen.summary()["worker"]["partitions"]) == 2)

@@ -32,7 +32,7 @@ def _runs() -> list[Mapping[str, Any]]:
 def _what_ran() -> str:
     run = figures("scale")
     return (
-        f"{run['registered']:,} devices registered, k = {run['k']}, {run['shares']} shares; {run['speaking']:,} of "
+        f"{run['registered']:,} devices registered, k = {run['k']}, {run['partitions']} partitions; {run['speaking']:,} of "
         f"them send {run['reports']:,} reports, {run['reports'] / run['speaking']:g} each, which wait in mosquitto "
         "until all workers begin at once. PostgreSQL flushes every commit; everything runs on one machine with "
         f"{run['processors']} cores."
@@ -50,7 +50,7 @@ def _table() -> str:
         "reports per transaction": lambda run: rounded(run["reports_per_transaction"], 2),
         "busy sessions that waited for a lock": lambda run: f"{run['lock_wait_share']:.1%}",
         "memory of a worker": lambda run: f"{run['rss_mb']} MB",
-        f"from SIGKILL until its shares are served, leases of {FULL.lease_seconds:g} s": lambda run: (
+        f"from SIGKILL until its partitions are served, leases of {FULL.lease_seconds:g} s": lambda run: (
             f"{run['takeover_s']} s" if "takeover_s" in run else ""
         ),
     }
@@ -78,7 +78,7 @@ def sizes() -> str:
     start = figures("growth")["start"]
     rows = [
         [
-            "a share",
+            "a partition",
             f"{_range('cpu_us_per_report')} µs of one core per report while devices are new; {_engine_us():.0f} later, "
             "on SQLite",
             "one core: its screening is one thread",
@@ -86,13 +86,13 @@ def sizes() -> str:
         [
             "a worker",
             f"{rounded(start['rss_mb'] * 1e6 / start['registered'], 2)} MB per million registered devices, and "
-            "`screen.memory_bytes` at most for each share it owns",
+            "`screen.memory_bytes` at most for each partition it owns",
             "its share of the cores",
         ],
         [
             "the database",
             f"{_range('database_cpu_us_per_report')} µs of CPU and up to {_most('wal_bytes_per_report'):.0f} bytes of "
-            "write-ahead log per report; one transaction per share and `batch.seconds` at most when it is quiet",
+            "write-ahead log per report; one transaction per partition and `batch.seconds` at most when it is quiet",
             f"its disk: some {_stored_bytes():.0f} bytes per report for `store.retention_days`, and what each device takes "
             "([gateway.md](gateway.md#what-the-database-takes))",
         ],

@@ -30,11 +30,11 @@ def clock(config: Path | None, as_json: bool, believed: bool) -> None:
     --believe ends it. For another day nothing is deleted because of its age.
     """
     with opened(config) as (_, archive, _):
-        rows = [_row(store.share, _moment(store, believed)) for store in archive.stores()]
+        rows = [_row(store.partition, _moment(store, believed)) for store in archive.stores()]
     if as_json:
-        print_json({"shares": rows})
+        print_json({"partitions": rows})
         return
-    print_table(["share", "the gateway's time", "behind until"], [list(row.values()) for row in rows])
+    print_table(["partition", "the gateway's time", "behind until"], [list(row.values()) for row in rows])
 
 
 def _moment(store: Store, believed: bool) -> Moment:
@@ -47,9 +47,9 @@ def _moment(store: Store, believed: bool) -> Moment:
     return moment
 
 
-def _row(share: int, moment: Moment) -> Table:
+def _row(partition: int, moment: Moment) -> Table:
     return {
-        "share": share,
+        "partition": partition,
         "time": _text(moment.seen),
         "behind_until": _text(moment.behind) if moment.behind else None,
     }

@@ -28,7 +28,7 @@ __all__ = ["migrate", "schema", "upgrade"]
     "--to",
     "destination",
     required=True,
-    help="A new SQLite file, or postgresql://user@host/database, where store.schema must be new and store.shares is what it gets.",
+    help="A new SQLite file, or postgresql://user@host/database, where store.schema must be new and store.partitions is what it gets.",
 )
 def migrate(config: Path | None, as_json: bool, destination: str) -> None:
     """Copy everything into another database, and recount it there. The one that the settings name stays as it is.
@@ -42,11 +42,13 @@ def migrate(config: Path | None, as_json: bool, destination: str) -> None:
         closes.callback(target.close)
         target.fill(source)
         report = _verified(source, target, snapshot, settings.screen_alpha)
-        place, shares = target.place, target.shares
+        place, partitions = target.place, target.partitions
     if as_json:
-        print_json({"database": place, "shares": shares, "reports": report.reports, "devices": report.devices})
+        print_json({"database": place, "partitions": partitions, "reports": report.reports, "devices": report.devices})
     else:
-        click.echo(f"{place}: {report.reports} reports of {report.devices} devices in {shares} shares, recounted")
+        click.echo(
+            f"{place}: {report.reports} reports of {report.devices} devices in {partitions} partitions, recounted"
+        )
 
 
 def _named(settings: Settings, destination: str, bucket_seconds: int) -> Settings:
@@ -69,7 +71,7 @@ def _verified(source: Archive, target: Archive, snapshot: Snapshot, alpha: float
 
 
 def _totals(archive: Archive) -> Counts:
-    """Without what several shares may hold each of and one holds once."""
+    """Without what several partitions may hold each of and one holds once."""
     return dataclasses.replace(archive.counts(), quarantined=0, quarantined_bytes=0, dropped={})
 
 

@@ -14,7 +14,7 @@ from peel_gateway.engine.replay import ReplayReport, replay_dead_letters
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.exits import Exit
 from peel_gateway.model.exposure import ExposureFilter
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.queries.query import exposure_page
 from peel_gateway.queries.table import QueryError
@@ -65,10 +65,10 @@ def replay(config: Path | None, as_json: bool, dead_letters: bool, **given: obje
         letters = DeadLetters(settings.dead_letters_path)
         report = ReplayReport()
         for store in archive.stores():
-            share = Share(store.share, store.shares)
-            engine = open_engine(settings, store, snapshot, share)
+            partition = Partition(store.partition, store.partitions)
+            engine = open_engine(settings, store, snapshot, partition)
             report += (
-                replay_dead_letters(letters, engine, share) if dead_letters else replay_store(store, engine, which)
+                replay_dead_letters(letters, engine, partition) if dead_letters else replay_store(store, engine, which)
             )
     _print_replay(report, "dead letters" if dead_letters else "pieces", as_json=as_json)
     if report.kept:

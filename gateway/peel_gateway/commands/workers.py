@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway workers`: who serves which shares of the fleet."""
+"""`peel gateway workers`: who serves which partitions of the fleet."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ __all__ = ["workers"]
 @config_option
 @json_option
 def workers(config: Path | None, as_json: bool) -> None:
-    """Which worker owns which share of the fleet, and for how long without a word from it (PostgreSQL only)."""
+    """Which worker owns which partition of the fleet, and for how long without a word from it (PostgreSQL only)."""
     with explained():
         leases = open_leases(find_settings(config))
         if leases is None:
-            raise SettingsError("store.url: is not set; an SQLite file has one share, and whoever runs owns it")
+            raise SettingsError("store.url: is not set; an SQLite file has one partition, and whoever runs owns it")
         try:
-            there, shares = leases.workers(), _shares(leases)
+            there, partitions = leases.workers(), _partitions(leases)
         finally:
             leases.close()
-    owned = {name: [row["share"] for row in shares if row["owner"] == name] for name in there}
+    owned = {name: [row["partition"] for row in partitions if row["owner"] == name] for name in there}
     if as_json:
-        rows = [{"worker": name, "seconds": round(there[name], 3), "shares": owned[name]} for name in there]
-        print_json({"workers": rows, "shares": shares})
+        rows = [{"worker": name, "seconds": round(there[name], 3), "partitions": owned[name]} for name in there]
+        print_json({"workers": rows, "partitions": partitions})
         return
-    print_table(["share", "owner", "epoch", "seconds left"], [list(row.values()) for row in shares])
+    print_table(["partition", "owner", "epoch", "seconds left"], [list(row.values()) for row in partitions])
     for name in there:
-        click.echo(f"{name}: {len(owned[name])} of {len(shares)} shares")
+        click.echo(f"{name}: {len(owned[name])} of {len(partitions)} partitions")
 
 
-def _shares(leases: Leases) -> list[Table]:
-    """All shares; the owner of one that has run out is nobody."""
+def _partitions(leases: Leases) -> list[Table]:
+    """All partitions; the owner of one that has run out is nobody."""
     return [
         {
-            "share": lease.share,
+            "partition": lease.partition,
             "owner": lease.owner if lease.seconds >= 0 else None,
             "epoch": lease.epoch,
             "seconds": round(lease.seconds, 3) if lease.seconds >= 0 else None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pardon: take back what exposed devices, those of a share in one transaction with what is written down about it."""
+"""Pardon: take back what exposed devices, those of a partition in one transaction with what is written down about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pardon(
     who: str,
     clock: Callable[[], Reading] = read_clock,
 ) -> list[AuditEntry]:
-    """Pardon exposed devices, those of a share in one transaction; a running gateway follows with its next batch.
+    """Pardon exposed devices, those of a partition in one transaction; a running gateway follows with its next batch.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def pardon(
             raise _nothing_to_pardon(device)
     entries: list[AuditEntry] = []
     for store in archive.stores():
-        mine = [device for device in devices if device % archive.shares == store.share]
+        mine = [device for device in devices if device % archive.partitions == store.partition]
         if mine:
             entries += _pardon_in(store, mine, restore=restore, reason=reason, who=who, clock=clock)
     return entries

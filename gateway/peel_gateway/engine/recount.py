@@ -53,7 +53,7 @@ class RecountReport:
 def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6, room: int = ROOM) -> RecountReport:
     """Check what is stored, recount tallies, counters, device reports and numbers, and play all bets again, in the log's order.
 
-    Every share by itself, and where there are several, differences say which one they are in.
+    Every partition by itself, and where there are several, differences say which one they are in.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6, room: 
     reports = devices = 0
     found: list[Difference] = []
     for store in archive.stores():
-        report = _recount_share(store, registry, alpha, room)
-        where = "" if archive.shares == 1 else f"share {store.share}: "
+        report = _recount_partition(store, registry, alpha, room)
+        where = "" if archive.partitions == 1 else f"partition {store.partition}: "
         reports, devices = reports + report.reports, devices + report.devices
         found += [replace(each, table=where + each.table) for each in report.differences]
     return RecountReport(reports, devices, found)
 
 
-def _recount_share(store: Store, registry: Registry, alpha: float, room: int) -> RecountReport:
+def _recount_partition(store: Store, registry: Registry, alpha: float, room: int) -> RecountReport:
     store.check()
     with reading_stored(), store.inspect() as shown:
         kept = shown.kept

@@ -11,7 +11,7 @@ from pathlib import Path
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.message import Message
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.model.verdict import NETWORK, Verdict
 from peel_gateway.storage.dead_letters import DeadLetterError, DeadLetters
 from peel_gateway.storage.store import Store, StoreError, StoreRejected
@@ -65,8 +65,8 @@ def replay(store: Store, engine: Engine, which: ExposureFilter | None = None) ->
     return ReplayReport(pieces, dict(counts))
 
 
-def replay_dead_letters(letters: DeadLetters, engine: Engine, share: Share) -> ReplayReport:
-    """Process a share's dead letters again, at their original time of receipt, each in its own transaction.
+def replay_dead_letters(letters: DeadLetters, engine: Engine, partition: Partition) -> ReplayReport:
+    """Process a partition's dead letters again, at their original time of receipt, each in its own transaction.
 
     A file is deleted after its message is committed. So an interrupted replay can be run again: what comes twice counts once.
 
@@ -81,7 +81,7 @@ def replay_dead_letters(letters: DeadLetters, engine: Engine, share: Share) -> R
     for path in letters.files():
         try:
             message = letters.read(path)
-            if not share.receives(message.topic):
+            if not partition.receives(message.topic):
                 continue
             counts.update(engine.process([message]).counts)
         except (DeadLetterError, StoreRejected) as error:

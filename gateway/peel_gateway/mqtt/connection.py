@@ -30,7 +30,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
 from peel_gateway.model.mail import Mail
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.stream import ReportStream, StreamError
 from peel_gateway.settings import Settings
 
@@ -74,16 +74,16 @@ def _name(settings: Settings, fleet: str) -> str:
     return settings.mqtt_client_id or f"peel-gateway-{fleet}"
 
 
-def report_session(settings: Settings, fleet: str, share: Share) -> Session:
-    """Return a share's session, which carries reports, acknowledgements and receipts alone.
+def report_session(settings: Settings, fleet: str, partition: Partition) -> Session:
+    """Return a partition's session, which carries reports, acknowledgements and receipts alone.
 
-    The first share's session announces the whole gateway, so that a new owner's message follows the former owner's will.
+    The first partition's session announces the whole gateway, so that a new owner's message follows the former owner's will.
     """
     return Session(
-        client_id=share.session(_name(settings, fleet)),
-        report_filters=share.filters(fleet, "report"),
+        client_id=partition.session(_name(settings, fleet)),
+        report_filters=partition.filters(fleet, "report"),
         other_filters=(),
-        status_topic=gateway_topic(fleet, settings.gateway_name, "status") if share.first else None,
+        status_topic=gateway_topic(fleet, settings.gateway_name, "status") if partition.first else None,
         persistent=True,
     )
 

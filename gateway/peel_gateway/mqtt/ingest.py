@@ -7,7 +7,7 @@ A message is acknowledged once it is in the database or among the dead letters. 
   unacknowledged, and tried again.
 - A message fails: the code cannot process it, or the database rejects its data. The batch is split until the message is alone. After
   several failures alone, each followed by a commit without it, it becomes a dead letter, so that it does not block the others.
-- The database is unusable, or another worker owns the share. The thread ends. The broker delivers the messages again.
+- The database is unusable, or another worker owns the partition. The thread ends. The broker delivers the messages again.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Ingest:
                     return
         except StoreLost as error:
             self.failure = error
-            _log.warning("the share is another worker's", cause=error)
+            _log.warning("the partition is another worker's", cause=error)
         except StoreUnusable as error:
             self.failure = error
             _log.error("the database cannot be used", cause=error)

@@ -60,7 +60,7 @@ class Source:
 
 
 def _reports(source: Source, span: Span) -> Iterator[Part]:
-    """Every report in the log, in the order of arrival within each share."""
+    """Every report in the log, in the order of arrival within each partition."""
     devices = source.store.devices()
     profiles = {profile.id: profile for profile in source.snapshot.profiles}
     with source.store.history() as events:

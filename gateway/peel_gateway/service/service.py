@@ -23,7 +23,7 @@ from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
 from peel_gateway.fleet.registry import FleetError
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.mqtt.connection import gateway_topic, status_session
 from peel_gateway.mqtt.inbox import Inbox
@@ -155,9 +155,9 @@ class Service:
         return LeasingWorker(
             self._pool,
             leases,
-            lambda lease: open_store(settings, lease.share, epoch=lease.epoch),
+            lambda lease: open_store(settings, lease.partition, epoch=lease.epoch),
             name=self._worker_name,
-            shares=self._store.shares,
+            partitions=self._store.partitions,
             seconds=settings.worker_lease_seconds,
             on_failure=self.ended.set,
         )
@@ -184,12 +184,12 @@ class Service:
         )
 
     def _build_pipeline(
-        self, share: Share, engine: Engine, may_connect: Callable[[], bool], on_end: Callable[[], None]
+        self, partition: Partition, engine: Engine, may_connect: Callable[[], bool], on_end: Callable[[], None]
     ) -> Pipeline:
         return Pipeline(
             self._settings,
             self._fleet.name,
-            share,
+            partition,
             engine,
             self._metrics,
             alarm=self._alarm,

@@ -70,8 +70,8 @@ def check_store(settings: Settings) -> None:
         (b"postgresql://", b"postgres://")
     ):
         raise SettingsError("store.url: must begin with postgresql://; for an SQLite file set store.path")
-    if settings.store_shares & (settings.store_shares - 1):
-        raise SettingsError(f"store.shares: must be a power of two, not {settings.store_shares}")
+    if settings.store_partitions & (settings.store_partitions - 1):
+        raise SettingsError(f"store.partitions: must be a power of two, not {settings.store_partitions}")
     if not _SCHEMA.fullmatch(settings.store_schema):
         raise SettingsError(
             f"store.schema: must be a name of up to 40 lower-case letters, digits and '_', not {settings.store_schema!r}"

@@ -120,9 +120,9 @@ class Settings:
         "Passwords are better kept in a password file (PGPASSFILE) or a service file.",
     )
     store_schema: str = _setting("peel", "The schema in that database; another one for each fleet.")
-    store_shares: int = _setting(
+    store_partitions: int = _setting(
         8,
-        "Into how many shares, for as many workers, a PostgreSQL database is divided: a power of two, fixed when it is made.",
+        "Into how many partitions, for as many workers, a PostgreSQL database is divided: a power of two, fixed when it is made.",
         minimum=1,
         maximum=64,
     )
@@ -167,7 +167,7 @@ class Settings:
     )
     screen_memory_bytes: int = _setting(
         268_435_456,
-        "Memory for what devices have done, per share: 120,000 devices at 16 attributes, 20,000 at 252, 6,000 at 1024. Where more "
+        "Memory for what devices have done, per partition: 120,000 devices at 16 attributes, 20,000 at 252, 6,000 at 1024. Where more "
         "speak, whoever has been silent longest is read from the store again, which takes many times as long.",
         minimum=1_048_576,
         maximum=1_099_511_627_776,
@@ -249,7 +249,7 @@ class Settings:
     )
     worker_lease_seconds: float = _setting(
         10.0,
-        "How long a worker owns a share without a word from it; after that another takes the share over.",
+        "How long a worker owns a partition without a word from it; after that another takes the partition over.",
         minimum=1,
         maximum=600,
     )

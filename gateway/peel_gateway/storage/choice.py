@@ -34,28 +34,28 @@ __all__ = [
 
 
 def open_archive(settings: Settings) -> Archive:
-    """Open all shares of what the settings name, to be read; it is made when it is not there."""
+    """Open all partitions of what the settings name, to be read; it is made when it is not there."""
     if settings.store_url is None:
         return open_store(settings)
     archive: Archive = _postgres().PostgresArchive(**_where(settings))
     return archive
 
 
-def open_store(settings: Settings, share: int = 0, *, epoch: int | None = None, gateway: bool = False) -> Store:
-    """Open one share to write it, and make it if it is not there.
+def open_store(settings: Settings, partition: int = 0, *, epoch: int | None = None, gateway: bool = False) -> Store:
+    """Open one partition to write it, and make it if it is not there.
 
-    A gateway that shares a database holds the lease of this epoch. One that has a file runs alone on it, and says so by `gateway`.
+    A gateway that partitions a database holds the lease of this epoch. One that has a file runs alone on it, and says so by `gateway`.
     """
     if settings.store_url is not None:
-        store: Store = _postgres().PostgresStore(**_where(settings), share=share, epoch=epoch)
+        store: Store = _postgres().PostgresStore(**_where(settings), partition=partition, epoch=epoch)
         return store
-    if share:
-        raise ValueError(f"share {share}: a file is one share, 0")
+    if partition:
+        raise ValueError(f"partition {partition}: a file is one partition, 0")
     return SqliteStore(settings.store_path, gateway=gateway, **_how(settings))
 
 
 def open_leases(settings: Settings) -> Leases | None:
-    """Who owns which share; None where whoever opens the file has all of it."""
+    """Who owns which partition; None where whoever opens the file has all of it."""
     if settings.store_url is None:
         return None
     archive = _postgres().PostgresArchive(**_where(settings))  # which makes the tables, or finds them wrong
@@ -86,7 +86,7 @@ def _where(settings: Settings) -> dict[str, Any]:
     return {
         "url": settings.store_url.reveal().decode(),
         "schema": settings.store_schema,
-        "shares": settings.store_shares,
+        "partitions": settings.store_partitions,
         **_how(settings),
     }
 
@@ -178,7 +178,7 @@ def upgrade_store(settings: Settings, *, backed_up: bool) -> Upgraded:
 
 
 def _refuse_server(settings: Settings, program: str) -> None:
-    """A server has its own ways, which are better: at one moment for all shares, and continuously."""
+    """A server has its own ways, which are better: at one moment for all partitions, and continuously."""
     if settings.store_url is not None:
         raise SettingsError(
             f"store.url: copies of a PostgreSQL database are PostgreSQL's own business: `{program}`, docs/operating.md"

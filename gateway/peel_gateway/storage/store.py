@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The store: what the gateway keeps, behind an interface with few methods.
+"""The store: the interface to everything the gateway keeps. `choice` opens the one that the settings name.
 
-A batch is one transaction: either all its log rows, tallies, device states, exposures and counters are there, or none.
-Reading needs no transaction. Nothing above this interface knows what is behind it; `choice` chooses.
+A batch is one transaction: its log rows, tallies, device states, exposures and counters are committed together or not at all. Reads need no
+transaction.
 
-A *share* is a set of devices that are screened and stored together (their ids leave the same rest when divided by the number of shares). An
-`Archive` is all that was stored of a fleet, to be read; a `Store` is one share of it, with a log, arrivals and a generation of its own, to
-be written too. Where there is one share they are the same.
+An `Archive` reads the data of a fleet. A `Store` also writes. SQLite has one store. PostgreSQL divides a fleet into *partitions* (device id
+modulo the number of partitions); each has its own log, arrivals and generation, and each is one `Store`.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ class StoreRejected(StoreError):  # noqa: N818 - the name says what is wrong wit
 
 
 class StoreLost(StoreError):  # noqa: N818 - the name says what is wrong with the store
-    """Somebody else owns this share now: nothing was applied, and nothing more may be written or acknowledged."""
+    """Somebody else owns this partition now: nothing was applied, and nothing more may be written or acknowledged."""
 
 
 class Transaction(abc.ABC):
@@ -214,12 +213,12 @@ class Archive(abc.ABC):
 
     bucket_seconds: int
     """The finest time bucket of the tallies."""
-    shares: int
-    """How many shares there are: a power of two."""
+    partitions: int
+    """How many partitions there are: a power of two."""
 
     @abc.abstractmethod
     def stores(self) -> Iterator[Store]:
-        """Yield each share, to be written too, open for as long as it is looked at; of a store, itself."""
+        """Yield each partition, to be written too, open for as long as it is looked at; of a store, itself."""
 
     @property
     @abc.abstractmethod
@@ -297,7 +296,7 @@ class Archive(abc.ABC):
 
     @abc.abstractmethod
     def history(self) -> AbstractContextManager[Iterator[tuple[LogTable, GapTable]]]:
-        """Show the events of the log in order, some at a time and share by share: all as of one moment."""
+        """Show the events of the log in order, some at a time and partition by partition: all as of one moment."""
 
     @abc.abstractmethod
     def devices(self, only: Ints | None = None) -> DeviceTable:
@@ -353,14 +352,14 @@ class Inspection:
 
 
 class Store(Archive):
-    """One share of an archive, with the right to write."""
+    """One partition of an archive, with the right to write."""
 
-    share: int
+    partition: int
     """Which one, from 0."""
 
     @abc.abstractmethod
     def begin(self) -> AbstractContextManager[Transaction]:
-        """Open the share's one write transaction: commits on a clean exit, rolls back on an exception."""
+        """Open the partition's one write transaction: commits on a clean exit, rolls back on an exception."""
 
     @abc.abstractmethod
     def inspect(self) -> AbstractContextManager[Inspection]:
@@ -369,9 +368,9 @@ class Store(Archive):
 
 @dataclass(frozen=True)
 class Lease:
-    """A share's owner, as of the moment when it was asked for."""
+    """A partition's owner, as of the moment when it was asked for."""
 
-    share: int
+    partition: int
     owner: str
     """Empty where there is none. No two processes may have the same name, nor one process after its restart."""
     epoch: int
@@ -385,23 +384,23 @@ class Leases(abc.ABC):
 
     @abc.abstractmethod
     def all(self) -> list[Lease]:
-        """All shares, by number."""
+        """All partitions, by number."""
 
     @abc.abstractmethod
-    def acquire(self, share: int, owner: str, seconds: float) -> Lease | None:
-        """Become a share's owner where nobody is, or whoever was has let it run out; None where somebody is."""
+    def acquire(self, partition: int, owner: str, seconds: float) -> Lease | None:
+        """Become a partition's owner where nobody is, or whoever was has let it run out; None where somebody is."""
 
     @abc.abstractmethod
     def renew(self, lease: Lease, seconds: float) -> bool:
-        """Let a lease last from now on; False where the share has another owner."""
+        """Let a lease last from now on; False where the partition has another owner."""
 
     @abc.abstractmethod
     def release(self, lease: Lease) -> None:
-        """Give a share back; nothing where it has another owner."""
+        """Give a partition back; nothing where it has another owner."""
 
     @abc.abstractmethod
     def attend(self, owner: str, seconds: float) -> int:
-        """Say that a worker is there, for a while, whether it owns shares or not; return how many are."""
+        """Say that a worker is there, for a while, whether it owns partitions or not; return how many are."""
 
     @abc.abstractmethod
     def depart(self, owner: str) -> None:

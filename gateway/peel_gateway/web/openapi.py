@@ -269,7 +269,7 @@ _SCHEMAS: dict[str, Schema] = {
                 )
             ),
             "broker": _record({"connected": _FLAG, "mqtt": _or_null(_TEXT), "away_seconds": _or_null(_NUMBER)}),
-            "worker": _record({"name": _or_null(_TEXT), "workers": _COUNT, "shares": _list(_COUNT), "of": _COUNT}),
+            "worker": _record({"name": _or_null(_TEXT), "workers": _COUNT, "partitions": _list(_COUNT), "of": _COUNT}),
             "reload": _record({"refused": _or_null(_TEXT)}),
             "inbox": _record({"pending": _COUNT, "oldest_seconds": _NUMBER}),
             "store": _record(

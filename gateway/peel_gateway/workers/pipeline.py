@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A pipeline: one share of a fleet on its way from the broker into the store."""
+"""A pipeline: one partition of a fleet on its way from the broker into the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peel_gateway.fleet.registry import FleetError
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.mqtt.connection import report_session
 from peel_gateway.mqtt.inbox import Inbox
@@ -48,12 +48,14 @@ class _Part:
         return self.fleet.issued_at(devices)
 
 
-def registry_of(fleet: Registry, share: Share) -> Registry:
-    """The part of a fleet that a share is about."""
-    if share.whole:
+def registry_of(fleet: Registry, partition: Partition) -> Registry:
+    """The part of a fleet that a partition is about."""
+    if partition.whole:
         return fleet
-    keyring = fleet.keyring.only(share.has(fleet.keyring.device_ids))
-    return _Part(fleet, keyring, frozenset(device for device in fleet.revoked if device % share.of == share.number))
+    keyring = fleet.keyring.only(partition.has(fleet.keyring.device_ids))
+    return _Part(
+        fleet, keyring, frozenset(device for device in fleet.revoked if device % partition.of == partition.number)
+    )
 
 
 DRAIN_SECONDS = 30.0
@@ -61,10 +63,10 @@ DRAIN_SECONDS = 30.0
 _log = Log("pipeline")
 
 
-def ready_roster(engine: Engine, snapshot: Snapshot, share: Share) -> Roster:
-    """What the engine of a share is to work with; FleetError for a profile that cannot be decoded."""
+def ready_roster(engine: Engine, snapshot: Snapshot, partition: Partition) -> Roster:
+    """What the engine of a partition is to work with; FleetError for a profile that cannot be decoded."""
     try:
-        return engine.ready(registry_of(snapshot, share))
+        return engine.ready(registry_of(snapshot, partition))
     except np.linalg.LinAlgError as error:
         raise FleetError(
             f"a profile's projection cannot be inverted ({error}); make its seed with `peel profile`"
@@ -72,12 +74,12 @@ def ready_roster(engine: Engine, snapshot: Snapshot, share: Share) -> Roster:
 
 
 class Pipeline:
-    """MqttClient, inbox, engine, ingest thread and receipts of a share. `start`, then `stop` or `abandon`; the store stays open.
+    """MqttClient, inbox, engine, ingest thread and receipts of a partition. `start`, then `stop` or `abandon`; the store stays open.
 
     Parameters
     ----------
     engine : Engine
-        On the share's store, with its devices.
+        On the partition's store, with its devices.
     may_connect : callable
         Whether its session may be taken from whoever has it now.
     on_end : callable
@@ -88,7 +90,7 @@ class Pipeline:
         self,
         settings: Settings,
         fleet: str,
-        share: Share,
+        partition: Partition,
         engine: Engine,
         metrics: Metrics,
         *,
@@ -96,14 +98,14 @@ class Pipeline:
         on_end: Callable[[], None],
         may_connect: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.share = share
+        self.partition = partition
         self.engine = engine
         self._settings = settings
         self.inbox = Inbox(limit_messages=settings.mqtt_window, limit_bytes=settings.mqtt_window_bytes)
         self.client = MqttClient(
             settings,
             fleet,
-            report_session(settings, fleet, share),
+            report_session(settings, fleet, partition),
             self.inbox,
             metrics,
             may_connect=may_connect,
@@ -131,7 +133,7 @@ class Pipeline:
         return drained
 
     def abandon(self) -> bool:
-        """Let go of a share that is another's: nothing more is stored or acknowledged; False when that took too long."""
+        """Let go of a partition that is another's: nothing more is stored or acknowledged; False when that took too long."""
         self.client.abort()
         return self.ingest.abandon(DRAIN_SECONDS)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Store, StoreLost
@@ -17,12 +17,12 @@ from peel_gateway.workers.pipeline import Pipeline, ready_roster
 __all__ = ["Build", "PipelinePool", "open_engine"]
 
 Entitled = Callable[[], bool]
-Build = Callable[[Share, Engine, Entitled, Callable[[], None]], Pipeline]
-"""Makes a pipeline of a share and its engine, whether its session may be taken, and whom to tell of its end."""
+Build = Callable[[Partition, Engine, Entitled, Callable[[], None]], Pipeline]
+"""Makes a pipeline of a partition and its engine, whether its session may be taken, and whom to tell of its end."""
 
 
-def open_engine(settings: Settings, store: Store, snapshot: Snapshot, share: Share = Share()) -> Engine:  # noqa: B008 - immutable
-    """An engine on the store of a share, loaded with its devices; FleetError for a profile that cannot be decoded."""
+def open_engine(settings: Settings, store: Store, snapshot: Snapshot, partition: Partition = Partition()) -> Engine:  # noqa: B008 - immutable
+    """An engine on the store of a partition, loaded with its devices; FleetError for a profile that cannot be decoded."""
     engine = Engine(
         store,
         residual_limit=settings.screen_residual_limit,
@@ -32,20 +32,19 @@ def open_engine(settings: Settings, store: Store, snapshot: Snapshot, share: Sha
         number_allowance=settings.screen_number_allowance,
         room=settings.screen_memory_bytes,
     )
-    engine.adopt(ready_roster(engine, snapshot, share))
+    engine.adopt(ready_roster(engine, snapshot, partition))
     return engine
 
 
 class PipelinePool:
-    """Opens and closes pipelines, one per share, and gives them the fleet.
+    """Opens and closes pipelines, one per partition, and gives them the fleet.
 
     Parameters
     ----------
     build : callable
         Makes a pipeline.
     on_failure : callable
-        Told when a pipeline has ended over something that no waiting mends. One that has found its share to be another's is none: whoever
-        holds its lease finds that too, and abandons it.
+        Called when a pipeline has ended with an error that a retry cannot fix. Losing a lease is not a failure.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class PipelinePool:
         self._build = build
         self._on_failure = on_failure
         self._changing = threading.Lock()
-        self._pipelines: dict[Share, Pipeline] = {}  # replaced, never changed: whoever reads it waits for nobody
+        self._pipelines: dict[Partition, Pipeline] = {}  # replaced, never changed: whoever reads it waits for nobody
         self.failure: BaseException | None = None
         """Why a pipeline has ended, where no waiting mends it."""
         self.drained = True
@@ -72,9 +71,9 @@ class PipelinePool:
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:
-        """Those that run, by the number of their share."""
+        """Those that run, by the number of their partition."""
         running = self._pipelines
-        return tuple(running[share] for share in sorted(running, key=lambda share: share.number))
+        return tuple(running[partition] for partition in sorted(running, key=lambda partition: partition.number))
 
     @property
     def clients(self) -> tuple[MqttClient, ...]:
@@ -83,7 +82,7 @@ class PipelinePool:
     @property
     def is_leader(self) -> bool:
         """Whether what is done once per fleet is done here."""
-        return any(share.first for share in self._pipelines)
+        return any(partition.first for partition in self._pipelines)
 
     @property
     def generation(self) -> int:
@@ -108,26 +107,26 @@ class PipelinePool:
         found = [trouble for pipeline in self.pipelines if (trouble := pipeline.ingest.trouble()) is not None]
         return max(found, default=None)
 
-    def open(self, share: Share, store: Store, *, may_connect: Entitled = lambda: True) -> None:
-        """Start a share's pipeline on its store, which stays open; FleetError where the fleet cannot be used."""
+    def open(self, partition: Partition, store: Store, *, may_connect: Entitled = lambda: True) -> None:
+        """Start a partition's pipeline on its store, which stays open; FleetError where the fleet cannot be used."""
         with self._changing:
-            engine = open_engine(self._settings, store, self._snapshot, share)
-            pipeline = self._build(share, engine, may_connect, lambda: self._ended(share))
-            self._pipelines = {**self._pipelines, share: pipeline}
+            engine = open_engine(self._settings, store, self._snapshot, partition)
+            pipeline = self._build(partition, engine, may_connect, lambda: self._ended(partition))
+            self._pipelines = {**self._pipelines, partition: pipeline}
         pipeline.start()
 
-    def close(self, share: Share) -> bool:
+    def close(self, partition: Partition) -> bool:
         """Store and acknowledge what a pipeline has received, then end it; False when that took too long."""
-        pipeline = self._pipelines[share]
+        pipeline = self._pipelines[partition]
         ended = pipeline.stop()
         self.drained &= ended
         self.abandoned += pipeline.ingest.abandoned
         self._remove(pipeline)
         return ended
 
-    def abandon(self, share: Share) -> bool:
-        """End the pipeline of a share that is another's; False when that took too long."""
-        pipeline = self._pipelines[share]
+    def abandon(self, partition: Partition) -> bool:
+        """End the pipeline of a partition that is another's; False when that took too long."""
+        pipeline = self._pipelines[partition]
         ended = pipeline.abandon()
         self._remove(pipeline)
         return ended
@@ -136,7 +135,7 @@ class PipelinePool:
         """Give all pipelines a new state of the fleet, or none of them: FleetError where it cannot be used."""
         with self._changing:
             pipelines = self.pipelines
-            rosters = [ready_roster(pipeline.engine, snapshot, pipeline.share) for pipeline in pipelines]
+            rosters = [ready_roster(pipeline.engine, snapshot, pipeline.partition) for pipeline in pipelines]
             self._snapshot = snapshot
             for pipeline, roster in zip(pipelines, rosters, strict=True):
                 pipeline.adopt(roster)
@@ -144,10 +143,12 @@ class PipelinePool:
     def _remove(self, pipeline: Pipeline) -> None:
         with self._changing:
             self._batches_before += pipeline.ingest.generation
-            self._pipelines = {share: other for share, other in self._pipelines.items() if other is not pipeline}
+            self._pipelines = {
+                partition: other for partition, other in self._pipelines.items() if other is not pipeline
+            }
 
-    def _ended(self, share: Share) -> None:
-        pipeline = self._pipelines.get(share)
+    def _ended(self, partition: Partition) -> None:
+        pipeline = self._pipelines.get(partition)
         failure = pipeline.ingest.failure if pipeline else None
         if failure is not None and not isinstance(failure, StoreLost):
             self.failure = failure

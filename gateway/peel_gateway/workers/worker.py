@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A worker among others: it holds leases on shares, no more than is fair, and runs a pipeline for each.
+"""A worker among others: it holds leases on partitions, no more than is fair, and runs a pipeline for each.
 
-Whoever dies lets its leases run out, and others take its shares. A new owner ousts the former one twice: at the broker, which gives a
+Whoever dies lets its leases run out, and others take its partitions. A new owner ousts the former one twice: at the broker, which gives a
 session's name to one connection at a time, and at the store, which refuses what is written under an older epoch. So a worker that was
 stopped and goes on later can neither store nor acknowledge anything; it finds that its leases are gone and takes part again.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from peel_gateway.logs import Log
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.storage.store import Lease, Leases, Store, StoreError
 from peel_gateway.workers.pool import PipelinePool
 
@@ -48,10 +48,10 @@ class SingleWorker:
         self._store = store
 
     def start(self) -> None:
-        self._pool.open(Share(), self._store)
+        self._pool.open(Partition(), self._store)
 
     def stop(self) -> None:
-        self._pool.close(Share())
+        self._pool.close(Partition())
 
     def trouble(self) -> tuple[float, str] | None:
         return None
@@ -72,7 +72,7 @@ def _now() -> float:
 
 @dataclass
 class _Held:
-    share: Share
+    partition: Partition
     lease: Lease
     store: Store
     until: float
@@ -80,13 +80,13 @@ class _Held:
     leaving: bool = False
 
 
-def fair_number(name: str, leases: Sequence[Lease], shares: int, workers: int) -> int:
-    """How many shares a worker may have: shares by workers, rounded down, and one of the remainder where that is not taken.
+def fair_number(name: str, leases: Sequence[Lease], partitions: int, workers: int) -> int:
+    """How many partitions a worker may have: partitions by workers, rounded down, and one of the remainder where that is not taken.
 
-    Rounding up would not do: of four shares two workers could have two each, and a third none. Where more workers have one of the remainder
-    than it has, their names decide.
+    Rounding up would leave a worker idle: of four partitions two workers could have two each, and a third none. If more workers hold
+    one of the remainder than there are, their names decide.
     """
-    least, remainder = divmod(shares, workers)
+    least, remainder = divmod(partitions, workers)
     held = Counter(lease.owner for lease in leases if lease.seconds > 0)
     richer = sorted(other for other, count in held.items() if count > least)
     more = name in richer[:remainder] if name in richer else len(richer) < remainder
@@ -94,16 +94,16 @@ def fair_number(name: str, leases: Sequence[Lease], shares: int, workers: int) -
 
 
 class LeasingWorker:
-    """A thread that renews its leases, gives shares back when others have too few, and takes what is free.
+    """A thread that renews its leases, gives partitions back when others have too few, and takes what is free.
 
     Parameters
     ----------
     name : str
         This worker's name; nobody else may ever have it, not even the same process started again.
-    shares : int
+    partitions : int
         How many there are.
-    open_share : callable
-        Opens the store of a share under a lease.
+    open_partition : callable
+        Opens the store of a partition under a lease.
     seconds : float
         How long a lease lasts.
     """
@@ -112,18 +112,18 @@ class LeasingWorker:
         self,
         pool: PipelinePool,
         leases: Leases,
-        open_share: Callable[[Lease], Store],
+        open_partition: Callable[[Lease], Store],
         *,
         name: str,
-        shares: int,
+        partitions: int,
         seconds: float,
         on_failure: Callable[[], None],
     ) -> None:
         self._pool = pool
         self._leases = leases
-        self._open_share = open_share
+        self._open_partition = open_partition
         self._name = name
-        self._shares = shares
+        self._partitions = partitions
         self._seconds = seconds
         self._on_failure = on_failure
         self._held: dict[int, _Held] = {}
@@ -139,7 +139,7 @@ class LeasingWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Store and acknowledge what has come, give all shares back."""
+        """Store and acknowledge what has come, give all partitions back."""
         self._stopping = True
         self._news.set()
         self._thread.join(_STOP_SECONDS)
@@ -172,7 +172,7 @@ class LeasingWorker:
             self.workers = self._leases.attend(self._name, self._seconds)
             for held in list(self._held.values()):
                 self._renew(held)
-            self._share_out()
+            self._partition_out()
         except StoreError as error:
             self._note_failure(error)
             return
@@ -185,16 +185,16 @@ class LeasingWorker:
         if self._leases.renew(held.lease, self._seconds):
             held.until = asked + self._seconds
         elif not held.leaving:
-            _log.warning("share lost; what was not stored goes unacknowledged", share=held.share.number)
+            _log.warning("partition lost; what was not stored goes unacknowledged", partition=held.partition.number)
             self._leave(held, self._pool.abandon)
 
-    def _share_out(self) -> None:
+    def _partition_out(self) -> None:
         leases = self._leases.all()
-        fair = 0 if self._stopping else fair_number(self._name, leases, self._shares, self.workers)
+        fair = 0 if self._stopping else fair_number(self._name, leases, self._partitions, self.workers)
         self._give_back(fair)
         wanted = fair - len(self._held)
         for lease in leases if wanted > 0 else ():
-            if wanted > 0 and lease.seconds < 0 and self._take(lease.share):
+            if wanted > 0 and lease.seconds < 0 and self._take(lease.partition):
                 wanted -= 1
 
     def _give_back(self, keeping: int) -> None:
@@ -209,35 +209,37 @@ class LeasingWorker:
         if lease is None:
             return False
         try:
-            store = self._open_share(lease)
-            held = _Held(Share(number, self._shares), lease, store, asked + self._seconds)
-            self._pool.open(held.share, store, may_connect=lambda: _now() < held.until)
+            store = self._open_partition(lease)
+            held = _Held(Partition(number, self._partitions), lease, store, asked + self._seconds)
+            self._pool.open(held.partition, store, may_connect=lambda: _now() < held.until)
         except BaseException:
             self._leases.release(lease)
             raise
         self._held[number] = held
-        _log.info("share taken", share=number, epoch=lease.epoch)
+        _log.info("partition taken", partition=number, epoch=lease.epoch)
         return True
 
-    def _leave(self, held: _Held, end: Callable[[Share], bool]) -> None:
+    def _leave(self, held: _Held, end: Callable[[Partition], bool]) -> None:
         """End a pipeline on a thread of its own, which may take a while: the other leases are renewed meanwhile, and so is this one."""
         held.leaving = True
-        threading.Thread(target=self._end, args=(held, end), name=f"leaving {held.share.number}", daemon=True).start()
+        threading.Thread(
+            target=self._end, args=(held, end), name=f"leaving {held.partition.number}", daemon=True
+        ).start()
 
-    def _end(self, held: _Held, end: Callable[[Share], bool]) -> None:
+    def _end(self, held: _Held, end: Callable[[Partition], bool]) -> None:
         try:
-            if end(held.share):
+            if end(held.partition):
                 held.store.close()
             self._leases.release(held.lease)
-            _log.info("share left", share=held.share.number)
+            _log.info("partition left", partition=held.partition.number)
         except StoreError as error:
-            _log.warning("a share is not given back; it will run out", share=held.share.number, cause=error)
+            _log.warning("a partition is not given back; it will run out", partition=held.partition.number, cause=error)
         finally:
-            del self._held[held.share.number]
+            del self._held[held.partition.number]
             self._news.set()
 
     def _note_failure(self, error: StoreError) -> None:
         self._cause = f"{type(error).__name__}: {error}"
         if self._failing_since is None:
             self._failing_since = time.monotonic()
-            _log.error("leases cannot be renewed; others may take the shares", cause=error)
+            _log.error("leases cannot be renewed; others may take the partitions", cause=error)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from databases import PostgresSchema
 from field import Field
-from yard import SHARES, Yard
+from yard import PARTITIONS, Yard
 
 from peel_gateway.exits import Exit
 
@@ -28,7 +28,10 @@ def test_a_gateway_moves_to_postgresql_and_back(
     assert gateway.stop() == 0
     done = gateway.command("migrate", "--to", schema.url, "--json")
     assert done.returncode == 0, done.stderr
-    assert {key: json.loads(done.stdout)[key] for key in ("reports", "shares")} == {"reports": 400, "shares": SHARES}
+    assert {key: json.loads(done.stdout)[key] for key in ("reports", "partitions")} == {
+        "reports": 400,
+        "partitions": PARTITIONS,
+    }
     again = gateway.command("migrate", "--to", schema.url)
     assert (again.returncode, "has reports already" in again.stderr) == (4, True), again.stderr
 
@@ -45,7 +48,7 @@ def test_a_gateway_moves_to_postgresql_and_back(
     assert (copied.returncode, "pg_dump" in copied.stderr) == (2, True), copied.stderr
 
     statements = moved.command("schema").stdout
-    assert f"SELECT create_distributed_table('{schema.schema}.log', 'share');" in statements
+    assert f"SELECT create_distributed_table('{schema.schema}.log', 'partition');" in statements
 
     done = moved.command("migrate", "--to", str(file))
     assert (done.returncode, "600 reports" in done.stdout) == (0, True), done.stderr

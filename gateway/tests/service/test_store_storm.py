@@ -64,9 +64,9 @@ def test_cut_sessions_lose_no_acknowledged_report(
     field: Field, new_schema: Callable[[], PostgresSchema], rng: np.random.Generator
 ) -> None:
     schema = new_schema()
-    place: dict[str, Any] = {"store_url": schema.url, "store_schema": schema.schema, "store_shares": 2}
+    place: dict[str, Any] = {"store_url": schema.url, "store_schema": schema.schema, "store_partitions": 2}
     gateway = field.new_gateway(**SETTINGS, **place).start()
-    gateway.wait_for(lambda: gateway.summary()["worker"]["shares"] == [0, 1])
+    gateway.wait_for(lambda: gateway.summary()["worker"]["partitions"] == [0, 1])
     with cutting_sessions(schema, rng):
         sent = publish_in_rounds(field, gateway)
     finish(field, gateway, sent, "StoreAway")

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 from databases import PostgresSchema
 from field import Field, retained
-from yard import SHARES, Load, Yard, wait
+from yard import PARTITIONS, Load, Yard, wait
 
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.mqtt.connection import report_session
 from peel_gateway.mqtt.inbox import Inbox
@@ -25,7 +25,7 @@ from peel_gateway.settings import Settings
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.postgres import PostgresServer
 
-ALL = list(range(SHARES))
+ALL = list(range(PARTITIONS))
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def yard(field: Field, new_schema: Callable[[], PostgresSchema]) -> Yard:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_workers_share_a_fleet_and_count_everything_once(yard: Yard, count: int) -> None:
+def test_workers_partition_a_fleet_and_count_everything_once(yard: Yard, count: int) -> None:
     workers = yard.hire(count)
-    assert yard.wait_shared(*workers) == [SHARES // count] * count
+    assert yard.wait_shared(*workers) == [PARTITIONS // count] * count
     published = yard.field.reports(800)
     yard.field.publish(published)
     for worker in workers:
@@ -45,7 +45,7 @@ def test_workers_share_a_fleet_and_count_everything_once(yard: Yard, count: int)
     yard.audit(published)
 
 
-def test_shares_change_hands_when_workers_come_die_and_stop(
+def test_partitions_change_hands_when_workers_come_die_and_stop(
     yard: Yard, record_property: Callable[[str, object], None]
 ) -> None:
     """All under load: one more to share with, one killed, one stopped for longer than its leases last, which then wakes up."""
@@ -56,23 +56,23 @@ def test_shares_change_hands_when_workers_come_die_and_stop(
         yard.wait_shared(killed, stopped, staying)
 
         killed.kill()
-        took = wait(lambda: sorted(yard.owned(stopped) + yard.owned(staying)) == ALL, "the killed one's shares")
+        took = wait(lambda: sorted(yard.owned(stopped) + yard.owned(staying)) == ALL, "the killed one's partitions")
         record_property("takeover_seconds", round(took, 2))
 
         stopped.signal(signal.SIGSTOP)
-        wait(lambda: yard.owned(staying) == ALL, "the stopped one's shares")
+        wait(lambda: yard.owned(staying) == ALL, "the stopped one's partitions")
         listed = yard.leases(staying)
         (alone,) = listed["workers"]
-        assert (alone["shares"], {row["owner"] for row in listed["shares"]}) == (ALL, {alone["worker"]})
+        assert (alone["partitions"], {row["owner"] for row in listed["partitions"]}) == (ALL, {alone["worker"]})
 
         stopped.signal(signal.SIGCONT)
-        wait(lambda: "share lost" in stopped.log_path.read_text(), "that it finds out")
+        wait(lambda: "partition lost" in stopped.log_path.read_text(), "that it finds out")
         yard.wait_shared(stopped, staying)
         assert stopped.pid is not None, "it takes part again"
     yard.audit(load.sent)
 
 
-def test_what_is_done_once_per_fleet_is_done_by_the_owner_of_the_first_share(yard: Yard) -> None:
+def test_what_is_done_once_per_fleet_is_done_by_the_owner_of_the_first_partition(yard: Yard) -> None:
     first, second = yard.hire(2)
     yard.wait_shared(first, second)
     if 0 in yard.owned(second):
@@ -162,7 +162,7 @@ def test_whose_lease_has_run_out_takes_no_session_back(field: Field) -> None:
     holding = True
 
     def client(may_connect: Callable[[], bool], on_connect: Callable[[], None]) -> MqttClient:
-        session = report_session(settings, "field", Share(3, 8))
+        session = report_session(settings, "field", Partition(3, 8))
         inbox = Inbox(limit_messages=10, limit_bytes=1000)
         return MqttClient(
             *(settings, "field", session, inbox, Metrics()),

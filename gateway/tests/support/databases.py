@@ -45,14 +45,14 @@ class SqliteFile:
 
 
 class PostgresSchema:
-    """A schema on a server, with all devices in one share unless told otherwise."""
+    """A schema on a server, with all devices in one partition unless told otherwise."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url = url
         self.schema = schema
 
     def open(self, **options: Any) -> PostgresStore:
-        return PostgresStore(self.url, schema=self.schema, **{"share": 0, "shares": 1} | options)
+        return PostgresStore(self.url, schema=self.schema, **{"partition": 0, "partitions": 1} | options)
 
     def archive(self, **options: Any) -> PostgresArchive:
         return PostgresArchive(self.url, schema=self.schema, **options)

@@ -15,7 +15,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.gateway import GatewayProcess
 
 LEASE_SECONDS = 1.5
-SHARES = 8
+PARTITIONS = 8
 _AT_ONCE = 40
 _PAUSE_SECONDS = 0.1
 
@@ -27,7 +27,7 @@ class Yard:
         self.field = field
         self._settings: dict[str, object] = {
             "store_url": url,
-            "store_shares": SHARES,
+            "store_partitions": PARTITIONS,
             "worker_lease_seconds": LEASE_SECONDS,
             "publish_seconds": 0.5,
             **settings,
@@ -44,20 +44,20 @@ class Yard:
         return new
 
     def owned(self, worker: GatewayProcess) -> list[int]:
-        """The shares that a worker says it serves; none where it does not answer."""
+        """The partitions that a worker says it serves; none where it does not answer."""
         summary: Any = worker.ask("/api/summary") if worker.pid is not None else None
-        return list(summary["worker"]["shares"]) if summary else []
+        return list(summary["worker"]["partitions"]) if summary else []
 
     def wait_shared(self, *workers: GatewayProcess, seconds: float = 40.0) -> list[int]:
-        """Wait until these workers serve all shares between them, each as many as is fair; return how many each has."""
-        fair = {SHARES // len(workers), -(-SHARES // len(workers))}
+        """Wait until these workers serve all partitions between them, each as many as is fair; return how many each has."""
+        fair = {PARTITIONS // len(workers), -(-PARTITIONS // len(workers))}
 
         def settled() -> bool:
             found = [self.owned(worker) for worker in workers]
-            all_of_them = sorted(share for shares in found for share in shares)
-            return all_of_them == list(range(SHARES)) and set(map(len, found)) <= fair
+            all_of_them = sorted(partition for partitions in found for partition in partitions)
+            return all_of_them == list(range(PARTITIONS)) and set(map(len, found)) <= fair
 
-        wait(settled, f"{len(workers)} workers with all shares", seconds)
+        wait(settled, f"{len(workers)} workers with all partitions", seconds)
         return [len(self.owned(worker)) for worker in workers]
 
     def leases(self, worker: GatewayProcess) -> Any:
@@ -67,7 +67,7 @@ class Yard:
         return json.loads(done.stdout)
 
     def accepted(self) -> int:
-        """Reports that count, in all shares."""
+        """Reports that count, in all partitions."""
         with self.workers[0].store() as archive:
             return archive.counts().verdicts.get(Verdict.ACCEPTED, 0)
 

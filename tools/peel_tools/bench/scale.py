@@ -30,7 +30,7 @@ from peel_tools.servers.site import Site
 
 __all__ = ["FULL", "SHORT", "Scale", "measure"]
 
-SHARES = 8
+PARTITIONS = 8
 _K = 16
 _POLL_SECONDS = 0.05
 _PATIENCE = 600.0
@@ -65,7 +65,7 @@ def measure(scale: Scale = FULL, on_progress: Progress = lambda _: None) -> dict
         "speaking": scale.speaking,
         "reports": scale.reports,
         "k": _K,
-        "shares": SHARES,
+        "partitions": PARTITIONS,
         "processors": os.cpu_count(),
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -84,11 +84,15 @@ def measure(scale: Scale = FULL, on_progress: Progress = lambda _: None) -> dict
 
 def _run(load: Load, folder: Path, count: int, scale: Scale) -> dict[str, float]:
     with _server() as server, Site(folder, load.fleet, Broker(embedded=False)) as site:
-        settings = {"store_url": server.url, "store_shares": SHARES, "worker_lease_seconds": scale.lease_seconds}
+        settings = {
+            "store_url": server.url,
+            "store_partitions": PARTITIONS,
+            "worker_lease_seconds": scale.lease_seconds,
+        }
         workers = [site.add_gateway(f"worker{place}", settings) for place in range(count)]
         for worker in workers:
             worker.start(until="started")
-        _wait(lambda: _shared(workers), "all shares to be served")
+        _wait(lambda: _shared(workers), "all partitions to be served")
         with workers[0].store() as archive, psycopg.connect(server.url, autocommit=True) as admin:
             drained = _drained(site, server, workers, load.messages(scale.reports), archive, admin)
             memory = max(rss_mb(_pid(worker)) for worker in workers)
@@ -106,17 +110,17 @@ def _pid(worker: GatewayProcess) -> int:
     return worker.pid
 
 
-def _shares_of(worker: GatewayProcess) -> list[int]:
+def _partitions_of(worker: GatewayProcess) -> list[int]:
     summary: Any = worker.ask("/api/summary")
-    return list(summary["worker"]["shares"]) if summary and summary["broker"]["connected"] else []
+    return list(summary["worker"]["partitions"]) if summary and summary["broker"]["connected"] else []
 
 
 def _shared(workers: Sequence[GatewayProcess]) -> bool:
     """Whether these workers serve everything between them, each as much as the others."""
-    each = [_shares_of(worker) for worker in workers]
+    each = [_partitions_of(worker) for worker in workers]
     return (
-        sorted(share for shares in each for share in shares) == list(range(SHARES))
-        and len({len(shares) for shares in each}) == 1
+        sorted(partition for partitions in each for partition in partitions) == list(range(PARTITIONS))
+        and len({len(partitions) for partitions in each}) == 1
     )
 
 
@@ -193,7 +197,7 @@ def _watch(
     while (stored := archive.counts().verdicts.get(Verdict.ACCEPTED, 0)) < count:
         ((active, locked),) = admin.execute(
             """SELECT count(*), count(*) FILTER (WHERE wait_event_type = 'Lock') FROM pg_stat_activity
-               WHERE state = 'active' AND application_name LIKE 'peel share%'"""
+               WHERE state = 'active' AND application_name LIKE 'peel % epoch %'"""
         ).fetchall()
         busy, waiting = busy + active, waiting + locked
         for worker in workers:
@@ -205,11 +209,11 @@ def _watch(
 
 
 def _takeover(workers: Sequence[GatewayProcess]) -> dict[str, float]:
-    """Kill one of two, and time how long its shares are nobody's."""
+    """Kill one of two, and time how long its partitions are nobody's."""
     killed, left = workers
     killed.kill()
     began = time.monotonic()
-    _wait(lambda: _shared([left]), "the shares of a killed worker")
+    _wait(lambda: _shared([left]), "the partitions of a killed worker")
     return {"takeover_s": round(time.monotonic() - began, 1)}
 
 

@@ -119,7 +119,7 @@ _REMEDIES: tuple[tuple[type[StoreError], str], ...] = (
     (StoreTooNew, "Install the version of Peel that last ran on this database, or a newer one."),
     (
         StoreMismatch,
-        "Set store.bucket_seconds and store.shares to what the database has, or run `peel gateway migrate`.",
+        "Set store.bucket_seconds and store.partitions to what the database has, or run `peel gateway migrate`.",
     ),
     (StoreCorrupt, "Restore a copy (docs/operating.md). The broker delivers again what was not acknowledged."),
     (StoreReplaced, "Move the same file back, or stop the gateway and restore the copy that it saves."),

@@ -116,7 +116,7 @@ class GatewayProcess:
         return self
 
     def connections(self) -> int:
-        """Return how many connections to the broker its log tells of: 2 once a gateway with one share is connected."""
+        """Return how many connections to the broker its log tells of: 2 once a gateway with one partition is connected."""
         return self.log_path.read_text(encoding="utf-8").count("event=connected")
 
     def _is(self, until: str) -> bool:

@@ -17,7 +17,7 @@ from peel_tools.soak.errors import CannotError
 __all__ = ["STORES", "FileStore", "ServerStore", "SoakStore"]
 
 _LOCK_SECONDS = 1.0
-_SHARES = 4
+_PARTITIONS = 4
 
 
 class SoakStore(Server):
@@ -67,11 +67,11 @@ class ServerStore(SoakStore):
     """A PostgreSQL server, and two workers, whose leases run out while they are frozen."""
 
     gateways = 2
-    filters = LANES // _SHARES
+    filters = LANES // _PARTITIONS
 
     def __init__(self, folder: Path) -> None:
         self.server = PostgresServer()
-        self.settings = {"store_url": self.server.url, "store_shares": _SHARES, "worker_lease_seconds": 2.0}
+        self.settings = {"store_url": self.server.url, "store_partitions": _PARTITIONS, "worker_lease_seconds": 2.0}
 
     def start(self) -> None:
         self.server.start()

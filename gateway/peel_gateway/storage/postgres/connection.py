@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A connection to PostgreSQL, about all shares or about one.
+"""A connection to PostgreSQL, about all partitions or about one.
 
 Rows are written as arrays, one parameter per column and one statement per table, and not by COPY: a client that is stopped in the middle of
 a COPY holds its locks for as long as it likes, since the server cannot interrupt it, and rows to be merged would need a table in between.
@@ -77,27 +77,27 @@ _names = itertools.count()
 
 
 class PostgresConnection(Connection):
-    """See `Connection`; `share` is None for all of them, which can only be read."""
+    """See `Connection`; `partition` is None for all of them, which can only be read."""
 
-    same_device = "USING (share, device)"
+    same_device = "USING (partition, device)"
 
-    def __init__(self, raw: psycopg.Connection, share: int | None, shares: int) -> None:
+    def __init__(self, raw: psycopg.Connection, partition: int | None, partitions: int) -> None:
         self.raw = raw
-        self._share = share
-        self._shares = shares
+        self._partition = partition
+        self._partitions = partitions
 
     def rows(self, query: str, values: Values = ()) -> list[Row]:
         with self.raw.cursor(binary=True) as cursor:
-            return cursor.execute(_text(query, self._share), values).fetchall()
+            return cursor.execute(_text(query, self._partition), values).fetchall()
 
     def stream(self, query: str, values: Values = ()) -> Iterator[Row]:
         with self.raw.cursor(f"peel_{next(_names)}", binary=True) as cursor:
             cursor.itersize = _STREAMED_ROWS
-            yield from cursor.execute(_text(query, self._share), values)
+            yield from cursor.execute(_text(query, self._partition), values)
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         marks = ", ".join(["%s"] * len(columns))
-        query = f"INSERT INTO {table} (share, {', '.join(columns)}) VALUES ({self._own}, {marks})"
+        query = f"INSERT INTO {table} (partition, {', '.join(columns)}) VALUES ({self._own}, {marks})"
         with self.raw.cursor() as cursor:
             cursor.executemany(query.encode(), [[_storable(value) for value in row] for row in rows])
 
@@ -120,16 +120,16 @@ class PostgresConnection(Connection):
             return
         names = ", ".join(columns)
         arrays = ", ".join(f"%s::{array_type(column)}" for column in columns.values())
-        query = f"""INSERT INTO {table} (share, {names}) SELECT {self._own}, * FROM unnest({arrays})
-                    ON CONFLICT (share, {", ".join(keys)}) DO UPDATE SET {", ".join(changes)}"""
+        query = f"""INSERT INTO {table} (partition, {names}) SELECT {self._own}, * FROM unnest({arrays})
+                    ON CONFLICT (partition, {", ".join(keys)}) DO UPDATE SET {", ".join(changes)}"""
         self.raw.execute(query.encode(), [_column(column) for column in columns.values()])
 
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
-        query = f"UPDATE {table} SET {changes} WHERE share = {self._own} AND ({where})"
+        query = f"UPDATE {table} SET {changes} WHERE partition = {self._own} AND ({where})"
         self.raw.execute(_text(query, None), values)
 
     def delete(self, table: str, where: str, values: Sequence[Any]) -> None:
-        query = f"DELETE FROM {table} WHERE share = {self._own} AND ({where})"
+        query = f"DELETE FROM {table} WHERE partition = {self._own} AND ({where})"
         self.raw.execute(_text(query, None), values)
 
     def asked(self, device: npt.NDArray[np.int64], begin: npt.NDArray[np.int64]) -> tuple[str, Mapping[str, Any]]:
@@ -140,21 +140,21 @@ class PostgresConnection(Connection):
         self.raw.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s, %s)", (table, max(1, newest), newest > 0))
 
     def scopes(self) -> Sequence[Connection]:
-        if self._share is not None:
+        if self._partition is not None:
             return [self]
-        return [PostgresConnection(self.raw, share, self._shares) for share in range(self._shares)]
+        return [PostgresConnection(self.raw, partition, self._partitions) for partition in range(self._partitions)]
 
     @property
     def _own(self) -> int:
-        if self._share is None:
-            raise ValueError("a connection about all shares only reads")
-        return self._share
+        if self._partition is None:
+            raise ValueError("a connection about all partitions only reads")
+        return self._partition
 
 
 @functools.cache
-def _text(query: str, share: int | None) -> bytes:
-    """A query as psycopg takes it, on all shares or one; the planner sees through the parentheses."""
-    scope = "{0}" if share is None else f"(SELECT * FROM {{0}} WHERE share = {share})"
+def _text(query: str, partition: int | None) -> bytes:
+    """A query as psycopg takes it, on all partitions or one; the planner sees through the parentheses."""
+    scope = "{0}" if partition is None else f"(SELECT * FROM {{0}} WHERE partition = {partition})"
     text = query.format_map({table: scope.format(table) for table in TABLES})
     return re.sub(r":(\w+)", r"%(\1)s", text.replace("?", "%s")).encode()
 

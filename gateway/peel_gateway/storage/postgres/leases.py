@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Leases: who owns which share, on the server's clock.
+"""Leases on partitions, timed by the server's clock.
 
-A lease has an epoch, which grows with every owner. A transaction of a `PostgresStore` reads it under the share's writer lock and is refused
-where it is another one; whoever takes a share takes that lock too, so that nothing of the former owner commits afterwards. Sessions of
-former owners are ended: one that was stopped in the middle of a transaction would otherwise hold the lock.
+Each new owner of a partition gets a larger epoch. A transaction of a `PostgresStore` takes the partition's writer lock, then fails with
+`StoreLost` if the epoch has changed. A new owner takes that lock too, so the former owner commits nothing afterwards. `acquire` ends the
+former owners' sessions, because a process stopped in the middle of a transaction would keep the lock.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import psycopg
 from peel_gateway.storage.postgres.session import Address, Session, translated
 from peel_gateway.storage.store import Lease, Leases
 
-__all__ = ["PostgresLeases", "lock_share", "session_name"]
+__all__ = ["PostgresLeases", "lock_partition", "session_name"]
 
 
-def session_name(schema: str, share: int, epoch: int | None) -> str:
-    """What a share's writer calls itself on the server, which takes 63 bytes: schemas have at most 40."""
-    return f"peel {schema}.{share} by hand" if epoch is None else f"{_owners(schema, share)}{epoch}"
+def session_name(schema: str, partition: int, epoch: int | None) -> str:
+    """What a partition's writer calls itself on the server, which takes 63 bytes: schemas have at most 40."""
+    return f"peel {schema}.{partition} by hand" if epoch is None else f"{_owners(schema, partition)}{epoch}"
 
 
-def _owners(schema: str, share: int) -> str:
+def _owners(schema: str, partition: int) -> str:
     """How the names of all owners' sessions begin."""
-    return f"peel {schema}.{share} epoch "
+    return f"peel {schema}.{partition} epoch "
 
 
-def lock_share(raw: psycopg.Connection, share: int) -> None:
-    """Wait for the share's writer lock: until the transaction ends nobody else writes."""
-    raw.execute("SELECT value FROM meta WHERE share = %s AND key = 'generation' FOR UPDATE", (share,))
+def lock_partition(raw: psycopg.Connection, partition: int) -> None:
+    """Wait for the partition's writer lock: until the transaction ends nobody else writes."""
+    raw.execute("SELECT value FROM meta WHERE partition = %s AND key = 'generation' FOR UPDATE", (partition,))
 
 
 class PostgresLeases(Leases):
@@ -45,35 +45,35 @@ class PostgresLeases(Leases):
 
     def all(self) -> list[Lease]:
         with self._transaction() as raw:
-            return [Lease(*row) for row in raw.execute(f"{_SELECT} ORDER BY share").fetchall()]
+            return [Lease(*row) for row in raw.execute(f"{_SELECT} ORDER BY partition").fetchall()]
 
-    def acquire(self, share: int, owner: str, seconds: float) -> Lease | None:
+    def acquire(self, partition: int, owner: str, seconds: float) -> Lease | None:
         with self._transaction() as raw:
             found = raw.execute(
                 f"""UPDATE lease SET owner = %s, epoch = epoch + 1, {_FROM_NOW}
-                    WHERE share = %s AND NOT {_LASTS} RETURNING epoch""",
-                (owner, seconds, seconds, share),
+                    WHERE partition = %s AND NOT {_LASTS} RETURNING epoch""",
+                (owner, seconds, seconds, partition),
             ).fetchone()
             if found is None:
                 return None
             (epoch,) = found
-            raw.execute(_END_FORMER, (_owners(self._schema, share), session_name(self._schema, share, epoch)))
-            lock_share(raw, share)
-        return Lease(share, owner, epoch, seconds)
+            raw.execute(_END_FORMER, (_owners(self._schema, partition), session_name(self._schema, partition, epoch)))
+            lock_partition(raw, partition)
+        return Lease(partition, owner, epoch, seconds)
 
     def renew(self, lease: Lease, seconds: float) -> bool:
         with self._transaction() as raw:
             done = raw.execute(
-                f"UPDATE lease SET {_FROM_NOW} WHERE share = %s AND epoch = %s AND owner = %s",
-                (seconds, seconds, lease.share, lease.epoch, lease.owner),
+                f"UPDATE lease SET {_FROM_NOW} WHERE partition = %s AND epoch = %s AND owner = %s",
+                (seconds, seconds, lease.partition, lease.epoch, lease.owner),
             )
             return done.rowcount == 1
 
     def release(self, lease: Lease) -> None:
         with self._transaction() as raw:
             raw.execute(
-                "UPDATE lease SET owner = '', until = '-infinity' WHERE share = %s AND epoch = %s AND owner = %s",
-                (lease.share, lease.epoch, lease.owner),
+                "UPDATE lease SET owner = '', until = '-infinity' WHERE partition = %s AND epoch = %s AND owner = %s",
+                (lease.partition, lease.epoch, lease.owner),
             )
 
     def attend(self, owner: str, seconds: float) -> int:
@@ -113,10 +113,10 @@ class PostgresLeases(Leases):
 
 _FROM_NOW = "until = clock_timestamp() + make_interval(secs => %s), seconds = %s"
 _LEFT = "EXTRACT(EPOCH FROM until - clock_timestamp())::float8"
-# Where more is left than was ever given, the server's clock was set back since: without a bound the shares of a worker that has died
+# Where more is left than was ever given, the server's clock was set back since: without a bound the partitions of a worker that has died
 # would have no owner for as long as that. Twice, so that a clock that is put right by a little takes nothing from anybody.
 _LASTS = "(until > clock_timestamp() AND until < clock_timestamp() + make_interval(secs => 2 * seconds))"
-_SELECT = f"SELECT share, owner, epoch, CASE WHEN {_LASTS} THEN {_LEFT} ELSE -1 END FROM lease"
+_SELECT = f"SELECT partition, owner, epoch, CASE WHEN {_LASTS} THEN {_LEFT} ELSE -1 END FROM lease"
 _END_FORMER = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND usename = current_user AND starts_with(application_name, %s) AND application_name != %s

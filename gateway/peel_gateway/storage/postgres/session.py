@@ -28,8 +28,8 @@ __all__ = ["Address", "Session", "translated"]
 _ADVICE: dict[str, tuple[type[StoreError], str]] = {
     "53100": (StoreFull, "the server's disk is full; free some space, nothing was lost"),
     "53300": (StoreFailed, "the server has no connection left; raise max_connections, or stop others"),
-    "55P03": (StoreLocked, "another process writes this share; stop it or wait"),
-    "40P01": (StoreLocked, "another process writes this share; stop it or wait"),
+    "55P03": (StoreLocked, "another process writes this partition; stop it or wait"),
+    "40P01": (StoreLocked, "another process writes this partition; stop it or wait"),
     "25006": (
         StoreFailed,
         "the server only reads, a standby perhaps; name the primary (target_session_attrs=read-write)",

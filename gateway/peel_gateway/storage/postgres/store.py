@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The store on PostgreSQL: `PostgresArchive` reads all shares, `PostgresStore` is one of them and writes it.
+"""The store on PostgreSQL: `PostgresArchive` reads all partitions, `PostgresStore` reads and writes one.
 
-Whoever writes a share holds its writer lock from the beginning to the commit (`replay`, `pardon` and retention may be different processes);
-readers see one moment, and block nobody.
+A writer holds its partition's writer lock from the beginning of a transaction to its commit: the gateway, `replay`, `pardon` and retention
+may be different processes. Readers see a snapshot and block nobody.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import psycopg
 
 from peel_core import Secret
 from peel_gateway.storage.postgres.connection import PostgresConnection
-from peel_gateway.storage.postgres.leases import PostgresLeases, lock_share, session_name
-from peel_gateway.storage.postgres.schema import DEFAULT_SHARES, Made, check, find_damage, look, make
+from peel_gateway.storage.postgres.leases import PostgresLeases, lock_partition, session_name
+from peel_gateway.storage.postgres.schema import DEFAULT_PARTITIONS, Made, check, find_damage, look, make
 from peel_gateway.storage.postgres.session import Address, Session, translated
 from peel_gateway.storage.sql.archive import SqlArchive, SqlStore
 from peel_gateway.storage.sql.connection import Connection
@@ -30,7 +30,7 @@ __all__ = ["PostgresArchive", "PostgresStore", "is_made"]
 DEFAULT_BUCKET_SECONDS = 300
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _IDLE_SECONDS = 60
-"""After so long in the middle of a transaction the server ends the session of a writer that has an epoch, should nobody take its share."""
+"""The server ends the session of a lease holder that is idle this long within a transaction."""
 
 
 def is_made(url: Secret, schema: str) -> bool:
@@ -41,7 +41,7 @@ def is_made(url: Secret, schema: str) -> bool:
 
 
 class PostgresArchive(SqlArchive):
-    """All shares of the database that a URL names. The tables are made when they are not there.
+    """All partitions of the database that a URL names. The tables are made when they are not there.
 
     Parameters
     ----------
@@ -49,23 +49,23 @@ class PostgresArchive(SqlArchive):
         As libpq takes it.
     schema : str
         Where the tables are.
-    shares, bucket_seconds : int, optional
+    partitions, bucket_seconds : int, optional
         Fixed when the tables are made. None takes what there is.
     quarantine_limit, quarantine_bytes : int
-        Most exposures held, and most bytes of their frames, for each of the two classes, in all shares together.
+        Most exposures held, and most bytes of their frames, for each of the two classes, in all partitions together.
     timeout : float
         Seconds to wait for another writer before `StoreLocked`.
     """
 
     _scope: int | None = None
-    """The share that is read; None for all of them."""
+    """The partition that is read; None for all of them."""
 
     def __init__(
         self,
         url: str,
         *,
         schema: str = "peel",
-        shares: int | None = None,
+        partitions: int | None = None,
         bucket_seconds: int | None = None,
         quarantine_limit: int = 100_000,
         quarantine_bytes: int = 64 * 1024 * 1024,
@@ -77,16 +77,16 @@ class PostgresArchive(SqlArchive):
         self._read_lock = threading.Lock()
         self._reader = Session(self.address, "peel reads")
         with translated(self.place):
-            made = self._make(shares, bucket_seconds)
-        check(made, self.place, shares=shares, bucket_seconds=bucket_seconds)
-        self.shares, self.bucket_seconds = made.shares, made.bucket_seconds
+            made = self._make(partitions, bucket_seconds)
+        check(made, self.place, partitions=partitions, bucket_seconds=bucket_seconds)
+        self.partitions, self.bucket_seconds = made.partitions, made.bucket_seconds
 
-    def _make(self, shares: int | None, bucket_seconds: int | None) -> Made:
+    def _make(self, partitions: int | None, bucket_seconds: int | None) -> Made:
         with self.address.connect("peel opens", {}) as raw:
             return look(raw) or make(
                 raw,
                 self.address.schema,
-                shares=DEFAULT_SHARES if shares is None else shares,
+                partitions=DEFAULT_PARTITIONS if partitions is None else partitions,
                 bucket_seconds=DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds,
             )
 
@@ -96,10 +96,10 @@ class PostgresArchive(SqlArchive):
 
     def stores(self) -> Iterator[Store]:
         limit, size = self._quarantine
-        for share in range(self.shares):
+        for partition in range(self.partitions):
             store = PostgresStore(
                 self.address.url.reveal().decode(),
-                share=share,
+                partition=partition,
                 schema=self.address.schema,
                 quarantine_limit=limit,
                 quarantine_bytes=size,
@@ -109,7 +109,7 @@ class PostgresArchive(SqlArchive):
                 yield store
 
     def leases(self) -> PostgresLeases:
-        """Who owns which share, on a connection of its own."""
+        """Who owns which partition, on a connection of its own."""
         return PostgresLeases(self.address, timeout=self._timeout)
 
     def verify_place(self) -> None:
@@ -140,15 +140,15 @@ class PostgresArchive(SqlArchive):
     @contextmanager
     def _write_all(self) -> Iterator[Connection]:
         with translated(self.place), self.address.connect("peel fills", {}) as raw, raw.transaction():
-            for share in range(self.shares):
-                lock_share(raw, share)
-            yield PostgresConnection(raw, None, self.shares)
+            for partition in range(self.partitions):
+                lock_partition(raw, partition)
+            yield PostgresConnection(raw, None, self.partitions)
 
     @contextmanager
     def _view(self, session: Session) -> Iterator[Connection]:
         raw = session.begin(_READING)
         try:
-            yield PostgresConnection(raw, self._scope, self.shares)
+            yield PostgresConnection(raw, self._scope, self.partitions)
         except psycopg.OperationalError:
             session.close()
             raise
@@ -167,48 +167,48 @@ class PostgresArchive(SqlArchive):
 
 
 class PostgresStore(SqlStore, PostgresArchive):
-    """One share of it.
+    """One partition of it.
 
     Parameters
     ----------
-    share : int
+    partition : int
         Which one, from 0.
     epoch : int, optional
         Of the lease under which it is written: once there is another, `StoreLost`. None, for what people do by hand, takes turns with
-        whoever owns the share.
+        whoever owns the partition.
     """
 
     def __init__(
         self,
         url: str,
         *,
-        share: int,
+        partition: int,
         epoch: int | None = None,
         schema: str = "peel",
-        shares: int | None = None,
+        partitions: int | None = None,
         bucket_seconds: int | None = None,
         quarantine_limit: int = 100_000,
         quarantine_bytes: int = 64 * 1024 * 1024,
         timeout: float = 10.0,
     ) -> None:
-        self.share = self._scope = share
+        self.partition = self._scope = partition
         self._epoch = epoch
         super().__init__(
             url,
             schema=schema,
-            shares=shares,
+            partitions=partitions,
             bucket_seconds=bucket_seconds,
             quarantine_limit=quarantine_limit,
             quarantine_bytes=quarantine_bytes,
             timeout=timeout,
         )
-        if not 0 <= share < self.shares:
-            raise ValueError(f"share {share}: there are {self.shares}, from 0")
-        self._limits = Limits(rows=quarantine_limit // self.shares, size=quarantine_bytes // self.shares)
+        if not 0 <= partition < self.partitions:
+            raise ValueError(f"partition {partition}: there are {self.partitions}, from 0")
+        self._limits = Limits(rows=quarantine_limit // self.partitions, size=quarantine_bytes // self.partitions)
         self._write_lock = threading.Lock()
         self._writer = Session(
             self.address,
-            session_name(schema, share, epoch),
+            session_name(schema, partition, epoch),
             lock_timeout=f"{round(timeout * 1000)}ms",
             idle_in_transaction_session_timeout=f"{_IDLE_SECONDS if epoch is not None else 0}s",
         )
@@ -218,9 +218,9 @@ class PostgresStore(SqlStore, PostgresArchive):
         with self._write_lock, translated(self.place):
             raw = self._writer.begin("BEGIN")
             try:
-                lock_share(raw, self.share)
+                lock_partition(raw, self.partition)
                 self._check_owner(raw)
-                connection = PostgresConnection(raw, self.share, self.shares)
+                connection = PostgresConnection(raw, self.partition, self.partitions)
                 yield SqlTransaction(connection, self.bucket_seconds, self._limits, lambda: False)  # autovacuum does it
             except psycopg.OperationalError:
                 self._writer.close()
@@ -232,13 +232,20 @@ class PostgresStore(SqlStore, PostgresArchive):
 
     def _check_owner(self, raw: psycopg.Connection) -> None:
         """Under the writer lock, which a new owner has to take first."""
-        ((epoch, owner, version, shares, bucket),) = raw.execute(
-            "SELECT epoch, owner, version, shares, bucket_seconds FROM lease CROSS JOIN made WHERE share = %s",
-            (self.share,),
+        ((epoch, owner, version, partitions, bucket),) = raw.execute(
+            "SELECT epoch, owner, version, partitions, bucket_seconds FROM lease CROSS JOIN made WHERE partition = %s",
+            (self.partition,),
         ).fetchall()
-        check(Made(version, shares, bucket), self.place, shares=self.shares, bucket_seconds=self.bucket_seconds)
+        check(
+            Made(version, partitions, bucket),
+            self.place,
+            partitions=self.partitions,
+            bucket_seconds=self.bucket_seconds,
+        )
         if self._epoch is not None and epoch != self._epoch:
-            raise StoreLost(f"{self.place}: share {self.share} belongs to {owner or 'nobody'} now (epoch {epoch})")
+            raise StoreLost(
+                f"{self.place}: partition {self.partition} belongs to {owner or 'nobody'} now (epoch {epoch})"
+            )
 
     def close(self) -> None:
         with self._write_lock:

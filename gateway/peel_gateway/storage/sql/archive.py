@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading: what people ask of an archive, or of one share."""
+"""Reading: what people ask of an archive, or of one partition."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _FIRST_RECEIVED = "SELECT COALESCE(MIN(first_received), 0) FROM {device} AS devi
 
 
 class SqlArchive(Archive):
-    """Reads through connections on all shares, or on one."""
+    """Reads through connections on all partitions, or on one."""
 
     @abc.abstractmethod
     def _read(self) -> AbstractContextManager[Connection]:
@@ -71,7 +71,7 @@ class SqlArchive(Archive):
 
     @abc.abstractmethod
     def _write_all(self) -> AbstractContextManager[Connection]:
-        """One transaction on all shares, to be filled at once."""
+        """One transaction on all partitions, to be filled at once."""
 
     def fill(self, source: Archive) -> None:
         if not isinstance(source, SqlArchive):
@@ -208,7 +208,7 @@ class SqlArchive(Archive):
 
 
 class SqlStore(SqlArchive, Store):
-    """One share, read like an archive."""
+    """One partition, read like an archive."""
 
     def stores(self) -> Iterator[Store]:
         yield self
@@ -230,7 +230,7 @@ def _registry(connection: Connection) -> RegistryState:
 
 
 def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
-    """The sums of several shares: devices are of one each, but for the unknown one."""
+    """The sums of several partitions: devices are of one each, but for the unknown one."""
     if len(parts) == 1:
         return parts[0]
     names = ("bucket", "device", "index", "withdrawn", "plus", "minus")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a database must be able to do for the SQL of this folder.
+"""The interface between the shared SQL and a database.
 
-Queries are in what SQLite and PostgreSQL have in common. A table is written `{log} AS log`: as much of it as this connection is about, all
-of it or one share. Values stand for `?` or `:name`. What is written goes into the connection's own share, wherever the table has more.
+Queries use the SQL that SQLite and PostgreSQL have in common. `{log} AS log` names a table: all of it, or the connection's partition.
+Parameters are `?` or `:name`. Writes go to the connection's partition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 
 
 class Connection(abc.ABC):
-    """One connection to a database, on all shares or on one."""
+    """One connection to a database, on all partitions or on one."""
 
     same_device: str
     """How tables of devices are joined."""
@@ -79,4 +79,4 @@ class Connection(abc.ABC):
 
     @abc.abstractmethod
     def scopes(self) -> Sequence[Connection]:
-        """The same connection on each share by itself: logs and what retention keeps are about one."""
+        """The same connection on each partition by itself: logs and what retention keeps are about one."""

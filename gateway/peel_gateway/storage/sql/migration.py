@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""From one archive into another, with any number of shares on either side.
+"""Copy one archive into another that may have a different number of partitions.
 
-Whatever is about a device goes to the share that has the device now. The log is written anew, in the order of time, so that events have
-other arrivals, and all that names an event by its arrival follows. Sums of a share are taken from its log and from what retention has left
-of it; what nobody can attribute to a device any more (reports that were dropped from the log, by time; pieces that left the quarantine)
-goes to the first share. Sums over all shares are what they were before.
+- Rows about a device go to the partition that now has the device.
+- The log is written again in the order of time. Events get new arrivals, and every column that names an event by its arrival follows.
+- A partition's sums are recomputed from its log and from the sums that retention left.
+- Sums without a device (pruned reports by time, pieces that left the quarantine) go to the first partition. Totals stay the same.
 """
 
 from __future__ import annotations
@@ -69,19 +69,19 @@ def copy_archive(source: Connection, target: Connection) -> None:
     now = max(clocks, key=lambda clock: clock.wall)
     moved = _copy_log(old, new, [meta["checkpointed"] for meta in metas])
     arrivals = moved.arrivals()
-    for share, scope in enumerate(old):
-        shift = (now.tick - now.wall) - (clocks[share].tick - clocks[share].wall)
+    for partition, scope in enumerate(old):
+        shift = (now.tick - now.wall) - (clocks[partition].tick - clocks[partition].wall)
         for table in _OF_DEVICES:
-            _copy_devices(scope, new, table, arrivals[share], shift)
+            _copy_devices(scope, new, table, arrivals[partition], shift)
     dropped = _copy_exposures(old, new)
     _write_sums(source, new, dropped, moved.gaps)
-    for share, scope in enumerate(new):
+    for partition, scope in enumerate(new):
         meta = dict.fromkeys(META, 0) | asdict(now)
         meta |= {key: max(each[key] for each in metas) for key in ("pruned_bucket", "filed_from")}
-        last = moved.last[share]
-        meta |= {"arrival": last, "sealed": last, "checkpointed": moved.known[share]}
-        meta["generation"] = 0 if share else sum(each["generation"] for each in metas)
-        if not share:
+        last = moved.last[partition]
+        meta |= {"arrival": last, "sealed": last, "checkpointed": moved.known[partition]}
+        meta["generation"] = 0 if partition else sum(each["generation"] for each in metas)
+        if not partition:
             meta |= {key: metas[0][key] for key in REGISTRY}
         scope.put("meta", {"key": list(meta)}, {"value": list(meta.values())})
     ids = {table: _newest(source, table) for table in ("exposure", "audit")}
@@ -101,40 +101,40 @@ def _newest(source: Connection, table: str) -> int:
 class _Moved:
     """What became of events: where those are that somebody names, and where each new log ends."""
 
-    def __init__(self, old: Sequence[Connection], shares: int) -> None:
+    def __init__(self, old: Sequence[Connection], partitions: int) -> None:
         self._named = [_named_arrivals(scope) for scope in old]
         self._became = [named.copy() for named in self._named]  # what retention has dropped keeps its arrival
         first = max((_first(scope) for scope in old), default=1)
-        self.last = [first - 1] * shares
-        """Per new share: its last event. Logs begin after everything that was dropped."""
-        self.known = [first - 1] * shares
-        """Per new share: checkpoints know the events up to this one."""
-        self._all_known = [True] * shares
-        self.gaps = [0] * shares
-        """Per new share."""
+        self.last = [first - 1] * partitions
+        """Per new partition: its last event. Logs begin after everything that was dropped."""
+        self.known = [first - 1] * partitions
+        """Per new partition: checkpoints know the events up to this one."""
+        self._all_known = [True] * partitions
+        self.gaps = [0] * partitions
+        """Per new partition."""
 
-    def note(self, share: int, arrival: Ints, new_share: int, became: Ints, checkpointed: int) -> None:
-        """Events of an old share are these of a new one now."""
-        named = self._named[share]
+    def note(self, partition: int, arrival: Ints, new_partition: int, became: Ints, checkpointed: int) -> None:
+        """Events of an old partition are these of a new one now."""
+        named = self._named[partition]
         place = np.searchsorted(named, arrival)
         found = np.flatnonzero(named[np.minimum(place, len(named) - 1)] == arrival) if len(named) else place[:0]
-        self._became[share][place[found]] = became[found]
+        self._became[partition][place[found]] = became[found]
         if not len(became):
             return
         unknown = np.flatnonzero(arrival > checkpointed)
-        if self._all_known[new_share]:
-            self.known[new_share] = int(became[unknown[0]]) - 1 if len(unknown) else int(became[-1])
-        self._all_known[new_share] &= not len(unknown)
-        self.last[new_share] = int(became[-1])
+        if self._all_known[new_partition]:
+            self.known[new_partition] = int(became[unknown[0]]) - 1 if len(unknown) else int(became[-1])
+        self._all_known[new_partition] &= not len(unknown)
+        self.last[new_partition] = int(became[-1])
 
     def arrivals(self) -> list[Mapping[int, int]]:
-        """Per old share: new arrivals by old ones."""
+        """Per old partition: new arrivals by old ones."""
         pairs = zip(self._named, self._became, strict=True)
         return [dict(zip(named.tolist(), became.tolist(), strict=True)) for named, became in pairs]
 
 
 def _named_arrivals(scope: Connection) -> Ints:
-    """Arrivals that a share's tables name, ascending."""
+    """Arrivals that a partition's tables name, ascending."""
     found: set[int] = set()
     for table, names in _ARRIVALS.items():
         for row in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS named"):
@@ -153,50 +153,50 @@ def _first(scope: Connection) -> int:
 def _copy_log(old: Sequence[Connection], new: Sequence[Connection], checkpointed: Sequence[int]) -> _Moved:
     moved = _Moved(old, len(new))
     writers = [LogWriter(scope, last) for scope, last in zip(new, moved.last, strict=True)]
-    pieces = (_pieces(share, scope) for share, scope in enumerate(old))
-    for _, share, last, piece in heapq.merge(*pieces, key=lambda piece: piece[:2]):
+    pieces = (_pieces(partition, scope) for partition, scope in enumerate(old))
+    for _, partition, last, piece in heapq.merge(*pieces, key=lambda piece: piece[:2]):
         arrival = last - len(piece["device"]) + 1 + np.arange(len(piece["device"]))
         target = piece["device"].astype(np.int64) % len(new)
-        for new_share in np.unique(target).tolist():
-            mine = np.flatnonzero(target == new_share)
-            became = writers[new_share].write({name: column[mine] for name, column in piece.items()})
-            moved.note(share, arrival[mine], new_share, became, checkpointed[share])
-            moved.gaps[new_share] += int(np.count_nonzero(piece["verdict"][mine] == GAP))
+        for new_partition in np.unique(target).tolist():
+            mine = np.flatnonzero(target == new_partition)
+            became = writers[new_partition].write({name: column[mine] for name, column in piece.items()})
+            moved.note(partition, arrival[mine], new_partition, became, checkpointed[partition])
+            moved.gaps[new_partition] += int(np.count_nonzero(piece["verdict"][mine] == GAP))
     for writer in writers:
         writer.flush()
     return moved
 
 
-def _pieces(share: int, scope: Connection) -> Iterator[tuple[int, int, int, Columns]]:
-    """The log of a share piece by piece, each with its time, which never runs back: a key to merge logs by."""
+def _pieces(partition: int, scope: Connection) -> Iterator[tuple[int, int, int, Columns]]:
+    """The log of a partition piece by piece, each with its time, which never runs back: a key to merge logs by."""
     latest = 0
     for last, piece in read_columns(scope):
-        yield latest, share, last, piece
+        yield latest, partition, last, piece
         latest = max(latest, int(piece["received"].max()))
 
 
 class _Spread:
-    """Rows for a table of all shares, the device first, written many at a time."""
+    """Rows for a table of all partitions, the device first, written many at a time."""
 
     def __init__(self, new: Sequence[Connection], table: str, names: Sequence[str]) -> None:
         self._new, self._table, self._names = new, table, names
         self._rows: list[list[Row]] = [[] for _ in new]
 
     def add(self, row: Row) -> None:
-        """To the share that has the device."""
-        share = row[0] % len(self._new)
-        self._rows[share].append(row)
-        if len(self._rows[share]) >= _AT_ONCE:
-            self._write(share)
+        """To the partition that has the device."""
+        partition = row[0] % len(self._new)
+        self._rows[partition].append(row)
+        if len(self._rows[partition]) >= _AT_ONCE:
+            self._write(partition)
 
     def flush(self) -> None:
         """Write what is left."""
-        for share in range(len(self._new)):
-            self._write(share)
+        for partition in range(len(self._new)):
+            self._write(partition)
 
-    def _write(self, share: int) -> None:
-        self._new[share].insert(self._table, self._names, self._rows[share])
-        self._rows[share] = []
+    def _write(self, partition: int) -> None:
+        self._new[partition].insert(self._table, self._names, self._rows[partition])
+        self._rows[partition] = []
 
 
 def _copy_devices(
@@ -216,7 +216,7 @@ def _copy_devices(
 
 
 def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Counter[int]:
-    """Copy exposures; return how many of each verdict were held by several shares and are held once now."""
+    """Copy exposures; return how many of each verdict were held by several partitions and are held once now."""
     digest, verdict = _EXPOSURE.index("digest"), _EXPOSURE.index("verdict")
     known: set[tuple[int, bytes]] = set()
     dropped: Counter[int] = Counter()
@@ -234,7 +234,7 @@ def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Cou
 
 
 def _write_sums(source: Connection, new: Sequence[Connection], dropped: Counter[int], gaps: Sequence[int]) -> None:
-    """Tallies and counters of all shares; what no device accounts for is the first share's."""
+    """Tallies and counters of all partitions; what no device accounts for is the first partition's."""
     counters = {kind: Counter(values) for kind, values in read_counters(source).items()}
     before = counters.get("past_gap", Counter())[0]
     tallies = [recount_tallies(scope) for scope in new]
@@ -243,12 +243,12 @@ def _write_sums(source: Connection, new: Sequence[Connection], dropped: Counter[
     judged = counters.get("verdict", Counter())
     for mine in verdicts[1:]:
         judged.subtract(mine)
-    for share, scope in enumerate(new):
-        add_tallies(scope, tallies[share] if share else rest)
-        add_counts(scope, "verdict", verdicts[share] if share else judged)
-        gone = tallies[share].withdrawn_plus + tallies[share].withdrawn_minus
+    for partition, scope in enumerate(new):
+        add_tallies(scope, tallies[partition] if partition else rest)
+        add_counts(scope, "verdict", verdicts[partition] if partition else judged)
+        gone = tallies[partition].withdrawn_plus + tallies[partition].withdrawn_minus
         add_counts(scope, "withdrawn", {0: int(gone.sum())})
-        add_counts(scope, "gap", {0: gaps[share] + (0 if share else before)})
+        add_counts(scope, "gap", {0: gaps[partition] + (0 if partition else before)})
         rows = scope.rows(_HELD)
         add_counts(scope, "held", {blamed: count for blamed, count, _ in rows})
         add_counts(scope, "held_bytes", {blamed: size for blamed, _, size in rows})

@@ -153,7 +153,7 @@ def read_totals(connection: Connection) -> TallyTable:
 
 
 def read_tallies_kept(connection: Connection) -> TallyTable:
-    """Read all tallies, those of several shares added up."""
+    """Read all tallies, those of several partitions added up."""
     query = f"SELECT profile, bucket, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, bucket, idx"
     return TallyTable(*columns(connection.rows(query), 7))
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The tables, once for all databases. In a database of several shares each row belongs to one, and the share stands first in every key."""
+"""The tables of all databases, and the numbered steps that upgrade them.
+
+PostgreSQL adds a partition column, which comes first in every key.
+To change the schema after a release, change `_SCHEMA` and append a `Step` that makes the same change to an existing database.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +38,10 @@ class Words:
     int: str
     """64 bits."""
     blob: str
-    share: str
-    """The share's column."""
-    by_share: str
-    """The share at the beginning of a key."""
+    partition: str
+    """The partition's column."""
+    by_partition: str
+    """The partition at the beginning of a key."""
     clustered: str
     """After a table whose rows are to stand in the order of their keys."""
     identity: str
@@ -59,17 +63,17 @@ def fill_in(statements: str, words: Words) -> str:
 _SCHEMA = """
 -- The log: every report whose seal verified and whose number was fresh, and every number that never came, in the order in which they were
 -- judged ("arrival", from 1). Segments of events as `storage.records` packs them. Everything below is a function of it.
-CREATE TABLE log ({share}
+CREATE TABLE log ({partition}
     last   {int} NOT NULL,    -- arrival of the segment's last event
     events {int} NOT NULL,
     sealed {int} NOT NULL,    -- 1: many batches, compressed; 0: one batch, as it came
     data   {blob} NOT NULL,
-    PRIMARY KEY ({by_share}last)
+    PRIMARY KEY ({by_partition}last)
 );
 
 -- What retention has dropped from the log, summed over time: accepted reports per attribute or category, all others under -1; apart, what a
 -- pardon has left withdrawn for ever.
-CREATE TABLE past ({share}
+CREATE TABLE past ({partition}
     device    {int} NOT NULL,
     profile   {int} NOT NULL,
     verdict   {int} NOT NULL,
@@ -77,11 +81,11 @@ CREATE TABLE past ({share}
     forfeited {int} NOT NULL,
     plus      {int} NOT NULL,
     minus     {int} NOT NULL,
-    PRIMARY KEY ({by_share}device, profile, verdict, idx, forfeited)
+    PRIMARY KEY ({by_partition}device, profile, verdict, idx, forfeited)
 ){clustered};
 
 -- What is known of each device ever heard; `model.tables.DeviceTable` explains the columns.
-CREATE TABLE device ({share}
+CREATE TABLE device ({partition}
     device         {int} NOT NULL,
     first_number   {int} NOT NULL,
     first_tick     {int} NOT NULL,
@@ -98,12 +102,12 @@ CREATE TABLE device ({share}
     filed_down_to  {int} NOT NULL,
     pardoned       {int} NOT NULL,
     forfeited      {int} NOT NULL,
-    PRIMARY KEY ({by_share}device)
+    PRIMARY KEY ({by_partition}device)
 );
 -- Few are exposed, and only those can be withdrawn: whoever counts them must not look at all.
 CREATE INDEX device_exposed ON device (device) WHERE cause != 0;
 -- What nearly every report changes of it: apart, so that a batch writes little.
-CREATE TABLE progress ({share}
+CREATE TABLE progress ({partition}
     device        {int} NOT NULL,
     last_number   {int} NOT NULL,
     settled       {int} NOT NULL,
@@ -113,37 +117,37 @@ CREATE TABLE progress ({share}
     filed_highest {int} NOT NULL,
     arrival       {int} NOT NULL,
     accepted      {int} NOT NULL,
-    PRIMARY KEY ({by_share}device)
+    PRIMARY KEY ({by_partition}device)
 );
 
 -- Logged reports that were not accepted, per device and verdict, over its whole life: a list of devices must not read the whole log.
-CREATE TABLE refused ({share}
+CREATE TABLE refused ({partition}
     device  {int} NOT NULL,
     verdict {int} NOT NULL,
     reports {int} NOT NULL,
-    PRIMARY KEY ({by_share}device, verdict)
+    PRIMARY KEY ({by_partition}device, verdict)
 ){clustered};
 
 -- The statistics layer bets in the order of events. A state per device and profile, as it was after one event,
 -- packed (`screening/packing.py`), with a checksum; the rest is in the log.
-CREATE TABLE conduct ({share}
+CREATE TABLE conduct ({partition}
     device  {int} NOT NULL,
     profile {int} NOT NULL,
     arrival {int} NOT NULL,
     state   {blob} NOT NULL,
-    PRIMARY KEY ({by_share}device, profile)
+    PRIMARY KEY ({by_partition}device, profile)
 );
 -- The same where the log begins, for devices that retention has taken something from.
-CREATE TABLE conduct_base ({share}
+CREATE TABLE conduct_base ({partition}
     device  {int} NOT NULL,
     profile {int} NOT NULL,
     arrival {int} NOT NULL,
     state   {blob} NOT NULL,
-    PRIMARY KEY ({by_share}device, profile)
+    PRIMARY KEY ({by_partition}device, profile)
 );
 
 -- What estimates are made of.
-CREATE TABLE tally ({share}
+CREATE TABLE tally ({partition}
     profile         {int} NOT NULL,
     bucket          {int} NOT NULL,
     idx             {int} NOT NULL,
@@ -151,21 +155,21 @@ CREATE TABLE tally ({share}
     minus           {int} NOT NULL,
     withdrawn_plus  {int} NOT NULL,
     withdrawn_minus {int} NOT NULL,
-    PRIMARY KEY ({by_share}profile, bucket, idx)
+    PRIMARY KEY ({by_partition}profile, bucket, idx)
 ){clustered};
 
 -- The lowest and highest number of the reports that count, per bucket and device, as far back as backlogs are filed. The numbers of a
 -- device's newest bucket are in `progress`. Rows of one time are next to each other.
-CREATE TABLE filed ({share}
+CREATE TABLE filed ({partition}
     bucket  {int} NOT NULL,
     device  {int} NOT NULL,
     lowest  {int} NOT NULL,
     highest {int} NOT NULL,
-    PRIMARY KEY ({by_share}bucket, device)
+    PRIMARY KEY ({by_partition}bucket, device)
 ){clustered};
 
 -- Exposures and quarantine: bounded, oldest first out.
-CREATE TABLE exposure ({share}
+CREATE TABLE exposure ({partition}
     id       {identity},
     verdict  {int} NOT NULL,
     blamed   {int} NOT NULL,
@@ -177,7 +181,7 @@ CREATE TABLE exposure ({share}
     raw      {blob} NOT NULL,
     digest   {blob},
     evidence TEXT NOT NULL,
-    UNIQUE ({by_share}digest){identity_key}
+    UNIQUE ({by_partition}digest){identity_key}
 );
 CREATE INDEX exposure_blamed ON exposure (blamed, id);
 CREATE INDEX exposure_device ON exposure (device, id);
@@ -185,7 +189,7 @@ CREATE INDEX exposure_device ON exposure (device, id);
 CREATE INDEX exposure_blame ON exposure (device, id) WHERE blamed = 1;
 
 -- What operators did, see `model.audit.AuditEntry`; never deleted from.
-CREATE TABLE audit ({share}
+CREATE TABLE audit ({partition}
     id            {identity},
     device        {int} NOT NULL,
     reason        TEXT NOT NULL,
@@ -201,20 +205,20 @@ CREATE INDEX audit_device ON audit (device, id);
 
 -- Totals: reports by verdict, and those screened again by the verdict before; gaps; what left the estimates; pieces that left the
 -- quarantine by verdict, and what it holds by class.
-CREATE TABLE counter ({share}
+CREATE TABLE counter ({partition}
     kind  TEXT NOT NULL,
     key   {int} NOT NULL,
     value {int} NOT NULL,
-    PRIMARY KEY ({by_share}kind, key)
+    PRIMARY KEY ({by_partition}kind, key)
 ){clustered};
 
 -- Single values: transactions so far; the log's last event, up to where it is sealed, and up to where all checkpoints know it; the newest
 -- bucket that retention has taken something from, and where `filed` begins; the size of time buckets; the gateway's own time;
--- in the first share, the newest state of the fleet's registry that a gateway has used.
-CREATE TABLE meta ({share}
+-- in the first partition, the newest state of the fleet's registry that a gateway has used.
+CREATE TABLE meta ({partition}
     key   TEXT NOT NULL,
     value {int} NOT NULL,
-    PRIMARY KEY ({by_share}key)
+    PRIMARY KEY ({by_partition}key)
 ){clustered};
 """
 
@@ -223,7 +227,7 @@ TABLES = (
 )  # fmt: skip
 
 REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")
-"""The keys of `meta` that hold a `model.registry_state.RegistryState`, in the first share."""
+"""The keys of `meta` that hold a `model.registry_state.RegistryState`, in the first partition."""
 
 META = (
     "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "filed_from",
@@ -241,7 +245,7 @@ class Step:
     statements: str = ""
     """SQL in the words of `schema.Words`."""
     rewrite: Callable[[Connection], None] | None = None
-    """Runs after the statements on each share, for what SQL alone cannot do."""
+    """Runs after the statements on each partition, for what SQL alone cannot do."""
 
 
 STEPS: tuple[Step, ...] = ()
@@ -288,12 +292,12 @@ def steps_from(version: int, place: object) -> Sequence[Step]:
 
 
 def run_steps(
-    steps: Sequence[Step], words: Words, execute: Callable[[str], object], shares: Sequence[Connection]
+    steps: Sequence[Step], words: Words, execute: Callable[[str], object], partitions: Sequence[Connection]
 ) -> None:
     """Run steps within the caller's transaction; `execute` takes a script."""
     for step in steps:
         if step.statements:
             execute(fill_in(step.statements, words))
         if step.rewrite is not None:
-            for share in shares:
-                step.rewrite(share)
+            for partition in partitions:
+                step.rewrite(partition)

@@ -92,7 +92,7 @@ def counted_reports(connection: Connection, devices: Sequence[int]) -> TallyTabl
 
 
 def recount_tallies(connection: Connection) -> TallyTable:
-    """What a share's log amounts to, and what retention has left of it, which is under no time."""
+    """What a partition's log amounts to, and what retention has left of it, which is under no time."""
     sums, forfeits, withdrawn = _Sums(4), read_forfeits(connection), _read_withdrawn(connection)
     for piece in _accepted(connection):
         gone = np.isin(piece["device"], withdrawn) | up_to(*forfeits, piece["device"], piece["arrival"])

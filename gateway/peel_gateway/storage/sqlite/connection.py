@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A connection to an SQLite file: one share, all of every table."""
+"""A connection to an SQLite file: one partition, all of every table."""
 
 from __future__ import annotations
 

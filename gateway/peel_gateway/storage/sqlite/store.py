@@ -48,7 +48,7 @@ _PAGES = 2_000
 
 
 class SqliteStore(SqlStore):
-    """A store in the SQLite file at `path`, all of a fleet in one share, which is made when it is not there.
+    """A store in the SQLite file at `path`, all of a fleet in one partition, which is made when it is not there.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class SqliteStore(SqlStore):
         Whether a gateway opens it, of which there is one at a time: `StoreLocked` for a second one. Commands take turns with it.
     """
 
-    shares = 1
-    share = 0
+    partitions = 1
+    partition = 0
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shares: every device in exactly one, and each engine with its own devices alone."""
+"""Partitions: every device in exactly one, and each engine with its own devices alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab import Lab
 
 from peel_core.topics import LANES, device_topic
 from peel_gateway.engine.engine import Engine
-from peel_gateway.model.share import Share
+from peel_gateway.model.partition import Partition
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.workers.pipeline import registry_of
 
@@ -23,34 +23,38 @@ def matches(topic: str, topic_filter: str) -> bool:
 
 
 @pytest.mark.parametrize("of", COUNTS)
-def test_every_device_is_in_one_share_by_its_id_and_by_its_topic(of: int) -> None:
-    shares = [Share(number, of) for number in range(of)]
-    assert sorted(lane for share in shares for lane in share.lanes) == list(range(LANES))
+def test_every_device_is_in_one_partition_by_its_id_and_by_its_topic(of: int) -> None:
+    partitions = [Partition(number, of) for number in range(of)]
+    assert sorted(lane for partition in partitions for lane in partition.lanes) == list(range(LANES))
     devices = np.array([1, 42, 63, 64, 0xFFFFFFFF, *range(1000, 1064)], np.uint32)
-    owners = np.array([share.has(devices) for share in shares])
+    owners = np.array([partition.has(devices) for partition in partitions])
     assert (owners.sum(axis=0) == 1).all()
     for place, device in enumerate(devices.tolist()):
         topic = device_topic("plant-7", device, "report")
-        found = [share for share in shares if any(matches(topic, each) for each in share.filters("plant-7", "report"))]
-        assert found == [shares[int(owners[:, place].argmax())]]
+        found = [
+            partition
+            for partition in partitions
+            if any(matches(topic, each) for each in partition.filters("plant-7", "report"))
+        ]
+        assert found == [partitions[int(owners[:, place].argmax())]]
 
 
-def test_a_share_has_a_session_of_its_own_and_the_whole_fleet_its_former_name() -> None:
-    assert Share().session("peel-gateway-home") == "peel-gateway-home"
-    names = {Share(number, of).session("peel-gateway-home") for of in COUNTS for number in range(of)}
-    assert len(names) == sum(COUNTS), "another number of shares has other subscriptions, so it must not resume them"
+def test_a_partition_has_a_session_of_its_own_and_the_whole_fleet_its_former_name() -> None:
+    assert Partition().session("peel-gateway-home") == "peel-gateway-home"
+    names = {Partition(number, of).session("peel-gateway-home") for of in COUNTS for number in range(of)}
+    assert len(names) == sum(COUNTS), "another number of partitions has other subscriptions, so it must not resume them"
 
 
 @pytest.mark.parametrize(("number", "of"), [(0, 3), (0, 128), (0, 0), (8, 8), (-1, 8)])
 def test_lanes_cannot_be_dealt_otherwise(number: int, of: int) -> None:
-    with pytest.raises(ValueError, match="share"):
-        Share(number, of)
+    with pytest.raises(ValueError, match="partition"):
+        Partition(number, of)
 
 
-def test_the_engine_of_a_share_knows_its_devices_alone(lab: Lab) -> None:
+def test_the_engine_of_a_partition_knows_its_devices_alone(lab: Lab) -> None:
     """A report that somebody publishes again on another lane is of nobody there: it cannot count twice."""
-    share = Share(1, 2)
-    registry = registry_of(lab, share)
+    partition = Partition(1, 2)
+    registry = registry_of(lab, partition)
     assert registry.keyring.device_ids.tolist() == [device for device in lab.ids.tolist() if device % 2]
     engine = Engine(lab.store)
     engine.load(registry)

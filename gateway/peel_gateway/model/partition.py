@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A share: the lanes of a fleet that one pipeline receives, screens and stores."""
+"""A partition: the lanes of a fleet that one pipeline receives, screens and stores."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy.typing as npt
 
 from peel_core.topics import LANES, fleet_topic, lane_of
 
-__all__ = ["Share"]
+__all__ = ["Partition"]
 
 _LANE_NAMES = tuple(map(lane_of, range(LANES)))
 
 
 @dataclass(frozen=True)
-class Share:
+class Partition:
     """The lanes that leave `number` when divided by `of`, a power of two up to the number of lanes.
 
-    >>> Share(3, 16).lanes
+    >>> Partition(3, 16).lanes
     (3, 19, 35, 51)
     """
 
@@ -30,9 +30,9 @@ class Share:
 
     def __post_init__(self) -> None:
         if self.of < 1 or LANES % self.of:
-            raise ValueError(f"{self.of} shares: the {LANES} lanes can be dealt to 1, 2, 4 … {LANES} shares")
+            raise ValueError(f"{self.of} partitions: the {LANES} lanes can be dealt to 1, 2, 4 … {LANES} partitions")
         if not 0 <= self.number < self.of:
-            raise ValueError(f"share {self.number} of {self.of}: they are counted from 0")
+            raise ValueError(f"partition {self.number} of {self.of}: they are counted from 0")
 
     @property
     def whole(self) -> bool:
@@ -53,9 +53,9 @@ class Share:
         return np.asarray(devices % self.of == self.number)
 
     def receives(self, topic: str) -> bool:
-        """Whether a report on this topic belongs to it. A topic without a lane belongs to the first share.
+        """Whether a report on this topic belongs to it. A topic without a lane belongs to the first partition.
 
-        >>> Share(3, 16).receives("peel/v1/plant-7/13/00000013/report")
+        >>> Partition(3, 16).receives("peel/v1/plant-7/13/00000013/report")
         True
         """
         lane = next(iter(topic.split("/")[3:]), "")
@@ -64,7 +64,7 @@ class Share:
     def filters(self, fleet: str, about: str) -> Sequence[str]:
         """What to subscribe to for all that is published about its devices on one last level.
 
-        >>> Share(63, 64).filters("plant-7", "report")
+        >>> Partition(63, 64).filters("plant-7", "report")
         ['peel/v1/plant-7/3f/+/report']
         """
         lanes = ["+"] if self.whole else [f"{lane:02x}" for lane in self.lanes]
