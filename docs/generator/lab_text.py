@@ -9,9 +9,9 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from peel_tools.lab import cells
-from peel_tools.lab.attacks import LAB_ATTACKS
-from peel_tools.lab.words import Section, sections, summary
+from peel_research.lab import cells
+from peel_research.lab.attacks import LAB_ATTACKS
+from peel_research.lab.words import Section, sections, summary
 
 __all__ = ["FIGURES", "LEFT_OUT", "lab_attacks", "lab_not_exposed", "lab_run", "lab_section"]
 

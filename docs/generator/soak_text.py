@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from peel_tools.soak.schedule import KINDS
+from peel_research.soak.schedule import KINDS
 
 __all__ = ["fault_table"]
 

@@ -11,9 +11,9 @@ import pytest
 from project_files import ROOT
 
 from docs.generator.lab_text import LEFT_OUT
-from peel_tools.lab.attacks import LAB_ATTACKS
-from peel_tools.lab.plots import PLOTS, draw
-from peel_tools.lab.words import sections
+from peel_research.lab.attacks import LAB_ATTACKS
+from peel_research.lab.plots import PLOTS, draw
+from peel_research.lab.words import sections
 
 FIGURES: dict[str, Any] = json.loads((ROOT / "docs" / "lab.json").read_text(encoding="utf-8"))
 

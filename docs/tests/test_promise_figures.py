@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_tools.promise import measure
-from peel_tools.promise.arena import HarmonyArena, KrrArena
-from peel_tools.promise.engine import burst_share_over_fair, coalition, late_delivery
-from peel_tools.promise.picking import HELD, SETTINGS, pick
-from peel_tools.promise.picking import STRATEGIES as PICKING
-from peel_tools.promise.strategies import STRATEGIES, exposed_after
+from peel_research.promise import measure
+from peel_research.promise.engine import burst_share_over_fair, coalition, late_delivery
+from peel_research.promise.picking import HELD, SETTINGS, pick
+from peel_research.promise.picking import STRATEGIES as PICKING
+from peel_tools.planning.arena import HarmonyArena, KrrArena
+from peel_tools.planning.strategies import STRATEGIES, exposed_after
 
 FIGURES: dict[str, Any] = json.loads((Path(__file__).resolve().parents[1] / "promise.json").read_text())
 

@@ -42,15 +42,15 @@ _COMMANDS = {
     ),
     "device": ("peel_tools.commands.device:device", "Run a device's firmware on this machine."),
     "soak": (
-        "peel_tools.commands.soak:soak_command",
+        "peel_research.commands.soak:soak_command",
         "Break everything on purpose, by a schedule that its seed repeats.",
     ),
     "firmware": ("peel_tools.commands.firmware:firmware", "Build and flash firmware and native modules."),
     "lab": (
-        "peel_tools.commands.lab:lab",
+        "peel_research.commands.lab:lab",
         "Judge the promise on your own data: attacks, other defences, the paper's tables.",
     ),
-    "bench": ("peel_tools.commands.bench:bench", "Measure sizes and speed."),
+    "bench": ("peel_research.commands.bench:bench", "Measure sizes and speed."),
 }
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from peel_gateway.exits import Exit
+from peel_gateway.printing import Stopped
+
 __all__ = ["LazyGroup"]
 
 
@@ -32,7 +35,15 @@ class LazyGroup(click.Group):
         if cmd_name not in self.table:
             return None
         module, _, attribute = self.table[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
+        try:
+            command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if error.name != "peel_research":
+                raise
+            raise Stopped(
+                f"peel {cmd_name}: the research tools are not installed. Run: pip install 'peel-telemetry[research]'",
+                Exit.MISSING,
+            ) from None
         assert isinstance(command, click.Command)
         return command
 

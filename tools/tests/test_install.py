@@ -24,7 +24,7 @@ from peel_tools.servers.broker import Broker
 
 pytestmark = pytest.mark.install
 
-EXTRAS = {"sdist": "", "wheel": "[broker]"}
+EXTRAS = {"sdist": "", "wheel": "[broker,research]"}
 """What each is installed with. The one without extras has all that needs neither a board nor a broker of its own."""
 
 
@@ -75,7 +75,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     require(*(architecture.compiler for architecture in ARCHITECTURES.values()))
     folder = tmp_path_factory.mktemp("dist")
     run("scripts/package", folder)
-    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("peel_telemetry-*.whl")
     return {"sdist": sdist, "wheel": wheel}
 
 
@@ -88,7 +88,8 @@ def installed(
     (folder / "home").mkdir()
     environment = folder / "environment"
     run(sys.executable, "-m", "venv", environment)
-    run(environment / "bin" / "pip", "install", "--quiet", "--no-compile", f"{packages[kind]}{EXTRAS[kind]}")
+    beside = ("--find-links", packages[kind].parent)  # where the extra `research` finds its package
+    run(environment / "bin" / "pip", "install", "--quiet", "--no-compile", *beside, f"{packages[kind]}{EXTRAS[kind]}")
     return Installed(environment, folder)
 
 
@@ -188,9 +189,20 @@ def test_a_missing_native_module_is_named_with_the_way_to_get_it(installed: Inst
 
 
 def test_what_needs_the_sources_says_so(installed: Installed) -> None:
-    for words in (("firmware", "natmod", "x64"), ("firmware", "build", "pico"), ("bench", "core"), ("bench", "device")):
+    for words in (("firmware", "natmod", "x64"), ("firmware", "build", "pico")):
         done = installed.peel(*words)
         assert (done.returncode, "not part of the installed package. Clone" in done.stderr) == (7, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("installed", "advice"),
+    [("sdist", "pip install 'peel-telemetry[research]'"), ("wheel", "not part of the installed package. Clone")],
+    indirect=["installed"],
+)
+@pytest.mark.parametrize("benchmark", ["core", "device"])
+def test_a_benchmark_says_what_it_needs(installed: Installed, benchmark: str, advice: str) -> None:
+    done = installed.peel("bench", benchmark)
+    assert (done.returncode, advice in done.stderr) == (7, True), done.stderr
 
 
 def test_simulated_devices_report(installed: Installed, fleet: str) -> None:

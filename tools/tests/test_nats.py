@@ -12,12 +12,12 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_gateway.mqtt.connection import gateway_topic
+from peel_research.soak.run import soak
+from peel_research.soak.schedule import Fault
+from peel_research.soak.stage import Stage
 from peel_tools.servers.nats import NatsBroker
 from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.session import Plan
-from peel_tools.soak.run import soak
-from peel_tools.soak.schedule import Fault
-from peel_tools.soak.stage import Stage
 
 REPORTS = 4000
 PATIENCE = 120.0

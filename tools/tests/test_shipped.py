@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = [path for folder in ("bindings/host", "gateway", "tools") for path in (ROOT / folder).glob("peel_*/**/*.py")]
+SHIPPED = [
+    path
+    for folder in ("bindings/host", "gateway", "tools", "tools/research")
+    for path in (ROOT / folder).glob("peel_*/**/*.py")
+]
 DEVELOPERS = {"peel_hil", "hil_tests", "pytest", "hypothesis", "reference"}
 
 # `peel bench device` where only the published package is installed.
@@ -47,22 +51,28 @@ def test_a_shipped_module_knows_nothing_of_the_tests(path: Path) -> None:
     assert "hil_tests" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_product_does_not_import_the_research_tools(path: Path) -> None:
+    assert "peel_research" in path.parts or "peel_research" not in set(imports(path))
+
+
 def test_nobody_reads_the_gateways_database_behind_its_stores_back() -> None:
     using = {path.parent.relative_to(ROOT).as_posix(): path.name for path in SHIPPED if "sqlite3" in imports(path)}
     using |= {path.as_posix(): path.name for path in (ROOT / "hil_tests").rglob("*.py") if "sqlite3" in imports(path)}
+    research = "tools/research/peel_research"
     assert set(using) == {
-        "gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation", "tools/peel_tools/soak", "tools/peel_tools/bench",
+        "gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation", f"{research}/soak", f"{research}/bench",
     }  # fmt: skip
-    assert using["tools/peel_tools/bench"] == "engine.py"  # a bare table of its own, to compare with
+    assert using[f"{research}/bench"] == "engine.py"  # a bare table of its own, to compare with
     truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in imports(path)}
     assert truth == {"truth.py", "referee.py", "books.py"}  # the truth is a file of the simulation's own
-    soak = {path.name for path in (ROOT / "tools/peel_tools/soak").glob("*.py") if "sqlite3" in imports(path)}
+    soak = {path.name for path in (ROOT / research / "soak").glob("*.py") if "sqlite3" in imports(path)}
     assert soak == {"verdict.py", "stores.py"}  # the same truth; and a lock, which reads nothing
 
 
 def test_only_one_command_asks_for_the_developers_package_and_by_name() -> None:
     naming = {path.relative_to(ROOT / "tools").as_posix() for path in SHIPPED if "peel_hil" in path.read_text()}
-    assert naming == {"peel_tools/commands/bench.py"}
+    assert naming == {"research/peel_research/commands/bench.py"}
 
 
 def test_without_the_developers_package_the_command_says_what_it_needs() -> None:

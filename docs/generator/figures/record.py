@@ -22,7 +22,7 @@ PATH = Path(__file__).resolve().parents[2] / "figures.json"
 class Load:
     """The machine's load by other processes.
 
-    `before` and `after` are counts of `peel_tools.bench.machine.load`, the averages are the kernel's of the last minute.
+    `before` and `after` are counts of `peel_research.bench.machine.load`, the averages are the kernel's of the last minute.
     """
 
     before: float

@@ -26,7 +26,7 @@ import click
 
 from docs.generator.figures.benchmarks import BENCHMARKS, Benchmark
 from docs.generator.figures.record import PATH, Load, Taken, read, write
-from peel_tools.bench.machine import describe_machine, load
+from peel_research.bench.machine import describe_machine, load
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from docs.generator.figures.record import figures
 from docs.generator.figures.words import listed, paragraph, rounded, run_sentence, table
-from peel_tools.bench.scale import FULL
+from peel_research.bench.scale import FULL
 
 __all__ = ["billion", "scale", "sizes"]
 

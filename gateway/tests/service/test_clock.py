@@ -12,8 +12,8 @@ import pytest
 from climate import climate_profile
 from field import Field
 
+from peel_research.soak.clock import find_faketime
 from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.soak.clock import find_faketime
 
 DAY = 24 * 60 * 10
 """Numbers that such a device may take in a day."""

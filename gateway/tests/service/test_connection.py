@@ -17,9 +17,9 @@ from certificates import make_certificates
 from field import Field, MakeField, locked_store
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_research.soak.weather import Weather
 from peel_tools.network.relay import Line, LineCutError, Relay, send
 from peel_tools.servers.broker import AnyBroker
-from peel_tools.soak.weather import Weather
 
 
 def publish_through(field: Field, broker: AnyBroker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:

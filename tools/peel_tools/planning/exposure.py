@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from peel_gateway.planning.task import Subject
-from peel_tools.promise.arena import Arena, HarmonyArena, HashingArena, KrrArena
-from peel_tools.promise.insider import ratios
-from peel_tools.promise.strategies import Strategy, exposed_after, strategies_for
+from peel_tools.planning.arena import Arena, HarmonyArena, HashingArena, KrrArena
+from peel_tools.planning.insider import ratios
+from peel_tools.planning.strategies import Strategy, exposed_after, strategies_for
 from peel_tools.simulation.attackers import ATTACKS
 
 __all__ = ["Wait", "arena_of", "harm", "waits"]

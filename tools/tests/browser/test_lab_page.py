@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browser_support import OpenPage
 
-from peel_tools.lab.page import write_page
+from peel_research.lab.page import write_page
 
 FIGURES = Path(__file__).resolve().parents[3] / "docs" / "lab.json"
 

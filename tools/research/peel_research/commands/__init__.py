@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The commands `peel bench`, `peel lab` and `peel soak`."""

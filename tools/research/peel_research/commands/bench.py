@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""``peel bench``: figures that anyone can print again."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from peel_gateway.exits import Exit
+from peel_gateway.printing import Group, Stopped, json_option, print_json
+from peel_tools.servers.brokers import BROKERS
+
+_SOURCES = Path(__file__).resolve().parents[4] / "c_core"
+_NEEDS_CHECKOUT = (
+    "what this measures is not part of the installed package. Clone the project's repository, run "
+    "`scripts/setup base test firmware` in it, and use its `.venv/bin/peel`."
+)
+
+
+@click.group(cls=Group)
+def bench() -> None:
+    """Measure sizes and speed. Times depend on the machine; ratios and emulated cycles hardly do."""
+
+
+def _print(figures: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(figures)
+        return
+    for key, value in figures.items():
+        click.echo(f"{key:>26}  {value}")
+
+
+def _need(module: str, remedy: str) -> None:
+    """Stop before anything is measured where something is missing that the end of it takes."""
+    if find_spec(module) is None:
+        raise Stopped(f"{module} is not installed: {remedy}", Exit.MISSING)
+
+
+def _measure_in_steps(name: str) -> dict[str, Any]:
+    """Run a long benchmark that tells of each of its steps."""
+    benchmark = import_module(name)
+    with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
+        figures: dict[str, Any] = benchmark.measure(on_progress=lambda _: bar.update(1))
+    return figures
+
+
+@bench.command()
+@click.option("-k", default=252, show_default=True, help="Number of attributes.")
+@json_option
+def core(k: int, as_json: bool) -> None:
+    """Encode and seal on this machine against the Python reference; code and stack on a Cortex-M0+. Needs a checkout."""
+    if not _SOURCES.is_dir():
+        raise Stopped(_NEEDS_CHECKOUT, Exit.MISSING)
+    _print(import_module("peel_research.bench.core").measure(k), as_json)
+
+
+@bench.command()
+@json_option
+def device(as_json: bool) -> None:
+    """Cycles per report on an emulated RP2040, beside what AES and SHA-256 cost on it. Needs a checkout."""
+    try:
+        benchmark = import_module("peel_hil.bench_device")
+    except ModuleNotFoundError as error:
+        if error.name != "peel_hil":
+            raise
+        raise Stopped(_NEEDS_CHECKOUT, Exit.MISSING) from None
+    _print(benchmark.measure(), as_json)
+
+
+@bench.command()
+@json_option
+def gateway(as_json: bool) -> None:
+    """Reports per second through screening and SQLite; reports until a biased coin is exposed."""
+    _print(import_module("peel_research.bench.gateway").measure(), as_json)
+
+
+@bench.command()
+@click.option("--rounds", default=5, show_default=True, help="Rounds of 34,000 reports; the median is printed.")
+@json_option
+def engine(rounds: int, as_json: bool) -> None:
+    """CPU time per report from message to commit, by stage, beside opening and storing alone. Takes minutes."""
+    _print(import_module("peel_research.bench.engine").measure(rounds=rounds), as_json)
+
+
+@bench.command()
+@json_option
+def receipts(as_json: bool) -> None:
+    """What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
+    _print(import_module("peel_research.bench.receipts").measure(), as_json)
+
+
+@bench.command()
+@click.option("--seconds", default=10.0, show_default=True, help="How long each of the three phases lasts.")
+@json_option
+def hostile(seconds: float, as_json: bool) -> None:
+    """How long 50 honest devices wait for receipts: undisturbed, and while one device floods statuses, then refused frames."""
+    _print(import_module("peel_research.bench.hostile").measure(seconds=seconds), as_json)
+
+
+@bench.command()
+@click.option("--messages", default=70_000, show_default=True, help="Messages in the queue.")
+@click.option("-k", default=16, show_default=True, help="Number of attributes.")
+@click.option(
+    "--broker", type=click.Choice(list(BROKERS)), default="mosquitto", show_default=True, help="Which broker."
+)
+@json_option
+def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
+    """A whole gateway at a full queue of a real broker; with mosquitto beside subscribers that only count (paho, gmqtt)."""
+    if broker == "mosquitto":
+        _need("gmqtt", "pip install gmqtt")
+    _print(import_module("peel_research.bench.ingest").measure(messages=messages, k=k, kind=broker), as_json)
+
+
+@bench.command()
+@click.option("--seconds", default=60.0, show_default=True, help="How long each of the three rates is held.")
+@click.option("--batch-seconds", type=float, help="The gateway's batch.seconds, if not its default.")
+@json_option
+def disk(seconds: float, batch_seconds: float | None, as_json: bool) -> None:
+    """Bytes written and stored per report at 1, 10 and 1000 reports/s, and how long a report waits for its commit. Takes minutes."""
+    benchmark = import_module("peel_research.bench.disk")
+    with click.progressbar(length=round(len(benchmark.RATES) * seconds), label="measuring", file=sys.stderr) as bar:
+        figures = benchmark.measure(
+            seconds=seconds,
+            batch_seconds=batch_seconds,
+            on_progress=lambda passed: bar.update(round(passed) - bar.pos),
+        )
+    _print(figures, as_json)
+
+
+@bench.command()
+@json_option
+def growth(as_json: bool) -> None:
+    """Throughput and memory against attributes, devices, log and exposures; a gateway with a million devices. Takes minutes."""
+    _print(_measure_in_steps("peel_research.bench.growth"), as_json)
+
+
+@bench.command()
+@json_option
+def peers(as_json: bool) -> None:
+    """Frequencies by kRR and local hashing beside other libraries (pure-ldp, multi-freq-ldpy), and bits per report beside Prio3."""
+    benchmark = import_module("peel_research.bench.peers")
+    try:
+        _print(benchmark.measure(), as_json)
+    except benchmark.PeersMissingError as error:
+        raise Stopped(str(error), Exit.MISSING) from None
+
+
+@bench.command()
+@json_option
+def scale(as_json: bool) -> None:
+    """1, 2 and 4 workers on PostgreSQL, a million devices registered: throughput, CPU time, what the database does. Takes minutes."""
+    _need("psycopg", "pip install 'peel-telemetry[postgres]'")
+    _print(_measure_in_steps("peel_research.bench.scale"), as_json)
+
+
+@bench.command()
+@click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
+@click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
+@click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")
+@click.option("--low", default=-40.0, show_default=True, help="Lower end of the range.")
+@click.option("--high", default=85.0, show_default=True, help="Upper end of the range.")
+@click.option("--devices", default=20, show_default=True, help="How many devices to simulate.")
+@json_option
+def privacy(as_json: bool, **given: Any) -> None:
+    """What a day, a month and a year of reports give away about a reading that never changes: frames from the real core."""
+    _print(import_module("peel_research.bench.privacy").measure(**given, stretches=["day", "month", "year"]), as_json)
+
+
+@bench.command()
+@json_option
+def promise(as_json: bool) -> None:
+    """Harm of an insider who knows everything, over a liar's; reports until he is exposed; honest devices. Takes minutes."""
+    _print(import_module("peel_research.promise.measure").measure(), as_json)

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+"""Measure what an insider can do who knows the profile, the keys, alpha and the state of the bets: ``peel bench promise``.
+
+`peel_tools.planning` has the games: `arena` (what honest devices send and what harms), `insider` (play against the capital) and
+`strategies` (attackers that expose themselves). Here `engine` plays against a whole gateway engine, `picking` chooses what a time bucket
+holds, `honest` counts exposed honest devices, and `measure` puts the figures together.
+"""

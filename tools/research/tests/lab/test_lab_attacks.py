@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT
+"""The lab's attacks do what they say, and the engine makes of them what they say it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from peel_core import Profile
+from peel_core.hashing import hashed
+from peel_core.primitives import RULE_ONE
+from peel_gateway.engine.engine import Engine
+from peel_gateway.model.verdict import Layer, Verdict
+from peel_research.lab.arena import QUICK, Scale, play
+from peel_research.lab.attacks import LAB_ATTACKS
+from peel_research.lab.attacks.paper import keep_probability, preserved_budgets
+from peel_research.lab.attacks.record import Course, Needs, Place
+from peel_research.lab.data import load_data
+from peel_research.lab.exposure import planned
+from peel_research.lab.fleet import Frames, Ints, LabFleet, profiles_for
+
+DATA = load_data(None)
+PROFILES = profiles_for(DATA, 1.0)
+SMALL = Scale(devices=20, reports=40, rounds=2, seeds=1)
+
+
+def _course(profile: Profile, devices: int = 4, reports: int = 5000) -> Course:
+    shape = (devices, reports)
+    rng = np.random.default_rng(5)
+    unit = rng.integers(0, profile.assignments, shape)
+    blank = Course(
+        profile=profile,
+        rng=rng,
+        devices=np.arange(devices),
+        unit=unit,
+        value=np.full(shape, 1.0),
+        index=unit,
+        sign=np.ones(shape, np.int64),
+        leaning=np.ones(profile.k, np.int64),
+        sent=np.ones(shape, np.bool_),
+        rule=np.full(shape, profile.rule),
+    )
+    return blank.tossed(np.full(devices, profile.epsilon))
+
+
+def test_every_attack_is_one_thing_and_explains_itself() -> None:
+    for name, attack in LAB_ATTACKS.items():
+        assert sum(way is not None for way in (attack.lie, attack.say, attack.turn)) == 1, name
+        assert attack.help.endswith(".") and attack.why.endswith("."), name
+    assert {attack.place for attack in LAB_ATTACKS.values()} == set(Place)
+    assert {attack.needs for attack in LAB_ATTACKS.values()} == set(Needs)
+    assert {attack.layer for attack in LAB_ATTACKS.values()} == {None, *Layer} - {Layer.WITHDRAWAL}
+
+
+def test_an_honest_course_is_tossed_by_the_rule() -> None:
+    plus = (_course(PROFILES["harmony"]).sign > 0).mean()
+    assert plus == pytest.approx(np.e / (1 + np.e), abs=0.02)  # all readings are at the upper end
+    for mechanism in ("krr", "hashing"):
+        course = _course(PROFILES[mechanism])
+        told = (course.index == course.symbol(1)).mean()
+        assert told == pytest.approx(PROFILES[mechanism].likeliest, abs=0.02)
+
+
+def test_what_speaks_for_a_category_is_what_the_numbers_hash_makes_of_it() -> None:
+    course = _course(PROFILES["hashing"])
+    profile = course.profile
+    for category in range(profile.domain):
+        expected = hashed(course.unit, category, profile.k, profile.domain)
+        assert (course.symbol(category) == expected).all()
+    assert (_course(PROFILES["krr"]).symbol(2) == 2).all()
+
+
+@pytest.mark.parametrize("devices", [2, 5, 50])
+def test_rule_poisoning_preserves_the_sum_of_budgets(devices: int) -> None:
+    budgets = preserved_budgets(devices, 1.0, np.random.default_rng(devices))
+    assert budgets.sum() == pytest.approx(devices)
+    assert budgets.min() > 0 and budgets.std() > 0.05
+
+
+def test_output_poisoning_follows_its_kernel() -> None:
+    """Probability proportional to exp(-eps |v - z|_1 / f) over all outputs: 2k signed entries, or k categories."""
+    for mechanism, outputs in (("harmony", 2 * PROFILES["harmony"].k), ("krr", PROFILES["krr"].k)):
+        course = _course(PROFILES[mechanism])
+        name = "output_poisoning_any_attribute" if mechanism == "harmony" else "output_poisoning_category"
+        say = LAB_ATTACKS[name].say
+        assert say is not None
+        said = say(course)
+        weights = np.exp(-np.array([0.0] + [2.0] * (outputs - 1)) / 2.0)
+        kept = ((said.index == course.index) & (said.sign == course.sign)).mean()
+        assert kept == pytest.approx(weights[0] / weights.sum(), abs=0.02)
+        assert kept == pytest.approx(keep_probability(1.0, outputs - 1), abs=0.02)
+
+
+def test_a_hidden_budget_is_not_in_the_frame_and_a_declared_one_is() -> None:
+    course = _course(PROFILES["harmony"])
+    hidden, declared = (LAB_ATTACKS[f"another_budget_{how}"].say for how in ("hidden", "declared"))
+    assert hidden is not None and declared is not None
+    assert (hidden(course).rule == PROFILES["harmony"].rule).all()
+    assert declared(course).rule[0, 0] / RULE_ONE == pytest.approx(np.tanh(1.0), abs=1e-6)
+    assert (hidden(course).sign > 0).mean() == pytest.approx((1 + np.tanh(1.0)) / 2, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "name", ["always_target_MGA", "noise_on_y", "negation", "replay", "real_devices_cloned", "rule_poisoning_declared"]
+)
+def test_what_is_wrong_with_a_single_report_is_exposed_at_once(name: str) -> None:
+    attack = LAB_ATTACKS[name]
+    trial = play(DATA, PROFILES["harmony"], attack, SMALL, seed=3)
+    assert attack.layer is not None
+    assert trial.exposure == 1 and trial.by_layer()[attack.layer.label] > 0.7
+    assert trial.attackers_exposed == trial.attackers and trial.delays == (1,) * trial.attackers
+    assert trial.honest_refused == trial.honest_exposed == 0 and trial.honest_reports > 700
+    assert trial.shifts.after == 0
+
+
+def test_a_stuck_coin_is_exposed_by_statistics_and_its_harm_taken_back() -> None:
+    trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
+    assert trial.attackers_exposed == trial.attackers == 1 and trial.exposure == 1
+    assert 40 <= trial.delays[0] <= 90
+    assert trial.shifts.undefended > trial.shifts.liar and trial.shifts.after == 0
+
+
+def test_an_honest_report_that_is_refused_would_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three reports of honest devices are spoiled behind the arena's back."""
+    encode = LabFleet.honest
+
+    def spoiled(fleet: LabFleet, devices: Ints, numbers: Ints) -> Frames:
+        frames = encode(fleet, devices, numbers)
+        frames[[5, 70, 200], -1] ^= 1
+        return frames
+
+    monkeypatch.setattr(LabFleet, "honest", spoiled)
+    trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], SMALL, seed=1)
+    assert trial.honest_refused == 3 and trial.honest_exposed == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "slowest"),
+    [
+        ("biased_coin_always", 90),
+        ("half_of_the_categories", 90),
+        ("always_one_symbol", 90),
+        ("other_reports_kept_back", 90),
+        ("biased_coin_sleeper", 160),
+        ("adaptive_pattern_APA", 400),
+        ("another_budget_declared", 1),
+        ("noise_on_y", 1),
+    ],
+)
+def test_local_hashing_exposes_what_it_should(name: str, slowest: int) -> None:
+    trial = play(DATA, PROFILES["hashing"], LAB_ATTACKS[name], QUICK, seed=2)
+    assert trial.exposure == 1 and trial.attackers_exposed == trial.attackers == 1
+    assert trial.delays[0] <= slowest
+    assert trial.honest_refused == trial.honest_exposed == 0
+    assert trial.shifts.undefended > 0 and trial.shifts.after == 0
+
+
+def test_an_adaptive_pattern_promotes_its_targets_and_supports_as_many_categories_as_honest_reports() -> None:
+    many = replace(DATA, categories=tuple("abcdefghijklmnop"))
+    course = _course(profiles_for(many, 1.0)["hashing"])
+    say = LAB_ATTACKS["adaptive_pattern_APA"].say
+    assert say is not None
+    said = say(course)
+
+    def supports(each: Course) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Of each category, the share of reports that support it."""
+        return np.array([(each.index == each.symbol(category)).mean() for category in range(16)])
+
+    crafted, honest = supports(said), supports(course)
+    assert crafted[:4].mean() > honest[:4].mean() + 0.1
+    assert crafted.sum() == pytest.approx(honest.sum(), abs=0.5)
+
+
+def test_who_wastes_reports_pushes_one_attribute_by_more_than_a_lie_and_is_exposed() -> None:
+    course = _course(PROFILES["harmony"], reports=20_000)
+    attack = LAB_ATTACKS["one_attribute_wasting_reports"]
+    assert attack.say is not None
+    said = attack.say(course)
+    mine = course.unit == 0
+    harm = said.sign[mine].mean() / (PROFILES["harmony"].rule / RULE_ONE)
+    assert harm == pytest.approx(1.28, abs=0.02)
+    assert (said.sign[~mine] == course.sign[~mine]).all() and (said.index == course.unit).all()
+    trial = play(DATA, PROFILES["harmony"], attack, QUICK, seed=1)
+    assert trial.exposure == 1 and trial.attackers_exposed == 1 and trial.shifts.after == 0
+
+
+def test_supports_of_hashed_reports_are_counted_under_the_hash_of_their_number() -> None:
+    """An always-target device moves the target's share by the cap, three times as far as a liar: under another hash, hardly at all."""
+    trial = play(DATA, PROFILES["hashing"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
+    assert trial.shifts.undefended == pytest.approx(PROFILES["hashing"].cap * trial.shifts.liar, rel=0.3)
+
+
+@pytest.mark.parametrize("mechanism", ["harmony", "krr", "hashing"])
+def test_a_lie_is_not_exposed_and_does_what_a_lie_does(mechanism: str) -> None:
+    attack = replace(LAB_ATTACKS["false_reading_DIPA"], effort=20)
+    trial = play(DATA, PROFILES[mechanism], attack, SMALL, seed=1)
+    assert trial.exposure == 0 and trial.attackers_exposed == 0
+    assert trial.shifts.before == trial.shifts.after
+    # Not as much as the worst lie: kRR's is about another than the worst category.
+    assert 0.6 * trial.shifts.liar < trial.shifts.after < 1.25 * trial.shifts.liar
+    assert trial.verdicts == {Verdict.ACCEPTED: trial.poisoned}
+
+
+def test_output_poisoning_of_categories_is_not_exposed_and_does_less_than_a_lie() -> None:
+    attack = replace(LAB_ATTACKS["output_poisoning_category"], effort=20)
+    trial = play(DATA, PROFILES["krr"], attack, SMALL, seed=1)
+    assert trial.exposure == 0 and trial.shifts.after < trial.shifts.liar
+
+
+def test_an_adaptive_insider_stays_unexposed_and_bounded() -> None:
+    trial = play(DATA, PROFILES["harmony"], replace(LAB_ATTACKS["adaptive_insider"], effort=50), SMALL, seed=1)
+    assert trial.exposure == 0
+    assert trial.shifts.liar < trial.shifts.after < 1.6 * trial.shifts.liar
+
+
+def test_a_gateway_without_statistics_would_not_see_a_stuck_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the arena shows what the engine does, not what the attack says of itself."""
+    monkeypatch.setattr("peel_tools.simulation.world.Engine", partial(Engine, alpha=1e-200))
+    trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
+    assert trial.exposure == 0 and trial.shifts.after > trial.shifts.liar
+
+
+def test_with_one_attribute_there_is_no_other_to_attack(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("x\n" + "".join(f"{i * 7 % 16}\n" for i in range(48)))
+    harmony = [
+        attack.name for attack, profile in planned(load_data(tmp_path / "one.csv"), quick=False) if profile.k == 1
+    ]
+    assert "biased_coin_always" in harmony
+    assert not {"always_target_MGA", "random_report_ROPA", "output_poisoning_any_attribute"} & set(harmony)
+
+
+def test_who_is_judged_by_one_attribute_alone_talks_more_the_more_there_are() -> None:
+    attack = LAB_ATTACKS["always_target_when_assigned"]
+    few, many = (profiles_for(replace(DATA, names=names), 1.0)["harmony"] for names in (DATA.names[:2], DATA.names))
+    assert attack.numbers(few, 100) == 400 and attack.numbers(many, 100) == 1600

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""What `peel bench promise` measures: the insider's harm within its targets, his exposure, and that he is as good as he claims to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from peel_core.hashing import hashed
+from peel_gateway.mechanisms.game import Face
+from peel_gateway.screening.bets import Bets, Events
+from peel_research.promise import honest
+from peel_research.promise.picking import STRATEGIES as PICKING
+from peel_research.promise.picking import Setting, pick
+from peel_tools.planning.arena import ALPHA, Arena, HarmonyArena, HashingArena, KrrArena
+from peel_tools.planning.insider import in_order, one_attribute, ratios, turned
+from peel_tools.planning.strategies import STRATEGIES, exposed_after
+
+TARGETS = {
+    (1.0, 252): {"ratio_1000": 1.7, "ratio_10000": 1.2, "sleeper_ratio_1000": 1.8, "sleeper_ratio_10000": 1.25},
+    (0.5, 252): {"ratio_1000": 2.6, "ratio_10000": 1.4},
+}
+
+
+@pytest.mark.parametrize(("epsilon", "k"), TARGETS)
+def test_an_insider_stays_within_the_promise(epsilon: float, k: int) -> None:
+    arena = HarmonyArena(epsilon, k)
+    rng = np.random.default_rng(11)
+    measured = ratios(arena, arena.goals(rng), (1000, 10_000), rng)
+    for name, target in TARGETS[epsilon, k].items():
+        assert 1 < measured[name] <= target, name
+
+
+def test_an_insider_in_the_long_run() -> None:
+    arena = HarmonyArena(1.0, 252)
+    measured = ratios(arena, [arena.mixed()], (100_000,), np.random.default_rng(12))
+    assert 1 < measured["ratio_100000"] <= 1.06
+    assert 1 < measured["sleeper_ratio_100000"] <= 1.08
+
+
+def test_without_notebooks_the_promise_would_be_broken() -> None:
+    """So the sleeper is one who finds what there is to find."""
+    arena = HarmonyArena(1.0, 252)
+    faces = arena.bets.game.faces
+    assert faces is not None
+    blind = replace(arena.bets.game, faces=replace(faces, capital={**faces.capital, Face.RECENT: 0.0}))
+    arena.bets = Bets(blind, ALPHA)
+    measured = ratios(arena, [arena.mixed()], (1000, 10_000), np.random.default_rng(11))
+    assert measured["sleeper_ratio_1000"] > 2
+    assert measured["sleeper_ratio_10000"] > 1.5
+
+
+def weighing(arena: HashingArena, size: int, reports: int, price: float, rng: np.random.Generator) -> float:
+    """What an insider does to a set of categories together, over a liar who picks his lie by the hash.
+
+    He knows for how many of them each symbol speaks under each hash, and looks one step ahead at what it would do to his wealth: so he is
+    sure of himself where they fall together, and makes the bets lose where it is all the same to him.
+    """
+    chosen = rng.choice(arena.domain, size, replace=False)
+    told = hashed(np.arange(arena.hashes)[:, None], chosen, arena.symbols, arena.domain)
+    speaks = (told[:, :, None] == np.arange(arena.symbols)).sum(axis=1)
+    state, zero, total = arena.bets.new_states(1), np.zeros(arena.symbols, np.int64), 0
+    for number, hash_ in enumerate(arena.assign(rng, reports).tolist(), 1):
+        options = in_order(zero + hash_, np.arange(arena.symbols), number)
+        wealth = arena.bets.peek(state, options)
+        worth = np.where(wealth < 0.2 / ALPHA, speaks[hash_] - price * np.log(wealth), -np.inf)
+        said = int(worth.argmax()) if np.isfinite(worth).any() else int(wealth.argmin())
+        only = Events(**{name: column[said : said + 1] for name, column in vars(options).items()})
+        assert arena.bets.update(state, only)[0] == -1
+        total += speaks[hash_, said]
+    by_chance = size / arena.symbols
+    return float((total / reports - by_chance) / (arena.truth * (speaks.max(axis=1).mean() - by_chance)))
+
+
+def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> None:
+    """Is held by what is bet on each hash by itself; without it, he would go on like that."""
+    arena = HashingArena(1.0, 16)
+    assert 1 < weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) < 1.6
+    arena.bets = Bets(replace(arena.bets.game, shares=None), ALPHA)
+    assert weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) > 2
+
+
+@pytest.mark.parametrize("domain", [16, 200])
+@pytest.mark.parametrize(("noise", "harm"), [(0.3, 1.2), (0.5, 0.9)])
+def test_noise_that_hides_who_names_one_of_six_categories_leaves_less_than_a_lie(
+    domain: int, noise: float, harm: float
+) -> None:
+    """What THREAT_MODEL.md says of it: 30% is not enough to stay hidden, and with 50% they move by less than a liar's, all together."""
+    arena, reports = HashingArena(1.0, domain), 12_000
+    rng = np.random.default_rng(domain)
+    for _ in range(4):
+        chosen = rng.choice(domain, 6, replace=False)
+        told = hashed(np.arange(arena.hashes)[:, None], chosen, arena.symbols, domain)
+        speaks = (told[:, :, None] == np.arange(arena.symbols)).sum(axis=1)
+        unit = arena.assign(rng, reports)
+        named = told[unit, rng.integers(0, 6, reports)]
+        said = np.where(rng.random(reports) < noise, rng.integers(0, arena.symbols, reports), named)
+        exposed = arena.bets.update(arena.bets.new_states(1), in_order(unit, said, 1))[0] >= 0
+        by_chance = 6 / arena.symbols
+        liar = arena.truth * (speaks.max(axis=1).mean() - by_chance)
+        assert (speaks[unit, said].mean() - by_chance) / liar < harm
+        assert exposed == (noise < 0.5)
+
+
+@pytest.mark.parametrize("arena", [HarmonyArena(1.0, 1), KrrArena(1.0, 16), HashingArena(1.0, 200)])
+def test_harm_is_counted_in_units_of_a_liar(arena: Arena) -> None:
+    """An honest coin with the most harmful reading does 1; always saying what is wanted does what the cap says."""
+    rng = np.random.default_rng(3)
+    for goal in arena.goals(rng)[:3]:
+        unit = arena.assign(rng, 40_000)
+        life = "same" if isinstance(arena, HarmonyArena) else "one of them"
+        said = arena.live(rng, life, unit, goal)
+        if isinstance(arena, KrrArena):
+            wanted = np.isin(said, goal.wanted(rng, np.zeros(1000, np.int64)))
+        else:
+            wanted = said == goal.wanted(rng, unit)
+        harm = np.where(wanted, goal.gain, goal.loss).mean()
+        assert harm == pytest.approx(1, abs=0.25)
+        assert goal.gain > 1
+
+
+def test_one_attribute_is_judged_by_its_own_reports() -> None:
+    measured = one_attribute(HarmonyArena(1.0, 16), (100, 1000), np.random.default_rng(5))
+    assert 1 < measured["ratio_1000"] < measured["ratio_100"]
+    assert measured["ratio_1000"] <= measured["sleeper_ratio_1000"] < 1.6
+
+
+MOST = {
+    "always_plus": 75,
+    "sleeper_always_plus": 150,
+    "sleeper_against_own_past": 150,
+    "krr_8_of_16": 150,
+    "krr_50_of_252": 150,
+    "sleeper_krr_8_of_16": 150,
+    "sleeper_krr_50_of_252": 150,
+    "hashing_1_of_200": 150,
+    "sleeper_hashing_1_of_200": 160,
+    "hashing_any_of_6_of_16": 3000,
+    "hashing_any_of_6_of_200": 6000,
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_whoever_does_not_look_at_his_wealth_is_exposed(strategy: object) -> None:
+    chosen = next(each for each in STRATEGIES if each is strategy)
+    waited = exposed_after(chosen, np.random.default_rng(21))
+    assert waited is not None
+    assert waited <= MOST.get(chosen.name, 30_000)
+
+
+def test_honest_devices_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a tenth of the command's devices."""
+    monkeypatch.setattr(honest, "DEVICES", 2)
+    exposed, reports = honest.count_exposed(np.random.default_rng(8))
+    assert exposed == 0
+    assert reports > 300_000
+
+
+def test_the_simulation_of_honest_devices_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices that toss by a larger rule than the bets are made for."""
+    monkeypatch.setattr(honest, "DEVICES", 2)
+    toss = HarmonyArena.toss
+
+    def bolder(self: HarmonyArena, rng: np.random.Generator, reading: np.ndarray) -> np.ndarray:
+        return toss(self, rng, 1.3 * reading)
+
+    monkeypatch.setattr(HarmonyArena, "toss", bolder)
+    exposed, _ = honest.count_exposed(np.random.default_rng(8))
+    assert exposed > 10
+
+
+def test_a_walk_ends_where_the_device_is_exposed() -> None:
+    """Where both choices are fatal in the end."""
+    arena = HarmonyArena(1.0, 1)
+    goal = arena.goals(np.random.default_rng(0))[0]
+    state = turned(arena, goal, "middle", 0, np.random.default_rng(0))
+    unit = np.zeros(500, np.int64)
+    plus = in_order(unit, unit + 1, 1)
+    took, walked = arena.bets.walk(state, plus, plus, ceiling=1 / ALPHA)
+    assert 50 < walked < 80
+    assert not took[walked:].any()
+
+
+@pytest.mark.parametrize("strategy", sorted(PICKING.keys() - {"richest_window"}))
+def test_no_delivery_beats_waiting_for_the_right_numbers(strategy: str) -> None:
+    """An insider who chooses the order has no more of an attribute in a bucket than one who chooses the time."""
+    few = Setting(k=16, reports=5)
+    assert pick(few, strategy, held=30).share <= pick(few, "richest_window", held=30).share < 5
