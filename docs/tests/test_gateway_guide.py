@@ -48,7 +48,7 @@ def known_parameters(gateway: GatewayProcess, path: str) -> list[str]:
         urllib.request.urlopen(f"{gateway.url}{path}?nonsense=1", timeout=10)
     assert refused.value.code == 400
     said = str(json.load(refused.value)["error"])
-    return said.removeprefix("nonsense: unknown parameter; there is: ").split(", ")
+    return said.removeprefix("nonsense: unknown parameter; the known ones are: ").split(", ")
 
 
 def test_the_parameters_are_those_that_the_routes_take(gateway: GatewayProcess) -> None:

@@ -193,7 +193,7 @@ class _DeviceCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         try:
-            found = self._views.muster()
+            found = self._views.device_counts()
         except StoreError:
             return  # the store's own metric says so
         states = GaugeMetricFamily("peel_device_states", "Registered devices by state.", labels=["state"])

@@ -278,7 +278,7 @@ def test_an_answer_that_would_fill_the_memory_is_refused(lab: Lab, monkeypatch: 
     monkeypatch.setattr("peel_gateway.queries.estimates.MOST_FIGURES", 11)
     for devices in (True, False):
         question = EstimateQuestion(lab.profiles[0], None, None, 3600, devices, Choice())
-        with pytest.raises(QueryError, match="bucket: 3 buckets have 12 figures, an answer has at most 11"):
+        with pytest.raises(QueryError, match="bucket: 3 buckets have 12 figures, more than 11"):
             estimate_tables(lab.store, question, 1.0)
         assert len(estimate_tables(lab.store, replace(question, choice=Choice(name="a1")), 1.0)) == 3
         assert len(estimate_tables(lab.store, replace(question, bucket_seconds=None), 1.0)) == 1

@@ -17,8 +17,8 @@ from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.device import Device
 from peel_gateway.fleet.roll import Roll
 from peel_gateway.model.standing import Standing
+from peel_gateway.queries.estimates import window_name, windows
 from peel_gateway.queries.views import Views
-from peel_gateway.queries.windows import window_name, windows
 
 DEVICES = 100
 STEP = 300
@@ -137,7 +137,7 @@ def test_one_report_is_too_few_and_the_wait_follows_from_the_plan(watched: Watch
 
 
 def test_silence_is_counted_and_named(watched: Watched) -> None:
-    before = watched.views.muster()
+    before = watched.views.device_counts()
     assert (before.heard, before.states[Standing.NEW]) == (0, DEVICES)
     assert before.table(START) | {"states": None} == {
         "states": None,
@@ -146,9 +146,11 @@ def test_silence_is_counted_and_named(watched: Watched) -> None:
         "silent_seconds": None,
     }
     watched.report(20, seconds=STEP)
-    assert watched.views.muster().table(watched.lab.now)["silent_seconds"] is None, "the next one is due only now"
+    assert watched.views.device_counts().table(watched.lab.now)["silent_seconds"] is None, (
+        "the next one is due only now"
+    )
     watched.lab.now += 1200 - STEP
-    told = watched.views.muster().table(watched.lab.now)
+    told = watched.views.device_counts().table(watched.lab.now)
     assert (told["silent_seconds"], told["states"]["silent"]) == (1200, DEVICES)
     assert told["states"]["sensor failing"] == 0
 
@@ -157,14 +159,14 @@ def test_one_device_that_says_it_is_slow_hides_the_silence_of_others_for_a_day_a
     watched.claims[1] = Claim(state="online", interval_ms=2**47)
     watched.report(20, seconds=STEP)
     watched.lab.now += 2 * 86_400
-    told = watched.views.muster().table(watched.lab.now)
+    told = watched.views.device_counts().table(watched.lab.now)
     assert told["silent_seconds"] == 2 * 86_400 + STEP
     assert told["states"]["silent"] == DEVICES - 1
 
 
 def test_a_device_whose_sensor_fails_from_the_start_is_visible(watched: Watched) -> None:
     watched.claims[7] = Claim(state="online", heard=watched.lab.now, failing="temperature: it gave nan")
-    assert watched.views.muster().states[Standing.FAILING] == 1
+    assert watched.views.device_counts().states[Standing.FAILING] == 1
     row = watched.views.device(7)
     assert (row["state"], row["claims"]["failing"]) == ("sensor failing", "temperature: it gave nan")
     watched.lab.now += 86_400

@@ -10,7 +10,7 @@ from lab import harmony_profile, krr_profile
 
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.queries.words import sentence
+from peel_gateway.queries.exposed import sentence
 from peel_gateway.screening.bets import _WORDS
 
 HARMONY, KRR = harmony_profile(), krr_profile()
@@ -30,26 +30,27 @@ def bet(name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("verdict", "evidence", "words"),
     [
-        (Verdict.REUSED, CONTENT, "It spent number 17 on two different reports; a number is good for one."),
+        (Verdict.REUSED, CONTENT, "It used number 17 for two different reports; each number is valid for one report."),
         (
             Verdict.FLOOD,
             CONTENT | {"last_allowed": 1234, "reached": 17},
-            "It used number 17, where quota and time allow 1,234 at most.",
+            "It used number 17; its quota and the elapsed time allow 1,234 at most.",
         ),
         (
             Verdict.RULE,
             CONTENT | {"rule": 1635480000},
-            "It tossed its coin with epsilon 2, where its profile says 1.",
+            "It randomized its report with epsilon 2; its profile requires 1.",
         ),
         (
             Verdict.SUPPORT,
             CONTENT | {"expected": 0},
-            f"It reported {HARMONY.label(1)}, where its number assigned {HARMONY.label(0)}; the choice is not the device's.",
+            f"It reported {HARMONY.label(1)}, but its number assigned {HARMONY.label(0)}; a device must not choose.",
         ),
         (
             Verdict.STRUCTURE,
             CONTENT,
-            "Its report is no codeword: reconstructed, it is 0.41 away from the nearest one, and an honest report less than 0.001.",
+            "Its report is not a valid codeword: its reconstruction is 0.41 away from the nearest one; "
+            "an honest report's is less than 0.001 away.",
         ),
         (
             Verdict.STATISTICS,
@@ -77,4 +78,4 @@ def test_every_bet_has_a_sentence(name: str) -> None:
 
 def test_the_budget_of_a_categorical_coin() -> None:
     row = Exposure(Verdict.RULE, 1, 1, KRR.id, 0.0, "", b"", {"rule": KRR.rule // 2, "rule_expected": KRR.rule})
-    assert sentence(row, KRR, 1e-3) == "It tossed its coin with epsilon 0.535, where its profile says 1."
+    assert sentence(row, KRR, 1e-3) == "It randomized its report with epsilon 0.535; its profile requires 1."

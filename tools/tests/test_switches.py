@@ -132,7 +132,7 @@ def _switch_and_see(gateway: GatewayProcess) -> None:
     (device,) = gateway.get("/api/exposed")["items"]
     told = gateway.get("/api/demo")
     assert told["roles"] == {device["device"]: "budget"}
-    assert device["sentence"] == "It tossed its coin with epsilon 2, where its profile says 1."
+    assert device["sentence"] == "It randomized its report with epsilon 2; its profile requires 1."
     assert {attack["name"]: attack["on"] for attack in told["attacks"]}["budget"]
     estimates = gateway.get("/api/estimates?profile=greenhouse&devices=no")["items"][0]["estimates"]
     assert told["truth"]["greenhouse"].keys() == {row["name"] for row in estimates}

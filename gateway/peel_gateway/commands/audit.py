@@ -16,7 +16,7 @@ from peel_gateway.fleet.registry import device_label, parse_device
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.audit import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option
-from peel_gateway.queries.query import MOST_ITEMS, audit_page, parse_verdicts
+from peel_gateway.queries.parameters import MOST_ITEMS, audit_page, parse_verdicts
 from peel_gateway.queries.table import QueryError, Table
 from peel_gateway.queries.views import Views, audit_table, parse_moment
 from peel_gateway.storage.store import Archive

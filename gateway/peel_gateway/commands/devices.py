@@ -15,7 +15,7 @@ from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.standing import Standing
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.queries.devices import DeviceFilter
-from peel_gateway.queries.query import MOST_ITEMS, device_filter
+from peel_gateway.queries.parameters import MOST_ITEMS, device_filter
 from peel_gateway.queries.table import Table
 from peel_gateway.queries.views import open_views
 from peel_gateway.settings import Settings

@@ -13,7 +13,7 @@ from peel_gateway.commands.shared import config_option, given_as_query, opened, 
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims_file import load_claims
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.queries.query import estimate_query
+from peel_gateway.queries.parameters import estimate_query
 from peel_gateway.queries.table import Table
 from peel_gateway.queries.views import open_views
 

@@ -11,7 +11,7 @@ from peel_gateway.commands.shared import config_option, given_as_query, opened
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_gateway.queries.export import TABLES, ExportError, Source, Span
 from peel_gateway.queries.export import export as write_export
-from peel_gateway.queries.query import span_query
+from peel_gateway.queries.parameters import span_query
 from peel_gateway.queries.views import open_views
 
 __all__ = ["export"]

@@ -11,7 +11,7 @@ import click
 
 from peel_gateway.commands.shared import config_option, given_as_query, opened, warn_of_accident
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.queries.query import MOST_ITEMS, exposure_page
+from peel_gateway.queries.parameters import MOST_ITEMS, exposure_page
 from peel_gateway.queries.table import Table
 from peel_gateway.queries.views import Views
 

@@ -16,7 +16,7 @@ from peel_gateway.exits import Exit
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.partition import Partition
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.queries.query import exposure_page
+from peel_gateway.queries.parameters import exposure_page
 from peel_gateway.queries.table import QueryError
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.workers.pool import open_engine

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
-from peel_gateway.queries.accident import MANY
+from peel_gateway.queries.exposed import MANY
 from peel_gateway.screening.plan import ExposedDevice
 from peel_gateway.storage.store import StoreError
 

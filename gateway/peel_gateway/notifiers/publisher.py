@@ -138,14 +138,14 @@ class EstimatePublisher:
         self._announced = dict(configs)
 
     def _summary(self) -> Table:
-        totals, muster = self._views.totals(), self._views.muster()
+        totals, counts = self._views.totals(), self._views.device_counts()
         return {
             "accepted": totals["accepted"],
             "refused": totals["exposed"],
             "withdrawn": totals["withdrawn_past"],
             "poisoning_ratio": totals["poisoning_ratio"],
             "devices": totals["devices"],
-            "states": {standing.label: muster.states[standing] for standing in Standing},
+            "states": {standing.label: counts.states[standing] for standing in Standing},
         }
 
 

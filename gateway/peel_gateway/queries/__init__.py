@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Questions that people ask, and the answers as plain tables: for the command line and for the web alike."""
+"""Queries of the command line and the HTTP API. They return plain tables (dicts and lists)."""

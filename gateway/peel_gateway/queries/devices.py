@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The devices as plain tables: what the registry, their reports and they themselves say of them."""
+"""The devices as tables, from the registry, the store and their own status messages (claims)."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries.table import Table, moment
 from peel_gateway.storage.store import Archive
 
-__all__ = ["DeviceFilter", "DeviceList", "Muster"]
+__all__ = ["DeviceCounts", "DeviceFilter", "DeviceList"]
 
 Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 500
 _DIGITS = 8
 _LEAST_QUIET = 60.0
-"""Seconds without any report that are never called silence: batches and networks take their time."""
+"""Seconds without any report that do not count as silence yet: batches and networks take their time."""
 _MOST_QUIET = 86_400.0
-"""A device says its interval itself, and must not hide the silence of all others for longer than this."""
+"""Longest interval in seconds that counts. Devices claim their own interval, and one must not hide the silence of all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceFilter:
-    """Which devices to list; unset fields match all."""
+    """A filter for the list of devices; unset fields match all."""
 
     profile: str | None = None
     group: str | None = None
     state: Standing | None = None
     find: str = ""
-    """Part of an id or of a note, in small letters."""
+    """Part of an id or of a note, in lower case."""
     after: int = 0
     limit: int = 100
 
@@ -54,23 +54,23 @@ _SUMMED = ("dropped", "unconfirmed", "refused_receipts", "lost", "skipped", "thr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Muster:
-    """The devices counted."""
+class DeviceCounts:
+    """Numbers of devices, and sums over their status messages."""
 
     states: Mapping[Standing, int]
     claimed: Mapping[str, int]
-    """What they say of themselves, summed: frames dropped or lost, readings skipped, sources of randomness refused, and so on."""
+    """Sums of the devices' own counters: frames dropped or lost, readings skipped, sources of randomness refused, and so on."""
     heard: int
     """Devices that have ever sent a report."""
     last_report: float | None
     """Unix seconds at which the last report of any device was received."""
     quiet_after: float
-    """Seconds without any report that are longer than the longest planned interval of a device that has been heard."""
+    """Seconds without any report after which the fleet counts as silent; longer than any heard device's planned interval."""
     rates: Mapping[tuple[str, str], float]
     """Reports per second that active devices are planned to send, by profile and group ("" for devices in no group)."""
 
     def table(self, now: float) -> Table:
-        """Return what a summary says of the devices at this time (Unix seconds)."""
+        """Return the devices' part of the summary at this time (Unix seconds)."""
         silent = None if self.last_report is None else max(0.0, now - self.last_report)
         return {
             "states": {standing.label: self.states[standing] for standing in Standing},
@@ -80,13 +80,13 @@ class Muster:
         }
 
     def rate(self, profile: str, group: str | None) -> float:
-        """Return the reports per second that a profile's active devices are planned to send; of one group, or of all."""
+        """Return the reports per second that a profile's active devices are planned to send, in one group or in all."""
         return sum(rate for key, rate in self.rates.items() if key[0] == profile and group in (None, key[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What a device's reports have left in the store; times in Unix seconds."""
+    """A device's state in the store; times in Unix seconds."""
 
     last_number: int | None = None
     first_received: float | None = None
@@ -101,7 +101,7 @@ _NO_PAST = _Past()
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a device; `row` is its place in the roll."""
+    """A device with all that the gateway knows about it; `row` is its row in the roll."""
 
     row: int
     device: int
@@ -118,9 +118,9 @@ class DeviceList:
     Parameters
     ----------
     claims : callable
-        The last that a device said of itself, if anything.
+        Returns a device's last status message, or None.
     silent_seconds : float
-        For how long nothing need be heard of any device.
+        Shortest time without a report after which a device can count as silent.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class DeviceList:
         self._silent_seconds = silent_seconds
 
     def page(self, which: DeviceFilter) -> Table:
-        """A page of devices by id; `next` continues it."""
+        """Return a page of devices by id; `next` continues it."""
         snapshot = self._snapshot()
         roll = snapshot.devices
         chosen = roll.each(
@@ -152,7 +152,7 @@ class DeviceList:
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
 
     def _rows(self, roll: Roll, page: Sequence[_Known]) -> list[Table]:
-        """What is told of some devices, with what became of their reports."""
+        """Return the tables of some devices, with the verdicts on their reports."""
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
         rows = []
@@ -162,7 +162,7 @@ class DeviceList:
             rows.append(_row(known, roll[known.row]) | {"reports": _labelled(mine), "counted": counted})
         return rows
 
-    def muster(self) -> Muster:
+    def counts(self) -> DeviceCounts:
         """Count all devices."""
         states: Counter[Standing] = Counter()
         claimed: Counter[str] = Counter()
@@ -176,13 +176,13 @@ class DeviceList:
                 claimed["refused"] += len(known.claim.refused or ())
             if known.past.last_received is not None:
                 heard += 1
-                if known.past.last_received <= now:  # by a clock that was ahead nobody was heard
+                if known.past.last_received <= now:  # ignore times that a wrong clock set in the future
                     received = max(received, known.past.last_received)
                 if known.standing in (Standing.ACTIVE, Standing.SILENT):
                     longest = max(longest, known.signs.interval)
             if known.standing is Standing.ACTIVE:
                 rates[known.about.profile, known.about.group] += 1 / known.signs.interval
-        return Muster(
+        return DeviceCounts(
             states={standing: states[standing] for standing in Standing},
             claimed={name: claimed[name] for name in (*_SUMMED, "refused")},
             heard=heard,
@@ -192,7 +192,7 @@ class DeviceList:
         )
 
     def _known(self, snapshot: Snapshot, rows: Ints) -> Iterator[_Known]:
-        """What is known of some devices of the roll; looked up some at a time, since there may be a million of them."""
+        """Yield the devices in these rows of the roll. They are looked up in parts, since there may be a million."""
         profiles = {profile.name: profile for profile in snapshot.profiles}
         now = time.time()
         for begin in range(0, len(rows), _AT_ONCE):
@@ -224,7 +224,7 @@ class DeviceList:
 
 
 def _spelled(ids: npt.NDArray[np.uint32], part: str) -> npt.NDArray[np.bool_]:
-    """Which ids have a part in their eight hexadecimal digits, bool[D]; without spelling any of what may be a million."""
+    """Return whether each id's eight hexadecimal digits contain `part`, bool[D], without formatting up to a million ids."""
     found = np.zeros(len(ids), np.bool_)
     if len(part) <= _DIGITS and set(part) <= set(hexdigits.lower()):
         for place in range(_DIGITS - len(part) + 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Estimates as plain tables. Their fields are explained in docs/how-it-works.md."""
+"""Estimates as tables, of the whole fleet or of groups of devices. docs/how-it-works.md explains the fields."""
 
 from __future__ import annotations
 
@@ -13,24 +13,99 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.roll import Roll
 from peel_gateway.model.tables import DeviceTallyTable
-from peel_gateway.queries.groups import WHOLE_FLEET, Group
 from peel_gateway.queries.table import QueryError, Table, moment
 from peel_gateway.storage.store import Archive
 
-__all__ = ["ENOUGH", "MOST_FIGURES", "WIDEST", "EstimateQuestion", "estimate_tables", "figure_count", "with_plan"]
+__all__ = [
+    "ENOUGH",
+    "FEW",
+    "LONGER",
+    "MOST_FIGURES",
+    "WHOLE_FLEET",
+    "WIDEST",
+    "EstimateQuestion",
+    "Group",
+    "estimate_tables",
+    "figure_count",
+    "groups_of",
+    "window_name",
+    "windows",
+    "with_plan",
+]
+
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+LONGER = (6 * 3600, 24 * 3600, 7 * 86_400, 30 * 86_400)
+"""Longer windows in seconds, used where a shorter one has too few reports."""
+
+
+def windows(shortest: int) -> tuple[int, ...]:
+    """Return the windows to try, in seconds: spans of time up to now, the shortest first."""
+    return (shortest, *(seconds for seconds in LONGER if seconds > shortest))
+
+
+def window_name(seconds: int) -> str:
+    """Return a window in the largest unit that divides it: 3600 is "1h", 86400 is "1d"."""
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
+    return f"{seconds // size}{unit}"
+
+
+FEW = 10
+"""A group of fewer devices gets a warning: its estimate says nearly as much about each of them."""
+
+WHOLE_FLEET: Table = {"group": None, "members": None, "note": None}
+"""Takes the place of `Group.table` in estimates of the whole fleet."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The current devices of a group (a floor, a zone, a customer), by id."""
+
+    name: str
+    members: frozenset[int]
+
+    @property
+    def note(self) -> str | None:
+        """A warning for small groups; None for others."""
+        if len(self.members) >= FEW:
+            return None
+        count = f"{len(self.members)} device{'s' if len(self.members) > 1 else ''}"
+        return f"only {count}: an estimate of so few says nearly as much about each of them as its own reports do"
+
+    def table(self) -> Table:
+        return {"group": self.name, "members": len(self.members), "note": self.note}
+
+    def part_of(self, tallies: DeviceTallyTable) -> DeviceTallyTable:
+        """Return the rows of its devices."""
+        rows = np.isin(tallies.device, np.fromiter(self.members, np.int64, len(self.members)))
+        return DeviceTallyTable(**{name: column[rows] for name, column in vars(tallies).items()})
+
+
+def groups_of(devices: Roll) -> list[Group]:
+    """Return all groups by name; devices without a group are left out."""
+    names = sorted({about.group for about in devices.abouts if about.group})
+    return [_group(devices, name) for name in names]
+
+
+def _group(devices: Roll, name: str) -> Group:
+    return Group(name, frozenset(devices.ids[devices.each(lambda about: about.group == name, np.bool_)].tolist()))
+
 
 ENOUGH = 0.05
-"""Half an interval, as a part of the range: what is narrower will do for most."""
+"""Half an interval as a part of the range. A narrower one is good enough for most purposes."""
+
 WIDEST = 0.25
-"""Half an interval, as a part of the range: with a wider one a value says nearly nothing, and reports are too few."""
+"""Half an interval as a part of the range. With a wider one the value means little: there are too few reports."""
+
 MOST_FIGURES = 100_000
-"""In one answer: some 200 MB of tables."""
+"""Most figures in one response: about 200 MB of tables."""
 
 
 @dataclass(frozen=True)
 class EstimateQuestion:
-    """What is asked of one profile."""
+    """A query for the estimates of one profile."""
 
     profile: Profile
     since: float | None
@@ -39,22 +114,22 @@ class EstimateQuestion:
     devices: bool
     choice: Choice
     groups: tuple[Group, ...] | None = None
-    """Whose reports; None for the whole fleet's."""
+    """None for the whole fleet."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells it from others."""
+        """The key in the cache."""
         return (self.profile.id, self.since, self.until, self.bucket_seconds, self.devices, self.choice, self.groups)
 
 
 def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float) -> list[Table]:
-    """Return one table for the whole time, or one per bucket; the same for each group where groups are asked for."""
+    """Return one table for the whole span, or one per bucket; with groups, the same for each of them."""
     profile = question.profile
     since, until, seconds = question.since, question.until, question.bucket_seconds
     sums = store.tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
     _refuse_flood(question, sums.bucket)
     tallies = anonymous(sums)
-    if question.devices:  # only now: it reads the log
+    if question.devices:  # after the check of the size, because this reads the log
         tallies = store.device_tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
     if question.groups is None:
         common = WHOLE_FLEET | {"withdrawn_devices": store.withdrawn_devices(profile.id)}
@@ -68,7 +143,7 @@ def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float
 
 
 def _part_tables(question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, common: Table) -> list[Table]:
-    """Return the tables of some devices' tallies, with the fields that they have in common."""
+    """Return the tables of some devices' tallies; each gets the fields in `common`."""
     rows = estimates(
         question.profile,
         tallies,
@@ -82,27 +157,26 @@ def _part_tables(question: EstimateQuestion, share_cap: float, tallies: DeviceTa
 
 
 def figure_count(tables: list[Table]) -> int:
-    """How many figures an answer lists."""
+    """Return the number of figures in the tables."""
     return sum(len(table["estimates"]) for table in tables)
 
 
 def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> None:
-    """A year of five minutes each, of hundreds of attributes, would fill the memory."""
+    """Refuse a query with too many figures, such as a year in buckets of five minutes for hundreds of attributes."""
     buckets = len(np.unique(bucket)) if question.bucket_seconds else 1
     parts = 1 if question.groups is None else len(question.groups)
     figures = buckets * parts * question.choice.count(question.profile)
     if figures > MOST_FIGURES:
         raise QueryError(
             f"bucket: {buckets} buckets{f' of {parts} groups' if parts > 1 else ''} have {figures} figures, "
-            f"an answer has at most {MOST_FIGURES}; "
-            "ask for larger buckets, a shorter time, or one name"
+            f"more than {MOST_FIGURES}; ask for larger buckets, a shorter time or one name"
         )
 
 
 def with_plan(table: Table, rate: float | None) -> Table:
-    """Return a table of estimates with how long it takes until intervals are narrow enough.
+    """Add the time until intervals are narrow enough to a table of estimates.
 
-    `rate` is how many reports per second the devices are planned to send; None where that does not matter.
+    `rate` is how many reports per second the devices are planned to send; None where no report is missing.
     """
 
     def seconds(row: Table, reports: int | None) -> float | None:
@@ -122,12 +196,12 @@ def with_plan(table: Table, rate: float | None) -> Table:
 
 
 def _missing(reports: int, half_width: float | None, goal: float) -> int | None:
-    """Return how many more reports narrow an interval down to the goal: it narrows with the root of the reports behind it."""
+    """Return how many more reports narrow an interval down to the goal. Its width falls with the root of the reports."""
     return None if half_width is None else max(0, ceil(reports * ((half_width / goal) ** 2 - 1)))
 
 
 def _width_table(row: Estimate) -> Table:
-    """Return how wide an interval is, and how many reports are missing to a narrow one."""
+    """Return an interval's half width as a part of the range, and how many reports are missing to a narrow one."""
     low, high = row.published.unclipped.low, row.published.unclipped.high
     half = None if low is None or high is None else (high - low) / 2 / (row.range[1] - row.range[0])
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the store holds as files for other programs: CSV, or Parquet. Some rows at a time, so that a log of any size fits."""
+"""Exports tables of the store as CSV or Parquet, in parts, so that a log of any size fits in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["FORMATS", "TABLES", "ExportError", "Source", "Span", "export"]
 
 Column = npt.NDArray[Any] | list[Any]
 Part = Mapping[str, Column]
-"""Some rows, column by column."""
+"""Some rows of a table, as columns."""
 
 _PAGE = 1000
 _TEXT, _INTEGER, _NUMBER, _TIME = "text", "integer", "number", "time"
@@ -39,12 +39,12 @@ _FORMULA = "=+-@\t\r\n"
 
 
 class ExportError(Exception):
-    """Nothing was exported; the message says why."""
+    """The export failed and wrote no file; the message says why."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """The time asked for, Unix seconds; None is open."""
+    """A span of time in Unix seconds; None means no limit."""
 
     since: float | None = None
     until: float | None = None
@@ -52,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Source:
-    """What is exported from."""
+    """The store, the fleet and the queries to export from."""
 
     store: Archive
     snapshot: Snapshot
@@ -60,7 +60,7 @@ class Source:
 
 
 def _reports(source: Source, span: Span) -> Iterator[Part]:
-    """Every report in the log, in the order of arrival within each partition."""
+    """Yield every report in the log, in the order of arrival within each partition."""
     devices = source.store.devices()
     profiles = {profile.id: profile for profile in source.snapshot.profiles}
     with source.store.history() as events:
@@ -89,7 +89,7 @@ def _report_part(
 
 
 def _estimates(source: Source, span: Span) -> Iterator[Part]:
-    """Every estimate of the whole fleet, per time bucket."""
+    """Yield every estimate of the whole fleet, per time bucket."""
     found = source.views.estimates(
         since=span.since,
         until=span.until,
@@ -109,7 +109,7 @@ def _estimates(source: Source, span: Span) -> Iterator[Part]:
 
 
 def _exposures(source: Source, span: Span) -> Iterator[Part]:
-    """Every piece that a device is blamed for, newest first."""
+    """Yield every report that blames a device, newest first."""
     which = ExposureFilter(blamed=True, since=span.since, until=span.until)
     before: int | None = None
     while rows := source.views.exposures(which, limit=_PAGE, before=before)["items"]:
@@ -138,14 +138,14 @@ TABLES: Mapping[str, tuple[Callable[[Source, Span], Iterator[Part]], Mapping[str
         | {"profile": _TEXT, "topic": _TEXT, "evidence": _TEXT},
     ),
 }
-"""What can be exported, with the kind of each column."""
+"""The tables that can be exported, with the type of each column."""
 
 
 def export(source: Source, table: str, path: Path, span: Span) -> int:
-    """Write a file, whole or not at all, that only its owner can read; return how many rows it has."""
+    """Write a file that only its owner can read, and return its number of rows. A failed export leaves no file."""
     parts, kinds = TABLES[table]
     if path.suffix not in FORMATS:
-        raise ExportError(f"{path}: the name must end with {' or '.join(FORMATS)}")
+        raise ExportError(f"{path}: unknown format; let the file's name end with {' or '.join(FORMATS)}")
     count = 0
     with _new_file(path) as file, FORMATS[path.suffix](file, kinds) as sink:
         for part in parts(source, span):
@@ -197,7 +197,7 @@ FORMATS: Mapping[str, Callable[[BinaryIO, Mapping[str, str]], Any]] = {".csv": _
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its name when it is complete."""
+    """Open a temporary file, and rename it to `path` once it is complete."""
     try:
         with temporary_file(path) as file:
             yield file

@@ -1,34 +1,38 @@
 # SPDX-License-Identifier: MIT
-"""Exposed devices with the reason in a sentence, pieces of evidence looked at closely, and what the verdicts mean."""
+"""Exposed devices with the reason as a sentence, single reports in detail, and the layers with their verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from peel_core import Profile, open_many, projection
+from peel_core.frame import DEVICE, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
 from peel_gateway.fleet.registry import device_label
 from peel_gateway.fleet.roll import Roll
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import LAYERS, Verdict
-from peel_gateway.queries.report import dissection, picture
 from peel_gateway.queries.table import QueryError, Table, moment
-from peel_gateway.queries.words import sentence
 from peel_gateway.storage.store import Archive
 
-__all__ = ["Cases", "ExposedQuestion", "layer_tables"]
+__all__ = ["MANY", "Cases", "ExposedQuestion", "accident", "dissection", "layer_tables", "picture", "sentence"]
 
 _LARGEST_ID = 2**63 - 1
-"""Databases have no larger numbers to compare with."""
+"""The largest integer of the databases."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExposedQuestion:
-    """Which exposed devices to list; unset fields match all."""
+    """A filter for the list of exposed devices; unset fields match all."""
 
     profile: str | None = None
     group: str | None = None
@@ -37,12 +41,12 @@ class ExposedQuestion:
 
 
 class Cases:
-    """What devices are exposed for.
+    """Queries about exposed devices and the evidence against them.
 
     Parameters
     ----------
     residual_limit : float
-        What the structure layer lets pass.
+        Largest residual that the structure layer accepts.
     """
 
     def __init__(self, store: Archive, snapshot: Callable[[], Snapshot], *, residual_limit: float) -> None:
@@ -51,7 +55,7 @@ class Cases:
         self._residual_limit = residual_limit
 
     def devices(self, question: ExposedQuestion) -> Table:
-        """The exposed devices, newest first, and how many there are in all."""
+        """Return the exposed devices, newest first, and their total number."""
         table, roll = self._store.exposed(), self._snapshot().devices
         rows = _exposed_rows(table, question, roll)
         shown = rows[: question.limit]
@@ -74,7 +78,7 @@ class Cases:
         return {"items": items, "total": len(rows)}
 
     def against(self, device: int, *, limit: int = 20) -> list[Table]:
-        """What a device is blamed for, newest first."""
+        """Return the reports that blame a device, newest first."""
         return [
             {
                 "id": row.id,
@@ -87,10 +91,15 @@ class Cases:
         ]
 
     def piece(self, exposure_id: int) -> Table:
-        """One piece of evidence: the sentence, its bytes field by field, and what it is reconstructed to; QueryError if it is gone."""
+        """Return one report in detail: the sentence, its bytes field by field, and its reconstructed vector.
+
+        Raises QueryError where the quarantine does not hold it, or no longer.
+        """
         found = self._store.exposures(limit=1, before=exposure_id + 1) if exposure_id < _LARGEST_ID else []
         if not found or found[0].id != exposure_id:
-            raise QueryError(f"exposure {exposure_id}: not here (any more); see /api/exposures and /api/quarantine")
+            raise QueryError(
+                f"exposure {exposure_id}: unknown, or deleted from the quarantine; see /api/exposures and /api/quarantine"
+            )
         (row,) = found
         names = {profile.id: profile.name for profile in self._snapshot().profiles}
         return {
@@ -111,7 +120,7 @@ class Cases:
         }
 
     def _reason(self, device: int, cause: Verdict) -> Table:
-        """The sentence and the piece it is about; the verdict's meaning where that has left the quarantine."""
+        """Return the sentence and the report it is about; the verdict's meaning where the quarantine has deleted the report."""
         found = self._store.exposures(ExposureFilter(device=device, verdicts=frozenset({cause})), limit=1)
         if not found:
             return {"sentence": cause.sentence, "exposure": None}
@@ -133,7 +142,7 @@ def _exposed_rows(table: DeviceTable, question: ExposedQuestion, roll: Roll) -> 
 
 
 def layer_tables() -> list[Table]:
-    """The layers in their order, each with its verdicts and what they mean."""
+    """Return the layers in their order, each with its verdicts and their meaning."""
     return [
         {
             "layer": layer.label,
@@ -146,3 +155,208 @@ def layer_tables() -> list[Table]:
 
 def _verdict_table(verdict: Verdict) -> Table:
     return {"verdict": verdict.label, "blame": verdict.blame.value, "sentence": verdict.sentence}
+
+
+def dissection(raw: bytes) -> list[Table]:
+    """Return the fields of a frame in order; a single field where there are too few bytes for a frame."""
+    if len(raw) <= TRITS_AT + TAG_BYTES:
+        return [_field("bytes", raw, 0, len(raw), None)] if raw else []
+    return [
+        _field("version, flags", raw, 0, 1, f"{raw[0] >> 4}, {raw[0] & 15}"),
+        _field("mechanism", raw, 1, 2, raw[1]),
+        _field("profile", raw, PROFILE.start, PROFILE.end, f"{PROFILE.of(raw):08x}"),
+        _field("device", raw, DEVICE.start, DEVICE.end, device_label(DEVICE.of(raw))),
+        _field("number", raw, NUMBER.start, NUMBER.end, NUMBER.of(raw)),
+        _field("sealed: rule and codeword", raw, HEADER_BYTES, len(raw) - TAG_BYTES, None),
+        _field("tag", raw, len(raw) - TAG_BYTES, len(raw), None),
+    ]
+
+
+def _field(name: str, raw: bytes, start: int, end: int, value: Any) -> Table:
+    return {"field": name, "at": start, "hex": raw[start:end].hex(), "value": value}
+
+
+def picture(snapshot: Snapshot, raw: bytes, residual_limit: float) -> Table | None:
+    """Return the reconstructed vector of a report and the nearest admissible pattern; None for bytes that do not decrypt.
+
+    `vector` has `width` entries, of which the first `k` are attributes or categories and have `labels`. The admissible patterns are
+    sign (e_place - 1/width); `residual` is the distance to the nearest, relative to its norm.
+    """
+    opened = open_many(snapshot.keyring, [raw], accept_unsealed=True)
+    if len(opened) != 1 or opened.code[0] != 0:
+        return None
+    profile = snapshot.keyring.profiles[int(opened.profile[0])]
+    trits = opened.trits[:, : profile.width - 1]
+    gamma = _gamma(profile.seed, profile.width)
+    place, sign, residual = projection.reconstruct(gamma, trits)
+    return {
+        "width": profile.width,
+        "k": profile.k,
+        "labels": _labels(profile),
+        "vector": np.round((trits @ gamma.T)[0], 4).tolist(),
+        "place": int(place[0]),
+        "sign": int(sign[0]),
+        "assigned": int(opened.index[0]) if profile.assigns and not profile.hash_domain else None,
+        "residual": float(residual[0]),
+        "limit": residual_limit,
+    }
+
+
+def _labels(profile: Profile) -> list[str]:
+    return [str(place) if profile.hash_domain else profile.label(place) for place in range(profile.k)]
+
+
+@lru_cache(maxsize=8)
+def _gamma(seed: int, width: int) -> npt.NDArray[np.float32]:
+    return projection.reconstruction(seed, width)
+
+
+_ONE = 2.0**31
+
+_MOST_NAMES = 3
+
+_BETS: Mapping[str, str] = MappingProxyType(
+    {
+        "plus": "Its coin showed plus in {score} reports",
+        "minus": "Its coin showed minus in {score} reports",
+        "agree": "It agreed with the other devices in {score} reports",
+        "disagree": "It contradicted the other devices in {score} reports",
+        "own past": "Its signs followed its own past in {score} reports",
+        "against own past": "Its signs went against its own past in {score} reports",
+        "own recent past": "Its signs followed its own recent past in {score} reports",
+        "one unit": "Of {index} it showed the same sign again in {score} reports",
+        "reports: too many": "It spoke of {among} in {score} reports",
+        "gaps: too many": "{score} of its missing reports were about {among}",
+        "late: too many": "{score} of its late reports were about {among}",
+        "symbols: too many": "It named {among} in {score} reports",
+        "symbols: too few": "It named others than {among} in {score} reports",
+        "candidates": "It spoke for {among} in {score} reports",
+        "own shares: too many": "Under the same hash it gave its most frequent answer in {score} reports",
+        "own shares: too few": "Under the same hash it gave an answer other than its rarest in {score} reports",
+    }
+)
+"""Sentences by the name of the bet that exposed the device."""
+
+
+def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float) -> str:
+    """Return the reason of an exposure with its figures; the verdict's own sentence where there are none."""
+    evidence = exposure.evidence
+    if exposure.verdict is Verdict.REUSED:
+        return f"It used number {exposure.number} for two different reports; each number is valid for one report."
+    if exposure.verdict is Verdict.FLOOD and "last_allowed" in evidence:
+        allowed = evidence["last_allowed"]
+        return f"It used number {exposure.number:,}; its quota and the elapsed time allow {allowed:,} at most."
+    if profile is not None and exposure.verdict is Verdict.STATISTICS and "bet" in evidence:
+        return _of_bet(evidence["bet"], profile, evidence["alpha"])
+    if profile is not None and "rule" in evidence:
+        return _of_content(exposure.verdict, evidence, profile, residual_limit) or exposure.verdict.sentence
+    return exposure.verdict.sentence
+
+
+def _of_content(verdict: Verdict, evidence: Mapping[str, Any], profile: Profile, residual_limit: float) -> str | None:
+    if verdict is Verdict.RULE:
+        used, meant = _told_apart(*(_epsilon(evidence[key], profile) for key in ("rule", "rule_expected")))
+        return f"It randomized its report with epsilon {used}; its profile requires {meant}."
+    if verdict is Verdict.STRUCTURE:
+        return (
+            f"Its report is not a valid codeword: its reconstruction is {evidence['residual']:.2g} away from the nearest one; "
+            f"an honest report's is less than {residual_limit:.2g} away."
+        )
+    if verdict is Verdict.SUPPORT and "expected" in evidence:
+        assigned, told = (_name(profile, evidence[key]) for key in ("expected", "reconstructed"))
+        return f"It reported {told}, but its number assigned {assigned}; a device must not choose."
+    return None
+
+
+def _of_bet(bet: Mapping[str, Any], profile: Profile, alpha: float) -> str:
+    among = [_called(profile, index) for index in bet["among"]]
+    if len(among) > _MOST_NAMES:
+        among = [*among[: _MOST_NAMES - 1], f"{len(among) - _MOST_NAMES + 1} others"]
+    seen = _BETS[bet["name"]].format(
+        score=f"{bet['events']:,} of {bet['trials']:,}",
+        index="" if bet["index"] is None else _called(profile, bet["index"]),
+        among=" or ".join(among),
+    )
+    return f"{seen}; an honest device does so at most {_percent(bet['bound'])} of the time. {_chance(alpha)}"
+
+
+def _called(profile: Profile, index: int) -> str:
+    """Return the name of an attribute or category; "category 3" where categories have no names."""
+    return f"category {index}" if profile.domain and not profile.categories else profile.label(index)
+
+
+def _epsilon(rule: int, profile: Profile) -> float:
+    """Return the epsilon of a randomization rule: the logarithm of its largest ratio of probabilities."""
+    tilt = min(rule / _ONE, 1 - 2.0**-32)
+    symbols = 2 if profile.attributes else profile.k
+    return math.log((1 + (symbols - 1) * tilt) / (1 - tilt))
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Format two numbers with three digits, or with as many as show that they differ."""
+    for digits in range(3, 17):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _name(profile: Profile, index: int) -> str:
+    return profile.label(index) if 0 <= index < profile.size and not profile.hash_domain else f"place {index}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.1 else f"{100 * share:.2g}%"
+
+
+def _chance(alpha: float) -> str:
+    odds = "a million" if math.isclose(alpha, 1e-6) else f"{1 / alpha:,.0f}"
+    return f"Chance of that: below one in {odds}."
+
+
+MANY = 5
+"""Fewer devices do not count as an accident."""
+
+_SHARE = 0.2
+"""Least share of the devices that were ever heard."""
+
+_WITHIN_MS = 3_600_000
+"""Longest time between the first and the last exposure."""
+
+
+def accident(exposed: DeviceTable, *, revoked: Collection[int], heard: int) -> Table | None:
+    """Return the largest set of devices that one verdict exposed within an hour; None where it is too small for an accident.
+
+    Many devices exposed together point to an operator's mistake, such as a cloned fleet folder, rather than to an attack.
+    Pardoned and revoked devices do not count: the operator has decided about them.
+    """
+    undecided = ~np.isin(exposed.device, list(revoked))
+    count, since, cause = max(
+        (_crowd(exposed.cause_time[undecided & (exposed.cause == cause)], cause) for cause in np.unique(exposed.cause)),
+        default=(0, 0, 0),
+    )
+    if count < max(MANY, _SHARE * heard):
+        return None
+    label, begin = Verdict(cause).label, moment(since / 1000)
+    return {
+        "devices": count,
+        "heard": heard,
+        "cause": label,
+        "since": begin,
+        "command": f"peel gateway pardon --cause {label} --since {begin} --restore --reason accident",
+        "sentence": (
+            f"{count} of {heard} devices were exposed for the same cause ({label}) within an hour. This looks like an accident: a "
+            "cloned fleet folder, a simulated fleet, or a restored backup. Undo that first, then pardon them. If none of these "
+            "has happened, treat it as an attack and do not pardon."
+        ),
+    }
+
+
+def _crowd(times: npt.NDArray[np.int64], cause: int) -> tuple[int, int, int]:
+    """Return the largest number of exposures within an hour, the time of the first of them, and their cause."""
+    times = np.sort(times)
+    counts = np.searchsorted(times, times + _WITHIN_MS, side="right") - np.arange(len(times))
+    if not len(counts):
+        return 0, 0, int(cause)
+    first = int(np.argmax(counts))
+    return int(counts[first]), int(times[first]), int(cause)

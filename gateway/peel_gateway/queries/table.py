@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What answers are made of: plain tables, times that people can read, and the error of a question that has no answer."""
+"""The types that all queries share: tables, times as text, and errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Table = dict[str, Any]
 
 
 class QueryError(ValueError):
-    """A question that cannot be answered; the message names the parameter."""
+    """A query that cannot be answered; the message names the parameter."""
 
 
 class ParameterError(QueryError):
-    """A parameter that no gateway would take: unknown, missing, malformed or out of bounds."""
+    """A parameter that is unknown, missing, malformed or out of bounds for every fleet."""
 
 
 def moment(seconds: float) -> str:
-    """Unix seconds as ISO 8601 in UTC."""
+    """Return Unix seconds as ISO 8601 in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

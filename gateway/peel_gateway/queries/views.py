@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway knows, as plain tables: the commands print them, the API serves them."""
+"""All queries but those about exposed devices: the commands print the tables, the API serves them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,20 @@ from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook
 from peel_gateway.planning.solve import Given, PlanError, solve
-from peel_gateway.queries.accident import MANY, accident
-from peel_gateway.queries.devices import DeviceFilter, DeviceList, Muster
-from peel_gateway.queries.estimates import EstimateQuestion, estimate_tables, figure_count, with_plan
-from peel_gateway.queries.groups import Group, groups_of
-from peel_gateway.queries.memory import Memory
+from peel_gateway.queries.cache import QueryCache
+from peel_gateway.queries.devices import DeviceCounts, DeviceFilter, DeviceList
+from peel_gateway.queries.estimates import (
+    EstimateQuestion,
+    Group,
+    estimate_tables,
+    figure_count,
+    groups_of,
+    window_name,
+    windows,
+    with_plan,
+)
+from peel_gateway.queries.exposed import MANY, accident
 from peel_gateway.queries.table import ParameterError, QueryError, Table, moment
-from peel_gateway.queries.windows import window_name, windows
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Archive
 
@@ -50,10 +57,12 @@ def parse_moment(name: str, text: str) -> float:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError as error:
-        raise QueryError(f"{name}: {text!r} is no time: {error}") from None
+        raise QueryError(
+            f"{name}: {text!r} is not a time: {error}. Write a date such as 2026-01-01T00:00:00Z."
+        ) from None
     seconds = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     if not 0 <= seconds < 1e11:
-        raise QueryError(f"{name}: {text!r} is out of range; times are from 1970 to 5138")
+        raise QueryError(f"{name}: {text!r} is out of range; give a time from 1970 to 5138")
     return seconds
 
 
@@ -62,16 +71,16 @@ _MOST_FIGURES_KEPT = 20_000
 
 
 class Views:
-    """Answers from a store and the current snapshot of the fleet.
+    """Queries of a store and the current snapshot of the fleet.
 
     Parameters
     ----------
     share_cap : float
-        The largest part of a mean over reports that one device may have; 1 lets every report count once.
+        Largest share that one device may have in a mean over reports; 1 counts every report once.
     claims : callable
-        The last that a device said of itself, if anything.
+        Returns a device's last status message, or None.
     silent_seconds : float
-        For how long nothing need be heard of any device.
+        Shortest time without a report after which a device can count as silent.
     """
 
     def __init__(
@@ -87,8 +96,11 @@ class Views:
         self._snapshot = snapshot
         self._share_cap = share_cap
         self._devices = DeviceList(store, snapshot, claims, silent_seconds=silent_seconds)
-        self._musters: Memory[Muster] = Memory(time.monotonic_ns, size=lambda _: 1, room=1)  # it changes as time passes
-        self._memory: Memory[list[Table]] = Memory(store.generation, size=figure_count, room=_MOST_FIGURES_KEPT)
+        # Devices fall silent as time passes, so the clock is the generation.
+        self._counts: QueryCache[DeviceCounts] = QueryCache(time.monotonic_ns, size=lambda _: 1, capacity=1)
+        self._cache: QueryCache[list[Table]] = QueryCache(
+            store.generation, size=figure_count, capacity=_MOST_FIGURES_KEPT
+        )
 
     def estimates(
         self,
@@ -102,33 +114,36 @@ class Views:
         group: str | None = None,
         groups: bool = False,
     ) -> list[Table]:
-        """Each profile's estimates, over the whole time asked for or per bucket; of all devices, of one group, or of each of the `groups`.
+        """Return each profile's estimates, for the whole span or per bucket; for all devices, one group, or each of the `groups`.
 
-        With `devices` the log is read, and it is said what single devices can do; without, estimates come from the tallies at once.
+        With `devices` the log is read, and the estimates include the influence of single devices. Without, they come from the
+        tallies, which is fast.
         """
         asked = self._asked_groups(group, each=groups)
         if asked is not None and not devices:
-            raise QueryError("devices: cannot be no where a group is asked for: groups are made of devices")
+            raise QueryError("devices: no cannot be combined with group or groups, which need the log; leave it out")
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self._store.bucket_seconds):
             raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket_seconds}")
         if not devices and self.needs_devices:
-            raise QueryError("devices: cannot be no where estimate.share_cap is below 1: weights depend on devices")
+            raise QueryError(
+                "devices: no cannot be combined with an estimate.share_cap below 1, which needs the log; leave it out"
+            )
         profiles = [each for each in self._profiles(profile) if choice.named(each)]
         if choice.name is not None and not profiles:
-            raise QueryError(f"name: no attribute or category is called {choice.name!r}")
+            raise QueryError(f"name: no attribute or category is called {choice.name!r}; /api/profiles lists them")
         found: list[Table] = []
         for each in profiles:
             question = EstimateQuestion(each, since, until, bucket_seconds, devices, choice, asked)
             find = partial(estimate_tables, self._store, question, self._share_cap)
-            tables = self._memory.recall(question.key, find) if devices else find()
+            tables = self._cache.get(question.key, find) if devices else find()
             found += [with_plan(table, self._planned_rate(each.name, table)) for table in tables]
         return found
 
     def recent(self, shortest: int) -> list[Table]:
-        """Return each profile's estimates over its own window, of all devices and then of each group; `windows` has the choice.
+        """Return each profile's estimates over its own window, for all devices and then for each group.
 
-        A window has enough reports when no 95% interval is wider than half the range. The shortest window that has enough is
-        taken, and the longest one where none has. A group's window is no shorter than that of the whole fleet.
+        A window has enough reports when no 95% interval is wider than half the range. Of `windows`, the shortest one that has
+        enough is taken, or the longest one where none has. A group's window is no shorter than that of the whole fleet.
         """
         found, groups = [], bool(self.groups())
         for profile in self._snapshot().profiles:
@@ -155,23 +170,24 @@ class Views:
         return list(found.values())
 
     def _planned_rate(self, profile: str, table: Table) -> float | None:
-        """Return what active devices are planned to send; None for a bucket, and where no report is missing: it takes all devices.
+        """Return how many reports per second the active devices are planned to send.
 
-        Devices fall silent while the store stays as it is, so a plan is never kept with the estimates.
+        None for a bucket, and where no report is missing, because counting all devices takes time. The rate is not cached with
+        the estimates: devices fall silent while the store stays the same.
         """
         if table["start"] is not None or not any(row["reports_missing"] != 0 for row in table["estimates"]):
             return None
-        return self.muster().rate(profile, table["group"])
+        return self.device_counts().rate(profile, table["group"])
 
     def accident(self) -> Table | None:
-        """Return what is known of many devices that were exposed together, as by a mistake of the operator's; None where there are none."""
+        """Return a description of many devices that were exposed together, as by an operator's mistake; None if there are none."""
         exposed = self._store.exposed()
         if len(exposed) < MANY:
             return None
-        return accident(exposed, revoked=self._snapshot().revoked, heard=self.muster().heard)
+        return accident(exposed, revoked=self._snapshot().revoked, heard=self.device_counts().heard)
 
     def exposures(self, which: ExposureFilter, *, limit: int = 100, before: int | None = None) -> Table:
-        """A page of exposures, newest first; `next` continues it."""
+        """Return a page of exposures, newest first; `next` continues it."""
         rows = self._store.exposures(which, limit=limit, before=before)
         names = {profile.id: profile.name for profile in self._snapshot().profiles}
         return {
@@ -180,7 +196,7 @@ class Views:
         }
 
     def audit(self, *, device: int | None = None, limit: int = 100, before: int | None = None) -> Table:
-        """A page of the audit trail, newest first; `next` continues it. What was done to the fleet folder stands beside it."""
+        """Return a page of the audit trail, newest first; `next` continues it. `fleet` has the changes to the fleet folder."""
         rows = self._store.audit(device=device, limit=limit, before=before)
         done = [each for each in self._snapshot().audit if device is None or each.device == device_label(device)]
         return {
@@ -190,11 +206,11 @@ class Views:
         }
 
     def devices(self, which: DeviceFilter) -> Table:
-        """A page of devices by id, registered ones and what is known of them; `next` continues it."""
+        """Return a page of registered devices by id; `next` continues it."""
         return self._devices.page(which)
 
     def device(self, device: int) -> Table:
-        """What the list says of one device; QueryError when it is not registered."""
+        """Return one device's entry in the list; QueryError when it is not registered."""
         found: list[Table] = self.devices(DeviceFilter(after=device - 1, limit=1))["items"]
         if not found or found[0]["device"] != device_label(device):
             raise QueryError(f"device {device_label(device)} is not registered")
@@ -202,19 +218,19 @@ class Views:
 
     @property
     def needs_devices(self) -> bool:
-        """Whether estimates depend on devices, so that they cannot be had from the sums alone."""
+        """Whether estimates need tallies per device; the sums over all devices are not enough."""
         return self._share_cap < 1
 
     def groups(self) -> list[Table]:
-        """The groups of devices."""
+        """Return the groups of devices."""
         return [group.table() for group in groups_of(self._snapshot().devices)]
 
-    def muster(self) -> Muster:
-        """All devices counted, by state and by what they say of themselves."""
-        return self._musters.recall(None, self._devices.muster)
+    def device_counts(self) -> DeviceCounts:
+        """Return the number of devices by state, and the sums of their status messages."""
+        return self._counts.get(None, self._devices.counts)
 
     def profiles(self) -> list[Table]:
-        """The profiles, with their privacy parameters spelled out."""
+        """Return the profiles with their parameters, including epsilon."""
         return [
             profile.table()
             | {
@@ -226,11 +242,13 @@ class Views:
         ]
 
     def _devices_of(self, profile: str) -> int:
-        """How many devices have a profile."""
         return int(self._snapshot().devices.each(lambda about: about.profile == profile, np.bool_).sum())
 
     def plan(self, profile: str, given: Given) -> Table:
-        """What a fleet of this profile would know and give away: this one's devices, unless others are given or an accuracy finds them."""
+        """Return the accuracy and the privacy cost of a fleet with this profile.
+
+        The number of devices is this fleet's, unless it is given or follows from the accuracy.
+        """
         (planned,) = self._profiles(profile)
         if given.devices is None and given.accuracy is None:
             given = replace(given, devices=self._devices_of(profile) or None)
@@ -240,23 +258,23 @@ class Views:
             raise QueryError(str(error)) from None
 
     def totals(self) -> Table:
-        """Counters over the life of the database."""
+        """Return the counters over the life of the database."""
         return _counts_table(self._store.counts()) | {
             "devices": len(self._snapshot().devices),
             "revoked_devices": len(self._snapshot().revoked),
         }
 
     def _asked_groups(self, name: str | None, *, each: bool) -> tuple[Group, ...] | None:
-        """Those whose estimates are asked for; None for the whole fleet."""
+        """Return the groups to estimate; None for the whole fleet."""
         if name is None and not each:
             return None
         if name is not None and each:
-            raise QueryError("groups: cannot be yes where one group is asked for")
+            raise QueryError("groups: yes cannot be combined with group; leave one of them out")
         known = groups_of(self._snapshot().devices)
         found = tuple(group for group in known if name in (None, group.name))
         if name is not None and not found:
             names = ", ".join(group.name for group in known) or "none; see `peel fleet group`"
-            raise QueryError(f"group: no device is in {name!r}; there is: {names}")
+            raise QueryError(f"group: no device is in {name!r}; the groups are: {names}")
         return found
 
     def _profiles(self, name: str | None) -> list[Profile]:
@@ -266,7 +284,7 @@ class Views:
         found = [profile for profile in profiles if profile.name == name]
         if not found:
             known = ", ".join(profile.name for profile in profiles) or "none"
-            raise QueryError(f"profile: {name!r} is not in this fleet; there is: {known}")
+            raise QueryError(f"profile: {name!r} is not in this fleet; the profiles are: {known}")
         return found
 
 
@@ -276,7 +294,7 @@ def open_views(
     snapshot: Callable[[], Snapshot],
     claims: Callable[[int], Claim | None] = lambda _: None,
 ) -> Views:
-    """What answers questions, as the settings want it."""
+    """Build the queries from the settings."""
     return Views(
         store,
         snapshot,
@@ -302,7 +320,7 @@ def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:
 
 
 def audit_table(row: AuditEntry) -> Table:
-    """An entry of the audit trail, for people and programs."""
+    """Return an entry of the audit trail as a table."""
     return {
         "id": row.id,
         "time": moment(row.time),

@@ -99,7 +99,7 @@ class GatewayStatus:
             "version": VERSION,
             "uptime_seconds": round(time.monotonic() - self._began, 1),
             "totals": self.views.totals(),
-            "devices": self.views.muster().table(time.time()),
+            "devices": self.views.device_counts().table(time.time()),
             "accident": self.views.accident(),
             "broker": {
                 "connected": trouble is None,

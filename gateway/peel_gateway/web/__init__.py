@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What others may read over HTTP: JSON, server-sent events, metrics, health."""
+"""The HTTP server: the page, the JSON API, server-sent events, metrics and health."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The routes that answer questions with JSON. Their docstrings are their entries in docs/gateway.md."""
+"""The JSON routes. Their docstrings are their entries in docs/gateway.md and in the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peel_gateway.queries.exposed import Cases, layer_tables
-from peel_gateway.queries.query import (
+from peel_gateway.queries.parameters import (
     audit_page,
     device_filter,
     estimate_query,
@@ -27,7 +27,7 @@ __all__ = ["Api"]
 
 
 class Api:
-    """Answers, one method per route; `summary` is what /api/summary says."""
+    """The JSON routes, one method each; `summary` returns the content of /api/summary."""
 
     def __init__(self, views: Views, cases: Cases, summary: Callable[[], Table]) -> None:
         self._views = views
@@ -35,7 +35,7 @@ class Api:
         self._summary = summary
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return all routes."""
         return [
             Route("/api/summary", self.get_summary),
             Route("/api/estimates", self.get_estimates),
@@ -53,50 +53,50 @@ class Api:
         ]
 
     def get_summary(self, _: Request) -> Response:
-        """Totals, broker, inbox, health."""
+        """Totals, and the state of the broker, the inbox and the store."""
         return JSONResponse(self._summary())
 
     def get_estimates(self, request: Request) -> Response:
-        """Estimates per profile, or per profile and bucket; the fields are in docs/how-it-works.md.
+        """Estimates per profile, or per profile and bucket. docs/how-it-works.md explains the fields.
 
-        Parameters: `profile`, `group` (the devices of one group only), `groups` (yes: each group by itself), `since`, `until`,
-        `bucket` (seconds, a multiple of `store.bucket_seconds`), `devices` (yes, or no to leave out what needs a pass over the
-        log: influence, and means over devices), `name` (one attribute or category only), `top` (how many categories, where
-        there are more than 100: the largest).
+        Parameters: `profile`, `group` (only the devices of this group), `groups` (yes: one table per group), `since`, `until`,
+        `bucket` (seconds, a multiple of the setting store.bucket_seconds). `devices` (no leaves out influence and means over
+        devices, which need a pass over the log), `name` (only this attribute or category), `top` (how many of the
+        largest categories to list, where there are more than 100).
         """
         return JSONResponse({"items": self._views.estimates(**estimate_query(_parameters(request)))})
 
     def get_exposures(self, request: Request) -> Response:
-        """`{"items": [...], "next": id}`: what devices are blamed for, newest first.
+        """`{"items": [...], "next": id}`: reports for which a device is to blame, newest first.
 
         Parameters: `verdict` (several with commas), `device`, `since`, `until`, `limit` (up to 1000), `before` (an id).
         """
         return JSONResponse(self._views.exposures(**exposure_page(_parameters(request), blamed=True)))
 
     def get_quarantine(self, request: Request) -> Response:
-        """The same for pieces that nobody is blamed for.
+        """The same for refused reports for which no device is to blame.
 
         Parameters: `verdict` (several with commas), `device`, `since`, `until`, `limit` (up to 1000), `before` (an id).
         """
         return JSONResponse(self._views.exposures(**exposure_page(_parameters(request), blamed=False)))
 
     def get_audit(self, request: Request) -> Response:
-        """`{"items": [...], "next": id, "fleet": [...]}`: pardons, newest first; beside them what was revoked in the fleet folder.
+        """`{"items": [...], "next": id, "fleet": [...]}`: pardons, newest first, and the revocations in the fleet folder.
 
         Parameters: `device`, `limit` (up to 1000), `before` (an id).
         """
         return JSONResponse(self._views.audit(**audit_page(_parameters(request))))
 
     def get_devices(self, request: Request) -> Response:
-        """`{"items": [...], "next": device}`: the devices, by id, with their state and what they say of themselves (`claims`).
+        """`{"items": [...], "next": device}`: the devices by id, with their state and their own status messages (`claims`).
 
-        Parameters: `profile`, `group`, `state` (only devices that are in it), `find` (part of an id or of a note), `limit` (up
+        Parameters: `profile`, `group`, `state` (only devices in this state), `find` (part of an id or of a note), `limit` (up
         to 1000), `after` (a device).
         """
         return JSONResponse(self._views.devices(device_filter(_parameters(request))))
 
     def get_device(self, request: Request) -> Response:
-        """One device: what the list says of it, the last that it is blamed for (`against`), and what was decided of it (`audit`)."""
+        """One device: its entry in the list, the latest evidence against it (`against`) and its pardons (`audit`)."""
         try:
             device = named_device(request.path_params["device"])
             found = self._views.device(device)
@@ -108,37 +108,37 @@ class Api:
         )
 
     def get_exposed(self, request: Request) -> Response:
-        """`{"items": [...], "total": n}`: the exposed devices, newest first, each with the reason in a sentence.
+        """`{"items": [...], "total": n}`: the exposed devices, newest first, each with the reason as a sentence.
 
         Parameters: `profile`, `group`, `since`, `limit` (up to 1000).
         """
         return JSONResponse(self._cases.devices(exposed_question(_parameters(request))))
 
     def get_piece(self, request: Request) -> Response:
-        """One piece out of either: its sentence, its bytes field by field, and the vector that it is reconstructed to."""
+        """One report from either list: the reason as a sentence, its bytes field by field, and its reconstructed vector."""
         try:
             return JSONResponse(self._cases.piece(request.path_params["id"]))
         except QueryError as error:
             raise HTTPException(404, str(error)) from None
 
     def get_layers(self, _: Request) -> Response:
-        """The layers in their order, their verdicts, what each means and whom it blames."""
+        """The layers in their order, each with its verdicts, their meaning and whom they blame."""
         return JSONResponse({"items": layer_tables()})
 
     def get_groups(self, _: Request) -> Response:
-        """The groups, how many devices are in each, and a note where they are few."""
+        """The groups, with their number of devices and a note where it is small."""
         return JSONResponse({"items": self._views.groups()})
 
     def get_profiles(self, _: Request) -> Response:
-        """The profiles and how many devices have each."""
+        """The profiles, with their parameters and number of devices."""
         return JSONResponse({"items": self._views.profiles()})
 
     def get_plan(self, request: Request) -> Response:
-        """What a fleet of a profile would know and give away, by the formulas of planning.md; nothing is stored or changed.
+        """The accuracy and the privacy cost of a fleet with this profile, by the formulas of planning.md. Changes nothing.
 
-        Parameters: `profile`, `devices`, `every` (seconds between a device's reports), `epsilon` (of a report), `epsilon_per_day`,
-        `accuracy` (half of a 95% interval as a part of the range: 0.05; without devices it says how many), `within` (seconds, a
-        day if not given). What is left out is as in the profile and the fleet.
+        Parameters: `profile`, `devices`, `every` (seconds between a device's reports), `epsilon` (of a report), `epsilon_per_day`.
+        `accuracy` (half of a 95% interval as a part of the range, such as 0.05; without devices, the response says how many it
+        takes), `within` (seconds, a day if not given). Missing parameters are taken from the profile and the fleet.
         """
         return JSONResponse(self._views.plan(**plan_question(_parameters(request))))
 
@@ -147,6 +147,6 @@ def _parameters(request: Request) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
-            raise ParameterError(f"{name}: given more than once")
+            raise ParameterError(f"{name}: given more than once; give it once")
         given[name] = value
     return given

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""The application: routes behind limits and guard. Reading only."""
+"""The application: all routes behind the guard and the limits, and the page's files. Nothing here changes the store."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peel_core import Secret
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
@@ -20,15 +24,13 @@ from peel_gateway.queries.exposed import Cases
 from peel_gateway.queries.table import ParameterError, QueryError, Table
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import StoreError
+from peel_gateway.web.access import Guard, login_routes
 from peel_gateway.web.api import Api
-from peel_gateway.web.assets import BrowserHeaders, asset_routes
-from peel_gateway.web.guard import Guard
 from peel_gateway.web.limits import HEALTH, Limits
-from peel_gateway.web.login import login_routes
 from peel_gateway.web.openapi import description, docstring_parts
 from peel_gateway.web.streams import Streams
 
-__all__ = ["build_app"]
+__all__ = ["PAGE_FOLDER", "build_app"]
 
 _EVENTS = "/api/events"
 
@@ -46,47 +48,47 @@ def build_app(
     streams: int,
     more_routes: Sequence[Route] = (),
 ) -> Starlette:
-    """Make the application. The docstrings of the routes are their entries in docs/gateway.md.
+    """Return the application. The docstrings of the routes are their entries in docs/gateway.md.
 
     Parameters
     ----------
     summary : callable
-        What /api/summary and each event carry.
+        Returns the content of /api/summary and of each event.
     health : callable
-        What /healthz tells a trusted client, without asking the store; `causes` is empty when all is well.
+        Returns the content of /healthz for trusted clients, without reading the store; no `causes` when all is well.
     generation : callable
-        Grows with every batch; an event goes out when it has.
+        Returns a number that grows with every batch. An event is sent when it has grown.
     stopping : Event
-        Set when streams are to end.
+        Set to end all streams.
     streams : int
-        Most event streams at a time.
+        Largest number of open event streams.
     more_routes : sequence of Route
-        What somebody who builds upon the gateway adds.
+        Routes of a program that embeds the gateway.
     """
     listeners = Streams(summary, generation, stopping=stopping, most=streams)
 
     async def get_events(_: Request) -> Response:
-        """Server-sent events: `summary` at once, each second with news, every five without; `trouble` when the store cannot be read."""
+        """Server-sent events: `summary` at once, then each second with news and every five without; `trouble` when the store fails."""
         return listeners.response()
 
     async def get_paths(_: Request) -> Response:
-        """What there is to ask: every path and what it says."""
+        """All paths, each with its description."""
         return JSONResponse({"items": [_path_table(route) for route in routes if route.include_in_schema]})
 
     async def get_openapi(_: Request) -> Response:
-        """All paths below /api described for programs, as OpenAPI 3.1 does."""
+        """The OpenAPI 3.1 description of all paths below /api."""
         return JSONResponse(document)
 
-    page, entrance = asset_routes(), login_routes(token)
-    questions = [
+    page, entrance = _asset_routes(), login_routes(token)
+    api = [
         Route("/api", get_paths),
         Route("/api/openapi.json", get_openapi),
         *Api(views, cases, summary).routes(),
         Route(_EVENTS, get_events),
     ]
-    document = description(questions)
+    document = description(api)
     routes = [
-        *questions,
+        *api,
         *_watching_routes(metrics, health),
         *more_routes,
         *entrance,
@@ -95,7 +97,7 @@ def build_app(
     handlers: Mapping[Any, Any] = {QueryError: _bad_query, StoreError: _store_failed, HTTPException: _refused}
     public = frozenset(route.path for route in (*page, *entrance))
     middleware = [
-        Middleware(BrowserHeaders),
+        Middleware(_BrowserHeaders),
         Middleware(Guard, token=token, public=public),
         Middleware(Limits, unlimited=(_EVENTS, *public)),
     ]
@@ -103,14 +105,16 @@ def build_app(
 
 
 def _watching_routes(metrics: Metrics, health: Callable[[], Table]) -> list[Route]:
-    """What a gateway is watched by."""
+    """Return the routes for monitoring."""
 
     def get_metrics(_: Request) -> Response:
         """Metrics for Prometheus."""
         return Response(metrics.exposition(), media_type=CONTENT_TYPE)
 
-    async def get_health(request: Request) -> Response:  # async: never waits for a thread that others keep busy
-        """200, or 503 when something fails; with the token also the causes, the lag, and how many dead letters there are."""
+    async def get_health(
+        request: Request,
+    ) -> Response:  # async: does not wait for a thread that other requests keep busy
+        """200, or 503 when something fails; with the token also the causes, the lag and the number of dead letters."""
         signs = health()
         failing = bool(signs["causes"])
         body: Table = {"status": "failing" if failing else "ok"}
@@ -141,3 +145,63 @@ async def _refused(request: Request, error: Exception) -> Response:
         routes = [route for route in request.app.routes if route.path_regex.match(request.scope["path"])]
         headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
     return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=headers)
+
+
+PAGE_FOLDER = Path(__file__).parent / "page"
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class _BrowserHeaders:
+    """Middleware that sets the security headers of every response, and forbids caching unless the response allows it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _asset_routes() -> list[Route]:
+    """Return a route for each file of the page. The files are served from memory; index.html is at /."""
+    return [
+        _asset_route("/" if file.name == "index.html" else f"/page/{file.name}", file)
+        for file in sorted(PAGE_FOLDER.iterdir())
+        if file.suffix in _TYPES
+    ]
+
+
+def _asset_route(path: str, file: Path) -> Route:
+    content = file.read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {"etag": tag, "cache-control": "no-cache", "content-type": _TYPES[file.suffix]}
+
+    async def get_asset(request: Request) -> Response:
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers)
+
+    return Route(path, get_asset, include_in_schema=False)

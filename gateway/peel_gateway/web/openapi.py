@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The API described for programs: OpenAPI 3.1, made from the routes, their docstrings, and the tables of this module.
+"""The OpenAPI 3.1 description of the API, built from the routes, their docstrings and the tables below.
 
-A route's docstring has its meaning and names its parameters; here stand what a parameter looks like and what an answer has in it.
-Answers may get more fields in time, so that no schema closes them.
+A route's docstring describes it and names its parameters. The tables have the schemas of parameters and responses.
+Later versions may add fields to a response, so no schema forbids additional ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from starlette.routing import Route
 
 from peel_core.hash_family import MAX_DOMAIN
-from peel_gateway.queries.query import (
+from peel_gateway.queries.parameters import (
     LISTED_VERDICTS,
     MOST_BUCKET_SECONDS,
     MOST_ITEMS,
@@ -32,23 +32,27 @@ __all__ = ["description", "docstring_parts"]
 Schema = dict[str, Any]
 
 _PARAMETER = re.compile(r"`(\w+)`(?: \(([^)]*)\))?")
-"""As docstrings list them: `name` (remark)."""
+"""A parameter in a docstring: `name` (remark)."""
 
 
 def description(routes: Iterable[Route]) -> Schema:
-    """The document; KeyError for a route or a parameter that the tables below do not have."""
+    """Return the document. Raises KeyError for a route or a parameter that is missing from the tables below."""
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Peel gateway",
             "version": version("peel-telemetry"),
-            "description": "Estimates, devices, and what they were exposed for. All of it only reads.",
+            "description": "Estimates, devices, and the evidence against exposed devices. Read only.",
         },
         "security": [{"token": []}, {}],
         "paths": {route.path_format: {"get": _operation(route)} for route in routes},
         "components": {
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "Where http.token is set; else none."}
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The gateway's http.token. Not needed where none is set.",
+                }
             },
             "schemas": _SCHEMAS,
             "responses": {name: _answer(text, _ref("Error")) for name, text in _REFUSALS.values()},
@@ -57,7 +61,7 @@ def description(routes: Iterable[Route]) -> Schema:
 
 
 def docstring_parts(route: Route) -> tuple[str, str]:
-    """The two paragraphs of a route's docstring, each on a line: what it says, and its parameters, if any."""
+    """Return the two paragraphs of a route's docstring, each on one line: its description and its parameters, if any."""
     what, _, parameters = (inspect.getdoc(route.endpoint) or "").partition("\n\n")
     return " ".join(what.split()), " ".join(parameters.split()).removeprefix("Parameters: ").removesuffix(".")
 
@@ -109,7 +113,7 @@ def _list(items: Schema) -> Schema:
 
 
 def _record(fields: dict[str, Schema]) -> Schema:
-    """A table that always has these fields."""
+    """Return the schema of an object with these fields, all required."""
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
@@ -133,7 +137,7 @@ _DEVICE_ID: Schema = {"type": "string", "pattern": "^0{0,7}[1-9a-fA-F][0-9a-fA-F
 _SPAN_END: Schema = {
     "type": "string",
     "pattern": f"^(({UNIX_SECONDS})|({ISO_TIME}))$",
-    "description": "Unix seconds, or a time as ISO 8601 spells it.",
+    "description": "Unix seconds or an ISO 8601 time.",
 }
 
 
@@ -169,7 +173,7 @@ _QUERY: dict[str, Schema] = {
     "before": _ID,
     "after": _DEVICE_ID,
 }
-"""Parameters that mean the same on every path. Those of `_OWN_QUERY` do not:"""
+"""Parameters that mean the same on every path. `_OWN_QUERY` has the others."""
 _OWN_QUERY: dict[str, dict[str, Schema]] = {
     "/api/exposures": {"verdict": _verdicts(blamed=True)},
     "/api/quarantine": {"verdict": _verdicts(blamed=False)},
@@ -186,7 +190,7 @@ _REFUSALS = {
         "A parameter is unknown, missing, malformed, out of bounds or given twice; the error names it.",
     ),
     "401": ("Unauthorized", "A token is set, and the request has neither it nor a session."),
-    "404": ("NotFound", "There is none of that name (any more)."),
+    "404": ("NotFound", "No such item, or it has been deleted."),
     "414": ("TooLong", "Path and query are too long."),
     "421": ("Misdirected", "No token is set, and the Host header does not name this machine."),
     "422": (
@@ -195,9 +199,9 @@ _REFUSALS = {
     ),
     "429": ("TooManyAttempts", "This address has sent too many wrong tokens; see Retry-After."),
     "431": ("HeadersTooLarge", "The headers are too large."),
-    "503": ("Busy", "Too many requests or streams at a time, or the store cannot be read; ask again later."),
+    "503": ("Busy", "Too many concurrent requests or streams, or the store cannot be read; try again later."),
 }
-"""Refusals by status: the component's name, and when it comes. 400, 404 and 422 come only where there are parameters."""
+"""Refusals by status: the component's name and its cause. 400, 404 and 422 apply only to paths with parameters."""
 
 _INTERVAL = {name: _or_null(_NUMBER) for name in ("value", "low", "high")}
 _FIGURE = {

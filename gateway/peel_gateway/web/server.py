@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The HTTP server: a socket that is bound at once, and a thread that serves on it."""
+"""The HTTP server: uvicorn in a thread, on a socket that is bound in the constructor."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from starlette.types import ASGIApp
 
 from peel_gateway.logs import Log
 from peel_gateway.settings import Settings
-from peel_gateway.web.addresses import is_loopback
-from peel_gateway.web.connections import Patience, patient_protocol
-from peel_gateway.web.limits import MOST_HEAD_BYTES
+from peel_gateway.web.limits import MOST_HEAD_BYTES, Patience, is_loopback, patient_protocol
 
 __all__ = ["HttpError", "HttpServer"]
 
@@ -26,11 +24,11 @@ _log = Log("http")
 
 
 class HttpError(Exception):
-    """HTTP cannot be served as asked; the message says what to change."""
+    """The HTTP settings cannot be used; the message says what to change."""
 
 
 class HttpServer:
-    """uvicorn on a socket that is bound at once, so that a taken port is an error at start."""
+    """uvicorn on a socket that is bound in the constructor, so that a taken port is an error at start."""
 
     def __init__(self, settings: Settings, *, patience: Patience | None = None) -> None:
         self._settings = settings
@@ -79,9 +77,11 @@ class HttpServer:
     def _check_token(self) -> None:
         token, host = self._settings.http_token, self._settings.http_host
         if token is None and not is_loopback(host):
-            raise HttpError(f"http.host: {host} is not loopback: set http.token (or http.token_file) first")
+            raise HttpError(f"http.host: {host} is reachable from other machines; set http.token or http.token_file")
         if token is not None and len(token) < _LEAST_TOKEN_BYTES:
-            raise HttpError(f"http.token: at least {_LEAST_TOKEN_BYTES} characters, please")
+            raise HttpError(
+                f"http.token: has {len(token)} characters, which can be guessed; use at least {_LEAST_TOKEN_BYTES}"
+            )
 
     def _bind(self) -> socket.socket:
         host, port = self._settings.http_host, self._settings.http_port
@@ -89,14 +89,14 @@ class HttpServer:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             bound = socket.socket(family, kind, protocol)
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # Connections inherit it: a client that does not read is noticed by what waits for it, so little may wait unseen.
+            # Connections inherit this. A slow client is noticed by the bytes that wait in this process, so the kernel may hold few.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-            # A peer that has vanished acknowledges nothing: Linux ends that by itself.
+            # Linux closes the connection of a peer that has vanished, because it acknowledges nothing.
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
             bound.bind(address)
         except OSError as error:
             raise HttpError(
-                f"http.host, http.port: cannot listen on {host}:{port}: {error.strerror}: give another port"
+                f"http.host, http.port: cannot listen on {host}:{port}: {error.strerror}. Set another http.port."
             ) from None
         return bound

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Server-sent events: what happens, to everybody who listens, made once for all of them."""
+"""Server-sent events: the summary, built once for all listeners."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _AGAIN_SECONDS = 5.0
 
 @dataclass
 class _Places:
-    """Room for streams."""
+    """Open streams and their limit."""
 
     most: int
     taken: int = 0
 
 
 class _Stream(StreamingResponse):
-    """A stream that has a place: taken before anything is awaited, given back however it ends."""
+    """A stream that counts as open from before its first await until it ends, however it ends."""
 
     def __init__(self, events: AsyncIterator[str], places: _Places) -> None:
         super().__init__(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
@@ -38,7 +38,9 @@ class _Stream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._places.taken >= self._places.most:
-            refusal = {"error": f"{self._places.most} event streams are open already; see http.streams"}
+            refusal = {
+                "error": f"{self._places.most} event streams are open, the limit; close one or raise http.streams"
+            }
             await JSONResponse(refusal, status_code=503)(scope, receive, send)
             return
         self._places.taken += 1
@@ -49,18 +51,20 @@ class _Stream(StreamingResponse):
 
 
 class Streams:
-    """All event streams of a server: one event at once, then one a second at most while batches come in, one in five otherwise.
+    """All event streams of a server.
+
+    A stream sends one event at once, then at most one per second while batches arrive, and one every five seconds otherwise.
 
     Parameters
     ----------
     summary : callable
-        What each event carries.
+        Returns the content of an event.
     generation : callable
-        Grows with every batch; an event goes out when it has.
+        Returns a number that grows with every batch. An event is sent when it has grown.
     stopping : Event
-        Set when streams are to end.
+        Set to end all streams.
     most : int
-        Most streams at a time.
+        Largest number of open streams.
     """
 
     def __init__(
@@ -75,11 +79,11 @@ class Streams:
         self._made_at = 0.0
 
     def response(self) -> Response:
-        """One more stream, or a refusal."""
+        """Return a new stream, or a refusal where too many are open."""
         return _Stream(self._events(), self._places)
 
     async def _events(self) -> AsyncIterator[str]:
-        """What is new, at most once a second; and the same again now and then: the broker may have gone, and so may the listener."""
+        """Yield events. Those without news tell listeners that the broker has gone, and find listeners that have gone."""
         loop = asyncio.get_running_loop()
         seen, spoke = -1, loop.time()
         while not self._stopping.is_set():
@@ -90,7 +94,7 @@ class Streams:
             await asyncio.sleep(_EVENT_SECONDS)
 
     async def _newest(self) -> tuple[int, str]:
-        """The newest event, with its generation; whoever asks first makes it for all."""
+        """Return the newest event with its generation. The first caller builds it for all."""
         async with self._making:
             current, now = self._generation(), asyncio.get_running_loop().time()
             if current != self._made[0] or now - self._made_at >= _EVENT_SECONDS:

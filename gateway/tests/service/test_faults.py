@@ -226,7 +226,7 @@ def test_a_taken_port_and_a_missing_token_keep_it_from_starting(field: Field) ->
     second.start(until="started")
     assert second.wait_end() == 5
     assert "cannot listen on" in second.log_tail()
-    assert "give another port" in second.log_tail()
+    assert "Set another http.port" in second.log_tail()
     open_door = field.new_gateway("third", http_host="0.0.0.0")
     open_door.start(until="started")
     assert open_door.wait_end() == 5

@@ -10,7 +10,7 @@ from typing import Any
 from click.testing import CliRunner
 from field import Field
 
-from peel_gateway.queries.groups import FEW
+from peel_gateway.queries.estimates import FEW
 from peel_tools.commands.fleet import fleet as fleet_group
 from peel_tools.servers.gateway import GatewayProcess
 
@@ -78,9 +78,9 @@ def test_wrong_groups_are_named(field: Field) -> None:
     field.fleet.assign([1], "attic")
     gateway = field.new_gateway().start()
     for words, said in (
-        (("--group", "cellar"), "group: no device is in 'cellar'; there is: attic"),
-        (("--group", "attic", "--no-devices"), "devices: cannot be no where a group is asked for"),
-        (("--group", "attic", "--groups"), "groups: cannot be yes where one group is asked for"),
+        (("--group", "cellar"), "group: no device is in 'cellar'; the groups are: attic"),
+        (("--group", "attic", "--no-devices"), "devices: no cannot be combined with group or groups"),
+        (("--group", "attic", "--groups"), "groups: yes cannot be combined with group"),
     ):
         done = gateway.command("estimates", *words)
         assert done.returncode == 2

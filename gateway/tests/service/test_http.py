@@ -121,7 +121,9 @@ def test_evidence_in_words_bytes_and_a_picture(field: Field, gateway: GatewayPro
     exposed = gateway.get("/api/exposed")
     (item,) = exposed["items"]
     assert (exposed["total"], item["device"], item["verdict"], item["layer"]) == (1, "00000014", "rule", "rule")
-    assert re.fullmatch(r"It tossed its coin with epsilon [\d.]+, where its profile says [\d.]+\.", item["sentence"])
+    assert re.fullmatch(
+        r"It randomized its report with epsilon [\d.]+; its profile requires [\d.]+\.", item["sentence"]
+    )
     assert gateway.get("/api/exposed?profile=climate")["total"] == 1
     assert gateway.get("/api/exposed?since=3000000000") == {"items": [], "total": 0}
 
@@ -182,7 +184,7 @@ def test_a_plan_begins_with_the_profile_and_the_fleet(field: Field, shared_gatew
     ("path", "said"),
     [
         ("/api/plan", "profile: must be given"),
-        ("/api/plan?profile=weather", "profile: 'weather' is not in this fleet; there is: climate"),
+        ("/api/plan?profile=weather", "profile: 'weather' is not in this fleet; the profiles are: climate"),
         ("/api/plan?profile=climate&devices=0", "devices: must be a whole number from 1 to"),
         ("/api/plan?profile=climate&every=often", "every: must be a number from 0.001 to 3.1536e+09, not 'often'"),
         ("/api/plan?profile=climate&epsilon=nan", "epsilon: must be a number from"),
@@ -192,7 +194,7 @@ def test_a_plan_begins_with_the_profile_and_the_fleet(field: Field, shared_gatew
         ),
         ("/api/plan?profile=climate&epsilon=1&epsilon_per_day=2&every=3", "give two of them"),
         ("/api/plan?profile=climate&battery=9", "battery: unknown parameter"),
-        ("/api/estimates?profile=weather", "profile: 'weather' is not in this fleet; there is: climate"),
+        ("/api/estimates?profile=weather", "profile: 'weather' is not in this fleet; the profiles are: climate"),
         ("/api/estimates?bucket=7", "bucket: must be a multiple of 300 s"),
         ("/api/estimates?bucket=-1", "bucket: must be a whole number"),
         ("/api/estimates?since=yesterday", "since: 'yesterday' is neither"),

@@ -23,7 +23,7 @@ from peel_gateway.queries.table import QueryError
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings
 from peel_gateway.web.app import build_app
-from peel_gateway.web.connections import Patience
+from peel_gateway.web.limits import Patience
 from peel_gateway.web.server import HttpServer
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.ports import free_port

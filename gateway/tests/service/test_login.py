@@ -19,9 +19,9 @@ import pytest
 from field import Field, MakeField
 
 from peel_core import Secret
-from peel_gateway.web.addresses import address_group, is_within
-from peel_gateway.web.assets import PAGE_FOLDER
-from peel_gateway.web.session import COOKIE, SESSION_SECONDS, Attempts, has_session, new_session
+from peel_gateway.web.access import COOKIE, SESSION_SECONDS, Attempts, has_session, new_session
+from peel_gateway.web.app import PAGE_FOLDER
+from peel_gateway.web.limits import address_group, is_within
 from peel_tools.servers.gateway import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"

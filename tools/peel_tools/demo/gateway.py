@@ -19,12 +19,11 @@ from starlette.routing import Route
 
 from peel_gateway.fleet.registry import Fleet, device_label
 from peel_gateway.logs import configure_logs
-from peel_gateway.queries.query import estimate_query, span_query
+from peel_gateway.queries.parameters import estimate_query, span_query
 from peel_gateway.queries.table import QueryError, moment
 from peel_gateway.service.service import run_service
 from peel_gateway.settings import load_settings
-from peel_gateway.web.forms import read_form
-from peel_gateway.web.guard import require_same_origin
+from peel_gateway.web.access import read_form, require_same_origin
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.piece import HONEST
 from peel_tools.simulation.session import true_history, true_means

@@ -51,7 +51,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
     case = page.locator("#exposed-list .case")
     expect(case).to_contain_text("00000014")
-    expect(case.locator(".sentence")).to_contain_text("It tossed its coin with epsilon")
+    expect(case.locator(".sentence")).to_contain_text("It randomized its report with epsilon")
     expect(page.locator("#lede")).to_have_text(
         "400 reports from 19 devices count. 1 device is exposed; 0 of its reports were withdrawn."
     )
@@ -87,7 +87,7 @@ def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage
     page.locator("#devices-find").fill("00001")
     expect(devices).to_have_count(6)  # 1, and 10 to 14
     page.get_by_role("button", name="00000014", exact=True).click()
-    expect(page.locator(".detail")).to_contain_text("It tossed its coin with epsilon")
+    expect(page.locator(".detail")).to_contain_text("It randomized its report with epsilon")
     page.get_by_role("button", name=re.compile("Evidence .* against 00000014")).click()
     expect(page.locator("#why-note")).to_contain_text("00000014")
     page.locator("#devices-find").fill("nobody")
@@ -166,7 +166,7 @@ def test_who_has_no_token_learns_nothing(field: Field, open_page: OpenPage) -> N
     assert "field" not in page.locator("body").inner_text().split()
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_text("that is not the token")).to_be_visible()
+    expect(page.get_by_text("wrong token")).to_be_visible()
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Log in").click()
     expect(page.locator("#fleet")).to_have_text("field")

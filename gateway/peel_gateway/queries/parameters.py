@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading the parameters of a question: each checked, each error naming the parameter."""
+"""Parses and checks the parameters of queries. Each error names its parameter."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ __all__ = [
 
 MOST_ITEMS = 1000
 MOST_TEXT = 100
-"""Characters of a parameter."""
+"""Most characters of a parameter."""
 MOST_BUCKET_SECONDS = 10**9
 MOST_NUMBER = 2**63 - 1
 STATES = {standing.label: standing for standing in Standing}
-"""What can be asked for as `state`."""
+"""Values of the parameter `state`."""
 LISTED_VERDICTS = {
     blamed: [verdict.label for verdict in Verdict if (verdict in BLAMED) == blamed] for blamed in (True, False)
 }
-"""Verdicts that can be asked for as `verdict`: those that blame a device, and the others."""
+"""Values of the parameter `verdict`: the verdicts that blame a device, and the others."""
 PLAN_LIMITS = {"every": LIMITS["interval_s"], "within": LIMITS["within_s"]} | {
     name: LIMITS[name] for name in ("devices", "epsilon", "epsilon_per_day", "accuracy")
 }
-"""Least and most of the numbers of a plan, by parameter."""
+"""Smallest and largest value of each parameter of a plan."""
 _DECIMAL = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
 def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters of `Views.estimates`."""
+    """Parse the parameters of `Views.estimates`."""
     _refuse_others(given, ("profile", "group", "groups", "since", "until", "bucket", "devices", "name", "top"))
     return {
         "profile": given.get("profile"),
@@ -71,7 +71,7 @@ def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
-    """Parameters of `Views.exposures`, for those that a device is to blame for or for the others."""
+    """Parse the parameters of `Views.exposures`, for reports that blame a device or for the others."""
     _refuse_others(given, ("verdict", "device", "since", "until", "limit", "before"))
     which = ExposureFilter(
         verdicts=parse_verdicts(given["verdict"], blamed=blamed) if "verdict" in given else frozenset(),
@@ -88,7 +88,7 @@ def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
 
 
 def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
-    """Parameters of `Cases.devices`."""
+    """Parse the parameters of `Cases.devices`."""
     _refuse_others(given, ("profile", "group", "since", "limit"))
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return ExposedQuestion(
@@ -100,7 +100,7 @@ def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
 
 
 def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters of `Views.audit`."""
+    """Parse the parameters of `Views.audit`."""
     _refuse_others(given, ("device", "limit", "before"))
     limit = _integer(given, "limit", 1, MOST_ITEMS)
     return {
@@ -111,7 +111,7 @@ def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def device_filter(given: Mapping[str, str]) -> DeviceFilter:
-    """Parameters of `Views.devices`."""
+    """Parse the parameters of `Views.devices`."""
     _refuse_others(given, ("profile", "group", "state", "find", "limit", "after"))
     state = given.get("state")
     if state is not None and state not in STATES:
@@ -128,7 +128,7 @@ def device_filter(given: Mapping[str, str]) -> DeviceFilter:
 
 
 def plan_question(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters of `Views.plan`; whether such a fleet can be is for the planner to say."""
+    """Parse the parameters of `Views.plan`. The planner checks whether they fit together."""
     _refuse_others(given, ("profile", "devices", "every", "epsilon", "epsilon_per_day", "accuracy", "within"))
     numbers = {name: _number(given, name, *limits) for name, limits in PLAN_LIMITS.items() if name != "devices"}
     within = numbers["within"]
@@ -146,7 +146,7 @@ def plan_question(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:
-    """Read verdicts separated by commas; only those that the listing can hold."""
+    """Parse verdicts separated by commas. Refuse those that belong to the other listing."""
     try:
         verdicts = frozenset(Verdict.parse(label.strip()) for label in text.split(","))
     except ValueError as error:
@@ -159,7 +159,7 @@ def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:
 
 
 def span_query(given: Mapping[str, str]) -> dict[str, float | None]:
-    """Parameters `since` and `until`."""
+    """Parse `since` and `until`."""
     since, until = (parse_moment(name, given[name]) if name in given else None for name in ("since", "until"))
     if since is not None and until is not None and since >= until:
         raise QueryError("since: must be before until")
@@ -167,7 +167,7 @@ def span_query(given: Mapping[str, str]) -> dict[str, float | None]:
 
 
 def named_device(text: str) -> int:
-    """A device by its id in hexadecimal."""
+    """Parse a device's id in hexadecimal."""
     try:
         return parse_device(text)
     except FleetError as error:
@@ -210,6 +210,6 @@ def _number(given: Mapping[str, str], name: str, low: float, high: float) -> flo
 def _refuse_others(given: Mapping[str, str], known: tuple[str, ...]) -> None:
     for name, value in given.items():
         if name not in known:
-            raise ParameterError(f"{name}: unknown parameter; there is: {', '.join(known)}")
+            raise ParameterError(f"{name}: unknown parameter; the known ones are: {', '.join(known)}")
         if len(value) > MOST_TEXT:
             raise ParameterError(f"{name}: must have at most {MOST_TEXT} characters, not {len(value)}")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from peel_gateway.queries.memory import Memory
+from peel_gateway.queries.cache import QueryCache
 
 
 class World:
@@ -17,7 +17,7 @@ class World:
         self.generation = 0
         self.looked = 0
         self.seconds = seconds
-        self.memory: Memory[int] = Memory(lambda: self.generation, size=lambda _: 2, room=32)
+        self.cache: QueryCache[int] = QueryCache(lambda: self.generation, size=lambda _: 2, capacity=32)
 
     def look(self) -> int:
         self.looked += 1
@@ -26,10 +26,10 @@ class World:
         return seen
 
     def ask(self, question: str = "") -> int:
-        return self.memory.recall(question, self.look)
+        return self.cache.get(question, self.look)
 
 
-def test_an_answer_is_kept_until_something_changes() -> None:
+def test_an_answer_is_entries_until_something_changes() -> None:
     world = World()
     assert [world.ask(), world.ask(), world.ask("other")] == [0, 0, 0]
     assert world.looked == 2
@@ -59,7 +59,7 @@ def test_those_who_ask_at_once_look_once() -> None:
 
 def test_a_change_while_looking_is_not_missed() -> None:
     world = World()
-    assert world.memory.recall("", lambda: setattr(world, "generation", 5) or 0) == 0  # type: ignore[func-returns-value]
+    assert world.cache.get("", lambda: setattr(world, "generation", 5) or 0) == 0  # type: ignore[func-returns-value]
     assert world.ask() == 5
 
 
@@ -68,7 +68,7 @@ def test_old_answers_go() -> None:
     world = World()
     for question in range(100):
         world.ask(str(question))
-    assert len(world.memory._kept) == 16
+    assert len(world.cache._entries) == 16
     world.ask("99")
     assert world.looked == 100
 
