@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Fills the generated blocks of the Markdown files from the code that they describe: `scripts/docs`."""
+"""Generates blocks of the Markdown files from the code that they describe: `scripts/docs`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`scripts/docs [--check] [FILE ...]`: write the generated blocks and files again, or say which differ."""
+"""`scripts/docs [--check] [FILE ...]`: write the generated blocks and files, or list those that differ."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from docs.generator.sources import FILES, SOURCES
 
 
 def main() -> int:
-    """Exit code 1 when something differs (with --check) or cannot be made."""
+    """Return 1 if something differs (with --check) or cannot be generated."""
     parser = argparse.ArgumentParser(prog="scripts/docs", description="Fill the generated blocks of Markdown files.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 when something differs")
-    parser.add_argument("files", nargs="*", type=Path, help="by default all that the project has")
+    parser.add_argument("files", nargs="*", type=Path, help="all Markdown files by default")
     given = parser.parse_args()
     stale = 0
     try:
@@ -26,7 +26,7 @@ def main() -> int:
                 continue
             stale += 1
             if given.check:
-                print(f"{path}: differs from what the code says; run scripts/docs", file=sys.stderr)
+                print(f"{path}: is out of date. Run scripts/docs.", file=sys.stderr)
             else:
                 path.write_text(made, encoding="utf-8")
                 print(f"{path}: written")
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def _made(paths: list[Path]) -> Iterator[tuple[Path, str]]:
-    """Each file with the text that it should have."""
+    """Yield each file with its generated text."""
     for path in paths:
         if str(path) in FILES:
             yield path, FILES[str(path)]()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The `peel` command and its subcommands as Markdown, from click's own description of them."""
+"""The `peel` command and its subcommands as Markdown, from click's description."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COLUMNS = 120
 
 
 def command_reference() -> str:
-    """Every command with its arguments, options and help."""
+    """Return every command with its arguments, options and help."""
     return "\n".join(_section(path, command) for path, command in _commands("peel", main))
 
 
 def command_table(group: str) -> str:
-    """One line per subcommand of a group, such as `gateway`."""
+    """Return one row per subcommand of a group such as `gateway`."""
     rows = [
         f"| `{path}` | {_cell(_paragraphs(command)[0])} |"
         for path, command in _commands(f"peel {group}", _child(main, group))
@@ -34,7 +34,7 @@ def command_table(group: str) -> str:
 
 
 def exit_table() -> str:
-    """One line per exit code."""
+    """Return one row per exit code."""
     return (
         "\n".join(["| exit code | meaning |", "|---|---|", *(f"| {int(code)} | {code.meaning} |" for code in Exit)])
         + "\n"
@@ -42,7 +42,7 @@ def exit_table() -> str:
 
 
 def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """The commands below a group, depth first; groups themselves do nothing and are left out."""
+    """Yield the commands below a group, depth first, without the groups."""
     if not isinstance(command, click.Group):
         yield path, command
         return
@@ -136,5 +136,5 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Text for a cell of a table."""
+    """Return text for a table cell."""
     return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;")

@@ -51,7 +51,7 @@ def metric_table() -> str:
 
 
 def _routes() -> list[Route]:
-    """The routes of an application that is never asked anything, so that it needs no store behind it."""
+    """Return the routes of an application without a store, which serves no request."""
     app = build_app(
         cast(Views, None),
         cast(Cases, None),

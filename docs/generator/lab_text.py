@@ -24,7 +24,7 @@ _KEPT: Mapping[str, Callable[[Sequence[str]], bool]] = {
     "insider": lambda row: row[2] in _LENGTHS,
     "ratios": lambda row: row[1] != "none" and row[2] != "no defence",
 }
-"""Rows that the documents show of a table, where they do not show all of them."""
+"""Filters of the tables that the documents show in part."""
 _COLUMNS = {"rivals": 3}
 
 

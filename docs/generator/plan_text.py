@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plans, as `peel plan` prints them."""
+"""The output of `peel plan`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 112
 
 
 def plan_text(*arguments: str) -> str:
-    """The command and its answer; options are given without their dashes, `devices 200`."""
+    """Return the command and its output. Options are given without their dashes: `devices 200`."""
     call = [f"--{word}" if place % 2 == 0 else word for place, word in enumerate(arguments)]
     answer = CliRunner().invoke(main, ["plan", *call], catch_exceptions=False)
     if answer.exit_code:
@@ -25,7 +25,7 @@ def plan_text(*arguments: str) -> str:
 
 
 def _folded(text: str) -> list[str]:
-    """Long sentences over several lines; tables stay as they are."""
+    """Wrap long lines; keep tables."""
     folded: list[str] = []
     for line in text.splitlines():
         room = len(line) - len(line.lstrip())

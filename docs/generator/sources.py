@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from docs.generator.blocks import Source
-from docs.generator.board_text import architecture_table, board_table
 from docs.generator.command_text import command_reference, command_table, exit_table
 from docs.generator.design_text import projection_table
 from docs.generator.figures.sections import figures_section
@@ -18,9 +17,14 @@ from docs.generator.promise_text import (
     picking_table,
     promise_sentence,
 )
-from docs.generator.simulation_text import attack_table
-from docs.generator.soak_text import fault_table
-from docs.generator.verdict_text import state_table, verdict_table
+from docs.generator.tables_text import (
+    architecture_table,
+    attack_table,
+    board_table,
+    fault_table,
+    state_table,
+    verdict_table,
+)
 from peel_gateway.settings.text import markdown_table, sample_toml
 
 __all__ = ["FILES", "SOURCES"]

@@ -41,7 +41,7 @@ class Taken:
     version: str
     commit: str
     changed: bool
-    """Whether the checkout differed from its commit, in anything but documents."""
+    """Whether the checkout differed from its commit, documents aside."""
     compiler: str | None
     """The version of arm-none-eabi-gcc, on which bytes and cycles depend."""
     machine: Mapping[str, Any]
@@ -50,7 +50,7 @@ class Taken:
 
 
 def read(path: Path | None = None) -> dict[str, Taken]:
-    """All runs of a file, docs/figures.json unless another is given, by the name of their benchmark; none if there is no file yet."""
+    """Return the runs in a file (docs/figures.json by default) by benchmark; empty without a file."""
     path = path or PATH
     if not path.exists():
         return {}
@@ -59,13 +59,13 @@ def read(path: Path | None = None) -> dict[str, Taken]:
 
 
 def write(runs: Mapping[str, Taken], path: Path) -> None:
-    """Replace the file; what is no benchmark any more is left out."""
+    """Replace the file, without runs of benchmarks that no longer exist."""
     kept = {name: asdict(runs[name]) for name in BENCHMARKS if name in runs}
     write_atomically(path, json.dumps(kept, indent=1, ensure_ascii=False) + "\n", mode=0o644)
 
 
 def taken(name: str) -> Taken:
-    """The run of a benchmark that stands in the file."""
+    """Return a benchmark's run from the file."""
     runs = read()
     if name not in runs:
         raise BlockError(f"docs/figures.json has no {name}: run scripts/figures --only {name}")

@@ -32,16 +32,16 @@ ROOT = Path(__file__).resolve().parents[3]
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LAST_WORDS = 60.0
-"""Seconds that a benchmark has to end what it started, once it is told to stop."""
+"""Seconds that a benchmark has to stop its servers after a stop signal."""
 _POLL_SECONDS = 0.5
 _TAIL_LINES = 3
 
 Tick = Callable[[float], None]
-"""Takes the seconds that a benchmark has run."""
+"""A function that takes the seconds a benchmark has run."""
 
 
 class FailedError(Exception):
-    """A benchmark gave no figures; the message says why."""
+    """A benchmark gave no figures. The message has the reason."""
 
 
 @click.command()
@@ -79,7 +79,7 @@ def _kept(name: str, out: Path) -> str:
 
 @contextlib.contextmanager
 def _bar(benchmark: Benchmark, place: str) -> Iterator[Tick]:
-    """A bar that is full when it has taken as long as it does on a quiet machine."""
+    """Return a progress bar that is full after the duration on a quiet machine."""
     label = f"{place:>8} {benchmark.name:<15}"
     with click.progressbar(length=benchmark.seconds, label=label, file=sys.stderr) as bar:
         yield lambda passed: bar.update(min(round(passed), benchmark.seconds) - bar.pos)
@@ -137,7 +137,7 @@ def _last_line(text: str) -> dict[str, Any]:
 
 
 def _wait(running: subprocess.Popen[bytes], patience: float, tick: Tick) -> int | None:
-    """Its exit code; none if it has not ended within so many seconds."""
+    """Return the exit code, or None if the process has not ended within these seconds."""
     began = time.monotonic()
     while (passed := time.monotonic() - began) < patience:
         tick(passed)
@@ -161,7 +161,7 @@ def _end(running: subprocess.Popen[bytes]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever a benchmark leaves behind, its servers in sessions of their own too: then it can be found."""
+    """Become the parent of processes that a benchmark leaves behind, also in other sessions, so they can be found."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

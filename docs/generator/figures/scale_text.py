@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Several workers on PostgreSQL: what they bring, what to size, and what follows for a billion devices."""
+"""Figures of several workers on PostgreSQL: throughput, sizes, and an estimate for a billion devices."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _engine_us() -> float:
 
 
 def _stored_bytes() -> float:
-    """Of a report, at rates at which the states of the devices hardly count."""
+    """Return the stored bytes per report, at rates where device states hardly count."""
     return max(float(figures("disk")[rate]["stored_bytes_per_report"]) for rate in ("r10", "r1000"))
 
 
@@ -132,7 +132,7 @@ def _range(field: str) -> str:
 
 
 def billion() -> str:
-    """A billion devices with a report an hour each, by the costs of the table."""
+    """Return the cost of a billion devices with a report an hour each, by the table."""
     rate = _BILLION / _HOUR
     day = rate * _DAY * _stored_bytes() / 1e12
     rows = [
