@@ -46,7 +46,7 @@ def test_a_note_on_a_device_loads_no_server_and_no_build(tmp_path: Path) -> None
     Fleet.create(tmp_path / "fleet", "lab", [PROFILE]).add("greenhouse", count=3)
     loaded = modules_of("fleet", "note", str(tmp_path / "fleet"), "1", "by the door")
     assert "peel_gateway.fleet.registry" in loaded
-    assert not loaded & {*SERVERS, *BUILDS}
+    assert not loaded & {*SERVERS - {"sqlite3"}, *BUILDS}  # it compares the folder with the gateway's database
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.fleet.registry import FleetError, device_label, parse_device
 from peel_gateway.printing import explaining
 from peel_tools.boards.errors import BuildError
 from peel_tools.boards.table import BOARDS, CABLED, find_board
@@ -63,6 +62,12 @@ def provision_device(
     dry_run: bool,
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
+    from peel_gateway.fleet.registry import (
+        FleetError,
+        device_label,
+        parse_device,
+    )  # loads numpy, which --help does not need
+
     with explaining(FlashError, BuildError, FleetError):
         bundle = folder / "bundles" / f"{device_label(parse_device(device))}.json"
         sources = find_sources(module)
