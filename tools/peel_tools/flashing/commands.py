@@ -13,7 +13,6 @@ from peel_tools.boards.errors import BuildError
 from peel_tools.boards.table import BOARDS, CABLED, find_board
 from peel_tools.flashing.errors import FlashError
 from peel_tools.flashing.image import flash_esp32, flash_pico
-from peel_tools.flashing.provision import preview, provision
 from peel_tools.flashing.remote import Remote
 from peel_tools.flashing.sources import find_sources
 
@@ -62,11 +61,9 @@ def provision_device(
     dry_run: bool,
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
-    from peel_gateway.fleet.registry import (
-        FleetError,
-        device_label,
-        parse_device,
-    )  # loads numpy, which --help does not need
+    # Imported here because they load numpy, which --help does not need.
+    from peel_gateway.fleet.registry import FleetError, device_label, parse_device
+    from peel_tools.flashing.provision import preview, provision
 
     with explaining(FlashError, BuildError, FleetError):
         bundle = folder / "bundles" / f"{device_label(parse_device(device))}.json"
