@@ -31,7 +31,7 @@ from peel_core.primitives import codeword
 from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.pardon import pardon
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.queries.devices import DeviceFilter

@@ -16,7 +16,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.metrics import Metrics
 from peel_gateway.queries.exposed import Cases
 from peel_gateway.queries.views import Views

@@ -25,7 +25,7 @@ from docs.generator.tables_text import (
     state_table,
     verdict_table,
 )
-from peel_gateway.settings.text import markdown_table, sample_toml
+from peel_gateway.settings.table import markdown_table, sample_toml
 
 __all__ = ["FILES", "SOURCES"]
 

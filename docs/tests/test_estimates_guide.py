@@ -8,7 +8,7 @@ from pathlib import Path
 
 from project_files import ROOT
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.ports import free_port
 

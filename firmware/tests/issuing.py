@@ -6,14 +6,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from peel_device.ledger import NUMBER_MAX
-from peel_gateway.fleet.registry import Issue
+from peel_gateway.fleet.folder import IssuedBundle
 
 ENROLLED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def issued(first_number: int, made: datetime, quota: int, period: int) -> Issue:
+def issued(first_number: int, made: datetime, quota: int, period: int) -> IssuedBundle:
     """Return the record of a bundle without a lifetime, made at the given time."""
-    return Issue(
+    return IssuedBundle(
         first_number=first_number,
         last_number=NUMBER_MAX,
         salt=bytes(16),

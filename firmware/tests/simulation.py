@@ -27,8 +27,8 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.engine.replay import replay
 from peel_gateway.fleet.bundle import write_bundles
-from peel_gateway.fleet.registry import Fleet
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.directory import DeviceDirectory
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.screening.book import ROOM
@@ -253,7 +253,7 @@ class Site:
         if profile is not None:
             with self.fleet._changing() as register:  # as an operator's editor does
                 changed = replace(self.fleet.device(device.id), profile=profile)
-                register.devices = register.devices.updated(Roll.of([changed]))
+                register.devices = register.devices.updated(DeviceDirectory.of([changed]))
         device.bundle = self.issue(device.id)
         if erase:
             device.erase()

@@ -14,7 +14,7 @@ from issuing import ENROLLED, issued
 from peel_core import burst_size
 from peel_device import ledger as device_ledger
 from peel_device.ledger import Ledger, block_size
-from peel_gateway.fleet.registry import Issue
+from peel_gateway.fleet.folder import IssuedBundle
 from peel_gateway.model.pace import RATE_SLACK
 from peel_gateway.screening.freshness import last_allowed
 from power_cut import ManualClock, MemoryFiles
@@ -39,7 +39,7 @@ def lifetime(first: int, quota: int, period: int, seconds: int, fast: float) -> 
         clock.at += ledger.wait()
 
 
-def allowed(issue: Issue, now: datetime) -> int:
+def allowed(issue: IssuedBundle, now: datetime) -> int:
     """Return the last number that the gateway accepts from a device with this bundle."""
     elapsed = round((now - datetime.fromisoformat(issue.made)).total_seconds() * 1000)
     first, quota, period = (np.array([each], np.int64) for each in (issue.first_number, issue.quota, issue.period))

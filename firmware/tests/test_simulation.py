@@ -137,7 +137,7 @@ class Scenario:
         self._device.boot(self.site.now)
 
     def _issue(self) -> None:
-        """Issue a bundle that is installed some days later."""
+        """IssuedBundle a bundle that is installed some days later."""
         device = self._device
         fresh = self.site.issue(device.id)
         for _ in range(6):

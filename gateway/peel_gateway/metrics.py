@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from peel_gateway.fleet.claims import Hearing
+from peel_gateway.fleet.claims import StatusOutcome
 from peel_gateway.logs import Log
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.queries.table import Table
@@ -61,7 +61,7 @@ class Metrics:
         )
         for result in ("delivered", "failed", "dropped"):
             self._webhook.labels(result=result)
-        for hearing in Hearing:
+        for hearing in StatusOutcome:
             self._statuses.labels(result=hearing.value)
         for verdict in BLAMED:
             self._exposures.labels(cause=verdict.label)
@@ -103,11 +103,11 @@ class Metrics:
     def device_exposed(self, cause: Verdict) -> None:
         self._exposures.labels(cause=cause.label).inc()
 
-    def status_heard(self, hearing: Hearing) -> None:
+    def status_heard(self, hearing: StatusOutcome) -> None:
         self._statuses.labels(result=hearing.value).inc()
 
     def statuses_limited(self, count: int) -> None:
-        self._statuses.labels(result=Hearing.LIMITED.value).inc(count)
+        self._statuses.labels(result=StatusOutcome.LIMITED.value).inc(count)
 
     def webhook_called(self, result: str) -> None:
         self._webhook.labels(result=result).inc()

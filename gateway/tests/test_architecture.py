@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "planning": {"mechanisms"},
     "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
-    "fleet": {"model", "settings", "storage", "files", "printing", "exits"},
+    "fleet": {"model", "files", "exits"},
     "queries": {"model", "estimation", "planning", "storage", "fleet", "settings", "files"},
     "notifiers": {"model", "screening", "storage", "fleet", "queries", "settings", "logs", "metrics"},
     "mqtt": {"model", "_kernels", "engine", "storage", "notifiers", "settings", "logs", "metrics", "files"},

@@ -15,7 +15,7 @@ from peel_core import Keyring, Keys, encode_many, index_many
 from peel_core.frame import FLAG_UNSEALED
 from peel_gateway.engine.recount import recount
 from peel_gateway.fleet.bundle import write_bundles
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.verdict import Verdict
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peel_core.topics import device_topic
-from peel_gateway.fleet.claims import MOST_BYTES, ClaimError, Claims, Hearing, read_claim
-from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
+from peel_gateway.fleet.claims import MOST_BYTES, ClaimError, Claims, ClaimsFile, StatusOutcome, load_claims, read_claim
 from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
 
 BIRTH = {
@@ -33,7 +32,7 @@ BIRTH = {
 }
 
 
-def hear(claims: Claims, device: int, *, retained: bool = False, now: float = 1000.0, **said: object) -> Hearing:
+def hear(claims: Claims, device: int, *, retained: bool = False, now: float = 1000.0, **said: object) -> StatusOutcome:
     payload = json.dumps(said or BIRTH).encode()
     return claims.hear(device_topic("lab", device, "status"), payload, retained=retained, now=now)
 
@@ -44,8 +43,8 @@ def claims() -> Claims:
 
 
 def test_a_birth_is_taken_and_a_will_keeps_what_it_does_not_say(claims: Claims) -> None:
-    assert hear(claims, 1) is Hearing.TAKEN
-    assert hear(claims, 1, now=2000.0, state="offline") is Hearing.TAKEN
+    assert hear(claims, 1) is StatusOutcome.TAKEN
+    assert hear(claims, 1, now=2000.0, state="offline") is StatusOutcome.TAKEN
     claim = claims.get(1)
     assert claim is not None
     assert (claim.state, claim.heard) == ("offline", 2000.0)
@@ -103,7 +102,7 @@ def test_hostile_statuses_are_refused_whole(claims: Claims, payload: bytes) -> N
     hear(claims, 1)
     before = claims.get(1)
     heard = claims.hear(device_topic("lab", 1, "status"), payload, retained=False, now=1e9)
-    assert heard is Hearing.MALFORMED
+    assert heard is StatusOutcome.MALFORMED
     assert claims.get(1) == before
 
 
@@ -139,12 +138,12 @@ def test_no_bytes_do_more_than_be_refused(payload: bytes) -> None:
     ],
 )
 def test_only_the_own_topic_of_a_device_counts(claims: Claims, topic: str) -> None:
-    assert claims.hear(topic, json.dumps(BIRTH).encode(), retained=False, now=0.0) is Hearing.MALFORMED
+    assert claims.hear(topic, json.dumps(BIRTH).encode(), retained=False, now=0.0) is StatusOutcome.MALFORMED
     assert claims.copy() == {}
 
 
 def test_a_flood_of_devices_that_do_not_exist_takes_no_memory(claims: Claims) -> None:
-    assert {hear(claims, device) for device in range(1000, 3000)} == {Hearing.UNREGISTERED}
+    assert {hear(claims, device) for device in range(1000, 3000)} == {StatusOutcome.UNREGISTERED}
     assert claims.copy() == {}
 
 

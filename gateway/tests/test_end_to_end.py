@@ -15,7 +15,7 @@ import numpy as np
 from peel_core import Profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.fleet.registry import Fleet, key_mark
+from peel_gateway.fleet.folder import Fleet, key_mark
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict

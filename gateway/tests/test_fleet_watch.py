@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from peel_core.projection import search_seed, soundness
-from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.metrics import Metrics
 from peel_gateway.service.fleet_watch import FleetWatch

@@ -11,11 +11,9 @@ import pytest
 from peel_core import Profile, make_profile
 from peel_gateway.estimation.figures import Reports
 from peel_gateway.estimation.holdings import equal_reports
-from peel_gateway.planning.accuracy import half_width, reports_for, seconds_for
-from peel_gateway.planning.advice import advice
-from peel_gateway.planning.privacy import BEST_EPSILON
+from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.solve import Given, PlanError, solve
-from peel_gateway.planning.task import DAY, Subject, Task
+from peel_gateway.planning.task import BEST_EPSILON, DAY, Subject, Task, half_width, reports_for, seconds_for
 
 TASK = Task(Subject("harmony", 4), devices=200, interval_s=900, epsilon=1.0)
 

@@ -15,7 +15,7 @@ from peel_core import Profile, make_profile
 from peel_core.projection import search_seed
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.device import Device
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.model.standing import Standing
 from peel_gateway.queries.estimates import window_name, windows
 from peel_gateway.queries.views import Views
@@ -52,7 +52,7 @@ class Watched:
             Device(id=device, profile="climate", group="roof" if groups and device <= 5 else "", created="2023-11-14")
             for device in lab.ids.tolist()
         ]
-        snapshot: Any = SimpleNamespace(profiles=lab.profiles, devices=Roll.of(devices), revoked=frozenset())
+        snapshot: Any = SimpleNamespace(profiles=lab.profiles, devices=DeviceDirectory.of(devices), revoked=frozenset())
         self.views = Views(lab.store, lambda: snapshot, claims=self.claims.get)
         self._number = 0
         monkeypatch.setattr(time, "time", lambda: lab.now)

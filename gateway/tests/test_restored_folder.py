@@ -18,8 +18,8 @@ from databases import Database, PostgresSchema, SqliteFile
 from peel_core import Keys, encode_many
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.bundle import make_bundles, write_bundles
-from peel_gateway.fleet.history import RestoredFolder
-from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError
+from peel_gateway.fleet.directory_file import RestoredFolder
+from peel_gateway.fleet.folder import REVOKED, Fleet, FleetError
 from peel_gateway.metrics import Metrics
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_tools.commands.fleet import fleet as fleet_commands
@@ -156,26 +156,26 @@ def test_the_newest_folder_is_taken_whatever_happened_meanwhile(gateway: Gateway
         gateway.fleet.annotate(1, "changed while the gateway was off")
     gateway.start_again()
     assert gateway.look() is None
-    assert gateway.store.registry() == gateway.fleet.register().history.state
+    assert gateway.store.registry() == gateway.fleet.read_directory().history.state
 
 
 def test_a_database_that_was_moved_knows_the_registry(gateway: Gateway, make_database: Callable[[], Database]) -> None:
     moved = make_database().open()
     moved.fill(gateway.store)
-    assert moved.registry() == gateway.store.registry() == gateway.fleet.register().history.state
+    assert moved.registry() == gateway.store.registry() == gateway.fleet.read_directory().history.state
     moved.close()
 
 
 def test_all_partitions_know_one_registry(fleet: Fleet, new_schema: Callable[[], PostgresSchema]) -> None:
     archive = new_schema().archive(partitions=4)
-    history = fleet.register().history
+    history = fleet.read_directory().history
     archive.follow_registry(history.follow)
     assert archive.registry() == history.state
     fleet.enrol("climate")
-    archive.follow_registry(fleet.register().history.follow)
+    archive.follow_registry(fleet.read_directory().history.follow)
     with pytest.raises(RestoredFolder):
         archive.follow_registry(history.follow)
-    assert archive.registry() == fleet.register().history.state
+    assert archive.registry() == fleet.read_directory().history.state
     archive.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from peel_core import Secret
 from peel_gateway.settings import Settings, SettingsError, load_settings, settings_table, with_store
-from peel_gateway.settings.text import SAMPLE_NAME, help_rows, sample_toml
+from peel_gateway.settings.table import SAMPLE_NAME, help_rows, sample_toml
 
 GATEWAY = Path(__file__).parents[1]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from peel_core import Profile
 from peel_gateway.fleet.bundle import make_bundles
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.broker import Broker

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from climate import climate_profile
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.commands.fleet import fleet as fleet_group
 
 TEMPLATE: dict[str, Any] = {

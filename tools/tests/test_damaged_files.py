@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from peel_core.projection import search_seed
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.cli import main
 from peel_tools.device.flash import Changes, read_bundle
 from peel_tools.flashing.errors import FlashError

@@ -14,7 +14,7 @@ import pytest
 from certificates import make_certificates
 
 from peel_gateway.fleet.bundle import write_bundles
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.broker import Broker, BrokerTls
 from peel_tools.servers.site import Site

@@ -19,7 +19,7 @@ import peel_gateway
 import peel_tools
 from peel_core.projection import search_seed, soundness
 from peel_gateway.exits import LASTING, Exit
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.printing import explaining
 from peel_tools.cli import main
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from peel_core.projection import search_seed
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.cli import main
 
 PEEL = [sys.executable, "-m", "peel_tools"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.cli import main
 from peel_tools.lazy_group import LazyGroup
 
@@ -45,7 +45,7 @@ def modules_of(*words: str) -> set[str]:
 def test_a_note_on_a_device_loads_no_server_and_no_build(tmp_path: Path) -> None:
     Fleet.create(tmp_path / "fleet", "lab", [PROFILE]).add("greenhouse", count=3)
     loaded = modules_of("fleet", "note", str(tmp_path / "fleet"), "1", "by the door")
-    assert "peel_gateway.fleet.registry" in loaded
+    assert "peel_gateway.fleet.folder" in loaded
     assert not loaded & {*SERVERS - {"sqlite3"}, *BUILDS}  # it compares the folder with the gateway's database
 
 

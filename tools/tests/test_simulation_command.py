@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from peel_core import open_many
 from peel_core.topics import device_topic, fleet_topic
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_hil.listener import Listener
 from peel_tools.cli import main

@@ -13,7 +13,7 @@ from peel_core import Profile, make_profile, open_many, parse_profile
 from peel_core.hashing import hashed, supports
 from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_tools.profiles.dataset import Dataset, DatasetError
 from peel_tools.simulation.fleet import SimulatedFleet

@@ -14,7 +14,7 @@ from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.fleet.registry import Fleet, key_mark
+from peel_gateway.fleet.folder import Fleet, key_mark
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.model.verdict import Verdict

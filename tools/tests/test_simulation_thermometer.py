@@ -7,7 +7,7 @@ from pathlib import Path
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.message import Message
 from peel_gateway.storage.sqlite.store import SqliteStore

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway`, one module per kind of question, and what `peel fleet list` shows."""
+"""The commands of `peel gateway`, and those of `peel fleet` that write no bundles."""

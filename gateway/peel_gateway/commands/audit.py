@@ -12,7 +12,7 @@ import numpy as np
 from peel_gateway.commands.shared import config_option, given_as_query, opened
 from peel_gateway.engine.pardon import PardonError, exposed_devices
 from peel_gateway.engine.pardon import pardon as pardon_devices
-from peel_gateway.fleet.registry import device_label, parse_device
+from peel_gateway.fleet.folder import device_label, parse_device
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.audit import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option

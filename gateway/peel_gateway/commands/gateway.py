@@ -1,31 +1,108 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway`: the group, with what runs the service and lists its settings."""
+"""The group `peel gateway`, with `run`, `settings`, `workers` and `clock`."""
 
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from peel_gateway.commands.audit import audit, pardon
-from peel_gateway.commands.backup import backup, restore
-from peel_gateway.commands.clock import clock
-from peel_gateway.commands.devices import devices
-from peel_gateway.commands.estimates import estimates
-from peel_gateway.commands.export import export
-from peel_gateway.commands.exposures import exposures, quarantine
-from peel_gateway.commands.migrate import migrate, schema, upgrade
+from peel_gateway.commands.database import backup, migrate, restore, schema, upgrade
+from peel_gateway.commands.queries import devices, estimates, export, exposures, quarantine
 from peel_gateway.commands.recount import recount, replay
-from peel_gateway.commands.shared import config_option, explained, find_settings
-from peel_gateway.commands.workers import workers
+from peel_gateway.commands.shared import config_option, explained, find_settings, opened
+from peel_gateway.engine.clock import advance, believe, read_clock
 from peel_gateway.logs import configure_logs
-from peel_gateway.printing import Group, in_two_columns
+from peel_gateway.model.moment import Moment
+from peel_gateway.printing import Group, in_two_columns, json_option, print_json, print_table
+from peel_gateway.queries.table import Table
 from peel_gateway.service.service import run_service
-from peel_gateway.settings import load_settings, with_store
-from peel_gateway.settings.text import help_rows, sample_toml
+from peel_gateway.settings import SettingsError, load_settings, with_store
+from peel_gateway.settings.table import help_rows, sample_toml
+from peel_gateway.storage.choice import open_leases
+from peel_gateway.storage.store import Leases, Store
 
-__all__ = ["gateway"]
+__all__ = ["clock", "gateway", "workers"]
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--believe", "believed", is_flag=True, help="The clock is right; what the gateway saw before was not.")
+def clock(config: Path | None, as_json: bool, believed: bool) -> None:
+    """Tell whether the gateway believes its machine's clock, or make it.
+
+    A machine that comes up with an earlier time than it had is taken to be behind until its clock reaches that time: no
+    flood is judged, nothing is deleted. Where the clock is right now, and was ahead then, that may be in years:
+    --believe ends it. For another day nothing is deleted because of its age.
+    """
+    with opened(config) as (_, archive, _):
+        rows = [_row(store.partition, _moment(store, believed)) for store in archive.stores()]
+    if as_json:
+        print_json({"partitions": rows})
+        return
+    print_table(["partition", "the gateway's time", "behind until"], [list(row.values()) for row in rows])
+
+
+def _moment(store: Store, believed: bool) -> Moment:
+    with store.begin() as transaction:
+        last, now = transaction.clock(), read_clock()
+        if not believed:
+            return advance(last, now)
+        moment = believe(last, now)
+        transaction.set_clock(moment)
+    return moment
+
+
+def _row(partition: int, moment: Moment) -> Table:
+    return {
+        "partition": partition,
+        "time": _text(moment.seen),
+        "behind_until": _text(moment.behind) if moment.behind else None,
+    }
+
+
+def _text(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+
+
+@click.command()
+@config_option
+@json_option
+def workers(config: Path | None, as_json: bool) -> None:
+    """Which worker owns which partition of the fleet, and for how long without a word from it (PostgreSQL only)."""
+    with explained():
+        leases = open_leases(find_settings(config))
+        if leases is None:
+            raise SettingsError("store.url: is not set; an SQLite file has one partition, and whoever runs owns it")
+        try:
+            there, partitions = leases.workers(), _partitions(leases)
+        finally:
+            leases.close()
+    owned = {name: [row["partition"] for row in partitions if row["owner"] == name] for name in there}
+    if as_json:
+        rows = [{"worker": name, "seconds": round(there[name], 3), "partitions": owned[name]} for name in there]
+        print_json({"workers": rows, "partitions": partitions})
+        return
+    print_table(["partition", "owner", "epoch", "seconds left"], [list(row.values()) for row in partitions])
+    for name in there:
+        click.echo(f"{name}: {len(owned[name])} of {len(partitions)} partitions")
+
+
+def _partitions(leases: Leases) -> list[Table]:
+    """All partitions; the owner of one that has run out is nobody."""
+    return [
+        {
+            "partition": lease.partition,
+            "owner": lease.owner if lease.seconds >= 0 else None,
+            "epoch": lease.epoch,
+            "seconds": round(lease.seconds, 3) if lease.seconds >= 0 else None,
+        }
+        for lease in leases.all()
+    ]
 
 
 @click.group(cls=Group)

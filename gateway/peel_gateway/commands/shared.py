@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 
 from peel_gateway.engine.pardon import PardonError
-from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.audit import ReasonError
 from peel_gateway.printing import explaining
 from peel_gateway.queries.table import QueryError
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.settings.option import config_option, find_settings
+from peel_gateway.settings.reading import config_option, find_settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.store import Archive, StoreError
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
 import stat
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,16 +19,29 @@ import numpy as np
 from peel_core import Profile, derive_keys
 from peel_core.keys import SALT_BYTES
 from peel_gateway.files import write_together
-from peel_gateway.fleet.logins import OWN_LOGIN, device_password
-from peel_gateway.fleet.registry import Device, Fleet, FleetError, Issue
+from peel_gateway.fleet.folder import ACTIVE, Device, Fleet, FleetError, IssuedBundle
 
-__all__ = ["TEMPLATE_KEYS", "draft_bundle", "load_template", "make_bundles", "prepare_bundles", "write_bundles"]
+__all__ = [
+    "GATEWAY_USER",
+    "OWN_LOGIN",
+    "TEMPLATE_KEYS",
+    "device_password",
+    "draft_bundle",
+    "gateway_password",
+    "load_template",
+    "make_bundles",
+    "password_lines",
+    "prepare_bundles",
+    "write_bundles",
+]
 
 TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox", "confirm")
 """What a template may hold: the part of a bundle that devices share."""
 
 _KEYS = ("seal_key", "index_key", "receipt_key")
+
 _SEED_BYTES = 32
+
 _BATCH = 256
 """How many bundles are written together."""
 
@@ -87,7 +102,7 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
 
 def draft_bundle(fleet: Fleet, profile: Profile, template: Mapping[str, Any]) -> dict[str, Any]:
     """A bundle as devices with this profile would get it, without keys: to be checked before anybody is registered."""
-    issue = Issue(
+    issue = IssuedBundle(
         first_number=1,
         last_number=1,
         salt=bytes(SALT_BYTES),
@@ -104,7 +119,7 @@ def _bundle(
     fleet: str,
     device: str,
     keys: Sequence[str],
-    issue: Issue,
+    issue: IssuedBundle,
     profile: Profile,
     template: Mapping[str, Any],
     password: str,
@@ -146,7 +161,7 @@ def write_bundles(
     first_number: int | None = None,
     on_written: Callable[[int], object] = lambda count: None,
 ) -> list[Path]:
-    """Issue bundles and write them with mode 0600; return their paths.
+    """IssuedBundle bundles and write them with mode 0600; return their paths.
 
     Each bundle's numbers begin above those of the former one. `on_written` is called with how many more are written.
     """
@@ -163,3 +178,50 @@ def write_bundles(
             write_together(dict(zip(paths[batch], texts, strict=True)))
         on_written(len(paths[batch]))
     return paths
+
+
+GATEWAY_USER = "gateway"
+"""The gateway's user name at the broker, as the sample ACL has it; no device id looks like it."""
+
+OWN_LOGIN = "own"
+"""What a template says under `mqtt.login` to give each device its own: its id, and a password that follows from the master key."""
+
+_PASSWORD_BYTES = 16
+
+_ROUNDS = 101
+
+_SALT_BYTES = 12
+
+
+def device_password(master: bytes, fleet: str, device: Device) -> str:
+    """Derive a device's password at the broker: independent of its keys, and of every other device's password.
+
+    The salt of its first bundle is part of it. The password stays the same with later bundles. Another device that gets the same id from a
+    restored registry has another password.
+    """
+    return _password(master, f"{fleet}/{device.label}".encode() + device.bundles[0].salt)
+
+
+def gateway_password(fleet: Fleet) -> str:
+    """Derive the password of the user `gateway` at the broker."""
+    return _password(fleet.master().reveal(), f"{fleet.name}/{GATEWAY_USER}".encode())
+
+
+def _password(master: bytes, whose: bytes) -> str:
+    return hashlib.blake2b(whose, key=master, digest_size=_PASSWORD_BYTES, person=b"peel mqtt login").hexdigest()
+
+
+def password_lines(fleet: Fleet) -> Iterator[str]:
+    """Yield the lines of mosquitto's password file: the gateway, and all devices that have a bundle and are not revoked."""
+    yield f"{GATEWAY_USER}:{_hashed(gateway_password(fleet))}"
+    master = fleet.master().reveal()
+    for device in fleet.devices():
+        if device.state == ACTIVE and device.bundles:
+            yield f"{device.label}:{_hashed(device_password(master, fleet.name, device))}"
+
+
+def _hashed(password: str) -> str:
+    """As `mosquitto_passwd` does: PBKDF2 with SHA-512. Few rounds will do for 128 random bits."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
+    return f"$7${_ROUNDS}${b64encode(salt).decode()}${b64encode(digest).decode()}"

@@ -8,23 +8,43 @@ as hostile input, kept for registered devices alone, and only ever shown; no ver
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from peel_core.topics import device_topic
+from peel_gateway.files import write_atomically
+from peel_gateway.fleet.folder import FleetError, device_label, parse_device
 
-__all__ = ["MOST_BYTES", "Claim", "ClaimError", "Claims", "Hearing", "claim_table", "read_claim", "read_fields"]
+__all__ = [
+    "MOST_BYTES",
+    "Claim",
+    "ClaimError",
+    "Claims",
+    "ClaimsFile",
+    "StatusOutcome",
+    "claim_table",
+    "load_claims",
+    "read_claim",
+    "read_fields",
+]
 
 MOST_BYTES = 2048
 """Of a status message; the firmware's are about 400."""
+
 _MOST_REFUSED = 16
+
 _LARGEST = 2**48
+
 _MOST_FAILING = 80
+
 _TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,31}")
+
 _LEVEL = re.compile(r"[0-9a-f]{8}")
 
 STATES = ("online", "offline", "stopped")
@@ -34,7 +54,7 @@ class ClaimError(ValueError):
     """A status message that is none; the message says why."""
 
 
-class Hearing(Enum):
+class StatusOutcome(Enum):
     """What became of a status message."""
 
     TAKEN = "taken"
@@ -171,22 +191,22 @@ class Claims:
         self._known = dict(known or {})
         self.changes = 0
 
-    def hear(self, topic: str, payload: bytes, *, retained: bool, now: float) -> Hearing:
+    def hear(self, topic: str, payload: bytes, *, retained: bool, now: float) -> StatusOutcome:
         """Take a status message in. What a shorter one does not say, such as a will, stays as it was said before."""
         device = _device_of(self._fleet, topic)
         if device is None:
-            return Hearing.MALFORMED
+            return StatusOutcome.MALFORMED
         if not self._registered(device):
-            return Hearing.UNREGISTERED
+            return StatusOutcome.UNREGISTERED
         try:
             said = read_claim(payload)
         except ClaimError:
-            return Hearing.MALFORMED
+            return StatusOutcome.MALFORMED
         before = self._known.get(device)
         heard = (before.heard if before else None) if retained else now
         self._known[device] = replace(before or Claim(state=said["state"]), **said, heard=heard)
         self.changes += 1
-        return Hearing.TAKEN
+        return StatusOutcome.TAKEN
 
     def get(self, device: int) -> Claim | None:
         """The last claim of a device."""
@@ -204,3 +224,60 @@ def _device_of(fleet: str, topic: str) -> int | None:
         return None
     device = int(level, 16)
     return device if topic == device_topic(fleet, device, "status") else None
+
+
+_LEAST_SECONDS = 60.0
+
+_BYTES_PER_SECOND = 1024
+"""What is written on average, at most: an SD card wears."""
+
+
+def load_claims(path: Path) -> dict[int, Claim]:
+    """The claims in a file; none where there is no such file, or it is damaged: devices will say them again."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return {parse_device(label): _claim(row) for label, row in document["claims"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, FleetError, ClaimError):
+        return {}
+
+
+class ClaimsFile:
+    """Writes claims now and then, when they have changed, and the more rarely the more there are."""
+
+    def __init__(self, path: Path, claims: Claims) -> None:
+        self._path = path
+        self._claims = claims
+        self._changes = claims.changes
+        self._due = 0.0
+
+    def tick(self, now: float) -> None:
+        """Write if it is time; `now` is monotonic. OSError when the disk refuses."""
+        if now >= self._due and self._claims.changes != self._changes:
+            self._due = now + _LEAST_SECONDS
+            self._due = now + max(_LEAST_SECONDS, self.write() / _BYTES_PER_SECOND)
+
+    def write(self) -> int:
+        """Write all claims; return how many bytes that were."""
+        self._changes = self._claims.changes
+        text = _file_text(self._claims.copy())
+        write_atomically(self._path, text)
+        return len(text)
+
+
+def _file_text(claims: Mapping[int, Claim]) -> str:
+    rows = (
+        f'"{device_label(device)}": {json.dumps({**_said(claim), "heard": claim.heard})}'
+        for device, claim in claims.items()
+    )
+    return '{"peel_claims": 1, "claims": {\n' + ",\n".join(rows) + "\n}}\n"
+
+
+def _said(claim: Claim) -> dict[str, object]:
+    return {name: value for name, value in claim_table(claim).items() if value is not None}
+
+
+def _claim(row: dict[str, object]) -> Claim:
+    heard = row.get("heard")
+    if heard is not None and not (isinstance(heard, int | float) and math.isfinite(heard)):
+        raise ClaimError("heard: must be a number")
+    return Claim(**read_fields(row), heard=heard)

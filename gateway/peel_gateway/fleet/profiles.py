@@ -10,7 +10,7 @@ import numpy as np
 
 from peel_core import Profile, ProfileError, load_profile
 from peel_gateway.fleet.device import FleetError
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.directory import DeviceDirectory
 
 __all__ = ["parsed_profile", "refuse_edited", "refuse_missing", "refuse_unsound"]
 
@@ -35,10 +35,10 @@ def refuse_unsound(where: Path, profiles: Iterable[Profile]) -> None:
             )
 
 
-def refuse_missing(where: Path, profiles: Mapping[str, Profile], devices: Roll) -> None:
+def refuse_missing(where: Path, profiles: Mapping[str, Profile], devices: DeviceDirectory) -> None:
     """Raise FleetError where devices have a profile that is not there."""
-    named = devices.each(lambda about: about.profile not in profiles, np.bool_)
-    named[devices.owners[devices.each_bundle(lambda terms: terms.profile not in profiles, np.bool_)]] = True
+    named = devices.per_device(lambda info: info.profile not in profiles, np.bool_)
+    named[devices.owners[devices.per_bundle(lambda info: info.profile not in profiles, np.bool_)]] = True
     if named.any():
         device = devices[int(np.argmax(named))]
         names = [device.profile, *(bundle.profile for bundle in device.bundles)]
@@ -46,16 +46,16 @@ def refuse_missing(where: Path, profiles: Mapping[str, Profile], devices: Roll) 
         raise FleetError(f"device {device.label}: its profile {name!r} is not in {where}; put it back")
 
 
-def refuse_edited(where: Path, profiles: Mapping[str, Profile], devices: Roll) -> None:
+def refuse_edited(where: Path, profiles: Mapping[str, Profile], devices: DeviceDirectory) -> None:
     """Raise FleetError for a profile that is not the one that devices have in their bundles: no report of theirs would be known."""
     ids = {name: f"{profile.id:08x}" for name, profile in profiles.items()}
-    other = devices.each_bundle(lambda terms: ids.get(terms.profile, terms.profile_id) != terms.profile_id, np.bool_)
+    other = devices.per_bundle(lambda info: ids.get(info.profile, info.profile_id) != info.profile_id, np.bool_)
     if other.any():
         bundle = int(np.argmax(other))
-        terms = devices.all_terms[devices.terms[bundle]]
+        info = devices.bundle_infos[devices.bundle_info_of[bundle]]
         first = devices[int(devices.owners[bundle])]
         raise FleetError(
-            f"{where}: profile {terms.profile!r}: was edited: it is {ids[terms.profile]} now, and {terms.profile_id} in "
+            f"{where}: profile {info.profile!r}: was edited: it is {ids[info.profile]} now, and {info.profile_id} in "
             f"{len(np.unique(devices.owners[other]))} devices, such as {first.label}; put it back as it was, "
             "and give a changed profile a name of its own"
         )

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys
 from peel_core.primitives import NUMBER_MAX
-from peel_gateway.fleet.audit import FleetAction
-from peel_gateway.fleet.history import History
-from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, Issue
-from peel_gateway.fleet.roll import Roll, Terms
+from peel_gateway.fleet.directory import BundleInfo, DeviceDirectory
+from peel_gateway.fleet.directory_file import FleetAction, History
+from peel_gateway.fleet.folder import REVOKED, Fleet, FleetError, IssuedBundle
 
 __all__ = ["Snapshot", "take_snapshot"]
 
@@ -32,7 +31,7 @@ class Snapshot:
 
     fleet: str
     profiles: tuple[Profile, ...]
-    devices: Roll
+    devices: DeviceDirectory
     keyring: Keyring
     """Of the devices that have bundles."""
     revoked: frozenset[int]
@@ -44,48 +43,48 @@ class Snapshot:
     def enrolled_at(self, devices: Ints) -> Floats:
         """When devices were registered, Unix seconds, 0 for those that are not; float64[N]."""
         rows = self.devices.rows(devices)
-        times = self.devices.each(lambda about: _seconds(about.created), np.float64)
+        times = self.devices.per_device(lambda info: _seconds(info.created), np.float64)
         return np.where(rows >= 0, np.append(times, 0.0)[rows], 0.0)
 
     def issued_at(self, devices: Ints) -> tuple[Ints, Floats]:
         """The first number of each device's last bundle, and when that was made; 0 where there is none. int64[N] and float64[N]."""
-        roll = self.devices
-        rows = roll.rows(devices)
-        bundle = np.where(rows >= 0, np.append(roll.ends, 0)[rows] - 1, -1)
-        bundle[np.append(roll.counts, 0)[rows] == 0] = -1
-        times = roll.each_bundle(lambda terms: _seconds(terms.made), np.float64)
-        return np.append(roll.first, 0)[bundle], np.append(times, 0.0)[bundle]
+        directory = self.devices
+        rows = directory.rows(devices)
+        bundle = np.where(rows >= 0, np.append(directory.ends, 0)[rows] - 1, -1)
+        bundle[np.append(directory.counts, 0)[rows] == 0] = -1
+        times = directory.per_bundle(lambda info: _seconds(info.made), np.float64)
+        return np.append(directory.first, 0)[bundle], np.append(times, 0.0)[bundle]
 
 
 def take_snapshot(fleet: Fleet) -> Snapshot:
     """Read everything and derive every key."""
-    register = fleet.register()
-    devices = register.devices
+    file = fleet.read_directory()
+    devices = file.devices
     profiles = fleet.usable_profiles(devices)
     return Snapshot(
         fleet=fleet.name,
         profiles=tuple(profiles.values()),
         devices=devices,
         keyring=_keyring(fleet, profiles, devices),
-        revoked=frozenset(devices.ids[devices.each(lambda about: about.state == REVOKED, np.bool_)].tolist()),
-        history=register.history,
-        audit=tuple(register.audit),
+        revoked=frozenset(devices.ids[devices.per_device(lambda info: info.state == REVOKED, np.bool_)].tolist()),
+        history=file.history,
+        audit=tuple(file.audit),
     )
 
 
-def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: Roll) -> Keyring:
+def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: DeviceDirectory) -> Keyring:
     """The keys of all bundles of all devices, derived in one go."""
     places = {name: place for place, name in enumerate(profiles)}
     ids = devices.ids[devices.owners]
     keys = derive_keys(fleet.master().reveal(), fleet.name, ids, devices.first, devices.salts)
-    profile_of = devices.each_bundle(lambda terms: places[terms.profile], np.int32)
+    profile_of = devices.per_bundle(lambda info: places[info.profile], np.int32)
     try:
         return Keyring(tuple(profiles.values()), ids, devices.first, profile_of, keys, _last_numbers(devices))
     except ValueError as error:
         raise FleetError(f"{fleet.folder}: {error}") from None
 
 
-def _last_numbers(devices: Roll) -> Ints:
+def _last_numbers(devices: DeviceDirectory) -> Ints:
     """The last number of each bundle that is taken from its device, int64[B].
 
     Of the one that is in force any, however high: only its device can have made what opens with its keys, and a number that it cannot have
@@ -97,16 +96,18 @@ def _last_numbers(devices: Roll) -> Ints:
     last = devices.last.copy()
     last[devices.ends[devices.counts > 0] - 1] = NUMBER_MAX
     replaced = np.flatnonzero(np.diff(devices.owners) == 0)
-    pairs, of = np.unique(np.stack([devices.terms[replaced], devices.terms[replaced + 1]]), axis=1, return_inverse=True)
-    reach = [_reach(devices.all_terms[before], devices.all_terms[after]) for before, after in pairs.T.tolist()]
+    pairs, of = np.unique(
+        np.stack([devices.bundle_info_of[replaced], devices.bundle_info_of[replaced + 1]]), axis=1, return_inverse=True
+    )
+    reach = [_reach(devices.bundle_infos[before], devices.bundle_infos[after]) for before, after in pairs.T.tolist()]
     can = np.minimum(np.array(reach, np.int64)[of.reshape(-1)], NUMBER_MAX - devices.first[replaced])
     last[replaced] = np.minimum(last[replaced], devices.first[replaced] + can)
     return last
 
 
-def _reach(before: Terms, after: Terms) -> int:
+def _reach(before: BundleInfo, after: BundleInfo) -> int:
     """How far beyond the first number of a bundle its device can have come a week after the next one was made."""
-    issue = Issue(first_number=0, last_number=0, salt=b"", **before._asdict())
+    issue = IssuedBundle(first_number=0, last_number=0, salt=b"", **before._asdict())
     then = datetime.fromisoformat(after.made)
     return issue.first_unused(then + _GRACE) - 1 if issue.time <= then else NUMBER_MAX
 

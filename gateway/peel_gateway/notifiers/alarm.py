@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.folder import device_label
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.queries.exposed import MANY

@@ -12,9 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from peel_core import Profile
-from peel_gateway.planning.accuracy import half_width, reports_for
-from peel_gateway.planning.privacy import BEST_EPSILON
-from peel_gateway.planning.task import DAY, Subject, Task
+from peel_gateway.planning.task import BEST_EPSILON, DAY, Subject, Task, half_width, reports_for
 
 __all__ = ["Given", "PlanError", "Solved", "solve"]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from peel_core import Profile, choice
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_gateway.mechanisms.intervals import Z95
 
-__all__ = ["DAY", "Subject", "Task"]
+__all__ = ["BEST_EPSILON", "DAY", "Subject", "Task", "composed_epsilon", "half_width", "reports_for", "seconds_for"]
 
 DAY = 86_400
 
@@ -80,3 +81,40 @@ class Task:
 
 def _q20(epsilon: float) -> int:
     return int(epsilon * EPSILON_ONE)
+
+
+def half_width(task: Task, seconds: float) -> float:
+    """Half of a 95% interval after so much time, as a part of the range; at most the whole range."""
+    reports = task.reports_per_second * seconds
+    return min(1.0, Z95 * task.subject.spread(task.epsilon) / math.sqrt(reports))
+
+
+def reports_for(subject: Subject, epsilon: float, half: float) -> int:
+    """How many reports of the whole fleet an interval of this half-width takes."""
+    return math.ceil((Z95 * subject.spread(epsilon) / half) ** 2)
+
+
+def seconds_for(task: Task, half: float) -> float:
+    """How long the fleet takes to send them."""
+    return reports_for(task.subject, task.epsilon, half) / task.reports_per_second
+
+
+BEST_EPSILON = 2.18
+"""The epsilon per report that makes most of a budget per day.
+
+For means, n reports of epsilon each are worth n tanh(epsilon/2)^2; with n epsilon fixed that is largest where
+tanh(epsilon/2)^2 / epsilon is.
+"""
+
+
+def composed_epsilon(epsilon: float, count: int, delta: float) -> float:
+    """The epsilon' for which `count` reports of epsilon each are together (epsilon', delta)-private.
+
+    ::
+
+        min(n eps, n eps (e^eps - 1)/(e^eps + 1) + eps sqrt(2 n ln(1/delta)))
+
+    Kairouz, Oh, Viswanath, The composition theorem for differential privacy, 2015, theorem 3.4.
+    """
+    drift = count * epsilon * math.tanh(epsilon / 2)
+    return min(count * epsilon, drift + epsilon * math.sqrt(2 * count * math.log(1 / delta)))

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.fleet.claims import Claim, claim_table
-from peel_gateway.fleet.registry import REVOKED, Device
-from peel_gateway.fleet.roll import About, Roll
+from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
+from peel_gateway.fleet.folder import REVOKED, Device
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.pace import RATE_SLACK
 from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
@@ -101,11 +101,11 @@ _NO_PAST = _Past()
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A device with all that the gateway knows about it; `row` is its row in the roll."""
+    """A device with all that the gateway knows about it; `row` is its row in the directory."""
 
     row: int
     device: int
-    about: About
+    info: DeviceInfo
     past: _Past
     claim: Claim | None
     signs: Signs
@@ -139,19 +139,19 @@ class DeviceList:
     def page(self, which: DeviceFilter) -> Table:
         """Return a page of devices by id; `next` continues it."""
         snapshot = self._snapshot()
-        roll = snapshot.devices
-        chosen = roll.each(
-            lambda about: which.profile in (None, about.profile) and which.group in (None, about.group), np.bool_
+        directory = snapshot.devices
+        chosen = directory.per_device(
+            lambda info: which.profile in (None, info.profile) and which.group in (None, info.group), np.bool_
         )
         if which.find:
-            noted = roll.each(lambda about: which.find in about.note.lower(), np.bool_)
-            chosen &= noted | _spelled(roll.ids, which.find)
-        found = self._known(snapshot, np.flatnonzero(chosen & (roll.ids > which.after)))
+            noted = directory.per_device(lambda info: which.find in info.note.lower(), np.bool_)
+            chosen &= noted | _spelled(directory.ids, which.find)
+        found = self._known(snapshot, np.flatnonzero(chosen & (directory.ids > which.after)))
         page = list(islice((known for known in found if which.state in (None, known.standing)), which.limit))
-        rows = self._rows(roll, page)
+        rows = self._rows(directory, page)
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
 
-    def _rows(self, roll: Roll, page: Sequence[_Known]) -> list[Table]:
+    def _rows(self, directory: DeviceDirectory, page: Sequence[_Known]) -> list[Table]:
         """Return the tables of some devices, with the verdicts on their reports."""
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
@@ -159,7 +159,7 @@ class DeviceList:
         for known in page:
             mine = reports.get(known.device, {})
             counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device, 0)
-            rows.append(_row(known, roll[known.row]) | {"reports": _labelled(mine), "counted": counted})
+            rows.append(_row(known, directory[known.row]) | {"reports": _labelled(mine), "counted": counted})
         return rows
 
     def counts(self) -> DeviceCounts:
@@ -181,7 +181,7 @@ class DeviceList:
                 if known.standing in (Standing.ACTIVE, Standing.SILENT):
                     longest = max(longest, known.signs.interval)
             if known.standing is Standing.ACTIVE:
-                rates[known.about.profile, known.about.group] += 1 / known.signs.interval
+                rates[known.info.profile, known.info.group] += 1 / known.signs.interval
         return DeviceCounts(
             states={standing: states[standing] for standing in Standing},
             claimed={name: claimed[name] for name in (*_SUMMED, "refused")},
@@ -192,26 +192,26 @@ class DeviceList:
         )
 
     def _known(self, snapshot: Snapshot, rows: Ints) -> Iterator[_Known]:
-        """Yield the devices in these rows of the roll. They are looked up in parts, since there may be a million."""
+        """Yield the devices in these rows of the directory. They are looked up in parts, since there may be a million."""
         profiles = {profile.name: profile for profile in snapshot.profiles}
         now = time.time()
         for begin in range(0, len(rows), _AT_ONCE):
             some = rows[begin : begin + _AT_ONCE]
             ids = snapshot.devices.ids[some].astype(np.int64)
             pasts = _pasts(self._store.devices(ids))
-            abouts = snapshot.devices.about[some].tolist()
-            for row, device, place in zip(some.tolist(), ids.tolist(), abouts, strict=True):
-                about = snapshot.devices.abouts[place]
+            codes = snapshot.devices.info_of[some].tolist()
+            for row, device, place in zip(some.tolist(), ids.tolist(), codes, strict=True):
+                info = snapshot.devices.infos[place]
                 past, claim = pasts.get(device, _NO_PAST), self._claims(device)
-                signs = self._signs(about, profiles[about.profile], past, claim, now)
-                yield _Known(row, device, about, past, claim, signs, signs.standing(now))
+                signs = self._signs(info, profiles[info.profile], past, claim, now)
+                yield _Known(row, device, info, past, claim, signs, signs.standing(now))
 
-    def _signs(self, about: About, profile: Profile, past: _Past, claim: Claim | None, now: float) -> Signs:
+    def _signs(self, info: DeviceInfo, profile: Profile, past: _Past, claim: Claim | None, now: float) -> Signs:
         heard = (past.last_received, claim.heard if claim else None)
         interval = expected_interval(profile.quota, profile.period, claim.interval_ms if claim else None)
         patient = patience(interval, self._silent_seconds)
         return Signs(
-            revoked=about.state == REVOKED,
+            revoked=info.state == REVOKED,
             exposed=past.exposed is not None,
             left=None if profile.lifetime is None else max(0, profile.lifetime - (past.last_number or 0)),
             claimed_state=claim.state if claim else None,

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
-from peel_gateway.fleet.registry import device_label
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.directory import DeviceDirectory
+from peel_gateway.fleet.folder import device_label
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.queries.table import QueryError, Table, moment
 from peel_gateway.storage.store import Archive
@@ -83,14 +83,14 @@ class Group:
         return DeviceTallyTable(**{name: column[rows] for name, column in vars(tallies).items()})
 
 
-def groups_of(devices: Roll) -> list[Group]:
+def groups_of(devices: DeviceDirectory) -> list[Group]:
     """Return all groups by name; devices without a group are left out."""
-    names = sorted({about.group for about in devices.abouts if about.group})
+    names = sorted({info.group for info in devices.infos if info.group})
     return [_group(devices, name) for name in names]
 
 
-def _group(devices: Roll, name: str) -> Group:
-    return Group(name, frozenset(devices.ids[devices.each(lambda about: about.group == name, np.bool_)].tolist()))
+def _group(devices: DeviceDirectory, name: str) -> Group:
+    return Group(name, frozenset(devices.ids[devices.per_device(lambda info: info.group == name, np.bool_)].tolist()))
 
 
 ENOUGH = 0.05

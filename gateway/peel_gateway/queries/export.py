@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.files import temporary_file
-from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.grouping import up_to

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from peel_core import Profile, open_many, projection
 from peel_core.frame import DEVICE, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
-from peel_gateway.fleet.registry import device_label
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.directory import DeviceDirectory
+from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
@@ -56,17 +56,17 @@ class Cases:
 
     def devices(self, question: ExposedQuestion) -> Table:
         """Return the exposed devices, newest first, and their total number."""
-        table, roll = self._store.exposed(), self._snapshot().devices
-        rows = _exposed_rows(table, question, roll)
+        table, directory = self._store.exposed(), self._snapshot().devices
+        rows = _exposed_rows(table, question, directory)
         shown = rows[: question.limit]
         reports = self._store.device_reports(np.sort(table.device[shown]))
         items = []
-        for row, place in zip(shown.tolist(), roll.rows(table.device[shown]).tolist(), strict=True):
+        for row, place in zip(shown.tolist(), directory.rows(table.device[shown]).tolist(), strict=True):
             device, cause = int(table.device[row]), Verdict(int(table.cause[row]))
             items.append(
                 {
                     "device": device_label(device),
-                    "profile": roll[place].profile,
+                    "profile": directory[place].profile,
                     "verdict": cause.label,
                     "layer": cause.layer.label if cause.layer else None,
                     "exposed_at": moment(int(table.cause_time[row]) / 1000),
@@ -131,12 +131,12 @@ class Cases:
         return sentence(row, profile, self._residual_limit)
 
 
-def _exposed_rows(table: DeviceTable, question: ExposedQuestion, roll: Roll) -> npt.NDArray[np.intp]:
+def _exposed_rows(table: DeviceTable, question: ExposedQuestion, directory: DeviceDirectory) -> npt.NDArray[np.intp]:
     since = 0 if question.since is None else question.since * 1000
-    asked = roll.each(
-        lambda about: question.profile in (None, about.profile) and question.group in (None, about.group), np.bool_
+    asked = directory.per_device(
+        lambda info: question.profile in (None, info.profile) and question.group in (None, info.group), np.bool_
     )
-    place = roll.rows(table.device)
+    place = directory.rows(table.device)
     rows = np.flatnonzero((table.cause_time >= since) & (place >= 0) & np.append(asked, False)[place])
     return rows[np.argsort(-table.cause_time[rows], kind="stable")]
 

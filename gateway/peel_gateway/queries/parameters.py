@@ -9,7 +9,7 @@ from typing import Any
 
 from peel_core.hash_family import MAX_DOMAIN
 from peel_gateway.estimation.estimate import Choice
-from peel_gateway.fleet.registry import FleetError, parse_device
+from peel_gateway.fleet.folder import FleetError, parse_device
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.standing import Standing
 from peel_gateway.model.verdict import BLAMED, Verdict

@@ -15,7 +15,7 @@ import numpy as np
 from peel_core import Profile
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
-from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.audit import PARDON, AuditEntry
 from peel_gateway.model.exposure import Exposure, ExposureFilter
@@ -242,7 +242,7 @@ class Views:
         ]
 
     def _devices_of(self, profile: str) -> int:
-        return int(self._snapshot().devices.each(lambda about: about.profile == profile, np.bool_).sum())
+        return int(self._snapshot().devices.per_device(lambda info: info.profile == profile, np.bool_).sum())
 
     def plan(self, profile: str, given: Given) -> Table:
         """Return the accuracy and the privacy cost of a fleet with this profile.

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from peel_gateway.fleet.history import RestoredFolder
-from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.directory_file import RestoredFolder
+from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics

@@ -18,9 +18,8 @@ from starlette.types import ASGIApp
 from peel_core.topics import fleet_topic
 from peel_gateway.engine.engine import Engine
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.claims import Claims
-from peel_gateway.fleet.claims_file import ClaimsFile, load_claims
-from peel_gateway.fleet.registry import FleetError
+from peel_gateway.fleet.claims import Claims, ClaimsFile, load_claims
+from peel_gateway.fleet.folder import FleetError
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.partition import Partition

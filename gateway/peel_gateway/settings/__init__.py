@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The gateway's settings: one table of them, and what reads, checks and prints it."""
 
-from peel_gateway.settings.checks import SettingsError
-from peel_gateway.settings.reading import load_settings, with_store
+from peel_gateway.settings.reading import SettingsError, load_settings, with_store
 from peel_gateway.settings.table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from peel_core import Keyring
 from peel_gateway.engine.engine import Engine
-from peel_gateway.fleet.registry import FleetError
+from peel_gateway.fleet.folder import FleetError
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics

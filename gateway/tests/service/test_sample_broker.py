@@ -25,7 +25,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from peel_core.topics import device_topic
 from peel_gateway.fleet.bundle import load_template, write_bundles
-from peel_gateway.fleet.registry import FleetError
+from peel_gateway.fleet.folder import FleetError
 from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
 

@@ -21,7 +21,7 @@ from peel_core import Keys, encode_many
 from peel_core.frame import DEVICE, NUMBER
 from peel_core.receipts import Receipt, read_receipt
 from peel_core.topics import device_topic, fleet_topic
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict

@@ -13,7 +13,7 @@ import click
 
 from peel_core import ProfileError
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import FleetError
+from peel_gateway.fleet.folder import FleetError
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.commands.simulate import attack_option, stopping_on_signals
 from peel_tools.demo.demonstration import Demonstration

@@ -12,7 +12,7 @@ import click
 
 from peel_gateway.commands.shared import config_option, find_settings
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.settings import Settings, SettingsError
 from peel_tools.doctor.broker_check import look_at_broker

@@ -10,25 +10,28 @@ from peel_tools.lazy_group import LazyGroup
 __all__ = ["fleet"]
 
 _COMMANDS = {
-    "init": ("peel_gateway.fleet.commands:init", "Make a fleet folder with a new master key."),
+    "init": ("peel_gateway.commands.fleet:init", "Make a fleet folder with a new master key."),
     "add": ("peel_tools.commands.fleet_bundles:add", "Register devices and write their provisioning bundles."),
     "list": (
-        "peel_gateway.commands.fleet_list:list_devices",
-        "List the devices, with what their gateway knows of them where its database is at hand.",
+        "peel_gateway.commands.fleet:list_devices",
+        "List the devices, with what the gateway's database knows of them if there is one.",
     ),
-    "revoke": ("peel_gateway.fleet.commands:revoke", "Refuse devices' reports from now on."),
-    "unrevoke": ("peel_gateway.fleet.commands:unrevoke", "Take devices' reports again that were revoked."),
-    "audit": ("peel_gateway.fleet.commands:audit", "List revocations and what was taken back of them."),
-    "group": ("peel_gateway.fleet.commands:group", "Put devices into the group NAME, out of the one they were in."),
-    "note": ("peel_gateway.fleet.commands:note", "Set a device's note."),
+    "revoke": ("peel_gateway.commands.fleet:revoke", "Refuse devices' reports from now on."),
+    "unrevoke": ("peel_gateway.commands.fleet:unrevoke", "Accept reports of revoked devices again."),
+    "audit": ("peel_gateway.commands.fleet:audit", "List who revoked and unrevoked which device, newest first."),
+    "group": (
+        "peel_gateway.commands.fleet:group",
+        'Move devices into the group NAME; "" removes them from their group.',
+    ),
+    "note": ("peel_gateway.commands.fleet:note", "Set a device's note."),
     "accept-restored": (
-        "peel_gateway.commands.fleet_restored:accept_restored",
-        "Go on with a folder that was restored from an old copy.",
+        "peel_gateway.commands.fleet:accept_restored",
+        "Continue with a fleet folder that was restored from an old copy.",
     ),
     "bundle": ("peel_tools.commands.fleet_bundles:bundle", "Write devices' bundles again."),
     "logins": (
-        "peel_gateway.fleet.commands:logins",
-        "Print mosquitto's password file: the logins of the gateway and of all devices but the revoked ones.",
+        "peel_gateway.commands.fleet:logins",
+        "Print mosquitto's password file: the logins of the gateway and of all devices that are not revoked.",
     ),
     "provision": (
         "peel_tools.flashing.commands:provision_device",

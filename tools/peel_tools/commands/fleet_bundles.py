@@ -10,12 +10,11 @@ from typing import Any
 
 import click
 
+from peel_gateway.commands.fleet import explained, folder_argument, open_to_change, show_devices
 from peel_gateway.fleet.bundle import draft_bundle, load_template, prepare_bundles, write_bundles
-from peel_gateway.fleet.commands import explained, folder_argument, show_devices
-from peel_gateway.fleet.guard import open_to_change
-from peel_gateway.fleet.registry import Device, Fleet, FleetError, parse_device
+from peel_gateway.fleet.folder import Device, Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option
-from peel_gateway.settings.option import config_option
+from peel_gateway.settings.reading import config_option
 from peel_tools.flashing.bundle_check import BundleError, check_bundle
 
 __all__ = ["add", "bundle"]

@@ -14,7 +14,7 @@ import click
 from peel_core import Profile, ProfileError, choice, load_profile, parse_profile, projection
 from peel_core.primitives import MAX_WIDTH
 from peel_gateway.exits import Exit
-from peel_gateway.planning.advice import advice
+from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.task import Subject, Task
 from peel_gateway.printing import Group, Stopped, explaining, json_option, print_json
 from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name

@@ -15,7 +15,7 @@ import click
 
 from peel_core import Secret
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import SIMULATION_FILE, Fleet, FleetError
+from peel_gateway.fleet.folder import SIMULATION_FILE, Fleet, FleetError
 from peel_gateway.printing import explaining, in_two_columns, json_option, print_json
 from peel_tools.profiles.dataset import DatasetError
 from peel_tools.simulation.attackers import ATTACKS, parse_attack

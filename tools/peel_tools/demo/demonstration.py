@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.demo.gateway import program
 from peel_tools.profiles.dataset import Dataset
 from peel_tools.profiles.proposal import Proposal, propose, write_proposal

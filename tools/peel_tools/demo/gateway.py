@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from peel_gateway.fleet.registry import Fleet, device_label
+from peel_gateway.fleet.folder import Fleet, device_label
 from peel_gateway.logs import configure_logs
 from peel_gateway.queries.parameters import estimate_query, span_query
 from peel_gateway.queries.table import QueryError, moment

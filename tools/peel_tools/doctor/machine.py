@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from peel_gateway.fleet.registry import Fleet, FleetError
+from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import missing_store, open_archive

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peel_core.profile import even_interval
-from peel_gateway.fleet.registry import Fleet, FleetError, parse_device
+from peel_gateway.fleet.device import FleetError, parse_device
 from peel_tools.boards.table import BOARDS
 from peel_tools.flashing.sources import firmware_folder
 
@@ -35,6 +35,8 @@ def check_bundle(bundle: Mapping[str, Any]) -> None:
 
 def why_missing(bundle: Path) -> str:
     """Say why there is no FLEET/bundles/DEVICE.json, and what to do. A fresh bundle comes last: it replaces the device's keys."""
+    from peel_gateway.fleet.folder import Fleet  # loads numpy, which `--help` must not
+
     folder = bundle.parents[1] if len(bundle.parents) > 1 else Path()
     try:
         fleet = Fleet(folder)

@@ -62,7 +62,7 @@ def provision_device(
 ) -> None:
     """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
     # Imported here because they load numpy, which --help does not need.
-    from peel_gateway.fleet.registry import FleetError, device_label, parse_device
+    from peel_gateway.fleet.device import FleetError, device_label, parse_device
     from peel_tools.flashing.provision import preview, provision
 
     with explaining(FlashError, BuildError, FleetError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.servers.broker import AnyBroker
 from peel_tools.servers.gateway import GatewayError, GatewayProcess
 from peel_tools.servers.process import Server

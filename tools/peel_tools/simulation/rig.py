@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from peel_core import load_profile
-from peel_gateway.fleet.registry import SIMULATION_FILE, Fleet
+from peel_gateway.fleet.folder import SIMULATION_FILE, Fleet
 from peel_tools.servers.broker import AnyBroker, Broker
 from peel_tools.servers.gateway import GatewayError
 from peel_tools.servers.site import Site

@@ -15,8 +15,8 @@ import numpy as np
 
 from peel_core import Keyring, Profile
 from peel_core.topics import fleet_topic
-from peel_gateway.fleet.registry import ACTIVE, Device, Fleet
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.directory import DeviceDirectory
+from peel_gateway.fleet.folder import ACTIVE, Device, Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_tools.profiles.dataset import Dataset
 from peel_tools.simulation.confirmation import Confirmation
@@ -147,7 +147,7 @@ def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
     )
     used = {device.profile for device in chosen}
     profiles = tuple(profile for profile in snapshot.profiles if profile.name in used)
-    return replace(snapshot, profiles=profiles, devices=Roll.of(chosen), keyring=keyring)
+    return replace(snapshot, profiles=profiles, devices=DeviceDirectory.of(chosen), keyring=keyring)
 
 
 def _receipt_keys(snapshot: Snapshot) -> dict[int, bytes]:

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from peel_gateway.planning.privacy import composed_epsilon
+from peel_gateway.planning.task import composed_epsilon
 from peel_research.bench.privacy import measure
 
 

@@ -11,7 +11,7 @@ from browser_support import OpenPage
 from field import Field
 from playwright.sync_api import Page, expect
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.ports import free_port
 

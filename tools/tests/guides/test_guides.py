@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from guide import commands, documents, start, type_in
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.settings import ENVIRONMENT_PREFIX
 from peel_tools.servers.broker import Broker
 from peel_tools.servers.ports import free_port

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 
 __all__ = ["fleet_of", "make_fleet"]
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from peel_gateway.engine.engine import Engine
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.mail import Mail
 from peel_gateway.model.verdict import Verdict

@@ -14,7 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import encode_many
 from peel_core.topics import device_topic
-from peel_gateway.fleet.registry import Fleet
+from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_tools.profiles.text import Draft, number_table
 from peel_tools.servers.broker import AnyBroker

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, open_many
 from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction, search_seed
-from peel_gateway.planning.privacy import composed_epsilon
+from peel_gateway.planning.task import composed_epsilon
 from peel_tools.simulation.traces import to_q15
 
 __all__ = ["measure"]

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from peel_gateway.exits import Exit
-from peel_gateway.fleet.registry import FleetError
+from peel_gateway.fleet.folder import FleetError
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_research.soak.run import Result, soak
 from peel_research.soak.schedule import KINDS, make_schedule

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from peel_gateway.fleet.bundle import write_bundles
-from peel_gateway.fleet.registry import Device, Fleet
+from peel_gateway.fleet.folder import Device, Fleet
 from peel_research.soak.model import Model
 from peel_tools.device.flash import Changes, Flash, read_bundle
 from peel_tools.device.outbox import read_outbox

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from peel_gateway.fleet.registry import device_label
+from peel_gateway.fleet.folder import device_label
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.storage.store import Archive
 from peel_research.soak.model import REVOKED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The roll is the same list of devices as before it was columns, whatever is added, changed or read back."""
+"""The directory is the same list of devices as before it was columns, whatever is added, changed or read back."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from peel_gateway.fleet.registry import ACTIVE, REVOKED, Device, Issue
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.directory import DeviceDirectory
+from peel_gateway.fleet.folder import ACTIVE, REVOKED, Device, IssuedBundle
 
 
 def some_devices(rng: np.random.Generator, ids: list[int]) -> list[Device]:
@@ -24,7 +24,7 @@ def some_devices(rng: np.random.Generator, ids: list[int]) -> list[Device]:
             group=("", "cellar")[rng.integers(2)],
             created=f"2026-01-0{rng.integers(1, 9)}T00:00:00+00:00",
             bundles=tuple(
-                Issue(
+                IssuedBundle(
                     first_number=1 + 100 * place,
                     last_number=int(100 + 100 * place),
                     salt=rng.bytes(16),
@@ -46,36 +46,36 @@ def test_a_roll_is_the_devices_it_was_made_of(seed: int) -> None:
     rng = np.random.default_rng(seed)
     ids = (1 + rng.choice(1000, 60, replace=False)).tolist()
     known = {device.id: device for device in some_devices(rng, ids)}
-    roll = Roll.of(known.values())
+    directory = DeviceDirectory.of(known.values())
     for _ in range(10):
         news = some_devices(rng, (1 + rng.choice(1000, 7, replace=False)).tolist())
         known |= {device.id: device for device in news}
-        roll = roll.updated(Roll.of(news))
+        directory = directory.updated(DeviceDirectory.of(news))
         expected = [known[device] for device in sorted(known)]
-        assert list(roll) == expected
-        assert roll[-3:] == expected[-3:]
-        assert list(Roll.parse(json.loads(line) for line in roll.lines())) == expected
-        assert set(roll.abouts) == {
+        assert list(directory) == expected
+        assert directory[-3:] == expected[-3:]
+        assert list(DeviceDirectory.parse(json.loads(line) for line in directory.lines())) == expected
+        assert set(directory.infos) == {
             (each.profile, each.state, each.note, each.group, each.created) for each in expected
         }
-        assert len(roll.abouts) == len(set(roll.abouts))
-        assert [roll.has(device) for device in range(1002)] == [device in known for device in range(1002)]
-        assert roll.rows([expected[5].id, 2000]).tolist() == [5, -1]
+        assert len(directory.infos) == len(set(directory.infos))
+        assert [directory.has(device) for device in range(1002)] == [device in known for device in range(1002)]
+        assert directory.rows([expected[5].id, 2000]).tolist() == [5, -1]
 
 
 def test_an_empty_roll_knows_nobody() -> None:
-    roll = Roll.of([])
-    assert (list(roll), roll.has(1), roll.rows([1]).tolist()) == ([], False, [-1])
+    directory = DeviceDirectory.of([])
+    assert (list(directory), directory.has(1), directory.rows([1]).tolist()) == ([], False, [-1])
     (device,) = some_devices(np.random.default_rng(1), [7])
-    assert list(roll.updated(Roll.of([device])).updated(Roll.of([replace(device, note="moved")]))) == [
-        replace(device, note="moved")
-    ]
+    assert list(
+        directory.updated(DeviceDirectory.of([device])).updated(DeviceDirectory.of([replace(device, note="moved")]))
+    ) == [replace(device, note="moved")]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_devices_that_are_alike_are_made_at_once(seed: int) -> None:
     (device,) = some_devices(np.random.default_rng(seed), [5])
-    made = list(Roll.alike([5, 7, 9], device))
+    made = list(DeviceDirectory.alike([5, 7, 9], device))
     assert [unsalted(each) for each in made] == [replace(unsalted(device), id=each) for each in (5, 7, 9)]
     salts = [bundle.salt for each in made for bundle in each.bundles]
     assert len({bundle.salt for bundle in device.bundles} | set(salts)) == len(device.bundles) + len(salts)

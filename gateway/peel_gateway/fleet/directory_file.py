@@ -8,35 +8,121 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, ClassVar, TextIO
 
-from peel_gateway.fleet.audit import FleetAction
-from peel_gateway.fleet.device import device_label, parse_device
-from peel_gateway.fleet.history import History
-from peel_gateway.fleet.roll import Roll
+from peel_gateway.fleet.device import FleetError, device_label, parse_device
+from peel_gateway.fleet.directory import DeviceDirectory
+from peel_gateway.model.registry_state import RegistryState
 
-__all__ = ["FILE_NAME", "Register"]
+__all__ = ["FILE_NAME", "REVOKE", "UNREVOKE", "DirectoryFile", "FleetAction", "History", "RestoredFolder"]
+
+REVOKE = "revoke"
+
+UNREVOKE = "unrevoke"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetAction:
+    """One entry."""
+
+    time: str
+    """ISO 8601 with its zone."""
+    action: str
+    device: str
+    """As labels spell it."""
+    who: str
+    reason: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> FleetAction:
+        """Read an entry; ValueError or KeyError where it is none."""
+        if row["action"] not in (REVOKE, UNREVOKE):
+            raise ValueError(f"audit: unknown action {row['action']!r}")
+        return cls(**{name: str(row[name]) for name in ("time", "action", "device", "who", "reason")})
+
+
+class RestoredFolder(FleetError):  # noqa: N818 - the name says what is wrong with the folder
+    """The folder does not descend from the one that the gateway has used: it was restored from an old copy, or is another fleet's."""
+
+
+@dataclass(frozen=True)
+class History:
+    """The marks of all changes, oldest first, and the highest id ever given out."""
+
+    marks: str = ""
+    """Eight hexadecimal digits each."""
+    last_id: int = 0
+
+    _DIGITS: ClassVar[int] = 8
+
+    @property
+    def state(self) -> RegistryState:
+        """The newest state."""
+        revision = len(self.marks) // self._DIGITS
+        return RegistryState(revision, self._mark(revision), self.last_id)
+
+    def changed(self, last_id: int) -> History:
+        """Return the history with one more change, after which the highest id is at least `last_id`."""
+        return History(self.marks + secrets.token_hex(self._DIGITS // 2), max(self.last_id, last_id))
+
+    def descends_from(self, seen: RegistryState) -> bool:
+        """Tell whether the file once was in this state."""
+        return seen.revision <= self.state.revision and self._mark(seen.revision) == seen.mark
+
+    def follow(self, seen: RegistryState) -> RegistryState:
+        """Return the newest state, to replace the state `seen`; RestoredFolder when the file does not descend from that."""
+        if self.descends_from(seen):
+            return self.state
+        own = self.state.revision
+        why = (
+            f"it has {own} changes and the gateway has used one with {seen.revision}: changes are missing"
+            if own < seen.revision
+            else f"change {seen.revision} is not the one that the gateway has used"
+        )
+        raise RestoredFolder(
+            f"devices.jsonl: does not continue the registry that this gateway's database knows: {why}. It was restored from an old copy, "
+            "or is another fleet's. Put the newest devices.jsonl back. If it is lost, stop the gateway and run `peel fleet accept-restored`"
+        )
+
+    def joined(self, seen: RegistryState) -> History:
+        """Return this history as one that descends from `seen` too."""
+        size = self._DIGITS
+        marks = self.marks.ljust(size * seen.revision, "0")
+        before, after = marks[: size * (seen.revision - 1)], marks[size * seen.revision :]
+        return History(f"{before}{seen.mark:0{size}x}{after}", max(self.last_id, seen.last_id))
+
+    def _mark(self, revision: int) -> int:
+        """Return the mark of a change, 0 for the state before the first."""
+        end = self._DIGITS * revision
+        return int(self.marks[end - self._DIGITS : end], 16) if revision else 0
+
 
 FILE_NAME = "devices.jsonl"
+
 _FORMAT = 1
+
 _END = "crc32"
 """What the last line has, and no other: the checksum of all lines above it."""
+
 _MARKS = re.compile(r"([0-9a-f]{8})*")
+
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
+
 _CHARACTERS = 1 << 20
 """So many are parsed together: a fleet of a million has a file of 300 MB."""
 
 
 @dataclass
-class Register:
+class DirectoryFile:
     """Devices and audit trail, of one moment."""
 
-    devices: Roll
+    devices: DeviceDirectory
     audit: list[FleetAction]
     clock: datetime = _LONG_AGO
     """The latest time at which it was written: time never was earlier than that."""
@@ -45,7 +131,7 @@ class Register:
     """Per device id: numbers up to this one were used with bundles that this file lost when it was restored from an old copy."""
 
     @classmethod
-    def read(cls, path: Path) -> Register:
+    def read(cls, path: Path) -> DirectoryFile:
         """Read the file; OSError, ValueError, KeyError or TypeError where it is none."""
         audit: list[FleetAction] = []
         with path.open(encoding="utf-8-sig") as file:
@@ -55,7 +141,7 @@ class Register:
                 raise ValueError(
                     f'line 1: must begin with {{"peel_devices": {_FORMAT}; another version, or no such file'
                 )
-            devices = Roll.parse(_devices(file, audit, _checksum(first)))
+            devices = DeviceDirectory.parse(_devices(file, audit, _checksum(first)))
         return cls(
             devices,
             audit,

@@ -32,21 +32,20 @@ import numpy.typing as npt
 
 from peel_core import Profile, Secret, check_fleet_name
 from peel_gateway.files import make_private, remove_leftovers, write_atomically
-from peel_gateway.fleet.audit import REVOKE, UNREVOKE, FleetAction
 from peel_gateway.fleet.device import (
     ACTIVE,
     REVOKED,
     Device,
     FleetError,
-    Issue,
+    IssuedBundle,
     device_label,
+    first_free,
     parse_device,
+    with_new_bundle,
 )
-from peel_gateway.fleet.history import History
-from peel_gateway.fleet.numbering import first_free, issued
+from peel_gateway.fleet.directory import DeviceDirectory
+from peel_gateway.fleet.directory_file import FILE_NAME, REVOKE, UNREVOKE, DirectoryFile, FleetAction, History
 from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_missing, refuse_unsound
-from peel_gateway.fleet.register import FILE_NAME, Register
-from peel_gateway.fleet.roll import Roll
 from peel_gateway.model.registry_state import RegistryState
 
 __all__ = [
@@ -57,7 +56,7 @@ __all__ = [
     "Device",
     "Fleet",
     "FleetError",
-    "Issue",
+    "IssuedBundle",
     "device_label",
     "key_mark",
     "parse_device",
@@ -175,7 +174,9 @@ class Fleet:
                 _refuse_existing(folder)  # under the lock: another `fleet init` may have been first
                 if simulated:
                     make_private(folder / SIMULATION_FILE)
-                write_atomically(folder / FILE_NAME, Register(Roll.of([]), [], history=History().changed(0)).lines())
+                write_atomically(
+                    folder / FILE_NAME, DirectoryFile(DeviceDirectory.of([]), [], history=History().changed(0)).lines()
+                )
                 write_atomically(folder / "master.key", master.hex() + "\n")
                 write_atomically(folder / "fleet.toml", about)  # last: with it the folder is a fleet
         fleet = cls(folder)
@@ -194,19 +195,19 @@ class Fleet:
             write_atomically(target, path.read_text(encoding="utf-8-sig"), mode=0o644)
         return profile
 
-    def devices(self) -> Roll:
+    def devices(self) -> DeviceDirectory:
         """All devices, by id."""
-        return self.register().devices
+        return self.read_directory().devices
 
     def audit(self) -> list[FleetAction]:
         """Revocations and what was taken back of them, oldest first."""
-        return self.register().audit
+        return self.read_directory().audit
 
-    def register(self) -> Register:
+    def read_directory(self) -> DirectoryFile:
         """Devices and audit trail, of one moment."""
         path = self.folder / FILE_NAME
         try:
-            return Register.read(path)
+            return DirectoryFile.read(path)
         except FileNotFoundError:
             raise FleetError(f"{path}: missing; restore it, or the gateway knows no device") from None
         except (OSError, ValueError, KeyError, TypeError, OverflowError, FleetError) as error:
@@ -222,7 +223,7 @@ class Fleet:
             found[profile.name] = profile
         return found
 
-    def usable_profiles(self, devices: Roll) -> dict[str, Profile]:
+    def usable_profiles(self, devices: DeviceDirectory) -> dict[str, Profile]:
         """All profiles, by name, once they are found sound and to be those that devices were given, all of them."""
         found = self.profiles()
         where = self.folder / "profiles"
@@ -243,30 +244,30 @@ class Fleet:
         self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "", group: str = ""
     ) -> Sequence[Device]:
         """Register devices: those with the given ids, or `count` with the next free ones."""
-        with self._changing() as register:
-            taken = self._free_ids(register, profile, ids, count)
-            added = Roll.alike(taken, self._new(int(taken[0]), profile, note, group))
-            register.devices = register.devices.updated(added)
+        with self._changing() as file:
+            taken = self._free_ids(file, profile, ids, count)
+            added = DeviceDirectory.alike(taken, self._new(int(taken[0]), profile, note, group))
+            file.devices = file.devices.updated(added)
         return added
 
     def enrol(self, profile: str, *, count: int = 1) -> Sequence[Device]:
         """Register devices and issue their first bundles: from then on the gateway has keys for them."""
-        with self._changing() as register:
-            taken = self._free_ids(register, profile, (), count)
-            first = issued(self._new(int(taken[0]), profile), self.profiles(), self._clock(), register.clock)
-            enrolled = Roll.alike(taken, first)
-            register.devices = register.devices.updated(enrolled)
+        with self._changing() as file:
+            taken = self._free_ids(file, profile, (), count)
+            first = with_new_bundle(self._new(int(taken[0]), profile), self.profiles(), self._clock(), file.clock)
+            enrolled = DeviceDirectory.alike(taken, first)
+            file.devices = file.devices.updated(enrolled)
         return enrolled
 
-    def _free_ids(self, register: Register, profile: str, ids: Sequence[int], count: int) -> npt.NDArray[np.int64]:
+    def _free_ids(self, file: DirectoryFile, profile: str, ids: Sequence[int], count: int) -> npt.NDArray[np.int64]:
         """The ids of devices that are to have a profile, ascending."""
-        known = self.usable_profiles(register.devices)
+        known = self.usable_profiles(file.devices)
         if profile not in known:
             names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
             raise FleetError(f"profile {profile!r}: not in this fleet; there is: {names}")
-        first = register.history.last_id + 1
+        first = file.history.last_id + 1
         free = np.unique(np.array(ids, np.int64)) if len(ids) else np.arange(first, first + count)
-        clash = free[register.devices.rows(free) >= 0]
+        clash = free[file.devices.rows(free) >= 0]
         if len(clash) or len(free) < len(ids):
             label = device_label(int(clash[0])) if len(clash) else ""
             raise FleetError(f"device {label}: registered already; ids are never reused")
@@ -286,19 +287,19 @@ class Fleet:
         number from there on was used.
         """
 
-        with self._changing() as register:
-            profiles = self.usable_profiles(register.devices)
-            now, seen = self._clock(), register.clock
+        with self._changing() as file:
+            profiles = self.usable_profiles(file.devices)
+            now, seen = self._clock(), file.clock
             return _changed(
-                register,
+                file,
                 ids,
-                lambda device: issued(device, profiles, now, seen, first_number, register.used.get(device.id, 0)),
+                lambda device: with_new_bundle(device, profiles, now, seen, first_number, file.used.get(device.id, 0)),
             )
 
     def left(self, devices: Sequence[Device]) -> list[int | None]:
         """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
         profiles = self.profiles()
-        now, used = self._clock(), self.register().used
+        now, used = self._clock(), self.read_directory().used
 
         def count(device: Device) -> int | None:
             profile = profiles.get(device.profile)
@@ -333,9 +334,9 @@ class Fleet:
             FleetAction(time=now, action=action, device=device_label(id_), who=who, reason=reason)
             for id_ in sorted(set(ids))
         ]
-        with self._changing() as register:
-            register.audit += entries
-            return _changed(register, ids, change)
+        with self._changing() as file:
+            file.audit += entries
+            return _changed(file, ids, change)
 
     def accept(self, seen: RegistryState, heard: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> Accepted:
         """Make a folder that was restored from an old copy continue the registry that a gateway has used.
@@ -351,34 +352,34 @@ class Fleet:
         numbers : int64[N]
             The highest number that each has used.
         """
-        with self._changing() as register:
-            if register.history.descends_from(seen):
+        with self._changing() as file:
+            if file.history.descends_from(seen):
                 raise FleetError(
                     f"{self.folder}: continues the registry that the gateway has used, so there is nothing to accept"
                 )
-            profiles, now = self.usable_profiles(register.devices), self._clock()
+            profiles, now = self.usable_profiles(file.devices), self._clock()
             accepted = Accepted([], [])
-            rows = register.devices.rows(heard)
+            rows = file.devices.rows(heard)
             for device, number, row in zip(heard.tolist(), numbers.tolist(), rows.tolist(), strict=True):
-                known = register.devices[row] if row >= 0 else None
-                used = register.used.get(device, 0)
+                known = file.devices[row] if row >= 0 else None
+                used = file.used.get(device, 0)
                 if known and number < first_free(known, profiles[known.profile], now, used):
                     continue
-                register.used[device] = max(used, number)
+                file.used[device] = max(used, number)
                 (accepted.without_bundle if known else accepted.unknown).append(device)
             highest = max(seen.last_id, int(heard.max(initial=0)))
-            register.history = register.history.joined(seen._replace(last_id=highest))
+            file.history = file.history.joined(seen._replace(last_id=highest))
         return accepted
 
     def annotate(self, device: int, note: str) -> Device:
         """Set a device's note."""
-        with self._changing() as register:
-            return _changed(register, [device], lambda found: replace(found, note=_note(note)))[0]
+        with self._changing() as file:
+            return _changed(file, [device], lambda found: replace(found, note=_note(note)))[0]
 
     def assign(self, ids: Sequence[int], group: str) -> list[Device]:
         """Put devices into a group, out of the one they were in; the empty one is none."""
-        with self._changing() as register:
-            return _changed(register, ids, lambda device: replace(device, group=_group(group)))
+        with self._changing() as file:
+            return _changed(file, ids, lambda device: replace(device, group=_group(group)))
 
     def master(self) -> Secret:
         """The master key; refused when anybody else could have read it."""
@@ -445,28 +446,28 @@ class Fleet:
         return _writing(self.folder)
 
     @contextmanager
-    def _changing(self) -> Iterator[Register]:
+    def _changing(self) -> Iterator[DirectoryFile]:
         """Hold the lock, hand out the contents of `devices.jsonl`, write them back as a new state."""
         with self.writing(), _locked(self.folder):
             for folder in (self.folder, self.folder / "profiles", self.folder / "bundles"):
                 remove_leftovers(folder)
-            register = self.register()
-            self._guard(register.history)
-            yield register
-            register.clock = max(register.clock, self._clock())
-            register.history = register.history.changed(int(register.devices.ids.max(initial=0)))
-            write_atomically(self.folder / FILE_NAME, register.lines())
+            file = self.read_directory()
+            self._guard(file.history)
+            yield file
+            file.clock = max(file.clock, self._clock())
+            file.history = file.history.changed(int(file.devices.ids.max(initial=0)))
+            write_atomically(self.folder / FILE_NAME, file.lines())
 
 
-def _changed(register: Register, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
-    """Change devices of a register; return them as they are then. FleetError when one is not in it."""
+def _changed(file: DirectoryFile, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
+    """Change devices of a file; return them as they are then. FleetError when one is not in it."""
     wanted = sorted(set(ids))
-    rows = register.devices.rows(wanted)
+    rows = file.devices.rows(wanted)
     missing = [id_ for id_, row in zip(wanted, rows.tolist(), strict=True) if row < 0]
     if missing:
         raise FleetError(f"device {device_label(missing[0])}: not registered; see `peel fleet list`")
-    changed = [change(register.devices[row]) for row in rows.tolist()]
-    register.devices = register.devices.updated(Roll.of(changed))
+    changed = [change(file.devices[row]) for row in rows.tolist()]
+    file.devices = file.devices.updated(DeviceDirectory.of(changed))
     return changed
 
 

@@ -18,7 +18,7 @@ from registers import checked
 from peel_core import burst_size, derive_keys
 from peel_core.primitives import NUMBER_MAX
 from peel_gateway.fleet.bundle import load_template, make_bundles, write_bundles
-from peel_gateway.fleet.registry import REVOKED, Fleet, FleetError, Issue, parse_device
+from peel_gateway.fleet.folder import REVOKED, Fleet, FleetError, IssuedBundle, parse_device
 from peel_gateway.fleet.snapshot import take_snapshot
 
 KRR = """
@@ -312,7 +312,7 @@ class HostClock:
         return self.true + self.off
 
 
-def used(issue: Issue, seconds: float) -> int:
+def used(issue: IssuedBundle, seconds: float) -> int:
     """The largest number that a device may have used so long after it was given a bundle."""
     burst = burst_size(issue.quota)
     return issue.first_number - 1 + burst + int((issue.quota + 1 - burst) * seconds / issue.period)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The roll: all registered devices as columns, since a fleet may have a million of them.
+"""The directory: all registered devices as columns, since a fleet may have a million of them.
 
 What is said of many devices alike (profile, state, group, when they were registered) is held once, and a device has a number that points to
 it; so do bundles. That takes some 50 bytes per device with one bundle. A `Device` is made when somebody looks at one.
@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core.keys import SALT_BYTES
-from peel_gateway.fleet.device import ACTIVE, REVOKED, Device, Issue, device_label, parse_device
+from peel_gateway.fleet.device import ACTIVE, REVOKED, Device, IssuedBundle, device_label, parse_device
 
-__all__ = ["About", "Roll", "Terms"]
+__all__ = ["BundleInfo", "DeviceDirectory", "DeviceInfo"]
 
 Ints = npt.NDArray[np.int64]
 Salts = npt.NDArray[np.uint8]
 Value = TypeVar("Value", bound=tuple[Any, ...])
 
 
-class About(NamedTuple):
+class DeviceInfo(NamedTuple):
     """What the registry says of a device beside its id and its bundles; see `Device`."""
 
     profile: str
@@ -38,8 +38,8 @@ class About(NamedTuple):
     created: str
 
 
-class Terms(NamedTuple):
-    """What a bundle says beside its numbers; see `Issue`."""
+class BundleInfo(NamedTuple):
+    """What a bundle says beside its numbers; see `IssuedBundle`."""
 
     made: str
     profile: str
@@ -49,13 +49,13 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Roll(Sequence[Device]):
+class DeviceDirectory(Sequence[Device]):
     """Devices by id."""
 
     ids: npt.NDArray[np.uint32]
     """Ascending, uint32[D]."""
-    about: npt.NDArray[np.int32]
-    """Positions in `abouts`, int32[D]."""
+    info_of: npt.NDArray[np.int32]
+    """Positions in `infos`, int32[D]."""
     ends: Ints
     """Where the bundles of each device end, int64[D]; they begin where those of the one before it end."""
     first: Ints
@@ -63,43 +63,43 @@ class Roll(Sequence[Device]):
     last: Ints
     salts: Salts
     """Of each bundle, uint8[B, 16]."""
-    terms: npt.NDArray[np.int32]
-    """Positions in `all_terms`, int32[B]."""
-    abouts: tuple[About, ...]
-    all_terms: tuple[Terms, ...]
+    bundle_info_of: npt.NDArray[np.int32]
+    """Positions in `bundle_infos`, int32[B]."""
+    infos: tuple[DeviceInfo, ...]
+    bundle_infos: tuple[BundleInfo, ...]
 
     @classmethod
-    def of(cls, devices: Iterable[Device]) -> Roll:
-        """A roll of some devices, in any order."""
+    def of(cls, devices: Iterable[Device]) -> DeviceDirectory:
+        """A directory of some devices, in any order."""
         columns = _Columns()
         for device in devices:
             columns.add(
                 device.id,
-                _about(device),
-                [(each.first_number, each.last_number, each.salt, _terms(each)) for each in device.bundles],
+                _device_info(device),
+                [(each.first_number, each.last_number, each.salt, _bundle_info(each)) for each in device.bundles],
             )
-        return columns.roll()
+        return columns.directory()
 
     @classmethod
-    def alike(cls, ids: npt.ArrayLike, device: Device) -> Roll:
-        """Make a roll of devices (ascending ids) that are like one but for their ids and for fresh salts of their bundles."""
+    def alike(cls, ids: npt.ArrayLike, device: Device) -> DeviceDirectory:
+        """Make a directory of devices (ascending ids) that are like one but for their ids and for fresh salts of their bundles."""
         who = np.asarray(ids, np.uint32)
         one = cls.of([device])
         return cls(
             ids=who,
-            about=np.zeros(len(who), np.int32),
+            info_of=np.zeros(len(who), np.int32),
             ends=len(one.first) * np.arange(1, len(who) + 1, dtype=np.int64),
             first=np.tile(one.first, len(who)),
             last=np.tile(one.last, len(who)),
             salts=_salt_rows(secrets.token_bytes(SALT_BYTES * len(who) * len(one.first))),
-            terms=np.tile(one.terms, len(who)),
-            abouts=one.abouts,
-            all_terms=one.all_terms,
+            bundle_info_of=np.tile(one.bundle_info_of, len(who)),
+            infos=one.infos,
+            bundle_infos=one.bundle_infos,
         )
 
     @classmethod
-    def parse(cls, rows: Iterable[Mapping[str, Any]]) -> Roll:
-        """A roll of devices as `lines` spells them; ValueError, KeyError or TypeError where one is none."""
+    def parse(cls, rows: Iterable[Mapping[str, Any]]) -> DeviceDirectory:
+        """A directory of devices as `lines` spells them; ValueError, KeyError or TypeError where one is none."""
         columns = _Columns()
         for row in rows:
             bundles = [
@@ -107,30 +107,30 @@ class Roll(Sequence[Device]):
                     each["first_number"],
                     each["last_number"],
                     bytes.fromhex(each["salt"]),
-                    Terms(each["made"], each["profile"], each["profile_id"], each["quota"], each["period"]),
+                    BundleInfo(each["made"], each["profile"], each["profile_id"], each["quota"], each["period"]),
                 )
                 for each in row.get("bundles", ())
             ]
-            about = About(row["profile"], row["state"], row.get("note", ""), row.get("group", ""), row["created"])
-            columns.add(parse_device(row["id"]), about, bundles)
-        roll = columns.roll()
-        roll._check()
-        return roll
+            info = DeviceInfo(row["profile"], row["state"], row.get("note", ""), row.get("group", ""), row["created"])
+            columns.add(parse_device(row["id"]), info, bundles)
+        directory = columns.directory()
+        directory._check()
+        return directory
 
     def lines(self) -> Iterator[str]:
         """Each device as a line of JSON."""
-        abouts = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.abouts]
-        terms = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.all_terms]
+        infos = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.infos]
+        texts = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.bundle_infos]
         salts = self.salts.tobytes().hex()
         size = 2 * SALT_BYTES
-        numbers = zip(self.first.tolist(), self.last.tolist(), self.terms.tolist(), strict=True)
+        numbers = zip(self.first.tolist(), self.last.tolist(), self.bundle_info_of.tolist(), strict=True)
         bundles = [
-            f'{{"first_number": {first}, "last_number": {last}, "salt": "{salts[size * row : size * row + size]}", {terms[place]}}}'
+            f'{{"first_number": {first}, "last_number": {last}, "salt": "{salts[size * row : size * row + size]}", {texts[place]}}}'
             for row, (first, last, place) in enumerate(numbers)
         ]
         begin = 0
-        for device, about, end in zip(self.ids.tolist(), self.about.tolist(), self.ends.tolist(), strict=True):
-            yield f'{{"id": "{device_label(device)}", {abouts[about]}, "bundles": [{", ".join(bundles[begin:end])}]}}\n'
+        for device, info, end in zip(self.ids.tolist(), self.info_of.tolist(), self.ends.tolist(), strict=True):
+            yield f'{{"id": "{device_label(device)}", {infos[info]}, "bundles": [{", ".join(bundles[begin:end])}]}}\n'
             begin = end
 
     def __len__(self) -> int:
@@ -147,15 +147,17 @@ class Roll(Sequence[Device]):
             return [self[each] for each in range(*row.indices(len(self)))]
         place = range(len(self))[row]
         begin, end = int(self.ends[place - 1]) if place else 0, int(self.ends[place])
-        numbers = zip(*(column[begin:end].tolist() for column in (self.first, self.last, self.terms)), strict=True)
+        numbers = zip(
+            *(column[begin:end].tolist() for column in (self.first, self.last, self.bundle_info_of)), strict=True
+        )
         salts = [salt.tobytes() for salt in self.salts[begin:end]]
         return Device(
             id=int(self.ids[place]),
-            **self.abouts[self.about[place]]._asdict(),
+            **self.infos[self.info_of[place]]._asdict(),
             bundles=tuple(
                 [
-                    Issue(first_number=a, last_number=b, salt=salt, **self.all_terms[terms]._asdict())
-                    for (a, b, terms), salt in zip(numbers, salts, strict=True)
+                    IssuedBundle(first_number=a, last_number=b, salt=salt, **self.bundle_infos[info]._asdict())
+                    for (a, b, info), salt in zip(numbers, salts, strict=True)
                 ]
             ),
         )
@@ -173,13 +175,13 @@ class Roll(Sequence[Device]):
         place = int(np.searchsorted(self.ids, device))
         return place < len(self) and int(self.ids[place]) == device
 
-    def each(self, said: Callable[[About], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def per_device(self, said: Callable[[DeviceInfo], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Something that the registry says of each device, [D]."""
-        return np.array([said(about) for about in self.abouts], dtype)[self.about]
+        return np.array([said(info) for info in self.infos], dtype)[self.info_of]
 
-    def each_bundle(self, said: Callable[[Terms], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def per_bundle(self, said: Callable[[BundleInfo], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Something that each bundle says, [B]."""
-        return np.array([said(terms) for terms in self.all_terms], dtype)[self.terms]
+        return np.array([said(info) for info in self.bundle_infos], dtype)[self.bundle_info_of]
 
     @property
     def counts(self) -> Ints:
@@ -191,38 +193,38 @@ class Roll(Sequence[Device]):
         """Whose bundles they are, as positions, int64[B]."""
         return np.repeat(np.arange(len(self)), self.counts)
 
-    def take(self, rows: Ints) -> Roll:
+    def take(self, rows: Ints) -> DeviceDirectory:
         """These devices, in this order; ascending ids are the caller's care."""
         counts = self.counts[rows]
         ends = np.cumsum(counts)
         bundles = np.repeat((self.ends - self.counts)[rows] - (ends - counts), counts) + np.arange(counts.sum())
-        about, abouts = _compact(self.about[rows], self.abouts)
-        terms, all_terms = _compact(self.terms[bundles], self.all_terms)
-        return Roll(
+        info_of, infos = _compact(self.info_of[rows], self.infos)
+        bundle_info_of, bundle_infos = _compact(self.bundle_info_of[bundles], self.bundle_infos)
+        return DeviceDirectory(
             ids=self.ids[rows],
-            about=about,
+            info_of=info_of,
             ends=ends,
             first=self.first[bundles],
             last=self.last[bundles],
             salts=self.salts[bundles],
-            terms=terms,
-            abouts=abouts,
-            all_terms=all_terms,
+            bundle_info_of=bundle_info_of,
+            infos=infos,
+            bundle_infos=bundle_infos,
         )
 
-    def updated(self, new: Roll) -> Roll:
-        """The roll with some devices added, or in the place of those with the same ids."""
+    def updated(self, new: DeviceDirectory) -> DeviceDirectory:
+        """The directory with some devices added, or in the place of those with the same ids."""
         kept = self.take(np.flatnonzero(~np.isin(self.ids, new.ids)))
-        both = Roll(
+        both = DeviceDirectory(
             ids=np.concatenate([kept.ids, new.ids]),
-            about=np.concatenate([kept.about, new.about + np.int32(len(kept.abouts))]),
+            info_of=np.concatenate([kept.info_of, new.info_of + np.int32(len(kept.infos))]),
             ends=np.cumsum(np.concatenate([kept.counts, new.counts])),
             first=np.concatenate([kept.first, new.first]),
             last=np.concatenate([kept.last, new.last]),
             salts=np.concatenate([kept.salts, new.salts]),
-            terms=np.concatenate([kept.terms, new.terms + np.int32(len(kept.all_terms))]),
-            abouts=kept.abouts + new.abouts,
-            all_terms=kept.all_terms + new.all_terms,
+            bundle_info_of=np.concatenate([kept.bundle_info_of, new.bundle_info_of + np.int32(len(kept.bundle_infos))]),
+            infos=kept.infos + new.infos,
+            bundle_infos=kept.bundle_infos + new.bundle_infos,
         )
         return both.take(np.argsort(both.ids, kind="stable"))
 
@@ -230,13 +232,13 @@ class Roll(Sequence[Device]):
         """Refuse what nobody could work with; ValueError names the device."""
         if np.any(self.ids[1:] == self.ids[:-1]):
             raise ValueError("a device is listed twice")
-        for place, about in enumerate(self.abouts):
-            label = device_label(int(self.ids[np.argmax(self.about == place)]))
-            _check_time(f"device {label}: created", about.created)
-            if about.state not in (ACTIVE, REVOKED):
-                raise ValueError(f"device {label}: state must be {ACTIVE} or {REVOKED}, not {about.state!r}")
-        for terms in self.all_terms:
-            _check_time("a bundle: made", terms.made)
+        for place, info in enumerate(self.infos):
+            label = device_label(int(self.ids[np.argmax(self.info_of == place)]))
+            _check_time(f"device {label}: created", info.created)
+            if info.state not in (ACTIVE, REVOKED):
+                raise ValueError(f"device {label}: state must be {ACTIVE} or {REVOKED}, not {info.state!r}")
+        for bundle in self.bundle_infos:
+            _check_time("a bundle: made", bundle.made)
         falling = np.flatnonzero((np.diff(self.owners) == 0) & (np.diff(self.first) <= 0))
         if len(falling):
             label = device_label(int(self.ids[self.owners[falling[0]]]))
@@ -244,20 +246,20 @@ class Roll(Sequence[Device]):
 
 
 class _Columns:
-    """A roll in the making."""
+    """A directory in the making."""
 
     def __init__(self) -> None:
         self._ids, self._counts = array("I"), array("q")
-        self._about, self._terms = array("i"), array("i")
+        self._info_of, self._bundle_info_of = array("i"), array("i")
         self._first, self._last, self._salts = array("q"), array("q"), bytearray()
-        self._abouts: dict[About, int] = {}
-        self._all_terms: dict[Terms, int] = {}
+        self._infos: dict[DeviceInfo, int] = {}
+        self._bundle_infos: dict[BundleInfo, int] = {}
 
-    def add(self, device: int, about: About, bundles: Sequence[tuple[int, int, bytes, Terms]]) -> None:
+    def add(self, device: int, info: DeviceInfo, bundles: Sequence[tuple[int, int, bytes, BundleInfo]]) -> None:
         self._ids.append(device)
-        self._about.append(self._abouts.setdefault(about, len(self._abouts)))
+        self._info_of.append(self._infos.setdefault(info, len(self._infos)))
         self._counts.append(len(bundles))
-        for first, last, salt, terms in bundles:
+        for first, last, salt, bundle_info in bundles:
             if len(salt) != SALT_BYTES:
                 raise ValueError(
                     f"device {device_label(device)}: a bundle's salt has {len(salt)} bytes, not {SALT_BYTES}"
@@ -265,19 +267,19 @@ class _Columns:
             self._first.append(first)
             self._last.append(last)
             self._salts += salt
-            self._terms.append(self._all_terms.setdefault(terms, len(self._all_terms)))
+            self._bundle_info_of.append(self._bundle_infos.setdefault(bundle_info, len(self._bundle_infos)))
 
-    def roll(self) -> Roll:
-        columns = Roll(
+    def directory(self) -> DeviceDirectory:
+        columns = DeviceDirectory(
             ids=np.array(self._ids, np.uint32),
-            about=np.array(self._about, np.int32),
+            info_of=np.array(self._info_of, np.int32),
             ends=np.cumsum(np.array(self._counts, np.int64)),
             first=np.array(self._first, np.int64),
             last=np.array(self._last, np.int64),
             salts=_salt_rows(bytes(self._salts)),
-            terms=np.array(self._terms, np.int32),
-            abouts=tuple(self._abouts),
-            all_terms=tuple(self._all_terms),
+            bundle_info_of=np.array(self._bundle_info_of, np.int32),
+            infos=tuple(self._infos),
+            bundle_infos=tuple(self._bundle_infos),
         )
         if np.all(columns.ids[1:] > columns.ids[:-1]):
             return columns
@@ -298,12 +300,12 @@ def _salt_rows(salts: bytes) -> Salts:
     return np.frombuffer(salts, np.uint8).reshape(-1, SALT_BYTES)
 
 
-def _about(device: Device) -> About:
-    return About(device.profile, device.state, device.note, device.group, device.created)
+def _device_info(device: Device) -> DeviceInfo:
+    return DeviceInfo(device.profile, device.state, device.note, device.group, device.created)
 
 
-def _terms(issue: Issue) -> Terms:
-    return Terms(issue.made, issue.profile, issue.profile_id, issue.quota, issue.period)
+def _bundle_info(issue: IssuedBundle) -> BundleInfo:
+    return BundleInfo(issue.made, issue.profile, issue.profile_id, issue.quota, issue.period)
 
 
 def _check_time(what: str, text: str) -> None:

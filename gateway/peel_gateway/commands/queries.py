@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""`peel gateway estimates`, `devices`, `exposures`, `quarantine` and `export`: read the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from peel_gateway.commands.shared import config_option, explained, given_as_query, opened, warn_of_accident, yes_or_no
+from peel_gateway.estimation.estimate import Choice
+from peel_gateway.fleet.claims import load_claims
+from peel_gateway.fleet.folder import Fleet
+from peel_gateway.fleet.snapshot import take_snapshot
+from peel_gateway.model.standing import Standing
+from peel_gateway.printing import explaining, json_option, print_json, print_table
+from peel_gateway.queries.devices import DeviceFilter
+from peel_gateway.queries.export import TABLES, ExportError, Source, Span
+from peel_gateway.queries.export import export as write_export
+from peel_gateway.queries.parameters import MOST_ITEMS, device_filter, estimate_query, exposure_page, span_query
+from peel_gateway.queries.table import Table
+from peel_gateway.queries.views import Views, open_views
+from peel_gateway.settings import Settings
+from peel_gateway.storage.choice import open_archive
+
+__all__ = ["devices", "estimates", "export", "exposures", "quarantine", "show_known_devices"]
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--profile", help="One profile only.")
+@click.option("--group", help="The devices of one group only.")
+@click.option("--groups", is_flag=True, help="Each group by itself.")
+@click.option("--since", help="Unix seconds or ISO 8601.")
+@click.option("--until", help="Unix seconds or ISO 8601.")
+@click.option("--bucket", type=int, help="Seconds per row; without it one row for the whole time.")
+@click.option("--name", help="One attribute or category only.")
+@click.option(
+    "--top",
+    type=int,
+    help=f"How many categories, where there are more than {Choice.top}: the largest.  [default: {Choice.top}]",
+)
+@click.option(
+    "--devices/--no-devices",
+    default=True,
+    help="Whether to say what single devices can do, and take means over devices too: reads the log.  [default: devices]",
+)
+def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, **given: object) -> None:
+    """Means and frequencies with 95% intervals, over reports and over devices, and how far one device can move them."""
+    with opened(config) as (settings, store, snapshot):
+        query = estimate_query(given_as_query(**given, devices=yes_or_no(devices), groups=yes_or_no(groups)))
+        claims = load_claims(settings.claims_path).get
+        found = open_views(settings, store, lambda: snapshot, claims).estimates(**query)
+    if as_json:
+        print_json({"items": found})
+        return
+    print_table(
+        [
+            *("start", "profile", "name", "over", "value", "low", "high", "unit", "edge", "n", "devices"),
+            *("influence", "share", "device", "withdrawn", "with exposed devices"),
+        ],
+        [line for table in found for row in table["estimates"] for line in _estimate_lines(table, row)],
+    )
+    for note in sorted({f"group {table['group']}: {table['note']}" for table in found if table.get("note")}):
+        click.echo(note, err=True)
+
+
+def _estimate_lines(table: Table, row: Table) -> Iterator[list[Any]]:
+    """One for the mean over reports, one for the mean over devices."""
+    for figure in (row, row["over_devices"]):
+        if figure is None:
+            continue
+        yield [
+            *(table["start"], _whose(table), row["name"], figure["over"]),
+            *(figure[key] for key in ("value", "low", "high")),
+            *(row["unit"], figure["edge"], row["n"], row["devices"]),
+            *(figure[key] for key in ("influence", "influence_share", "influence_device")),
+            *((row["withdrawn"], row["before_withdrawal"]["value"]) if figure is row else (None, None)),
+        ]
+
+
+def _whose(table: Table) -> str:
+    return f"{table['profile']} of {table['group']}" if table["group"] else str(table["profile"])
+
+
+_SAID = ("firmware", "failing", "skipped", "dropped", "entropy", "refused")
+"""What listings show of a device's own words."""
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--profile", help="One profile only.")
+@click.option("--group", help="One group only.")
+@click.option("--state", help=f"One of {', '.join(standing.label for standing in Standing)}.")
+@click.option("--find", help="Part of an id or of a note.")
+@click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
+@click.option("--after", help="Continue above this device.")
+def devices(config: Path | None, as_json: bool, **given: object) -> None:
+    """Registered devices and what is known of them, by their reports and by their own word."""
+    with opened(config) as (settings, store, snapshot):
+        views = open_views(settings, store, lambda: snapshot, load_claims(settings.claims_path).get)
+        page = views.devices(device_filter(given_as_query(**given)))
+        warn_of_accident(views)
+    if as_json:
+        print_json(page)
+        return
+    columns = ("device", "profile", "group", "state", "exposed", "last_number", "left", "last_heard")
+    print_table(
+        [*(name.replace("_", " ") for name in columns), "accepted", *_SAID, "note"],
+        [
+            [*(row[key] for key in columns), row["reports"].get("accepted", 0), *_said(row), row["note"]]
+            for row in page["items"]
+        ],
+    )
+    if page["next"]:
+        click.echo(f"more: --after {page['next']}", err=True)
+
+
+def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Table], as_json: bool) -> None:
+    """Print rows of the registry, with what the gateway knows of the devices; what is left of a lifetime is the registry's."""
+    with explained():
+        known = _known(settings, fleet)
+    rows = [row | known.get(row["device"], {}) | {"left": row["left"]} for row in rows]
+    if as_json:
+        print_json({"items": rows})
+        return
+    columns = ("device", "profile", "group", "state", "last_heard", "left")
+    print_table(
+        [*(name.replace("_", " ") for name in columns), *_SAID, "note"],
+        [[*(row[key] for key in columns), *_said(row), row["note"]] for row in rows],
+    )
+
+
+def _known(settings: Settings, fleet: Fleet) -> dict[str, Table]:
+    snapshot = take_snapshot(fleet)
+    store = open_archive(settings)
+    try:
+        views = open_views(settings, store, lambda: snapshot, load_claims(settings.claims_path).get)
+        items = views.devices(DeviceFilter(limit=len(snapshot.devices) or 1))["items"]
+    finally:
+        store.close()
+    return {row["device"]: row for row in items}
+
+
+def _said(row: Table) -> Sequence[object]:
+    claims = row["claims"] or {}
+    refused = claims.get("refused")
+    return [*(claims.get(name) for name in _SAID[:-1]), ", ".join(refused) if refused else None]
+
+
+def _page_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--before", type=int, help="Continue below this id."),
+        click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}."),
+        click.option("--until", help="Unix seconds or ISO 8601."),
+        click.option("--since", help="Unix seconds or ISO 8601."),
+        click.option("--device", help="One device only, hexadecimal."),
+        click.option("--verdict", help="One or more, separated by commas."),
+    ):
+        command = option(command)
+    return command
+
+
+def _list_exposures(config: Path | None, as_json: bool, *, blamed: bool, **given: object) -> None:
+    with opened(config) as (_, store, snapshot):
+        views = Views(store, lambda: snapshot)
+        page = views.exposures(**exposure_page(given_as_query(**given), blamed=blamed))
+        warn_of_accident(views)
+    if as_json:
+        print_json(page)
+        return
+    print_table(
+        ["id", "received", "verdict", "device", "number", "profile", "bytes", "evidence"],
+        [_exposure_row(row) for row in page["items"]],
+    )
+    if page["next"]:
+        click.echo(f"more: --before {page['next']}", err=True)
+
+
+def _exposure_row(row: Table) -> list[Any]:
+    evidence = " ".join(f"{key}={value}" for key, value in row["evidence"].items())
+    return [
+        *(row[key] for key in ("id", "received", "verdict", "device", "number", "profile")),
+        len(row["raw"]) // 2,
+        evidence,
+    ]
+
+
+@click.command()
+@config_option
+@json_option
+@_page_options
+def exposures(config: Path | None, as_json: bool, **given: object) -> None:
+    """Reports that only their device can have made wrong, newest first, with the evidence."""
+    _list_exposures(config, as_json, blamed=True, **given)
+
+
+@click.command()
+@config_option
+@json_option
+@_page_options
+def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
+    """Pieces that were refused and that nobody is blamed for, newest first."""
+    _list_exposures(config, as_json, blamed=False, **given)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@config_option
+@json_option
+@click.option("--table", type=click.Choice(list(TABLES)), default="reports", show_default=True, help="What.")
+@click.option("--since", help="Unix seconds or ISO 8601; without it from the beginning.")
+@click.option("--until", help="Unix seconds or ISO 8601; without it up to now.")
+def export(file: Path, config: Path | None, as_json: bool, table: str, **given: object) -> None:
+    """Write reports, estimates per time bucket, or exposures into FILE, whose name ends with .csv or .parquet.
+
+    Whether the gateway runs or not. Parquet needs the extra: pip install 'peel-telemetry[parquet]'.
+    """
+    with opened(config) as (settings, store, snapshot), explaining(ExportError):
+        source = Source(store, snapshot, open_views(settings, store, lambda: snapshot))
+        rows = write_export(source, table, file, Span(**span_query(given_as_query(**given))))
+    if as_json:
+        print_json({"file": str(file), "table": table, "rows": rows})
+    else:
+        click.echo(f"{file}: {rows} rows")
