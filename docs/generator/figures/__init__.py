@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Measured figures: `scripts/figures` takes them (`run`), docs/figures.json keeps them (`record`), the other modules turn them into text."""
+"""Measured figures: `run` takes them (`scripts/figures`), `record` keeps them (docs/figures.json), the other modules write them."""
