@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The firmware on an emulated board (`dut`), and a site for it (`site`). `--board` chooses the boards, "all" by default.
+"""Fixtures: the firmware on an emulated board (`dut`), and a site for it (`site`). `--board` chooses the boards, by default all.
 
-A board whose tools are missing is skipped with the reason; with CI=true that is a failure (see conftest.py of the repository).
+A board whose tools are missing is skipped with the reason; with CI=true it fails (see conftest.py of the repository).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The emulated boards themselves: what the other tests rely on."""
+"""The emulated boards: the functions that the other tests rely on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OpenDut = Callable[..., Dut]
 
 CONTENT = bytes(range(256)) * 3
 
-# The second UART of each board that has one, as the firmware's board files drive it.
+# The second UART of each board that has one, driven as in the firmware's board files.
 SEND_AND_RECEIVE = {
     "mps2": """
 import machine
@@ -46,7 +46,7 @@ def receive(count):
 
 @pytest.fixture
 def echo() -> Iterator[tuple[str, int]]:
-    """A server that sends back what it gets, in capitals; each connection in turn."""
+    """A server that returns its input in capitals, one connection after the other."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -103,7 +103,7 @@ def test_the_second_uart_is_a_connection(open_board: OpenDut, echo: tuple[str, i
         dut.exec(f"send({message.encode()!r}[:300])\nprint(receive(300) == {message.upper().encode()!r}[:300])")
         == "True\n"
     )
-    dut.exec("send(b'!')")  # the other side hangs up; the next byte after a pause dials again
+    dut.exec("send(b'!')")  # the other side closes; the next byte after a pause connects again
     dut.exec("import time\ntime.sleep_ms(2500)")
     assert dut.exec("send(b'again')\nprint(receive(5))", timeout=20) == "b'AGAIN'\n"
 

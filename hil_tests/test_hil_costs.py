@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a report may cost on the RP2040: cycles are counted by the emulator, so they are the same in every run."""
+"""Limits for the cost of a report on the RP2040. The emulator counts cycles, so they are the same in every run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKE_AGAIN = "docs/figures.json is not what `peel bench device` prints: scripts/
 
 @pytest.mark.boards("pico")
 def test_a_report_stays_within_its_budget(board: str, tmp_path: Path) -> None:
-    """The limits are those of docs/lab-and-figures.md; the lower bounds are for a meter that has stopped counting."""
+    """The limits are those of docs/lab-and-figures.md; the lower bounds detect a meter that does not count."""
     costs = bench_device.measure_reports(tmp_path / "one")
     assert costs == bench_device.measure_reports(tmp_path / "two"), "to the cycle"
     assert 5_000 < costs["k16"]["cycles"] <= 18_000
@@ -45,7 +45,7 @@ def test_the_native_module_is_small(board: str) -> None:
 
 @pytest.mark.boards("pico")
 def test_the_application_leaves_room_for_tls(board: str, tmp_path: Path) -> None:
-    """Garbage varies a little from run to run, and with it what is used."""
+    """Garbage, and so the used memory, varies a little from run to run."""
     heap = measure_heap(tmp_path)
     assert heap["total"] == heap["used"] + heap["free"]
     assert 40_000 < heap["used"] < 90_000
@@ -57,7 +57,7 @@ def test_the_application_leaves_room_for_tls(board: str, tmp_path: Path) -> None
 
 
 def documented_figures() -> dict[str, Any] | None:
-    """What `peel bench device` printed for docs/figures.json, if the compiler is the one that it was then."""
+    """Return the output of `peel bench device` from docs/figures.json, if the compiler is the same."""
     documented: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8"))["device"]
     command = ["arm-none-eabi-gcc", "-dumpfullversion"]
     here = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

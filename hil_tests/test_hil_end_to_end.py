@@ -13,30 +13,30 @@ from peel_hil.duts import Dut
 from peel_hil.duts.pico import PicoDut
 from peel_hil.site import BoardSite
 
-# With such a quota a device has tokens for about a tenth of it and then rests for an hour: the count of its reports is known.
+# With such a quota a device has tokens for about a tenth of it and then waits for an hour: the count of its reports is known.
 QUOTAS = {"mps2": 2048, "pico": 920}
 EPSILON = 4.0
 TRACES = {"temperature": [38.0, 44.0, 30.0, 41.0, 35.0], "humidity": [12.0, 30.0, 18.0, 25.0]}
 STRETCH = 3.5
-"""From 95% to one miss in a hundred billion: these intervals are to cover in every run, not in 19 of 20."""
+"""From 95% to one miss in 10^11: these intervals must cover in every run, not in 19 of 20."""
 
 
 OpenBoard = Callable[..., Dut]
 
 
 class UnattendedPico(PicoDut):
-    """A Pico that nobody talks to at power-on: it starts its main.py."""
+    """A Pico without console input at power-on, which starts its main.py."""
 
     def boot(self) -> None:
-        """Nothing is typed."""
+        """Do nothing: no input is typed."""
 
 
 def check_everything_arrived(site: BoardSite, device: Device, flash: Flash) -> None:
-    """The device's flash, the gateway's log and the gateway's counters tell the same story."""
+    """Check that the device's flash, the gateway's log and the gateway's counters agree."""
     reports = site.at_once
     assert flash.next_number == reports + 1
     assert flash.spent_q20 == reports * site.profile.epsilon_q20
-    # What is still on flash was stored, and not confirmed yet when it was cut.
+    # Frames still on flash were stored, and not confirmed yet when the power was cut.
     assert set(flash.frames) <= set(site.accepted(device.label))
     assert flash.dropped == 0
     assert site.accepted(device.label) == list(range(1, reports + 1))
@@ -47,7 +47,7 @@ def check_everything_arrived(site: BoardSite, device: Device, flash: Flash) -> N
 
 
 def check_estimates(site: BoardSite) -> None:
-    """Each interval covers the mean of its trace, and is narrow enough for that to mean something."""
+    """Check that each interval covers the mean of its trace, and is narrow."""
     ranges = {attribute.name: (attribute.low, attribute.high) for attribute in site.profile.attributes}
     estimates = site.estimates()
     assert sum(row["n"] for row in estimates.values()) == site.at_once
@@ -80,7 +80,7 @@ def test_cortex_m3(site: BoardSite, open_board: OpenBoard, tmp_path: Path) -> No
 
 @pytest.mark.boards("pico")
 def test_pico_unattended(site: BoardSite, open_board: OpenBoard, tmp_path: Path) -> None:
-    """The Pico starts by itself: power comes on, main.py runs, nobody types anything."""
+    """The Pico starts at power-on: main.py runs without console input."""
     dut = open_board(folder=tmp_path / "board")
     bundle = site.enrol(TRACES, interval_s=0.01)
     Device(dut, bundle).provision(autostart=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Installing the module over the air's way: mip, from a folder that `peel firmware natmod` wrote, onto an emulated Pico."""
+"""Install the module with mip, from a folder that `peel firmware natmod` wrote, on an emulated Pico."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from peel_tools.boards.natmod import publish
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the test's output is about the test."""
+        """Do not log."""
 
 
 @pytest.fixture
@@ -47,5 +47,5 @@ def test_mip_installs_the_module_and_the_loader(dut: Dut, site: str, tmp_path: P
     dut.console.enter_raw()
     assert dut.get("/lib/peelcore.mpy") == (folder / "peelcore.mpy").read_bytes()
     assert dut.get("/lib/peel_load.py") == (REPOSITORY / "bindings/micropython/peel_load.py").read_bytes()
-    dut.exec("import os\nos.rename('/lib/peelcore.mpy', '/lib/installed.mpy')")  # this image has a peelcore of its own
+    dut.exec("import os\nos.rename('/lib/peelcore.mpy', '/lib/installed.mpy')")  # this image has peelcore built in
     assert dut.exec("import peel_load\nprint(peel_load.load('installed').rule(1 << 20, 2))") == "992389038\n"

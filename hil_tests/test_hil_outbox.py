@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The broker goes away: the outbox fills, drops its oldest frames and counts them, and drains in order when the broker is back."""
+"""The broker goes away: the outbox fills, drops its oldest frames, counts them, and drains in order when the broker is back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_outbox_fills_drops_and_drains_in_order(
     site.wait_for_accepted(10, 30)
 
     site.broker.stop()
-    # While it waits before the second and third attempt (1 s and 2 s at least) the device makes more reports than the outbox holds.
+    # Before the second and third attempt (at least 1 s and 2 s) the device makes more reports than the outbox holds.
     for _ in range(3):
         dut.expect("link fault", 30)
     site.broker.start()
@@ -44,17 +44,17 @@ def test_outbox_fills_drops_and_drains_in_order(
     accepted = site.accepted(device.label)
     missing = sorted(set(range(1, accepted[-1] + 1)) - set(accepted))
 
-    # The oldest were dropped, in one run, just before what the outbox still held.
+    # The oldest were dropped, in one run, directly before those that the outbox still held.
     assert len(missing) > OUTBOX
     assert missing == list(range(missing[0], missing[-1] + 1))
     assert flash.dropped - len(missing) in (0, 1)  # one dropped frame may have arrived, with its acknowledgement lost
-    # The device said so when it came back.
+    # The device published this when it came back.
     birth = next(status for status in reversed(statuses) if status["state"] == "online")
     assert birth["dropped"] == flash.dropped
     assert birth["faults"] >= 3
-    # What was kept came in order, oldest first, and so did all that followed.
+    # The kept frames came in order, oldest first, and so did all later ones.
     assert numbers == list(range(missing[-1] + 1, missing[-1] + 1 + len(numbers)))
     verdicts = site.verdicts()
     assert verdicts.pop("accepted") == len(accepted)
-    assert set(verdicts) <= {"redelivered"}  # the report that was on its way when the broker went
+    assert set(verdicts) <= {"redelivered"}  # the report in transit when the broker went
     assert site.device_cause(device.label) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Power cuts at random moments: no number twice, no budget back, nothing lost that was in the outbox."""
+"""Power cuts at random moments: no number twice, no budget refunded, no frame of the outbox lost."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ CUTS = {"mps2": 50, "pico": 15}
 
 
 class Witness:
-    """Compares what is on flash after each cut with all that was there before."""
+    """Compares the flash after each cut with all that was there before."""
 
     def __init__(self, epsilon_q20: int) -> None:
         self._epsilon = epsilon_q20
         self._last = Flash(next_number=0, spent_q20=0, dropped=0, frames={})
         self.stored: dict[int, bytes] = {}
-        """Every frame that was ever found in the outbox, by number."""
+        """Every frame ever found in the outbox, by number."""
         self.survivals = 0
-        """How often there was something in it."""
+        """The count of cuts with a non-empty outbox."""
 
     def look(self, flash: Flash) -> None:
         floor = self._last.next_number
         assert flash.next_number >= floor
         assert flash.spent_q20 >= self._last.spent_q20
         assert flash.spent_q20 == self._epsilon * max(0, flash.next_number - 1)  # every number was paid for
-        assert 0 <= flash.dropped - self._last.dropped <= 1  # the frame whose writing a cut tore, and no other
+        assert 0 <= flash.dropped - self._last.dropped <= 1  # only the frame that the cut tore
         for number, frame in flash.frames.items():
             assert NUMBER.of(frame) == number
-            assert number < flash.next_number  # spent before it was used
+            assert number < flash.next_number  # spent before use
             if number in self.stored:
                 assert self.stored[number] == frame
             else:
@@ -51,7 +51,7 @@ class Witness:
 
 
 class Cutter:
-    """Starts a device and pulls the plug at a random moment: while it starts, while its frames pile up, or while it sends them."""
+    """Starts a device and cuts the power at a random moment: while it starts, stores frames, or sends them."""
 
     def __init__(self, site: BoardSite, device: Device, tap: Tap, chance: np.random.Generator) -> None:
         self._site = site
@@ -78,7 +78,7 @@ class Cutter:
         time.sleep(self._chance.uniform(0.0, 2.0))
 
     def _sending(self) -> None:
-        """After some frames, so that a slow host cuts no earlier than a fast one."""
+        """Wait for some frames, so that a slow host cuts no earlier than a fast one."""
         wanted = len(self._tap.frames) + int(self._chance.integers(1, 13))
         self._site.wait(lambda: len(self._tap.frames) >= wanted, "the reports of this run", 60)
         time.sleep(self._chance.uniform(0.0, 0.2))
@@ -106,10 +106,10 @@ def test_power_cuts(
     dut.reset()
     witness.look(device.flash())
 
-    # Enough happened for this to mean something.
+    # Enough happened for the test to be meaningful.
     assert witness.survivals >= cuts // 5
     assert len(site.accepted(device.label)) > cuts
-    # On the wire, too, a number always came with the same bytes, the ones that were on flash.
+    # On the wire, too, a number always came with the same bytes, those on flash.
     sent: dict[int, bytes] = {}
     for frame in tap.frames:
         assert sent.setdefault(NUMBER.of(frame), frame) == frame

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An attacker between board and broker: whatever was altered is exposed for the right cause, whatever was not arrives once."""
+"""An attacker between board and broker: altered frames are exposed for the right cause, all others arrive once."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def test_every_altered_report_is_exposed_and_every_other_counts_once(
         dut.reset()
         flash = device.flash()
         assert proxy.errors == []
-    # What happened on the line: every trick, and all that the device ever made came to it.
+    # On the line: every trick was played, and all reports of the device passed.
     assert set(record.tricks) == set(TRICKS)
     assert flash.next_number == site.at_once + 1
     assert set(flash.frames) <= record.acknowledged  # the reset may have come just before a removal
     assert flash.dropped == 0
-    # Each altered frame was refused, kept as evidence, and for its own cause.
+    # Each altered frame was refused and kept as evidence, for its own cause.
     assert {exposed.raw: exposed.verdict.label for exposed in site.exposures()} == record.verdicts
-    # Everything else counts exactly once, however often it came; what was destroyed may have been heard before, and replayed.
+    # All other reports count exactly once, however often they came. A destroyed one may have arrived before, and been replayed.
     honest = set(range(1, site.at_once + 1)) - (record.destroyed - set(record.arrivals))
     assert site.accepted(device.label) == sorted(honest)
     expected = Counter(record.verdicts.values())
     expected["accepted"] = len(honest)
     expected["redelivered"] = len(record.arrivals) - len(honest)
     assert site.verdicts() == dict(expected)
-    # Nobody is blamed for what the network did.
+    # The device is not blamed for the network.
     assert site.device_cause(device.label) is None
 
 

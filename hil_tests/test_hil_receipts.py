@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The broker loses what it has acknowledged: the board still has it, and sends it again until the gateway confirms.
+"""The broker loses reports that it has acknowledged: the board keeps them and resends until the gateway confirms.
 
-With `confirm` = `broker` the same loss is for good, which shows that there was one.
+With `confirm` = `broker` the same loss is final, which shows that there was one.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ REPORTS = 20
 
 
 def killed(site: BoardSite) -> None:
-    """SIGKILL: what it had not saved is gone."""
+    """Kill the broker with SIGKILL: unsaved messages are lost."""
     site.broker.kill()
 
 
 def without_its_file(site: BoardSite) -> None:
-    """It stops in order, and the file with its sessions is gone."""
+    """Stop the broker normally and remove the file with its sessions."""
     site.broker.stop()
     (site.broker.folder / "mosquitto.db").unlink()
 
 
 def heard(site: BoardSite, reports: int) -> set[int]:
-    """The numbers of the next reports that the broker takes."""
+    """Return the numbers of the next reports that the broker takes."""
     with Tap(site.endpoint, site.profile.width) as tap:
         deadline = time.monotonic() + 60
         while len(tap.frames) < reports:
@@ -54,7 +54,7 @@ def heard(site: BoardSite, reports: int) -> set[int]:
 @pytest.mark.boards("mps2")
 @pytest.mark.parametrize(
     ("lose", "confirm"),
-    # Whether a broker that is killed had just saved everything is chance: only one that forgets must lose.
+    # A killed broker may have just saved everything, by chance: only one that forgets must lose.
     [(killed, "gateway"), (without_its_file, "gateway"), (without_its_file, "broker")],
 )
 def test_what_the_broker_has_acknowledged_and_lost(
@@ -111,7 +111,7 @@ def test_whoever_may_publish_cannot_make_a_board_forget(
         receipt(who, key)[:-1],  # truncated
         receipt(who, key) + bytes(12),  # with a run added
         bytes(3000),  # oversized
-        bytes(100_000),  # more than a board takes in: it hangs up, and comes back
+        bytes(100_000),  # more than a board accepts: it disconnects and comes back
         *[receipt(who, os.urandom(16))] * 500,  # a flood
     ):
         publish(site, device_topic("lab", who, "receipt"), payload)
@@ -126,12 +126,12 @@ def test_whoever_may_publish_cannot_make_a_board_forget(
 
 
 def receipt(device: int, key: bytes) -> bytes:
-    """A receipt that settles all there is."""
+    """Return a receipt that settles every number."""
     return write_receipts([device], np.frombuffer(key, np.uint8).reshape(1, 16), [2**47], np.zeros((0, 2)), [0])[0]
 
 
 def publish(site: BoardSite, topic: str, payload: bytes) -> None:
-    """As anybody may who is let in, where the broker has no access list."""
+    """Publish as any client can if the broker has no access list."""
     client = paho.Client(CallbackAPIVersion.VERSION2)
     client.connect(*site.endpoint)
     client.loop_start()
@@ -141,7 +141,7 @@ def publish(site: BoardSite, topic: str, payload: bytes) -> None:
 
 
 def check_the_rest(site: BoardSite, device: Device, taken: set[int], confirm: str) -> None:
-    """What the broker had taken while the gateway was away is stored in the end, once; or lost, where the broker was believed."""
+    """Check that the reports taken while the gateway was away are stored once; or lost, if the broker's word was enough."""
     if confirm == "broker":
         last = max(taken)
         site.wait(lambda: max(site.accepted(device.label), default=0) > last, "reports after the loss", 90)
@@ -161,5 +161,5 @@ def check_the_rest(site: BoardSite, device: Device, taken: set[int], confirm: st
 
 
 def _upto(receipts: Listener) -> int:
-    """Up to where the last receipt says that everything is settled."""
+    """Return the number up to which the last receipt settles everything."""
     return int.from_bytes(receipts.messages[-1][1][5:11], "little") if receipts.messages else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rule poisoning: a device that was given another epsilon says so itself, with its first report."""
+"""Rule poisoning: the first report of a device with another epsilon reveals it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(dut: Dut, bundle: dict[str, object]) -> Device:
 
 
 def figures(site: BoardSite) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is estimated; how soon it is precise enough depends on the time, too."""
+    """Return the estimates, without the time to their precision, which changes."""
     return {
         key: {name: value for name, value in row.items() if name != "seconds_missing"}
         for key, row in site.estimates().items()
@@ -48,7 +48,7 @@ def test_edited_epsilon_is_exposed_from_the_first_report(
     before = figures(site)
 
     edited = deepcopy(site.enrol(TRACES, interval_s=0.01))
-    edited["profile"]["epsilon_q20"] *= 4  # the profile's id stays: the device claims to follow it
+    edited["profile"]["epsilon_q20"] *= 4  # the profile's id stays, so the device claims to follow it
     poisoned = run(open_board(link=site.endpoint, folder=tmp_path / "poisoned"), edited)
     site.wait(lambda: site.verdicts().get("rule", 0) >= site.at_once, "the poisoned reports", 180)
     poisoned.dut.kill()
@@ -60,7 +60,7 @@ def test_edited_epsilon_is_exposed_from_the_first_report(
     assert site.device_cause(poisoned.label) == "rule"
     assert site.accepted(poisoned.label) == []
     assert site.verdicts() == {"accepted": site.at_once, "rule": site.at_once}
-    # The fleet's numbers are what they were without it, and the honest device stands as it stood.
+    # The fleet's estimates are unchanged, and so is the standing of the honest device.
     assert figures(site) == before
     assert site.device_cause(honest.label) is None
     assert site.accepted(honest.label) == list(range(1, site.at_once + 1))

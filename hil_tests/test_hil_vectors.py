@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The specification's vectors on every emulated board: through the user C module, and through every native module the board loads."""
+"""The specification's vectors on every emulated board, through the user C module and every native module that the board loads."""
 
 from __future__ import annotations
 

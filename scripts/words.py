@@ -34,6 +34,8 @@ NOT_PROSE = re.compile(r"\s*(```|~~~|\||#|<|>|!\[|\[[^\]]+\]:|$)")
 CHECKED = (
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "bindings",
+    "c_core",
     "docs/README.md",
     "docs/generator",
     "docs/glossary.md",
@@ -41,10 +43,10 @@ CHECKED = (
     "docs/lab-and-figures.md",
     "docs/sensors.md",
     "docs/tests",
-    "hil_tests/README.md",
+    "firmware",
+    "hil_tests",
     "scripts",
-    "spec/README.md",
-    "spec/SPEC.md",
+    "spec",
 )
 
 Finding = tuple[int, str]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Write spec/vectors/*.json with the reference. Usage: make_vectors.py [directory]
 
-Every input is made by rule, so the files come out the same on every machine. A negative case states the fault it was
-built for; making it fails when the reference does not refuse it for just that fault. README.md describes the format.
+Every input is made by rule, so the files are the same on every machine. A negative case states its fault, and making it fails
+unless the reference refuses it for exactly that fault. README.md describes the format.
 """
 
 import json
@@ -21,7 +21,7 @@ def as_hex(value: object) -> str:
 
 
 def to_json(vectors: Vectors) -> str:
-    """One case per line, so that a difference shows which case differs."""
+    """Return JSON with one case per line, so that a diff shows which case differs."""
     comment, cases = vectors
     lines = ",\n".join(json.dumps(case, default=as_hex, ensure_ascii=False) for case in cases)
     return f'{{\n"_comment": {json.dumps(comment, ensure_ascii=False)},\n"cases": [\n{lines}\n]\n}}\n'

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Peel's wire format, version 1: a slow, plain implementation made to be read next to SPEC.md.
+"""Peel's wire format, version 1: a slow, plain implementation to read next to SPEC.md.
 
-The sections below carry the numbers of SPEC.md. Nothing but the vector generator and the tests beside it imports this
-file: its use is to be obviously right, and it is one file so that it can be read from beginning to end. It is neither
-fast nor constant time; never run it with real keys.
+The sections below have the numbers of SPEC.md. Only the vector generator and the tests beside it import this file. It is meant
+to be obviously right, and it is one file so that it can be read from beginning to end. It is neither fast nor constant time:
+never run it with real keys.
 """
 
 import re
@@ -19,7 +19,7 @@ MAX_WIDTH = 1024
 
 
 class RefusedError(Exception):
-    """An input that the specification refuses; `fault` is the word the vectors use for it."""
+    """An input that the specification refuses. `fault` is its name in the vectors."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
@@ -62,7 +62,7 @@ def rotate_right(x: int, count: int) -> int:
 
 
 def ascon_permutation(state: State, rounds: int) -> None:
-    """The last `rounds` of the twelve rounds, in place."""
+    """Apply the last `rounds` of the twelve rounds, in place."""
     for number in range(12 - rounds, 12):
         state[2] ^= 0xF0 - 0x0F * number
         substitute(state)
@@ -71,7 +71,7 @@ def ascon_permutation(state: State, rounds: int) -> None:
 
 
 def substitute(state: State) -> None:
-    """The 5-bit S-box on all 64 columns at once."""
+    """Apply the 5-bit S-box to all 64 columns at once."""
     state[0] ^= state[4]
     state[4] ^= state[3]
     state[2] ^= state[1]
@@ -98,7 +98,7 @@ def pad(block: bytes, rate: int) -> bytes:
 
 
 def blocks(data: bytes, rate: int) -> list[bytes]:
-    """Full blocks, then one short (perhaps empty) block that is to be padded."""
+    """Split into full blocks and one short (perhaps empty) block that is to be padded."""
     return [data[i : i + rate] for i in range(0, len(data) + 1, rate)]
 
 
@@ -107,7 +107,7 @@ def xor(a: bytes, b: bytes) -> bytes:
 
 
 def aead(key: bytes, nonce: bytes, ad: bytes, text: bytes, *, opening: bool) -> tuple[bytes, bytes]:
-    """Ascon-AEAD128 in either direction: the output text and the 16-byte tag of the plaintext."""
+    """Run Ascon-AEAD128 in either direction; return the output text and the 16-byte tag of the plaintext."""
     k0, k1 = from_le(key[:8]), from_le(key[8:])
     state = [AEAD_IV, k0, k1, from_le(nonce[:8]), from_le(nonce[8:])]
     ascon_permutation(state, 12)
@@ -181,7 +181,7 @@ class BundleKeys:
 
 
 def bundle_keys(master: bytes, fleet: str, device: int, first: int, salt: bytes) -> BundleKeys:
-    """The keys of a device for its report numbers from `first` on, until its next bundle begins."""
+    """Return the keys of the bundle that begins at `first`."""
     refuse_if(not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", fleet), "fleet")
     refuse_if(not 1 <= device <= MASK32, "device")
     refuse_if(not 1 <= first < 2**48, "number")
@@ -227,7 +227,7 @@ class Drbg:
 
 
 def is_healthy(e: bytes) -> bool:
-    """Health rules 1 to 4, in their order."""
+    """Apply health rules 1 to 4, in their order."""
     return not (len(e) < 32 or is_stuck(e) or is_skewed(e) or is_repeating(e))
 
 
@@ -250,7 +250,7 @@ EPSILON_MAX = 16 * EPSILON_ONE
 
 
 def exp_upper_bound(epsilon: int) -> int:
-    """T, at least 2^64 * e^(-epsilon / 2^20)."""
+    """Return T, at least 2^64 * e^(-epsilon / 2^20)."""
     first, *others = [E[i] for i in range(25) if epsilon >> i & 1]
     bound = first
     for factor in others:
@@ -307,12 +307,12 @@ def krr(value: int, k: int, rule_: int, next_word: Callable[[], int]) -> Symbol:
 
 
 def hash_symbols(epsilon: int) -> int:
-    """g: the first prime of the table whose limit epsilon does not exceed, or the last prime."""
+    """Return g: the first prime of the table whose limit epsilon does not exceed, or the last prime."""
     return next((prime for prime, limit in HASH_LIMITS if epsilon <= limit), MAX_HASH_SYMBOLS)
 
 
 def hash_digits(g: int, d: int) -> int:
-    """m: the smallest with g^m >= d."""
+    """Return m: the smallest with g^m >= d."""
     m = 1
     while g**m < d:
         m += 1
@@ -320,20 +320,20 @@ def hash_digits(g: int, d: int) -> int:
 
 
 def hash_count(g: int, d: int) -> int:
-    """How many hashes there are."""
+    """Return the number of hashes, g^m."""
     count: int = g ** hash_digits(g, d)
     return count
 
 
 def hashed(a: int, v: int, g: int, d: int) -> int:
-    """h_a(v): the first digit of a goes with the last digit of v."""
+    """Return h_a(v). The first digit of a goes with the last digit of v."""
     m = hash_digits(g, d)
     products = [(a // g ** (m - 1 - i) % g) * (v // g**i % g) for i in range(m)]
     return int(sum(products) % g)
 
 
 def check_sizes(mechanism: int, k: int, domain: int, width: int) -> None:
-    """What each mechanism allows; `domain` is d for local hashing and 0 for the others."""
+    """Refuse values that the mechanism does not allow. `domain` is d for local hashing and 0 for the others."""
     refuse_if(mechanism not in MECHANISM_NAMES, "mechanism")
     most = MAX_HASH_SYMBOLS if mechanism == HASHING else MAX_WIDTH
     refuse_if(k > most, "width")
@@ -342,7 +342,7 @@ def check_sizes(mechanism: int, k: int, domain: int, width: int) -> None:
 
 
 def perturb(mechanism: int, rule_: int, k: int, domain: int, word: int, readings: list[int], drbg: Drbg) -> Symbol:
-    """`word` is WORD of section 7."""
+    """Return the symbol of a report. `word` is WORD of section 7."""
     check_sizes(mechanism, k, domain, MAX_WIDTH)
     refuse_if(not 1 <= rule_ < 2**31, "rule")
     refuse_if(len(readings) != (k if mechanism == HARMONY else 1), "reading")
@@ -356,16 +356,16 @@ def perturb(mechanism: int, rule_: int, k: int, domain: int, word: int, readings
     return krr(value, k, rule_, drbg.word)
 
 
-# ---- 7. What the number assigns -------------------------------------------------------------------------------------
+# ---- 7. The value that a number assigns -----------------------------------------------------------------------------
 
 
 def index_word(index_key: bytes, header: bytes) -> int:
-    """WORD."""
+    """Return WORD."""
     return from_le(stream(index_key, header, 4))
 
 
 def assign(word: int, count: int) -> int:
-    """One of `count` things."""
+    """Return ASSIGN(count)."""
     return word * count // 2**32
 
 
@@ -381,7 +381,7 @@ def mix(x: int) -> int:
 
 
 def projection_entry(seed: int, n: int, p: int, j: int) -> int:
-    """Phi[p][j]."""
+    """Return Phi[p][j]."""
     r = mix((seed + (p + 1) * 0x9E3779B9) & MASK32)
     c = (r >> 16) * n >> 16
     q = (c - j) % n
@@ -434,7 +434,7 @@ class Header:
 
 @dataclass(frozen=True)
 class ProfileEntry:
-    """What a reader has to know of a profile to read its frames."""
+    """The parameters of a profile that a reader needs to read its frames."""
 
     mechanism: int
     k: int
@@ -443,7 +443,7 @@ class ProfileEntry:
 
 @dataclass(frozen=True)
 class BundleEntry:
-    """What a reader has to know of a device's bundle to read the frames made with it."""
+    """The parameters of a device's bundle that a reader needs to read the frames made with it."""
 
     device: int
     first: int
@@ -493,7 +493,7 @@ def frame_seal(seal_key: bytes, header: Header, rule_: int, packed: bytes) -> by
 
 
 def frame_open(seal_key: bytes, frame: bytes) -> bytes:
-    """The body, rule and trits, of one whole frame."""
+    """Return the body of one whole frame: rule and trits."""
     nonce, rest = frame[:HEADER_BYTES], frame[HEADER_BYTES:]
     if frame[0] & UNSEALED:
         return rest
@@ -507,7 +507,7 @@ class Reader:
     accept_unsealed: bool = False
 
     def split(self, data: bytes) -> int:
-        """The length of the frame at the front of `data`, or a refusal: then all of `data` is one faulty piece."""
+        """Return the length of the frame at the front of `data`. If this refuses, all of `data` is one faulty piece."""
         header = header_parse(data)
         refuse_if(header.profile not in self.profiles, "profile")
         profile = self.profiles[header.profile]
@@ -517,13 +517,13 @@ class Reader:
         return length
 
     def bundle(self, device: int, number: int) -> BundleEntry | None:
-        """The device's bundle with the largest first number that is not above this number, unless it ends before it."""
+        """Return the device's bundle with the largest first number that is not above this number, unless it ends before it."""
         begun = [bundle for bundle in self.bundles if bundle.device == device and bundle.first <= number]
         latest = max(begun, key=lambda bundle: bundle.first, default=None)
         return latest if latest is not None and number <= latest.last else None
 
     def read_frame(self, frame: bytes) -> Report:
-        """Judge one whole frame, as `split` delimits it."""
+        """Judge one whole frame, as delimited by `split`."""
         header = header_parse(frame)
         refuse_if(header.device == 0, "device")
         refuse_if(header.number == 0, "number")
@@ -536,7 +536,7 @@ class Reader:
         return Report(header, from_le(body[:4]), unpack(body[4:], self.profiles[header.profile].width))
 
     def read_payload(self, payload: bytes) -> list[tuple[bytes, Report | str]]:
-        """Each piece of the payload with the report it holds, or the fault it is refused for."""
+        """Return each piece of the payload with its report, or with the fault for which it is refused."""
         pieces: list[tuple[bytes, Report | str]] = []
         while True:
             length = len(payload)
@@ -574,7 +574,7 @@ class Encoder:
         refuse_if(not 1 <= self.rule < 2**31, "rule")
 
     def encode(self, number: int, readings: list[int], drbg: Drbg) -> tuple[Symbol, bytes]:
-        """The symbol, which a real device keeps to itself, and the frame."""
+        """Return the symbol, which a real device keeps to itself, and the frame."""
         self.check()
         header = Header(self.flags, self.mechanism, self.profile, self.device, number)
         nonce = header_bytes(header)
@@ -629,7 +629,7 @@ def is_label(text: str, shortest: int) -> bool:
 
 
 def check_profile(profile: Profile) -> None:
-    """Refuse with the name of the field that is at fault."""
+    """Refuse with the name of the faulty field."""
     refuse_if(not is_name(profile.name), "name")
     refuse_if(profile.mechanism not in MECHANISM_NAMES, "mechanism")
     refuse_if(profile.mechanism != HARMONY and len(profile.attributes) != 1, "attribute")
@@ -704,7 +704,7 @@ def receipt_write(receipt_key: bytes, device: int, upto: int, runs: list[Run]) -
 
 
 def receipt_read(receipt_key: bytes, device: int, receipt: bytes) -> tuple[int, list[Run]]:
-    """Up to where every number is settled, and the runs of settled numbers beyond."""
+    """Return the number up to which every number is settled, and the runs of settled numbers above it."""
     count, rest = divmod(len(receipt) - 19, 12)
     refuse_if(rest != 0 or not 0 <= count <= RECEIPT_RUNS, "length")
     refuse_if(receipt[0] != 1 << 4, "version")

@@ -4,13 +4,13 @@
  *
  * This header is the manual. spec/SPEC.md defines every bit; section numbers below refer to it.
  *
- * The core calls nothing but memcpy and memset, allocates nothing, keeps no state of its own and has no source of entropy:
- * every buffer and all randomness come from the caller. Keys and readings decide no branch, and of addresses only which reading is
- * looked at (the attribute that the index key assigns). Two things depend on random input, and on nothing else: how often kRR and hashing
- * draw again for a uniform symbol, and how soon the health check finds fault with entropy that is then refused.
+ * The core calls only memcpy and memset, allocates nothing, keeps no state and has no source of entropy: every buffer and all
+ * randomness come from the caller. Keys and readings decide no branch. They decide one address: which reading is used (the attribute
+ * that the index key assigns). Two durations depend on random input only: how often kRR and hashing draw again for a uniform symbol, and
+ * how soon the health check finds a fault in entropy that is then refused.
  *
- * Functions that can fail return 0 or a size, or a negative PEEL_E_... code, and then have not touched their outputs
- * (except where they say so). Functions that cannot fail return void or a value. Outputs come first.
+ * Functions that can fail return 0 or a size, or a negative PEEL_E_... code. After a failure their outputs are untouched, except where
+ * noted. Functions that cannot fail return void or a value. Outputs come first.
  */
 #ifndef PEEL_H
 #define PEEL_H
@@ -27,10 +27,10 @@ extern "C" {
 
 #define PEEL_MAX_WIDTH 1024
 #define PEEL_MAX_DOMAIN 65535     /* categories of local hashing */
-#define PEEL_MAX_HASH_SYMBOLS 127 /* what they are hashed into */
+#define PEEL_MAX_HASH_SYMBOLS 127 /* symbols of local hashing */
 #define PEEL_KEY_BYTES 16
 #define PEEL_HEADER_BYTES 16
-#define PEEL_PROFILE_AT 2 /* in the header: version and flags at 0, mechanism at 1, then these fields */
+#define PEEL_PROFILE_AT 2 /* offsets in the header, after version and flags at 0 and mechanism at 1 */
 #define PEEL_DEVICE_AT 6
 #define PEEL_NUMBER_AT 10
 #define PEEL_RULE_BYTES 4
@@ -42,36 +42,36 @@ extern "C" {
 #define PEEL_NUMBER_MAX 0xffffffffffffULL /* report numbers are 48 bits, from 1 */
 #define PEEL_ENTROPY_MIN_BYTES 32
 
-/* Bytes of n - 1 packed trits, and of a whole frame, for a profile of width n. */
+/* Sizes of n - 1 packed trits and of a whole frame, for a profile of width n. */
 #define PEEL_TRIT_BYTES(width) (((width) + 3) / 5)
 #define PEEL_FRAME_BYTES(width) (PEEL_HEADER_BYTES + PEEL_RULE_BYTES + PEEL_TRIT_BYTES(width) + PEEL_TAG_BYTES)
 #define PEEL_MAX_TRIT_BYTES PEEL_TRIT_BYTES(PEEL_MAX_WIDTH)
 #define PEEL_MAX_FRAME_BYTES PEEL_FRAME_BYTES(PEEL_MAX_WIDTH)
 
-/* Bytes of a receipt with so many runs. */
+/* Size of a receipt with this many runs. */
 #define PEEL_MAX_RECEIPT_RUNS 16
 #define PEEL_RECEIPT_BYTES(runs) (11 + 12 * (runs) + PEEL_TAG_BYTES)
 #define PEEL_MAX_RECEIPT_BYTES PEEL_RECEIPT_BYTES(PEEL_MAX_RECEIPT_RUNS)
 
 enum peel_error {
   PEEL_OK = 0,
-  PEEL_E_LENGTH = -1,    /* a buffer is too short, or too long */
+  PEEL_E_LENGTH = -1,    /* a buffer is too short or too long */
   PEEL_E_VERSION = -2,   /* not a version 1 frame */
   PEEL_E_FLAGS = -3,     /* reserved flag bits are set */
   PEEL_E_MECHANISM = -4, /* unknown mechanism, or not the profile's */
-  PEEL_E_PROFILE = -5,   /* unknown profile, or one that is not this device's */
+  PEEL_E_PROFILE = -5,   /* unknown profile, or not this device's */
   PEEL_E_DEVICE = -6,    /* unknown device, or device 0 */
   PEEL_E_NUMBER = -7,    /* report number 0 or above 48 bits */
-  PEEL_E_UNSEALED = -8,  /* an unsealed frame where a sealed one is asked for, or the other way round */
-  PEEL_E_SEAL = -9,      /* the tag does not fit: forged, altered, or another key */
-  PEEL_E_TRITS = -10,    /* trits that no encoder packs */
+  PEEL_E_UNSEALED = -8,  /* an unsealed frame where a sealed one is required, or the reverse */
+  PEEL_E_SEAL = -9,      /* the tag is wrong: forged, altered, or made with another key */
+  PEEL_E_TRITS = -10,    /* invalid trits: no encoder produces them */
   PEEL_E_EPSILON = -11,  /* epsilon out of range, or too small for this k */
-  PEEL_E_WIDTH = -12,    /* k or width out of range: k <= width <= PEEL_MAX_WIDTH, and what the mechanism allows */
-  PEEL_E_READING = -13,  /* a category that is not there, or not as many readings as the mechanism takes */
-  PEEL_E_ENTROPY = -14,  /* entropy input refused by the health check, or a generator that was never seeded or is damaged */
+  PEEL_E_WIDTH = -12,    /* k or width out of range: k <= width <= PEEL_MAX_WIDTH, and the mechanism's limits */
+  PEEL_E_READING = -13,  /* a category out of range, or the wrong number of readings for the mechanism */
+  PEEL_E_ENTROPY = -14,  /* entropy refused by the health check, or a generator that is unseeded or damaged */
   PEEL_E_RULE = -15,     /* a rule of 0, or at or above PEEL_RULE_ONE */
-  PEEL_E_DOMAIN = -16,   /* hashing of less than 2 or more than PEEL_MAX_DOMAIN categories; a domain where there is none */
-  PEEL_E_ORDER = -17     /* calls in the wrong order: absorbing after squeezing */
+  PEEL_E_DOMAIN = -16,   /* hashing fewer than 2 or more than PEEL_MAX_DOMAIN categories; a domain for another mechanism */
+  PEEL_E_ORDER = -17     /* calls in the wrong order: absorb after squeeze */
 };
 
 enum peel_mechanism { PEEL_HARMONY = 1, PEEL_KRR = 2, PEEL_HASHING = 3 };
@@ -92,7 +92,7 @@ int peel_ascon_open(uint8_t *out, const uint8_t key[16], const uint8_t nonce[16]
 /* Write the first out_len bytes of the keystream (section 2, STREAM). */
 void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], const uint8_t nonce[16]);
 
-/* Ascon-XOF128: init, absorb any number of times, squeeze once or more. One caller at a time, as for every state that comes in here. */
+/* Ascon-XOF128: init, absorb any number of times, squeeze once or more. Like every state here, it is not thread-safe. */
 typedef struct {
   uint64_t s[5];
   uint8_t fill;      /* bytes absorbed into, or squeezed from, the current block of 8; below 8 */
@@ -107,14 +107,14 @@ void peel_xof_squeeze(peel_xof *xof, uint8_t *out, size_t len);
 /* Init and absorb the label with its length (section 2, HASH); label is a C string shorter than 256. */
 void peel_hash_init(peel_xof *xof, const char *label);
 
-/* Overwrite len bytes in a way the compiler must keep. */
+/* Overwrite len bytes in a way that the compiler must keep. */
 void peel_wipe(void *data, size_t len);
 
 /* ---- Random generator (section 4) ------------------------------------------------------------------------------- */
 
-/* Zero-initialise, then seed. Copying a live generator repeats its output: don't. It belongs to one thread, or to whoever holds the lock
- * that guards it: two that draw at once are given the same words, and with them two reports the same coin. The memory around it stays
- * intact even then. */
+/* Zero-initialise, then seed. Do not copy a live generator: the copy repeats its output. A generator belongs to one thread, or needs a
+ * lock: two threads that draw at once get the same words, and so two reports the same coin. Even then the memory around it stays
+ * intact. */
 typedef struct {
   uint8_t key[16];
   uint8_t block[16];
@@ -123,17 +123,15 @@ typedef struct {
   uint8_t seeded;
 } peel_drbg;
 
-/* Mix entropy into the generator. Returns 0, or PEEL_E_ENTROPY when the health check refuses the input; the generator then stays as it was.
- */
+/* Mix entropy into the generator. Returns 0, or PEEL_E_ENTROPY if the health check refuses the input; the generator is then unchanged. */
 int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len);
 
-/* Write len bytes, whole words at a time. Returns 0, or PEEL_E_ENTROPY before the first successful seed and for a state that no
- * generator gets into. */
+/* Write len bytes, drawn as whole words. Returns 0, or PEEL_E_ENTROPY before the first successful seed and for a corrupt state. */
 int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len);
 
 /* ---- Rule (section 5) ------------------------------------------------------------------------------------------- */
 
-/* The largest Q31 rule that is epsilon-LDP for k symbols; k = 2 gives tau = tanh(epsilon / 2), epsilon as a real number, rounded down.
+/* Compute the largest Q31 rule that is epsilon-LDP for k symbols. k = 2 gives tau = tanh(epsilon / 2) of the real epsilon, rounded down.
  * Returns 0, PEEL_E_EPSILON or PEEL_E_WIDTH. */
 int peel_rule(uint32_t *rule, uint32_t epsilon, uint32_t k);
 
@@ -144,7 +142,7 @@ typedef struct {
   uint32_t minus; /* 0 for +1, 1 for -1 */
 } peel_symbol;
 
-/* Randomise readings into a symbol. Every mechanism stands behind this one call:
+/* Randomise readings into a symbol, with one call for every mechanism:
  *   PEEL_HARMONY  readings[k] in Q15 (clamped); word assigns the attribute to report; takes one random word
  *   PEEL_KRR      readings[1], the category, below k; word is ignored; takes two random words or more
  *   PEEL_HASHING  readings[1], the category, below domain; word assigns its hash into k symbols; takes two random words or more
@@ -153,10 +151,10 @@ typedef struct {
 int peel_perturb(peel_symbol *symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain, uint32_t word,
                  const int32_t *readings, size_t count, peel_drbg *drbg);
 
-/* The word from which the report with this header is assigned what it is about (section 7). */
+/* Return the word that determines the value assigned to the report with this header (section 7). */
 uint32_t peel_index_word(const uint8_t index_key[16], const uint8_t header[16]);
 
-/* Which of limit things that word assigns: Harmony's attribute of k, local hashing's hash of k^m. */
+/* Return the assigned value below limit: Harmony's attribute of k, local hashing's hash of k^m. */
 uint32_t peel_index(const uint8_t index_key[16], const uint8_t header[16], uint32_t limit);
 
 /* ---- Projection (section 8) ------------------------------------------------------------------------------------- */
@@ -169,7 +167,7 @@ int peel_projection_rows(uint32_t *rows, uint32_t seed, uint32_t width);
  * Returns the number of bytes, or PEEL_E_WIDTH. */
 int peel_projection_encode(uint8_t *trits, uint32_t seed, uint32_t width, const uint32_t *rows, peel_symbol symbol);
 
-/* Are these trits that an encoder packs? Returns 0, PEEL_E_WIDTH or PEEL_E_TRITS. */
+/* Check that trits are packed as an encoder packs them. Returns 0, PEEL_E_WIDTH or PEEL_E_TRITS. */
 int peel_projection_check(uint32_t width, const uint8_t *trits);
 
 /* Unpack width - 1 trits as -1, 0, +1. Returns 0, PEEL_E_WIDTH or PEEL_E_TRITS. */
@@ -188,14 +186,14 @@ typedef struct {
 /* Write 16 header bytes. Returns 0 or PEEL_E_FLAGS, _MECHANISM, _DEVICE, _NUMBER. */
 int peel_header_write(uint8_t out[16], const peel_header *header);
 
-/* Read a header from the front of len bytes. Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS; values are not judged. */
+/* Read a header from the front of len bytes. Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS; other fields are not checked. */
 int peel_header_read(peel_header *header, const uint8_t *data, size_t len);
 
-/* Frame size for a width and flags, or PEEL_E_WIDTH. */
+/* Return the frame size for a width and flags, or PEEL_E_WIDTH. */
 int peel_frame_bytes(uint32_t width, uint8_t flags);
 
 /* Build a frame from its parts and seal it (unless the header says unsealed; seal_key is then not read).
- * Returns its size or a negative code; PEEL_E_LENGTH when capacity is too small. */
+ * Returns its size or a negative code; PEEL_E_LENGTH if capacity is too small. */
 int peel_frame_seal(uint8_t *out, size_t capacity, const uint8_t seal_key[16], const peel_header *header, uint32_t rule, uint32_t width,
                     const uint8_t *trits);
 
@@ -203,19 +201,19 @@ int peel_frame_seal(uint8_t *out, size_t capacity, const uint8_t seal_key[16], c
  * Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS, _WIDTH, _UNSEALED, _SEAL, _TRITS. */
 int peel_frame_open(uint32_t *rule, uint8_t *trits, const uint8_t seal_key[16], uint32_t width, const uint8_t *frame, size_t len);
 
-/* The same for one unsealed frame, which anybody can have made. Returns PEEL_E_UNSEALED for a sealed one. */
+/* Open one unsealed frame, which anyone can have made. Returns PEEL_E_UNSEALED for a sealed one. */
 int peel_frame_open_unsealed(uint32_t *rule, uint8_t *trits, uint32_t width, const uint8_t *frame, size_t len);
 
 /* ---- Report: readings in, sealed frame out ---------------------------------------------------------------------- */
 
-/* What a device is: its profile's parameters, its identity and its keys. Fill in, then peel_encoder_check. */
+/* A device: its profile's parameters, its identity and its keys. Fill it in, then call peel_encoder_check. */
 typedef struct {
   uint8_t flags;
   uint8_t mechanism;
   uint32_t profile;
   uint32_t device;
   uint32_t k;
-  uint32_t domain; /* categories of local hashing; 0 for the others */
+  uint32_t domain; /* categories of local hashing; 0 for other mechanisms */
   uint32_t width;
   uint32_t seed;
   uint32_t rule;
@@ -224,28 +222,28 @@ typedef struct {
   uint8_t index_key[16];
 } peel_encoder;
 
-/* Returns 0, or the code of the first fault: flags, device, mechanism, k or width, domain, rule (section 9). */
+/* Check an encoder. Returns 0, or the code of the first fault: flags, device, mechanism, k or width, domain, rule (section 9). */
 int peel_encoder_check(const peel_encoder *encoder);
 
 /* Randomise, project, pack and seal one report. number must never be used twice with these keys.
- * Returns the frame's size or a negative code; on error nothing of the readings reaches out. */
+ * Returns the frame's size or a negative code. On error, out contains nothing of the readings. */
 int peel_encode(uint8_t *out, size_t capacity, const peel_encoder *encoder, uint64_t number, const int32_t *readings, size_t count,
                 peel_drbg *drbg);
 
 /* ---- Receipt (section 11) --------------------------------------------------------------------------------------- */
 
-/* Settled report numbers, from first to last. */
+/* A run of settled report numbers, from first to last. */
 typedef struct {
   uint64_t first;
   uint64_t last;
 } peel_run;
 
-/* Write a gateway's receipt: every number up to upto is settled, and those of the runs above it, which ascend and do not touch.
+/* Write a gateway's receipt: every number up to upto is settled, and those of the runs above it, ascending and not adjacent.
  * Returns its size, or PEEL_E_LENGTH (capacity, or too many runs), _DEVICE, _NUMBER. */
 int peel_receipt_write(uint8_t *out, size_t capacity, const uint8_t receipt_key[16], uint32_t device, uint64_t upto, const peel_run *runs,
                        size_t count);
 
-/* Read a receipt of len bytes that is said to be for this device. Compares the tag in constant time.
+/* Read a receipt of len bytes for this device. Compares the tag in constant time.
  * Returns the number of runs, or PEEL_E_LENGTH, _VERSION, _DEVICE, _SEAL. */
 int peel_receipt_read(uint64_t *upto, peel_run runs[PEEL_MAX_RECEIPT_RUNS], const uint8_t receipt_key[16], uint32_t device,
                       const uint8_t *receipt, size_t len);

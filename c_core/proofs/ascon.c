@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts, associated data, inputs and outputs of SIZE bytes: any of them, under any key and from any state. */
+/* Any texts, associated data, inputs and outputs of SIZE bytes, under any key and from any state. */
 #include "peel.h"
 #include "unknown.h"
 
@@ -18,7 +18,7 @@ int main(void) {
   UNKNOWN(nonce);
   UNKNOWN(tag);
   UNKNOWN(label);
-  label[255] = 0; /* shorter than 256, as the header demands */
+  label[255] = 0; /* shorter than 256, as the header requires */
   peel_ascon_seal(out, tag, key, nonce, ad, SIZE, text, SIZE);
   peel_ascon_seal(text, tag, key, nonce, NULL, 0, text, SIZE);
   peel_ascon_open(out, key, nonce, ad, SIZE, text, SIZE, tag, ANY_SIZE(sizeof tag));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two reports of WIDTH made at once, of anything; two coins, two codewords, two assignments, the keys of two bundles, two receipts. */
+/* Two reports of WIDTH made at once from any input; two coins, codewords, assignments, bundles' keys and receipts. */
 #include "batch.h"
 #include "unknown.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands at a gateway's door: payloads of any bytes, split and opened with any keyring of two profiles of WIDTH. One payload is a
- * frame and a rest, one is too short for a frame, one is empty. */
+/* Payloads of any bytes, split and opened with any keyring of two profiles of WIDTH. One payload is a frame and a rest, one is too short
+ * for a frame, one is empty. */
 #include "batch.h"
 #include "unknown.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of any trits of WIDTH, of any profile and code, looked up among any three codewords and whatever is said of those. */
+/* Reports of any trits of WIDTH, of any profile and code, looked up among any three codewords with any attached values. */
 #include "codewords.h"
 
 #include "peel.h"

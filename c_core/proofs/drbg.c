@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entropy and output of SIZE bytes, a generator in any state, one that no generator gets into included. */
+/* Entropy and output of SIZE bytes; a generator in any state, even a corrupt one. */
 #include "peel.h"
 #include "unknown.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames of WIDTH opened: any bytes, of every length that can matter: none, less than a header, a header, unsealed, sealed, more. */
+/* Frames of WIDTH opened: any bytes, of every relevant length: 0, less than a header, a header, unsealed, sealed, more. */
 #include "peel.h"
 #include "unknown.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames of WIDTH made of any parts, into any capacity. */
+/* Frames of WIDTH made from any parts, into any capacity. */
 #include "peel.h"
 #include "unknown.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Codewords of WIDTH: of any symbol, from any seed and any row cache; any packed bytes taken apart. Other widths are refused unread. */
+/* Codewords of WIDTH of any symbol, from any seed and any row cache; any packed bytes unpacked. Other widths are refused unread. */
 #include "peel.h"
 #include "unknown.h"
 

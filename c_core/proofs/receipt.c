@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Receipts of SIZE bytes that say anything are read, those of RUNS runs of any numbers written. */
+/* Any receipts of SIZE bytes read; receipts with RUNS runs of any numbers written. */
 #include "peel.h"
 #include "unknown.h"
 

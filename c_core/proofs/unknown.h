@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inputs of which the analysis knows nothing but their size. A harness is read by Frama-C alone, and never runs. */
+/* Inputs of which the analysis knows only the size. Frama-C reads a harness; it never runs. */
 #ifndef PEEL_PROOFS_UNKNOWN_H
 #define PEEL_PROOFS_UNKNOWN_H
 
@@ -11,7 +11,7 @@
 /* Any bytes in an object. */
 #define UNKNOWN(object) Frama_C_make_unknown((char *)&(object), sizeof(object))
 
-/* Any value; of sizes, any up to a largest one. */
+/* Any value; for sizes, any up to a maximum. */
 #define ANY_U8() Frama_C_unsigned_char_interval(0, UINT8_MAX)
 #define ANY_U32() Frama_C_unsigned_int_interval(0, UINT32_MAX)
 #define ANY_U64() Frama_C_unsigned_long_interval(0, UINT64_MAX)
@@ -20,11 +20,11 @@
 /* Either of two pointers. */
 #define EITHER(a, b) (Frama_C_nondet(0, 1) ? (a) : (b))
 
-/* A width that no profile has. */
+/* A width outside the range. */
 #define BAD_WIDTH() \
   (Frama_C_nondet(0, 1) ? Frama_C_unsigned_int_interval(0, 1) : Frama_C_unsigned_int_interval(PEEL_MAX_WIDTH + 1, UINT32_MAX))
 
-/* An array of SIZE bytes that may have none: the last element starts where it ends. */
+/* An array of SIZE bytes that may be empty: the last element starts at its end. */
 #define BYTES(name, size) static uint8_t name##_and_end[(size) + 1], *const name = name##_and_end + 1
 
 #endif

@@ -158,7 +158,7 @@ void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], cons
   for (; out_len >= AEAD_RATE; out_len -= AEAD_RATE, out += AEAD_RATE) {
     store64(out, s[0]);
     store64(out + 8, s[1]);
-    if (out_len > AEAD_RATE) permute(s, 8); /* zero text leaves the state's rate as it is */
+    if (out_len > AEAD_RATE) permute(s, 8); /* zero text leaves the state's rate unchanged */
   }
   if (out_len > 0) {
     uint8_t block[AEAD_RATE];
@@ -178,7 +178,7 @@ void peel_xof_init(peel_xof *xof) {
   permute(xof->s, 12);
 }
 
-/* Whatever fill says, a shift stays within the word. */
+/* Mask fill, so that a shift stays within the word even for a corrupt state. */
 static unsigned shift_of(const peel_xof *xof) { return 8u * (xof->fill % XOF_RATE); }
 
 static void count_byte(peel_xof *xof) { xof->fill = (uint8_t)((xof->fill + 1) % XOF_RATE); }

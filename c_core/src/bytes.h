@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Little-endian loads and stores: no alignment, no host order, no struct casts. And erasing. */
+/* Little-endian loads and stores without alignment, host order or struct casts; and erasing. */
 #ifndef PEEL_BYTES_H
 #define PEEL_BYTES_H
 
@@ -8,7 +8,7 @@
 
 #if defined(__x86_64__) || (defined(__aarch64__) && !defined(__AARCH64EB__))
 
-/* One instruction each, where the compiler does not find that in eight bytes: reports are made and opened 1.3 times as fast. */
+/* One instruction each, as compilers do not always merge eight byte accesses: reports are made and opened 1.3 times as fast. */
 static inline uint32_t load32(const uint8_t b[4]) {
   uint32_t x;
   memcpy(&x, b, sizeof x);
@@ -47,10 +47,10 @@ static inline void store64(uint8_t b[8], uint64_t x) {
 
 #endif
 
-/* Erase what nobody reads again: the empty instruction keeps the compiler from seeing that. */
+/* Erase memory that is not read again. The empty instruction keeps the compiler from removing the memset. */
 static inline void wipe(void *data, size_t len) {
 #if defined(__GNUC__)
-  if (len) memset(data, 0, len); /* the standard lets no pointer past an object through, not even for no bytes */
+  if (len) memset(data, 0, len); /* the C standard forbids a pointer past an object even for 0 bytes */
   __asm__ volatile("" : : "r"(data) : "memory");
 #else
   volatile uint8_t *p = data;

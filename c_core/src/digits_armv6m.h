@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* What stays the same from row to row, in the order in which it is loaded. */
+/* The constants of the loop, in the order in which they are loaded. */
 struct digits_job {
   uint32_t width;
   uint32_t column;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device's random generator: Ascon keystream, the key erased by every block (SPEC section 4). */
+/* The device's random generator: Ascon keystream, with a new key for every block (SPEC section 4). */
 #include "drbg.h"
 
 #include <string.h>

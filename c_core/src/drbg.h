@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rest of the core draws: words, inline, since most of them are there already. */
+/* Random words for the rest of the core. Inline, as most words are already in the block. */
 #ifndef PEEL_DRBG_H
 #define PEEL_DRBG_H
 
@@ -8,12 +8,12 @@
 #include "bytes.h"
 #include "peel.h"
 
-/* A new block, and a new key in place of the one that made it. */
+/* Make a new block, and replace the key that made it. */
 void peel_drbg_refill(peel_drbg *drbg);
 
 static inline int drbg_usable(const peel_drbg *drbg) { return drbg->seeded && drbg->left <= sizeof drbg->block && drbg->left % 4 == 0; }
 
-/* Masked, so that it is a word of the block even when another thread, against the contract, changes left between two lines. */
+/* Masked, so that the word lies in the block even if another thread changes left meanwhile, against the contract. */
 static inline uint32_t drbg_draw(peel_drbg *drbg) {
   if (drbg->left == 0) peel_drbg_refill(drbg);
   uint8_t *place = drbg->block + ((sizeof drbg->block - drbg->left) & 12);
@@ -23,7 +23,7 @@ static inline uint32_t drbg_draw(peel_drbg *drbg) {
   return word;
 }
 
-/* The next four bytes of peel_drbg_bytes, as a little-endian number. Returns 0 or PEEL_E_ENTROPY. */
+/* Draw the next four bytes of peel_drbg_bytes as a little-endian number. Returns 0 or PEEL_E_ENTROPY. */
 static inline int drbg_word(uint32_t *word, peel_drbg *drbg) {
   if (!drbg_usable(drbg)) return PEEL_E_ENTROPY;
   *word = drbg_draw(drbg);

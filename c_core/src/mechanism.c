@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The randomisers (SPEC section 6). A reading decides no branch, and no number of draws. */
+/* The randomisers (SPEC section 6). Readings decide no branch and no number of draws. */
 #include "mechanism.h"
 
 #include "bytes.h"
 #include "drbg.h"
 #include "peel.h"
 
-/* 1 when a < b, without a branch */
+/* 1 if a < b, without a branch */
 static uint32_t below(uint32_t a, uint32_t b) { return (uint32_t)(((uint64_t)a - b) >> 63); }
 
 /* |reading|, at most full scale */
@@ -48,7 +48,7 @@ static int uniform(uint32_t *value, uint32_t k, peel_drbg *drbg) {
   return PEEL_OK;
 }
 
-/* Keep the category with probability rule / 2^31, otherwise take any of the k, the true one included. */
+/* Keep the category with probability rule / 2^31, otherwise take a random one of all k. */
 static int krr(peel_symbol *symbol, uint32_t rule, uint32_t k, uint32_t category, peel_drbg *drbg) {
   uint32_t u, other, keep;
   int error = drbg_word(&u, drbg);
@@ -71,7 +71,7 @@ static uint32_t inverse_of(uint32_t k) {
   return inverse;
 }
 
-/* Divide x, below 2^16, in place, and return the remainder. The estimate is too low by one at most; no branch tells. */
+/* Divide x, below 2^16, in place, and return the remainder. The estimate is too low by at most one, corrected without a branch. */
 static uint32_t divide(uint32_t *x, uint32_t k, uint32_t inverse) {
   uint32_t quotient = *x * inverse >> 16;
   uint32_t rest = *x - quotient * k;
@@ -80,7 +80,7 @@ static uint32_t divide(uint32_t *x, uint32_t k, uint32_t inverse) {
   return rest - (k & (0 - low));
 }
 
-/* h_a(category): digit by digit, those of the hash from the first, those of the category from the last. The sum stays below 2^16. */
+/* h_a(category), digit by digit: the hash's digits from the first, the category's from the last. The sum stays below 2^16. */
 static uint32_t hashed(uint32_t word, uint32_t k, uint32_t domain, uint32_t category) {
   uint32_t inverse = inverse_of(k), sum = 0;
   for (uint32_t reach = 1; reach < domain; reach *= k) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The Ascon permutation for Cortex-M0 and M0+: about 150 cycles a round, where compiled C takes 270.
  *
- * The ten halves of the state fill ten of the fourteen registers. One half of each word lies in r0 to r5, where Thumb can compute,
- * the other is parked in r8 to r12. A round runs the S-box on the halves at hand, changes the two sets over, runs it on the others, and
- * then the linear layer, which needs both halves of one word at a time. It ends with the sets changed over, so the loop does two.
+ * The ten halves of the state fill ten of the fourteen registers. One half of each word is in r0 to r5, where Thumb can compute; the
+ * other is parked in r8 to r12. A round runs the S-box on the halves in r0 to r5, swaps the two sets and runs it on the others. Then
+ * follows the linear layer, which needs both halves of one word at a time. It ends with the sets swapped, so the loop does two rounds.
  */
 #ifndef PEEL_PERMUTE_ARMV6M_H
 #define PEEL_PERMUTE_ARMV6M_H
@@ -30,14 +30,14 @@ __asm__(
     "eors \\x1, \\x0\n eors \\x0, \\x4\n eors \\x3, \\x2\n mvns \\x2, \\x2\n"
     ".endm\n"
 
-    /* One half of (x >>> m) ^ (x >>> n). ma and na are the halves that are shifted right, mb and nb those that are shifted left. */
+    /* One half of (x >>> m) ^ (x >>> n). ma and na are the halves shifted right, mb and nb those shifted left. */
     ".macro peel_rotations out, t, ma, mb, m, na, nb, n\n"
     "lsrs \\out, \\ma, #\\m\n lsls \\t, \\mb, #(32 - \\m)\n eors \\out, \\t\n"
     "lsrs \\t, \\na, #\\n\n eors \\out, \\t\n lsls \\t, \\nb, #(32 - \\n)\n eors \\out, \\t\n"
     ".endm\n"
 
-    /* One word: half x at hand, the other parked. For a rotation of 32 or more the halves change places and 32 comes off: then a is
-     * the other half (o) and b is x, else a is x and b is o. */
+    /* One word: half x in a low register, the other parked. For a rotation of 32 or more the halves swap and 32 is subtracted: then a is
+     * the other half (o) and b is x, otherwise a is x and b is o. */
     ".macro peel_diffuse x, parked, o, s, t, ma, mb, m, na, nb, n\n"
     "mov \\o, \\parked\n"
     "peel_rotations \\s, \\t, \\mb, \\ma, \\m, \\nb, \\na, \\n\n eors \\s, \\o\n mov \\parked, \\s\n"
@@ -52,7 +52,7 @@ __asm__(
     "peel_diffuse \\x4, r12, \\o, \\s, \\t, \\x4, \\o, 7, \\o, \\x4, 9\n" /* 7 and 41 */
     ".endm\n");
 
-/* s in r0, rounds in r1, an even number. The arguments are where the procedure call standard has them: hence noipa. */
+/* s in r0, rounds in r1, an even number. noipa keeps the arguments where the procedure call standard puts them. */
 __attribute__((naked, noinline, noipa)) static void permute(uint64_t s[5], unsigned rounds) {
   (void)s, (void)rounds;
   __asm__ volatile(

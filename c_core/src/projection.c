@@ -8,13 +8,13 @@
 
 #if defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__)
 #define PEEL_ARMV6M 1
-/* GCC would multiply by some constants with twenty shifts and additions, where this core multiplies in a cycle: hide them from it. */
+/* GCC would replace multiplications by some constants with twenty shifts and additions. This core multiplies in one cycle: hide them. */
 #define HIDE(constant) __asm__("" : "+r"(constant))
 #else
 #define HIDE(constant) (void)(constant)
 #endif
 
-/* The words of count rows from row on. */
+/* Compute the words of count rows, starting at row. */
 static void row_words(uint32_t *words, uint32_t seed, uint32_t row, uint32_t count) {
   uint32_t stride = 0x9e3779b9, first = 0x7feb352d, second = 0x846ca68b;
   HIDE(stride);
@@ -36,14 +36,14 @@ static void row_words(uint32_t *words, uint32_t seed, uint32_t row, uint32_t cou
 #include "digits_armv6m.h"
 #else
 
-/* The digits (trit + 1) of a column in count rows. Branch-free: the column stays out of the timing. */
+/* Compute the digits (trit + 1) of a column in count rows. Branch-free, so that timing does not reveal the column. */
 static void column_digits(uint8_t *digits, const uint32_t *words, uint32_t count, uint32_t width, uint32_t column) {
   for (uint32_t i = 0; i < count; i++) {
     uint32_t word = words[i];
     uint32_t distance = ((word >> 16) * width >> 16) - column; /* to the partner: centre - column, modulo width */
     distance += width & (0 - (distance >> 31));
     distance -= column;
-    uint32_t second = distance >> 31; /* 1 when this column is the larger of the pair */
+    uint32_t second = distance >> 31; /* 1 if this column is the larger of the pair */
     uint32_t h = word ^ (column + (distance & (0 - second))) * 0x85ebca6b;
     h ^= h >> 15;
     h *= 0x2c1b3c6d;
@@ -55,7 +55,7 @@ static void column_digits(uint8_t *digits, const uint32_t *words, uint32_t count
 
 #endif
 
-/* Five digits a byte; a negated codeword has the digits 2 - d, so the byte (all digits 2) - byte. */
+/* Five digits per byte. A negated codeword has the digits 2 - d, so its byte is (all digits 2) - byte. */
 static uint8_t *pack(uint8_t *out, const uint8_t *digits, uint32_t count, uint32_t minus) {
   uint32_t flip = 0 - minus;
   for (; count >= 5; count -= 5, digits += 5) {

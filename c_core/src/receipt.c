@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Receipts: what a gateway has stored of a device (SPEC section 11). */
+/* Receipts: the report numbers of a device that a gateway has stored (SPEC section 11). */
 #include <string.h>
 
 #include "bytes.h"
@@ -23,7 +23,7 @@ static uint64_t load48(const uint8_t b[6]) { return (uint64_t)load32(b) | (uint6
 static void make_tag(uint8_t tag[PEEL_TAG_BYTES], const uint8_t receipt_key[16], const uint8_t *body, size_t len) {
   peel_xof xof;
   peel_hash_init(&xof, "peel/1 receipt");
-  (void)peel_xof_absorb(&xof, receipt_key, PEEL_KEY_BYTES); /* before any squeezing: cannot fail */
+  (void)peel_xof_absorb(&xof, receipt_key, PEEL_KEY_BYTES); /* cannot fail before a squeeze */
   (void)peel_xof_absorb(&xof, body, len);
   peel_xof_squeeze(&xof, tag, PEEL_TAG_BYTES);
   peel_wipe(&xof, sizeof xof);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rule: epsilon turned into a Q31 probability by integer arithmetic alone, never rounded up (SPEC section 5). */
+/* The rule: epsilon as a Q31 probability, with integer arithmetic only, never rounded up (SPEC section 5). */
 #include "peel.h"
 
 /* E[i] = ceil(2^64 * exp(-2^(i - 20))) */
@@ -35,7 +35,7 @@ static uint64_t exp_bound(uint32_t epsilon) {
   return t;
 }
 
-/* Is (2^31 + (k - 1) rule) t <= (2^31 - rule) 2^64 ? */
+/* Whether (2^31 + (k - 1) rule) t <= (2^31 - rule) 2^64. */
 static int private_enough(uint32_t rule, uint32_t k, uint64_t t) {
   uint64_t high, low;
   uint64_t limit = PEEL_RULE_ONE - rule;

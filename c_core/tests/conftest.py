@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the core's C programs for the tests: natively, with sanitizers, and for a big-endian machine."""
+"""Build the core's C programs for the tests: natively, with sanitizers, and for a big-endian machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wshadow
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A function that compiles tests/NAME.c with the core: ``build("driver", "gcc", "-O2")``."""
+    """Return a function that compiles tests/NAME.c with the core: ``build("driver", "gcc", "-O2")``."""
 
     def compile_program(name: str, compiler: str, *flags: str) -> Path:
         require(compiler)

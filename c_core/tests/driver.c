@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the core on lines of text, so that any machine with a C library can be held against the vectors:
+/* Runs the core on lines of text, so that any machine with a C library can check it against the vectors:
  *
  *   seal KEY NONCE AD TEXT            -> CIPHERTEXT TAG
  *   open KEY NONCE AD TEXT TAG        -> PLAINTEXT or a code
@@ -260,7 +260,7 @@ int main(void) {
     int count = 0;
     for (char *field = strtok(line, " \n"); field && count < FIELDS; field = strtok(NULL, " \n")) fields[count++] = field;
     if (count == 0) continue;
-    for (int i = count; i < FIELDS; i++) fields[i] = line + strlen(line); /* an empty text, so that a short line is harmless */
+    for (int i = count; i < FIELDS; i++) fields[i] = line + strlen(line); /* empty strings, so that a short line is harmless */
     if (run(fields) < 0) {
       fprintf(stderr, "driver: unknown command %s\n", fields[0]);
       return 1;

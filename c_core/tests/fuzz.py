@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the fuzz targets and runs each from the vectors as seed corpus: ``python c_core/tests/fuzz.py --seconds 600``.
+"""Build the fuzz targets and run each with the vectors as seed corpus: ``python c_core/tests/fuzz.py --seconds 600``.
 
 With ``--runs`` and ``--seed`` a run is the same on every machine.
 """
@@ -23,21 +23,21 @@ BETS = ("bets", "faces", "sets", "candidates", "shares")
 
 @dataclass(frozen=True)
 class Target:
-    """A program of LLVMFuzzerTestOneInput, what it is linked with, and inputs to begin with."""
+    """A program with LLVMFuzzerTestOneInput, the sources it is linked with, and its first inputs."""
 
     program: str
     sources: Sequence[Path]
     seeds: Callable[[], Iterator[bytes]]
     longest: int = 600
     times_slower: int = 1
-    """Than the fastest one, for each input: it is given as many fewer."""
+    """The factor by which it is slower than the fastest target, per input. It gets fewer inputs in proportion."""
 
     @property
     def name(self) -> str:
         return Path(self.program).stem
 
     def build(self, out: Path) -> Path:
-        """Compile it with clang's fuzzer and both sanitizers."""
+        """Compile the target with clang's fuzzer and both sanitizers."""
         flags = ["-std=c99", "-O1", "-g", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
         includes = [f"-I{ROOT / folder}" for folder in FOLDERS]
         sources = [str(path) for path in (ROOT / self.program, *self.sources)]
@@ -46,14 +46,14 @@ class Target:
 
 
 def frames() -> Iterator[tuple[int, bytes]]:
-    """Every frame of the negative vectors, with a width that fits."""
+    """Yield every frame of the negative vectors, with a width that fits."""
     for path in sorted((ROOT / "spec/vectors").glob("frame_bad_*.json")):
         for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
             yield int(case["profiles"][0]["width"]) if case["profiles"] else 48, bytes.fromhex(case["frame"])
 
 
 def small(frame: bytes) -> bytes:
-    """The same frame, unsealed, in the small world of fuzz_payload: profile 1, device 1."""
+    """Return the same frame, unsealed, for fuzz_payload's profile 1 and device 1."""
     return b"\x11\x01" + (1).to_bytes(4, "little") * 2 + frame[10:16] + bytes(4) + b"\x00\x01"
 
 
@@ -66,7 +66,7 @@ def payload_seeds() -> Iterator[bytes]:
 
 
 def packet_seeds() -> Iterator[bytes]:
-    """Reports of both versions of MQTT among other packets."""
+    """Yield reports of both versions of MQTT among other packets."""
     for version, properties in ((0, b""), (1, b"\x00"), (1, b"\x07\x26\x00\x01a\x00\x01b")):
         for first, identifier in ((0x30, b""), (0x32, b"\x00\x07")):
             body = b"\x00\x05p/x/r" + identifier + properties + b"payload"
@@ -75,14 +75,14 @@ def packet_seeds() -> Iterator[bytes]:
 
 
 def state_seeds() -> Iterator[bytes]:
-    """No event or a few, on a state that is empty, or full of one byte."""
+    """Yield no event or a few, on a state that is empty or filled with one byte."""
     for game in range(3):
         for filling in (0, 1, 17, 255):
             yield bytes([game, 3]) + bytes(range(24)) + bytes([filling]) * 3000
 
 
 def packed_seeds() -> Iterator[bytes]:
-    """Zeros to the end, words with something in them, a record as it is, and one that ends too early."""
+    """Yield zeros, words with some content, a valid record, and a truncated one."""
     yield from (b"\x40\x00\x3f", b"\x03\xff12345678\x01\x07\x00\x00", b"\x02" + bytes(range(16)), b"\x03\x81a")
 
 
@@ -96,7 +96,7 @@ TARGETS = (
 
 
 def run(target: Target, work: Path, *, seconds: int, runs: int, seed: int) -> int:
-    """Fuzz one target for a bounded time or number of inputs; the exit code is the fuzzer's."""
+    """Fuzz one target for a bounded time or number of inputs; return the fuzzer's exit code."""
     corpus = work / f"{target.name}_corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     for position, content in enumerate(target.seeds()):

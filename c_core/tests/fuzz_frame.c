@@ -18,7 +18,7 @@ static int writable(const peel_header *header) {
   return header->device && header->number && (header->mechanism == PEEL_HARMONY || header->mechanism == PEEL_KRR);
 }
 
-/* Whatever opens is what sealing gives back: one form per report. */
+/* A frame that opens must equal the sealed one: one form per report. */
 static void check_opened(const peel_header *header, uint32_t rule, uint32_t width, const uint8_t *trits, const uint8_t *frame,
                          size_t size) {
   uint8_t again[PEEL_MAX_FRAME_BYTES];
@@ -29,7 +29,7 @@ static void check_opened(const peel_header *header, uint32_t rule, uint32_t widt
   require(memcmp(again, frame, size) == 0);
 }
 
-/* As a reader that accepts both: the frame itself says which it is. */
+/* Read like a reader that accepts both kinds: the frame says which it is. */
 static int open_either(uint32_t *rule, uint8_t *trits, uint32_t width, const peel_header *header, const uint8_t *frame, size_t size) {
   int sealed = peel_frame_open(rule, trits, key, width, frame, size);
   int unsealed = peel_frame_open_unsealed(rule, trits, width, frame, size);
@@ -46,7 +46,7 @@ static void open_as_given(uint32_t width, const uint8_t *frame, size_t size) {
   }
 }
 
-/* No fuzzer guesses a tag, so seal what it gives: then only the packing decides. */
+/* A fuzzer cannot guess a tag, so seal its input: then only the packing decides. */
 static void open_sealed(uint32_t width, const uint8_t *frame, size_t size) {
   uint8_t sealed[PEEL_MAX_FRAME_BYTES], trits[PEEL_MAX_TRIT_BYTES];
   int8_t unpacked[PEEL_MAX_WIDTH];

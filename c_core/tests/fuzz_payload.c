@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Coverage-guided fuzzing of what stands at the gateway's door: payloads split into pieces and opened, as host batches do it. */
+/* Coverage-guided fuzzing of payloads: split into pieces and opened, as host batches do it. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void check_row(const peel_batch_rows *rows, size_t row) {
   require(peel_projection_check(profiles[rows->profile[row]].width, rows->packed + row * STRIDE) == PEEL_OK);
 }
 
-/* Open length bytes as two payloads, cut there. Returns how many frames opened. */
+/* Open length bytes as two payloads, split at cut. Returns how many frames opened. */
 static size_t open_payloads(const uint8_t *data, size_t length, size_t cut) {
   uint8_t *exact = malloc(length ? length : 1); /* so that the sanitizer sees a read past the end */
   require(exact != NULL);
@@ -76,7 +76,7 @@ static size_t open_payloads(const uint8_t *data, size_t length, size_t cut) {
   return opened;
 }
 
-/* Before the first input: in a world where nothing opens, nothing behind the door would be fuzzed. */
+/* Check before the first input that frames can open; otherwise the code behind the seal would not be fuzzed. */
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   const uint8_t frame[] = {0x11, PEEL_HARMONY, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   (void)argc, (void)argv;
@@ -84,7 +84,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
   return 0;
 }
 
-/* The first byte says where the input is cut into two payloads. */
+/* The first byte selects where the input is cut into two payloads. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 1) return 0;
   size_t length = size - 1;

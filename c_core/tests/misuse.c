@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What callers do wrong must end in a refusal, or in nothing worse than wrong output: never in a byte outside of what they passed. Built
- * with sanitizers; each state lies alone on the heap, so that they see the first byte before and after it. */
+/* Wrong calls must be refused, or give wrong output at worst. They must not touch a byte outside of the caller's buffers. Built with
+ * sanitizers; each state is a heap block of its own, so that they detect the first byte before and after it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void *draw_many(void *drbg) {
   return NULL;
 }
 
-/* Against the contract. Words repeat then, but the memory around stays as it is, and so does the generator's form. */
+/* Two threads draw at once, against the contract. Words repeat then, but the memory around and the generator's form stay intact. */
 static void share_generator(void) {
   peel_drbg *drbg = seeded_generator();
   uint8_t out[4];
@@ -79,7 +79,7 @@ static void absorb_after_squeezing(void) {
   require(memcmp(&xof, &before, sizeof xof) == 0, "a refused absorb changed the state");
 }
 
-/* Seven rows, the second byte of which no encoder packs: the first must not have come out. */
+/* Seven rows whose second byte no encoder produces: the first byte must not be written. */
 static void unpack_bad_trits(void) {
   const uint8_t trits[2] = {121, 9};
   int8_t out[7], before[7];

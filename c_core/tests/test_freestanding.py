@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the header promises about the core as a whole: no state, no allocation, no libc but memcpy and memset, no 64-bit division."""
+"""The header's guarantees for the core: no state, no allocation, no libc but memcpy and memset, no 64-bit division."""
 
 from __future__ import annotations
 

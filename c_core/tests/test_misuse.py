@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Callers who break the header's contract get a refusal or useless output; no byte outside of what they passed is touched."""
+"""Callers who break the header's contract get a refusal or useless output, and no byte outside their buffers is touched."""
 
 from __future__ import annotations
 

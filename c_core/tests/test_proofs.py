@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The proofs speak of every public function, and fail where something is wrong. `scripts/check` makes a few, `make prove` all."""
+"""The proofs cover every public function, and fail on wrong code. `scripts/check` makes a few, `make prove` all."""
 
 from __future__ import annotations
 

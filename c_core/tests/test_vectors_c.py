@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every vector in C: as compiled for this machine, under sanitizers, and on a big-endian one."""
+"""Every vector in C: compiled for this machine, with sanitizers, and for a big-endian machine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_vectors(name: str, build: Callable[..., Path], lines: list[Line]) -> No
 
 def test_lines_cover_every_kind_of_vector(lines: list[Line]) -> None:
     covered = {line.source.split("[")[0] for line in lines}
-    # what needs a table of profiles and devices, or is no matter of C, is tested through peel_core
+    # cases that need a table of profiles and devices, or do not concern C, are tested through peel_core
     elsewhere = {
         "keys",
         "keys_bad_fleet",

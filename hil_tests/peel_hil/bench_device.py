@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a report costs on the device: cycles and stack on an emulated RP2040, bytes of the native module, and what others would cost.
+"""Measure the cost of a report on the device: cycles and stack on an emulated RP2040, the native module's bytes, and alternatives.
 
-The emulator watches the program counter, so the counts are the same in every run. It has no flash latency: read them as those of code
-in RAM or in a warm cache.
+The emulator watches the program counter, so the counts are the same in every run. It has no flash latency: they apply to code in
+RAM or in a warm cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from peel_tools.boards.natmod import build_natmod
 __all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals"]
 
 REPORTS = 16
-"""Reports per measurement: four times what one block of the generator lasts, so refills are in it."""
+"""Reports per measurement: four times the reports of one block of the generator, so that refills are included."""
 
 # mechanism, k, domain, width
 _SIZES = {"k16": (1, 16, 0, 48), "k64": (1, 64, 0, 64), "k252": (1, 252, 0, 252), "hashing": (3, 3, 65535, 48)}
@@ -42,7 +42,7 @@ def bench(mechanism, k, domain, width, cached):
         peelcore.encode(out, encoder, drbg, number, readings)
 """
 
-# What a report of k = 252 would cost with other means: 71 bytes of header, rule and codeword.
+# The cost of a report of k = 252 by other means: 71 bytes of header, rule and codeword.
 _MESSAGE = 71
 _RIVALS = {
     "aes128_cbc": ("mbedtls_aes_setkey_enc", "mbedtls_aes_crypt_cbc"),
@@ -56,7 +56,7 @@ hashlib.sha256(bytes({_MESSAGE})).digest()
 print(rivals.p256())
 """
 
-# What a device keeps in RAM between reports: the generator, and the encoder without and with its row cache.
+# A device's RAM between reports: the generator, and the encoder without and with its row cache.
 _RAM_CODE = """
 import json
 sizes = {"drbg": len(peelcore.drbg())}
@@ -91,7 +91,7 @@ def _summary(calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def measure_reports(folder: Path) -> dict[str, Any]:
-    """Cycles and stack of peel_encode for each size, without and with the row cache. `cycles` is the dearest of the reports."""
+    """Measure cycles and stack of peel_encode for each size, without and with the row cache. `cycles` is the maximum."""
     functions = _addresses(board_image("pico").elf, ["peel_encode"])
     result: dict[str, Any] = {}
     with PicoDut(folder, functions=functions) as dut:
@@ -109,7 +109,7 @@ def measure_reports(folder: Path) -> dict[str, Any]:
 
 
 def measure_rivals(folder: Path, own_cycles: int) -> dict[str, Any]:
-    """Cycles of other primitives on the same core, and how many times a whole report of ours that is."""
+    """Measure the cycles of other primitives on the same core, also as a multiple of one of our reports."""
     functions = _addresses(board_image("pico-rivals").elf, [name for names in _RIVALS.values() for name in names])
     with PicoDut(folder, functions=functions, image="pico-rivals") as dut:
         dut.start()
@@ -125,7 +125,7 @@ def measure_rivals(folder: Path, own_cycles: int) -> dict[str, Any]:
 
 
 def measure() -> dict[str, Any]:
-    """All of it, as `peel bench device --json` prints it."""
+    """Return all results, as `peel bench device --json` prints them."""
     with tempfile.TemporaryDirectory() as folder:
         result = measure_reports(Path(folder) / "reports")
         result["rivals"] = measure_rivals(Path(folder) / "rivals", result["k252"]["cycles"])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the running application leaves of an emulated Pico's memory: stock MicroPython, the application as files on its flash.
+"""Measure the memory that the running application leaves free on an emulated Pico with stock MicroPython.
 
-TLS is not measured here, for the Pico has no network; its buffers, whose size stands in MicroPython's sources, come from the same
-heap, each in one piece.
+TLS is not measured, as the Pico has no network. Its buffers, whose sizes are in MicroPython's sources, come from the same heap, each
+in one piece.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["REPORTS", "measure_heap"]
 
 REPORTS = 20
 _BLOCK_BYTES = 16
-"""MicroPython's heap is made of such blocks (on 32-bit processors)."""
+"""The size of a block of MicroPython's heap on 32-bit processors."""
 _IMAGE = "pico-rivals"
 """A MicroPython without the application."""
 _RUN = f"""
@@ -48,7 +48,7 @@ _RECORD_BYTES = re.compile(r"#define MBEDTLS_SSL_(?:MAX|OUT)_CONTENT_LEN \((\d+)
 
 
 def _bundle() -> dict[str, Any]:
-    """The example's, for a Pico with sensors that need no wires."""
+    """Return the example bundle for a Pico, with sensors that need no wires."""
     bundle: dict[str, Any] = json.loads((REPOSITORY / "firmware" / "config.example.json").read_text(encoding="utf-8"))
     names = [attribute["name"] for attribute in bundle["profile"]["attributes"]]
     del bundle["wifi"]
@@ -63,7 +63,7 @@ def _bundle() -> dict[str, Any]:
 
 
 def measure_heap(folder: Path) -> dict[str, int]:
-    """Bytes of the heap: all, used after some reports, free, and the largest free piece; and what TLS takes in two pieces."""
+    """Return bytes of the heap: all, used after some reports, free, the largest free block, and the two blocks of TLS."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "peel.json"
     path.write_text(json.dumps(_bundle()))

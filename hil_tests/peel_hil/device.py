@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A provisioned device on an emulated board: its bundle and application on the board's own file system, and what it has written there.
+"""A provisioned device on an emulated board: its bundle and application on the board's file system, and its state there.
 
-The flash is read back with code of its own, not the firmware's, so that a mistake there cannot hide here.
+The flash is read back with separate code, not the firmware's, so that a mistake there cannot go unnoticed here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from peel_tools.boards.table import BOARDS
 
 __all__ = ["Device", "Flash"]
 
-_MODULE = "peel_application"  # firmware/main.py under a name that no board starts by itself
+_MODULE = "peel_application"  # firmware/main.py under a name that no board starts automatically
 _FIRMWARE = REPOSITORY / "firmware"
 _START_SECONDS = 30.0
 _DUMP_SECONDS = 180.0  # an outbox may hold hundreds of frames
@@ -40,7 +40,7 @@ import os
 from binascii import hexlify
 def dump(folder):
     try:
-        entries = os.ilistdir(folder)  # one by one: a full outbox has more names than a small heap can hold
+        entries = os.ilistdir(folder)  # one by one: the names in a full outbox exceed a small heap
     except OSError:
         return
     for entry in entries:
@@ -59,7 +59,7 @@ _DROPS_SIZES = (8, 6)
 
 @dataclass(frozen=True, kw_only=True)
 class Flash:
-    """What a device's state on flash says."""
+    """A device's state on flash."""
 
     next_number: int
     """The lowest number that is not spent; 0 before the first start."""
@@ -72,7 +72,7 @@ class Flash:
 
 
 class Device:
-    """One device of a site on one board."""
+    """One device of a site, on one board."""
 
     def __init__(self, dut: Dut, bundle: Mapping[str, Any]) -> None:
         self.dut = dut
@@ -81,11 +81,11 @@ class Device:
 
     @property
     def label(self) -> str:
-        """The device id as topics spell it."""
+        """The device id as topics contain it."""
         return str(self.bundle["device"])
 
     def provision(self, *, autostart: bool = False) -> None:
-        """Put bundle, board file and main program on the board's file system; the rest of the application is in the firmware."""
+        """Put bundle, board file and main program on the board's file system. The rest of the application is in the image."""
         self.dut.exec("import os\nif 'boards' not in os.listdir():\n os.mkdir('boards')")
         (board,) = [board for board in BOARDS.values() if board.emulator == self.dut.name]
         for path in (f"boards/{name}.py" for name in board.files):
@@ -94,20 +94,19 @@ class Device:
         self.dut.put("main.py" if autostart else f"{_MODULE}.py", (_FIRMWARE / "main.py").read_bytes())
 
     def start(self, *, timeout_ms: int = 10000, resend_ms: int = 60000, wait: bool = True) -> None:
-        """Start the application from the prompt. `timeout_ms` is how long it waits for the broker's answers, `resend_ms` for receipts."""
+        """Start the application from the prompt. `timeout_ms` is the wait for the broker's answers, `resend_ms` for receipts."""
         self.dut.begin(_START.format(module=_MODULE, timeout_ms=timeout_ms, resend_ms=resend_ms))
         if wait:
             self.wait_until_up()
 
     def wait_until_up(self) -> None:
-        """Wait for the application's greeting."""
+        """Wait for the application's start message."""
         self.dut.expect(f"peel: {self.label} of fleet [a-z]+ is up", _START_SECONDS)
 
     def stop_and_read(self) -> Flash:
-        """Stop an application that the board started by itself, as a person at the console would, and read its state on flash.
+        """Stop an application that the board started itself, from the console, and read its state on flash.
 
-        Now and then the emulated USB console takes no input after Ctrl-C, or none of more than one packet; a person would pull the plug
-        and try again, and so does this.
+        Sometimes the emulated USB console takes no input after Ctrl-C, or only one packet. Then this pulls the plug and tries again.
         """
         for _ in range(_INTERRUPTS):
             self.dut.console.write(b"\x03")
@@ -135,13 +134,13 @@ class Device:
 
 
 def _whole(data: bytes) -> bytes | None:
-    """What a file holds without its CRC-32, or None when it is torn."""
+    """Return a file's content without its CRC-32, or None if it is torn."""
     body = data[:-4]
     return body if len(data) > 4 and zlib.crc32(body) == int.from_bytes(data[-4:], "little") else None
 
 
 def _newest(files: Mapping[str, bytes], path: str, sizes: tuple[int, ...]) -> list[int]:
-    """The fields of the newest whole copy of a record; zeros when there is none."""
+    """Return the fields of the newest whole copy of a record; zeros if there is no such copy."""
     copies = [body for slot in "01" if (body := _whole(files.get(f"{path}.{slot}", b""))) is not None]
     if not copies:
         return [0] * len(sizes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A second listener on a broker: everything that is published, in the order in which the broker passes it on."""
+"""A subscriber that records everything published on a broker, in order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _POLL_SECONDS = 0.02
 
 
 class Listener:
-    """Listens between `__enter__` and `__exit__`; with a clean session, so it hears what is published meanwhile, and what is retained."""
+    """Listens between `__enter__` and `__exit__`, with a clean session: it gets retained messages and those published meanwhile."""
 
     def __init__(self, broker: Endpoint, topics: str = "peel/v1/#") -> None:
         self.messages: list[tuple[str, bytes]] = []
-        """All that was heard: topics and payloads."""
+        """All received messages: topics and payloads."""
         self._unread: queue.Queue[tuple[str, bytes]] = queue.Queue()
         self._broker = broker
         self._listening = threading.Event()
@@ -53,14 +53,14 @@ class Listener:
         self._unread.put((topic, payload))
 
     def next(self, timeout: float = 10.0) -> tuple[str, bytes]:
-        """The next message that was not asked for yet."""
+        """Return the next message that was not returned yet."""
         try:
             return self._unread.get(timeout=timeout)
         except queue.Empty:
             raise TimeoutError(f"no message within {timeout:g} s; so far there were {len(self.messages)}") from None
 
     def wait(self, count: int, timeout: float = 20.0) -> list[tuple[str, bytes]]:
-        """All messages so far, once there are this many."""
+        """Return all messages so far, once there are this many."""
         deadline = time.monotonic() + timeout
         while len(self.messages) < count:
             if time.monotonic() > deadline:

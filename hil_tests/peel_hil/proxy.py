@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A proxy between a device and its broker that reads MQTT and meddles with it.
+"""A proxy between a device and its broker that reads and alters MQTT.
 
-Whoever sits on the line can do what this does: it has no key. Each message with reports is handed to a `Meddler`, which delivers,
-alters, repeats, delays or cuts, through the `MeddledLine` that it is given.
+It has no key, so any attacker on the network can do the same. Each message with reports goes to a `Meddler`, which delivers, alters,
+repeats, delays or cuts it through a `MeddledLine`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from peel_tools.network.relay import Endpoint, Line, LineCutError, Relay, receiv
 __all__ = ["MeddledLine", "Meddler", "Proxy"]
 
 _ACK_SECONDS = 20.0
-_FIRST_OWN_ID = 0x8000  # a device numbers its packets from 1 in each session and never gets here
+_FIRST_OWN_ID = 0x8000  # a device numbers its packets from 1 in each session and does not get here
 
 Meddler = Callable[["MeddledLine", Publish], None]
 
 
 class MeddledLine(Line):
-    """One connection through the proxy, as a meddler may use it: the device is near, the broker far."""
+    """One connection through the proxy, for a meddler. The device is near, the broker far."""
 
     def __init__(self, device: socket.socket, broker: socket.socket, meddler: Meddler) -> None:
         super().__init__(device, broker)
@@ -32,19 +32,19 @@ class MeddledLine(Line):
         self._awaited: dict[int, threading.Event] = {}
 
     def deliver(self, message: Publish) -> None:
-        """Send a device's message and wait until the broker has it; the acknowledgement is kept from the device."""
+        """Send a device's message and wait for the broker's acknowledgement, which is not forwarded to the device."""
         event = self._awaited[message.packet_id] = threading.Event()
         send(self.far, message.packet())
         if not event.wait(_ACK_SECONDS):
             raise LineCutError(f"the broker did not acknowledge packet {message.packet_id}")
 
     def inject(self, topic: bytes, payload: bytes) -> None:
-        """Send a message of our own and wait until the broker has it; the device hears nothing of it."""
+        """Send a message of our own and wait for the broker's acknowledgement. The device notices nothing."""
         self._own_id += 1
         self.deliver(Publish(topic, self._own_id, payload))
 
     def acknowledge(self, message: Publish) -> None:
-        """Tell the device that its message has arrived."""
+        """Acknowledge the device's message."""
         send(self.near, bytes([PUBACK << 4, 2]) + message.packet_id.to_bytes(2, "big"))
 
     def send_half(self, message: Publish) -> None:
@@ -58,7 +58,7 @@ class MeddledLine(Line):
         raise LineCutError
 
     def carry_to_near(self) -> None:
-        """Pass on what the broker sends, but for the acknowledgements that are ours."""
+        """Forward the broker's packets, except acknowledgements of our own messages."""
         splitter = Splitter()
         while data := receive(self.far):
             for packet in splitter.feed(data):
@@ -69,7 +69,7 @@ class MeddledLine(Line):
                     send(self.near, packet)
 
     def carry_to_far(self) -> None:
-        """Pass on what the device sends, its reports by way of the meddler."""
+        """Forward the device's packets, reports through the meddler."""
         splitter = Splitter()
         while data := receive(self.near):
             for packet in splitter.feed(data):
@@ -81,12 +81,12 @@ class MeddledLine(Line):
 
 
 class Proxy(Relay[MeddledLine]):
-    """Connects every caller to the broker by way of a meddler."""
+    """Connects every caller to the broker through a meddler."""
 
     def __init__(self, broker: Endpoint, meddler: Meddler) -> None:
         super().__init__(broker)
         self._meddler = meddler
 
     def line(self, near: socket.socket, far: socket.socket) -> MeddledLine:
-        """A meddled one."""
+        """Handle one connection."""
         return MeddledLine(near, far, self._meddler)

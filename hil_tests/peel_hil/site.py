@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A site whose devices are boards: enrolling them, and what the gateway has of each."""
+"""A site whose devices are boards: enrol devices, and read what the gateway has of each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ high = 100
 """
 
 TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
-"""Readings for devices that have to report something, whatever it is."""
+"""Readings for devices whose readings do not matter."""
 
 
 class BoardSite(Site):
@@ -69,19 +69,19 @@ class BoardSite(Site):
 
     @property
     def at_once(self) -> int:
-        """How many reports a new device makes before it has to wait: a burst, less what a block may leave."""
+        """The number of reports that a new device makes before it has to wait: a burst, less what a block may leave."""
         burst = self.profile.burst
         return burst + 1 - min(32, (burst + 1) // 2)
 
     @property
     def profile(self) -> Profile:
-        """What the devices of this site report."""
+        """The profile of the site's devices."""
         return self.fleet.profiles()[_PROFILE]
 
     def enrol(self, traces: Mapping[str, Sequence[float]], **settings: object) -> dict[str, Any]:
-        """Register one more device that plays traces over a UART, and wait until the gateway knows it. Returns its bundle."""
+        """Register a device that plays traces over a UART, and wait until the gateway knows it. Return its bundle."""
         sensors = {name: {"kind": "trace", "values": list(values)} for name, values in traces.items()}
-        # For show: the link is where the board's UART leads.
+        # Not used: the link is where the board's UART leads.
         mqtt = {"host": self.broker.host, "port": self.broker.port}
         (device,) = self.fleet.enrol(_PROFILE)
         template = {"transport": "uart", "mqtt": mqtt, "sensors": sensors, **settings}
@@ -92,19 +92,19 @@ class BoardSite(Site):
         return bundle
 
     def accepted(self, device: str) -> list[int]:
-        """The accepted numbers of a device (its label), ascending."""
+        """Return the accepted numbers of a device (its label), ascending."""
         with self.gateway.store() as store:
             log = store.log(int(device, 16))
         numbers: list[int] = log.number[log.verdict == Verdict.ACCEPTED].tolist()
         return numbers
 
     def exposures(self) -> list[Exposure]:
-        """Everything that was refused, in order."""
+        """Return everything that was refused, in order."""
         with self.gateway.store() as store:
             return store.exposures(limit=_ALL, after=0)
 
     def device_cause(self, device: str) -> str | None:
-        """Why a device was exposed; None when it was not."""
+        """Return why a device was exposed; None if it was not."""
         with self.gateway.store() as store:
             known = store.devices()
         (cause,) = known.cause[known.device == int(device, 16)].tolist() or [0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What an attacker on the line does to reports, with a record of it: which bytes were sent, and which verdict they have earned.
+"""An attacker on the network alters reports and records the bytes sent and the verdicts that they must get.
 
-Frame layout: SPEC section 9. The attacker knows all of it, the profile included, and has no key.
+Frame layout: SPEC section 9. The attacker knows all of it and the profile, but has no key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["TRICKS", "Tamperer"]
 _LAST_PACKED = 242
 _DELAY_SECONDS = 0.3
 
-# Bytes of a frame in which a flipped bit betrays itself, and by which verdict. Byte 0 is left out here: its bits mean different things.
+# Bytes of a frame in which a flipped bit is detected, and by which verdict. Byte 0 is not included: its bits differ in meaning.
 _FLIPS = {
     "mechanism": (range(1, 2), "malformed"),
     "profile": (range(PROFILE.start, PROFILE.end), "profile"),
@@ -31,22 +31,22 @@ _FLIPS = {
 
 @dataclass
 class Record:
-    """What the gateway is to find."""
+    """The results that the gateway must find."""
 
     verdicts: dict[bytes, str] = field(default_factory=dict)
-    """Altered frames that the broker took, and the verdict for each."""
+    """Altered frames that the broker took, with the verdict for each."""
     arrivals: list[int] = field(default_factory=list)
-    """Numbers of unaltered frames that the broker took, as often as it took them."""
+    """Numbers of unaltered frames that the broker took, once per delivery."""
     destroyed: set[int] = field(default_factory=set)
-    """Numbers whose frame was altered in place of the original, so that the original never arrives."""
+    """Numbers whose frame was replaced by an altered one, so that the original never arrives."""
     acknowledged: set[int] = field(default_factory=set)
-    """Numbers that the device was told have arrived: it sends them no more."""
+    """Numbers that were acknowledged to the device, which does not send them again."""
     tricks: list[str] = field(default_factory=list)
-    """What was played, in order."""
+    """The tricks played, in order."""
 
 
 class Tamperer:
-    """A meddler that plays every trick in turn, one message in `every`, and leaves the others alone."""
+    """A meddler that plays every trick in turn on one message in `every`, and forwards the others."""
 
     def __init__(self, *, width: int, every: int, seed: int) -> None:
         self._width = width
@@ -72,7 +72,7 @@ class Tamperer:
         return split(message.payload, self._width)
 
     def _pass_on(self, line: MeddledLine, message: Publish) -> None:
-        """Deliver a message unaltered, and tell the device so once the broker has it: the record is exact even if the line breaks then."""
+        """Deliver a message unaltered, and acknowledge it once the broker has it, so that the record is exact even if the line breaks."""
         self._deliver(line, message)
         self._acknowledge(line, message)
 
@@ -85,11 +85,11 @@ class Tamperer:
         self.record.acknowledged |= {NUMBER.of(frame) for frame in self._frames(message)}
 
     def _slip_in(self, line: MeddledLine, topic: bytes, frame: bytes, verdict: str) -> None:
-        """Send an altered frame in a message of its own."""
+        """Send an altered frame in a separate message."""
         line.inject(topic, frame)
         self.record.verdicts[frame] = verdict
 
-    # ---- tricks: each gets a message that the device has just sent ----
+    # ---- tricks: each takes a message that the device has just sent ----
 
     def delay(self, line: MeddledLine, message: Publish) -> None:
         time.sleep(_DELAY_SECONDS)
@@ -108,7 +108,7 @@ class Tamperer:
         self._pass_on(line, message)
 
     def cut_before(self, line: MeddledLine, message: Publish) -> None:
-        """The message never gets through."""
+        """Drop the message."""
         line.cut()
 
     def cut_within(self, line: MeddledLine, message: Publish) -> None:
@@ -116,7 +116,7 @@ class Tamperer:
         line.cut()
 
     def cut_after(self, line: MeddledLine, message: Publish) -> None:
-        """The message gets through, and the device does not hear of it."""
+        """Deliver the message but drop its acknowledgement."""
         self._deliver(line, message)
         line.cut()
 
@@ -141,7 +141,7 @@ class Tamperer:
         self._pass_on(line, message)
 
     def negate(self, line: MeddledLine, message: Publish) -> None:
-        """Negate every trit as one would without a seal: packed digit d becomes 2 - d."""
+        """Negate every trit, as would be possible without a seal: packed digit d becomes 2 - d."""
         frame = self._some_frame(message)
         trits = frame[TRITS_AT:-TAG_BYTES]
         negated = bytes(_LAST_PACKED - byte if byte <= _LAST_PACKED else byte ^ 1 for byte in trits)
@@ -156,13 +156,13 @@ class Tamperer:
         self._pass_on(line, message)
 
     def strip(self, line: MeddledLine, message: Publish) -> None:
-        """Say that there is no seal, and leave the tag off."""
+        """Mark the frame as unsealed and remove the tag."""
         frame = self._some_frame(message)
         self._slip_in(line, message.topic, bytes([frame[0] | FLAG_UNSEALED]) + frame[1:-TAG_BYTES], "unsealed")
         self._pass_on(line, message)
 
     def replace(self, line: MeddledLine, message: Publish) -> None:
-        """Alter one frame where it stands and pretend that all went well: its report is destroyed, and that shows."""
+        """Replace one frame by an altered one and acknowledge it: its report is destroyed, which must be noticed."""
         frames = self._frames(message)
         place = self._chance.randrange(len(frames))
         self.record.destroyed.add(NUMBER.of(frames[place]))
@@ -176,7 +176,7 @@ class Tamperer:
         return self._chance.choice(self._frames(message))
 
     def _strange(self, frame: bytes, where: range) -> bytes:
-        """Flip one bit of a field. Device and number stay above 0, which would be malformed rather than strange."""
+        """Flip one bit of a field. Device and number stay above 0, as 0 would be malformed."""
         while True:
             altered = self._flipped(frame, self._chance.choice(where))
             if DEVICE.of(altered) and NUMBER.of(altered):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A listener that takes messages apart: every frame and every status of a fleet."""
+"""A subscriber that parses messages: every frame and every status of a fleet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Tap"]
 
 
 class Tap(Listener):
-    """Hears devices whose profile has one width."""
+    """Listens to devices whose profile has one width."""
 
     def __init__(self, broker: Endpoint, width: int) -> None:
         super().__init__(broker)
@@ -24,5 +24,5 @@ class Tap(Listener):
             self.frames += split(payload, self._width)
 
     def statuses(self, device: str) -> list[bytes]:
-        """What a device has said of itself, or its will for it, oldest first."""
+        """Return the statuses of a device, including its will, oldest first."""
         return [payload for topic, payload in self.messages if topic.endswith(f"/{device}/status")]

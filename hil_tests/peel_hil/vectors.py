@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The vectors of spec/vectors as lines for c_core/tests/driver.c: a command, and the answer it must give.
+"""The vectors of spec/vectors as lines for c_core/tests/driver.c: a command, and its expected answer.
 
-Any machine that can run the driver, or speak its protocol, can be held against the specification this way.
+Any machine that can run the driver, or speak its protocol, can be checked against the specification this way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 def seal_key_of(case: dict[str, Any], frame: bytes) -> str | None:
-    """The key that the reader of a case has for a frame, by its device and number."""
+    """Return the key that the reader of a case has for a frame, by its device and number."""
     number = NUMBER.of(frame)
     begun = [known for known in case["bundles"] if known["device"] == DEVICE.of(frame) and known["first"] <= number]
     latest = max(begun, key=lambda known: known["first"], default=None)
@@ -36,7 +36,7 @@ def seal_key_of(case: dict[str, Any], frame: bytes) -> str | None:
 
 
 def driver_lines(folder: Path) -> list[Line]:
-    """Every vector that the driver understands, in an order that keeps its state right."""
+    """Yield every vector that the driver understands, in an order that keeps its state right."""
     lines: list[Line] = []
     for path in sorted(folder.glob("*.json")):
         for position, case in enumerate(json.loads(path.read_text(encoding="utf-8"))["cases"]):
@@ -145,7 +145,7 @@ def _report(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield _device(case["encoder"]), "ok"
     for report in case["reports"]:
         yield f"encode {report['number']} {_ints(report['readings'])}", report["frame"]
-        if case["encoder"]["flags"] & 1:  # unsealed: what a reader must find is there to see
+        if case["encoder"]["flags"] & 1:  # unsealed: the expected content is visible in the frame
             found = f"{case['encoder']['rule']} {report['frame'][2 * TRITS_AT :]}"
             yield f"frame {case['encoder']['width']} - {report['frame']}", found
 
@@ -154,7 +154,7 @@ def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "new", "ok"
     if case["entropy"]:
         yield f"seed {case['entropy']}", "ok"
-    # the driver checks a device when it is set; what is wrong with the encoder itself shows there already
+    # the driver checks a device when it is set, so a fault of the encoder itself shows there
     failure = str(_code(case))
     encoder_fault = case["expect"] in {"flags", "mechanism", "device", "width", "domain", "rule"}
     yield _device(case["encoder"]), failure if encoder_fault else "ok"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The emulated boards and the table of boards fit together."""
+"""The emulated boards match the table of boards."""
 
 from __future__ import annotations
 

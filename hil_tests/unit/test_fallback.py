@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The core in Python (bindings/micropython/peelcore_py.py) against the vectors, and its manners."""
+"""The core in Python (bindings/micropython/peelcore_py.py) passes the vectors and refuses wrong input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_vectors(file: Path, core: ModuleType) -> None:
     cases = device_cases(file)
     wrong, made = _module(CHECKS_FILE).failures(core, kind(file), cases)
     assert wrong == []
-    assert made >= len(cases) - 1  # the XOF's empty message is no hash
+    assert made >= len(cases) - 1  # the XOF's empty message is not a hash
 
 
 def test_values_that_do_not_fit_are_refused(core: ModuleType) -> None:

@@ -93,7 +93,7 @@ def _wrong_tags() -> Iterator[Case]:
 
 
 def receipt_bad_claim() -> Vectors:
-    """What a forger would want to change: up to where, and the runs."""
+    """Change the fields that a forger would: the number up to which all is settled, and the runs."""
     whole = ref.receipt_write(KEY, DEVICE, 1001, RUNS)
     cases = [bad("seal", f"bit {bit} flipped", flipped(whole, bit)) for bit in range(8 * 5, 8 * 47, 29)]
     longer, shorter = whole[:-8] + ref.le(5000, 6) + ref.le(6000, 6) + whole[-8:], whole[:-20] + whole[-8:]

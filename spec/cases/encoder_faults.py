@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases for section 9 as a device sees it: what an encoder refuses to make a frame of."""
+"""Cases for section 9, device side: inputs that an encoder refuses."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -107,7 +107,7 @@ def encode_bad_device() -> Vectors:
 
 
 def encode_bad_order() -> Vectors:
-    """Every fault from some place in the order on: the first one is named."""
+    """Combine every fault from one place in the order on: the first one is named."""
     faults: tuple[tuple[str, Case], ...] = (
         ("flags", {"flags": 2}),
         ("device", {"device": 0}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases for section 9 as a reader sees it: the frames that it refuses."""
+"""Cases for section 9, reader side: frames that are refused."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ Later = dict[int, ref.Encoder]
 
 
 def make_frame(e: ref.Encoder, number: int = 1, symbol: ref.Symbol = PLUS_2, packed: bytes | None = None) -> bytes:
-    """A frame as its device would seal it, or one with other trits under the right key."""
+    """Return a frame as its device would seal it, or one with other trits under the right key."""
     header = ref.Header(e.flags, e.mechanism, e.profile, e.device, number)
     trits = packed_codeword(e.seed, e.width, symbol) if packed is None else packed
     return ref.frame_seal(e.seal_key, header, e.rule, trits)
@@ -31,17 +31,17 @@ def flipped(frame: bytes, bit: int) -> bytes:
 
 
 class Context:
-    """What the reader of a case knows: each device's only bundle, or its bundles by their first numbers."""
+    """The knowledge of a case's reader: each device's only bundle, or its bundles by their first numbers."""
 
     def __init__(self, *known: ref.Encoder, accept_unsealed: bool = False, later: Later | None = None) -> None:
         first_of = [(1, e) for e in known] + list((later or {}).items())
         self.profiles = {e.profile: ref.ProfileEntry(e.mechanism, e.k, e.width) for _, e in first_of}
-        by_first = {(e.device, first): e for first, e in first_of}  # of two with one first number, the last
+        by_first = {(e.device, first): e for first, e in first_of}  # the last one of two with the same first number
         self.bundles = [ref.BundleEntry(*key, e.seal_key, e.profile) for key, e in by_first.items()]
         self.accept_unsealed = accept_unsealed
 
     def ending(self, place: int, last: int) -> "Context":
-        """The same, with one of the bundles ending at a number."""
+        """Return the same reader, with one of the bundles ending at a number."""
         self.bundles[place] = replace(self.bundles[place], last=last)
         return self
 
@@ -225,7 +225,7 @@ def frame_bad_tag() -> Vectors:
 
 
 def frame_bad_header_bit() -> Vectors:
-    """The altered profile, device and mechanism are known to the reader, so that only the seal can tell."""
+    """The reader knows the altered profile, device and mechanism, so that only the seal can reveal the change."""
     frame = make_frame(SMALL, 3)
     cases = []
     for bit in range(48):
@@ -249,7 +249,7 @@ def frame_bad_ciphertext_bit() -> Vectors:
 
 
 def frame_bad_negated() -> Vectors:
-    """Knowing the codeword, an attacker without the key can turn the ciphertext into that of the negated one."""
+    """An attacker without the key who knows the codeword can turn the ciphertext into that of the negated one."""
     cases = []
     for e in (SMALL, WIDE, encoder("negated", ref.HARMONY, 252, 252)):
         for sign in (+1, -1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases for section 9 as a reader sees it: what it finds in a payload."""
+"""Cases for section 9, reader side: the pieces of a payload."""
 
 from collections.abc import Callable
 from dataclasses import replace

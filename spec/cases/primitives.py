@@ -108,7 +108,7 @@ def _bad_keys(fleet: str, salt: bytes, expect: str) -> Case:
 
 
 class DrbgScript:
-    """Runs steps on a new generator and records what happened."""
+    """Runs steps on a new generator and records the results."""
 
     def __init__(self, note: str) -> None:
         self.case: Case = {"note": note, "steps": []}
@@ -137,14 +137,14 @@ class DrbgScript:
 
 
 def with_run(length: int, run: int, at: int) -> bytes:
-    """Healthy but for `run` equal bytes at position `at`."""
+    """Return healthy input, except for `run` equal bytes at position `at`."""
     e = bytearray(range(1, length + 1))
     e[at : at + run] = bytes([0xAA]) * run
     return bytes(e)
 
 
 def with_value(length: int, times: int) -> bytes:
-    """Healthy but for the value 0xAA, which occurs `times` times, never twice in a row."""
+    """Return healthy input, except that the value 0xAA occurs `times` times, never twice in a row."""
     e = bytearray(range(1, length + 1))
     for i in range(times):
         e[2 * i] = 0xAA

@@ -11,7 +11,7 @@ from cases.tools import Case, Vectors, outcome
 
 
 def profile_fields(p: ref.Profile) -> Case:
-    """low and high as decimal strings: they can exceed 2^53."""
+    """Return low and high as decimal strings, as they can exceed 2^53."""
     fields = {**vars(p), "mechanism": ref.MECHANISM_NAMES[p.mechanism]}
     if p.mechanism == ref.HARMONY:
         fields["attributes"] = [{**vars(a), "low": str(a.low), "high": str(a.high)} for a in p.attributes]
@@ -85,7 +85,7 @@ def profile() -> Vectors:
 
 
 def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
-    """File name, note and profile: each breaks one rule of section 10."""
+    """Yield file name, note and profile. Each profile breaks one rule of section 10."""
     first, *others = CLIMATE.attributes
     for name in ("", "Climate", "9a", "_a", "a-b", "a" * 33, "a\n"):
         yield "name", f"profile name {name!r}", replace(CLIMATE, name=name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases for sections 6 to 9 as a device sees them: from readings to the frame."""
+"""Cases for sections 6 to 9, device side: from readings to the frame."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -42,7 +42,7 @@ def harmony_case(tag: str, x: int, rule_: int, k: int) -> Case:
 
 
 def harmony_edges(count: int) -> Iterator[tuple[str, int, int]]:
-    """Rules that put the threshold of a full-scale reading right at the word, and one beside it."""
+    """Yield rules that put the threshold of a full-scale reading exactly at the word, and next to it."""
     for i in range(count):
         tag = f"harmony edge {i}"
         distance = seeded(made(tag, 32)).word() - 2**31
@@ -152,7 +152,9 @@ def hashing() -> Vectors:
         values = (0, 1, d // 2, d - 1)
         words = (0, 2**32 - 1, 2**31, made_int(f"hash word {g} {d}", 32))
         for i, (value, word) in enumerate(zip(values, words, strict=True)):
-            rule_ = 2**31 - 1 if i % 2 else ref.rule(2**20, g)  # nearly always kept, so that the hash shows
+            rule_ = (
+                2**31 - 1 if i % 2 else ref.rule(2**20, g)
+            )  # nearly always the true symbol, so that the hash is visible
             cases.append(hashing_case(f"hashing {g} {d} {i}", value, g, d, rule_, word))
         word = made_int(f"another hash word {g} {d}", 32)
         cases.append(hashing_case(f"hashing {g} {d} last", d - 1, g, d, 2**31 - 1, word))
@@ -166,7 +168,7 @@ def hash_symbols() -> Vectors:
     return comment, [{"epsilon": epsilon, "symbols": ref.hash_symbols(epsilon)} for epsilon in epsilons]
 
 
-# ---- 7. What the number assigns -------------------------------------------------------------------------------------
+# ---- 7. The value that a number assigns -----------------------------------------------------------------------------
 
 
 def index() -> Vectors:

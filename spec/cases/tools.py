@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all makers of cases share: inputs made by rule, and how to see a refusal."""
+"""Shared by all makers of cases: inputs made by rule, and the name of a refusal."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ Vectors = tuple[str, list[Case]]  # comment and cases
 
 
 def made(tag: str, length: int) -> bytes:
-    """Bytes without structure, different for every tag."""
+    """Return bytes without structure, different for every tag."""
     return ref.xof(b"peel vectors: " + tag.encode(), length)
 
 
@@ -20,7 +20,7 @@ def made_int(tag: str, bits: int) -> int:
 
 
 def outcome(call: Callable[..., object], *arguments: object) -> str:
-    """ "ok", or the fault that the call is refused for."""
+    """Return "ok", or the fault for which the call is refused."""
     try:
         call(*arguments)
     except ref.RefusedError as refused:
@@ -55,7 +55,7 @@ def encoder(tag: str, mechanism: int, k: int, width: int, flags: int = 0, domain
 
 
 def made_readings(e: ref.Encoder, tag: str) -> list[int]:
-    """Readings over the whole Q15 range, and some beyond; or a category."""
+    """Return readings over the whole Q15 range and some beyond, or a category."""
     raw = made(tag, 4 * (e.k if e.mechanism == ref.HARMONY else 1))
     words = [ref.from_le(raw[i : i + 4]) for i in range(0, len(raw), 4)]
     return [w % 80001 - 40000 for w in words] if e.mechanism == ref.HARMONY else [words[0] % (e.domain or e.k)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The reference against what others published, and against what SPEC.md states."""
+"""The reference agrees with published test vectors, and with the values in SPEC.md."""
 
 import importlib.util
 import json
@@ -37,7 +37,7 @@ PUBLISHED_XOF = {
 
 
 def load_reference() -> ModuleType:
-    """Import the file by its path: it is deliberately on nobody's import path."""
+    """Import the file by its path, as it is deliberately not on the import path."""
     spec = importlib.util.spec_from_file_location("peel_spec_reference", SPEC / "reference.py")
     assert spec is not None
     assert spec.loader is not None
@@ -171,7 +171,7 @@ def test_for_two_symbols_the_rule_is_tanh_of_half_the_real_epsilon_rounded_down(
 
 
 def misread_entry(seed: int, n: int, p: int, j: int) -> int:
-    """Phi[p][j] for whoever takes the partner column's difference modulo 2^32 first."""
+    """Return Phi[p][j] computed with the partner column's difference taken modulo 2^32 first."""
     r = ref.mix((seed + (p + 1) * 0x9E3779B9) & ref.MASK32)
     q = (((r >> 16) * n >> 16) - j & ref.MASK32) % n
     if q == j:
@@ -183,7 +183,7 @@ def misread_entry(seed: int, n: int, p: int, j: int) -> int:
 
 
 def test_the_vectors_tell_the_partner_column_modulo_n_from_one_modulo_2_to_the_32() -> None:
-    """They are the same at widths that are powers of two, and there alone."""
+    """Both agree exactly at widths that are powers of two."""
     differ = set()
     plus = [case for case in cases("projection") if not case["minus"]]
     for case in plus:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The committed vectors are what the reference produces, no more and no less."""
+"""The committed vectors are exactly the output of the reference."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def test_faults_of_frames_and_encoders_are_codes_of_the_core() -> None:
         for path in (*COMMITTED.glob("frame_bad_*.json"), *COMMITTED.glob("encode_bad_*.json"))
         for case in json.loads(path.read_text("utf-8"))["cases"]
     }
-    # a bad epsilon never reaches a frame or an encoder, rule.json has it; the order of calls is no matter of vectors
+    # rule.json has the bad epsilon, as it never reaches a frame or an encoder; vectors do not cover the order of calls
     assert codes - {"epsilon", "order"} == faults
 
 

@@ -19,14 +19,14 @@ from peel_hil.duts.unix import UnixDut
 __all__ = ["ALL_DUTS", "DUTS", "Dut", "DutError", "Endpoint", "open_dut"]
 
 DUTS: Mapping[str, type[Dut]] = {dut.name: dut for dut in (Mps2Dut, M4Dut, MicrobitDut, Rv32Dut, PicoDut, UnixDut)}
-"""By name: boards that run the firmware's image."""
+"""The boards that run the firmware's image, by name."""
 
 ALL_DUTS: Mapping[str, type[Dut]] = {**DUTS, Esp32Dut.name: Esp32Dut}
-"""And the one that only loads native modules: it has no user C module, no timers, no network."""
+"""All boards: also the one that only loads native modules. It has no user C module, no timers, no network."""
 
 
 def open_dut(board: str, folder: Path, link: Endpoint | None = None) -> Dut:
-    """Build the board's firmware if need be, and start the board with its state (flash, files) in a folder."""
+    """Build the board's firmware if necessary, and start the board with its state (flash, files) in a folder."""
     dut = DUTS[board](folder, link)
     dut.start()
     return dut

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What every device under test can do, whatever it is made of."""
+"""The interface and common code of all devices under test."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _FILE_CHUNK = 512
 
 
 class DutError(Exception):
-    """The device under test raised, or could not be started."""
+    """The device under test raised an exception or could not be started."""
 
 
 class Dut(ABC):
     """An emulated board: an emulator process, a console on a pseudo-terminal, state in a folder."""
 
     name: str
-    """As given to --board."""
+    """The name for --board."""
     processor: str
-    """What runs the code, for people."""
+    """A description of the emulator, for people."""
     native_architectures: tuple[str, ...] = ()
-    """Architectures of native modules that this board loads."""
+    """Architectures of the native modules that this board loads."""
     boot_timeout = 20.0
 
     def __init__(self, folder: Path, link: Endpoint | None = None) -> None:
@@ -49,11 +49,11 @@ class Dut(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The emulator's command line. Called at each start; prepares what the emulator needs in the folder."""
+        """Return the emulator's command line. Called at each start, to prepare the folder."""
 
     @abstractmethod
     def boot(self) -> None:
-        """Bring a freshly started board to the raw REPL with a file system."""
+        """Bring a newly started board to the raw REPL with a file system."""
 
     # ---- power ----
 
@@ -73,7 +73,7 @@ class Dut(ABC):
         self.boot()
 
     def kill(self) -> None:
-        """Pull the plug: SIGKILL. What the board had on flash is in the folder; `start` powers on again."""
+        """Pull the plug: SIGKILL. The board's flash stays in the folder; `start` powers on again."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGKILL)
@@ -89,7 +89,7 @@ class Dut(ABC):
         self.start()
 
     def wait_for_exit(self, timeout: float) -> int:
-        """Wait until the emulator ends by itself (machine.reset() on QEMU's boards), and return its status."""
+        """Wait until the emulator ends by itself (machine.reset() on QEMU's boards), and return its exit status."""
         if self._process is None:
             raise DutError(f"{self.name} is not running")
         return self._process.wait(timeout)
@@ -116,13 +116,13 @@ class Dut(ABC):
 
     @property
     def port(self) -> str:
-        """The console as a serial port, for mpremote. Do not use the console meanwhile."""
+        """Return the console as a serial port for mpremote. Do not use the console meanwhile."""
         if self._terminal is None:
             raise DutError(f"{self.name} is not running")
         return os.ttyname(self._terminal[1])
 
     def hand_over(self) -> str:
-        """Leave the raw REPL to mpremote, and return the port to give to it."""
+        """Leave the raw REPL to mpremote, and return the port for it."""
         self.console.write(b"\x02")
         self.expect(rb">>> ")
         return self.port
@@ -132,11 +132,11 @@ class Dut(ABC):
         return self.console.expect(pattern, timeout)
 
     def begin(self, code: str) -> None:
-        """Start code and do not wait for its end: `expect` its output."""
+        """Start code without waiting for its end. Use `expect` for its output."""
         self.console.begin(code)
 
     def exec(self, code: str, timeout: float = 30.0) -> str:
-        """Run code to its end and return what it printed; an exception on the board becomes a DutError with its traceback."""
+        """Run code to its end and return its output. An exception on the board becomes a DutError with its traceback."""
         self.console.begin(code)
         output, error = self.console.finish(timeout)
         if error:
@@ -157,7 +157,7 @@ class Dut(ABC):
         self.exec(f"import os\nos.remove({path!r})")
 
     def load(self, name: str, file: Path) -> None:
-        """Import a module (.py or .mpy) on the board from a file of the host's, and leave no file behind."""
+        """Import a module (.py or .mpy) on the board from a host file, and leave no file behind."""
         path = name + file.suffix
         self.put(path, file.read_bytes())
         self.exec(f"import {name}")

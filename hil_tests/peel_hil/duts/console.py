@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The serial console of a board: bytes out, patterns in, and MicroPython's raw REPL on top."""
+"""The serial console of a board: write bytes, wait for patterns, and use MicroPython's raw REPL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1024  # bytes written at once: less than a pseudo-terminal holds
 
 
 class ConsoleError(Exception):
-    """The board's console did not do what was asked of it; carries what was seen last."""
+    """The board's console did not respond as expected. Contains the last output."""
 
 
 class ConsoleTimeoutError(ConsoleError):
@@ -23,7 +23,7 @@ class ConsoleTimeoutError(ConsoleError):
 
 
 class Console:
-    """Reads and writes one file descriptor. What `expect` matched is consumed; `log` keeps everything."""
+    """Reads and writes one file descriptor. `expect` consumes the output it matched; `log` keeps everything."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -39,7 +39,7 @@ class Console:
                 data = data[os.write(self._descriptor, data[:_CHUNK]) :]
 
     def expect(self, pattern: str | bytes, timeout: float = 10.0) -> re.Match[bytes]:
-        """Wait for a regular expression in the output; what came before it is skipped."""
+        """Wait for a regular expression in the output, and skip the output before it."""
         expression = re.compile(pattern if isinstance(pattern, bytes) else pattern.encode(), re.DOTALL)
         deadline = time.monotonic() + timeout
         while True:
@@ -78,7 +78,7 @@ class Console:
         self.expect(rb"OK", timeout)
 
     def finish(self, timeout: float) -> tuple[str, str]:
-        """Wait for the end of what `begin` started: its output and its traceback."""
+        """Wait for the end of the code that `begin` started; return its output and its traceback."""
         match = self.expect(rb"([^\x04]*)\x04([^\x04]*)\x04>", timeout)
         return match[1].decode(errors="replace").replace("\r\n", "\n"), match[2].decode(errors="replace").replace(
             "\r\n", "\n"

@@ -12,7 +12,7 @@ __all__ = ["Esp32Dut"]
 
 
 class Esp32Dut(Dut):
-    """An interpreter that loads native modules, with a raw REPL; its files are those of the folder, and only import reads them."""
+    """An interpreter with a raw REPL that loads native modules. Its files are those of the folder; only import reads them."""
 
     name = "esp32"
     processor = "Xtensa core of the ESP32's kind"

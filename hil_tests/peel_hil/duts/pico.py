@@ -66,7 +66,7 @@ class PicoDut(Dut):
         return self.folder / "calls.jsonl"
 
     def calls(self) -> list[dict[str, Any]]:
-        """Every measured call so far, in order: name, cycles, stack_bytes."""
+        """Return every measured call so far, in order: name, cycles, stack_bytes."""
         if not self._calls_file.exists():
             return []
         return [json.loads(line) for line in self._calls_file.read_text().splitlines()]

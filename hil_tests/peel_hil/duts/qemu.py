@@ -42,7 +42,7 @@ class _QemuDut(Dut):
 
 
 class Mps2Dut(_QemuDut):
-    """mps2-an385, a Cortex-M3. Its file system lies in the board's 16 MiB of external RAM, which is a file shared with the host: killing
+    """mps2-an385, a Cortex-M3. Its file system is in the board's 16 MiB of external RAM, a file shared with the host, so that killing
     QEMU leaves exactly what had been written. Its second UART is a TCP connection, its third the host's randomness."""
 
     name = "mps2"
@@ -79,7 +79,7 @@ class M4Dut(_QemuDut):
 
 
 class MicrobitDut(_QemuDut):
-    """micro:bit, a Cortex-M0, with the flash and RAM that MicroPython's QEMU port asks for."""
+    """micro:bit, a Cortex-M0, with the flash and RAM that MicroPython's QEMU port requires."""
 
     name = "microbit"
     processor = "Cortex-M0"

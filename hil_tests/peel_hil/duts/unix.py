@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""MicroPython's unix port: no board, but the same interpreter on the host."""
+"""MicroPython's unix port: the same interpreter on the host, without a board."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["UnixDut"]
 
 
 class UnixDut(Dut):
-    """The unix port with a raw REPL of our own; its files are those of the folder."""
+    """The unix port with our raw REPL. Its files are those of the folder."""
 
     name = "unix"
     processor = "this machine"

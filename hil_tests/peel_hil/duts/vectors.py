@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The specification's vectors, in the form in which a device checks them (device/vector_checks.py)."""
+"""The specification's vectors in the form that a device checks (device/vector_checks.py)."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ OFF_BOARDS = {
 }
 """The kinds of vectors that no board runs, with the reason. Any other kind needs a check in CHECKS_FILE."""
 
-# What the application does without the core, on boards whose image has it.
+# Functions of the application outside the core, on boards whose image has it.
 _APPLICATION = ("keys_bad", "topics")
 _FAMILIES = ("encode_bad", "frame_bad", "keys_bad", "profile_bad", "receipt_bad")
-# What a frame shows by itself. The other faults need a reader that knows devices and profiles, and no device reads unsealed frames.
+# Faults that a frame shows by itself. The others need a reader that knows devices and profiles, and no device reads unsealed frames.
 _FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
 _UNUSED = ("note", "count", "word", "threshold", "rejected", "hash", "hashed")
 _BATCH_CHARACTERS = 3000
 _LONG_LIST = 32
-_PART_CHARACTERS = 1024  # of a long list in one string: a small heap has no large hole
+_PART_CHARACTERS = 1024  # of a long list in one string: a small heap has no large free block
 
 Case = dict[str, Any]
 
 
 def kind(file: Path) -> str:
-    """The name of the check that a vector file belongs to."""
+    """Return the name of the check for a vector file."""
     for family in _FAMILIES:
         if file.stem.startswith(family):
             return family
@@ -58,17 +58,17 @@ def kind(file: Path) -> str:
 
 
 def core_files() -> list[Path]:
-    """The vector files about what the core does on a device."""
+    """Return the vector files about the core's functions on a device."""
     return [file for file in sorted(VECTORS.glob("*.json")) if kind(file) not in (*OFF_BOARDS, *_APPLICATION)]
 
 
 def application_files() -> list[Path]:
-    """The vector files about what the application does without the core."""
+    """Return the vector files about the application's functions outside the core."""
     return [file for file in sorted(VECTORS.glob("*.json")) if kind(file) in _APPLICATION]
 
 
 def device_cases(file: Path) -> list[Case]:
-    """The cases of a file, without what a device has no use for."""
+    """Return the cases of a file, without the fields that a device does not use."""
     cases: list[Case] = json.loads(file.read_text())["cases"]
     if kind(file) == "frame_bad":
         return [_opening(case, bytes.fromhex(case["frame"]), case) for case in cases if _on_a_device(case, case)]
@@ -78,7 +78,7 @@ def device_cases(file: Path) -> list[Case]:
 
 
 def _pieces(case: Case) -> Iterator[tuple[bytes, Case]]:
-    """The pieces of a payload that a device could be given one by one: it splits none."""
+    """Return the pieces of a payload that can be given to a device one by one, as it does not split payloads."""
     payload, at = bytes.fromhex(case["payload"]), 0
     for piece in case["pieces"]:
         if _on_a_device(case, piece):
@@ -87,14 +87,14 @@ def _pieces(case: Case) -> Iterator[tuple[bytes, Case]]:
 
 
 def _on_a_device(case: Case, result: Case) -> bool:
-    """Whether a device, which knows one key and one width and wants a seal, finds what the reader of a case does."""
+    """Whether a device, which knows one key and one width and requires a seal, comes to the same result as the case's reader."""
     if result["expect"] == "ok":
         return not result["flags"]
     return result["expect"] in _FRAME_FAULTS and (result["expect"] == "length" or not case["accept_unsealed"])
 
 
 def _opening(case: Case, frame: bytes, result: Case) -> Case:
-    """Pick the key and the width that a reader would; for a frame that names none it knows, the first ones."""
+    """Return the key and the width that a reader would choose; for an unknown frame, the first ones."""
     widths = [known["width"] for known in case["profiles"] if known["id"] == PROFILE.of(frame)]
     return {
         "frame": frame.hex(),
@@ -105,7 +105,7 @@ def _opening(case: Case, frame: bytes, result: Case) -> Case:
 
 
 def _literal(value: Any) -> str:
-    """A Python expression for a device. Long lists of readings become arrays, which a small heap compiles more easily."""
+    """Return a Python expression for a device. Long lists of readings become arrays, which a small heap compiles more easily."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{name!r}:{_literal(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list) and len(value) > _LONG_LIST and all(isinstance(item, int) for item in value):
@@ -118,7 +118,7 @@ def _literal(value: Any) -> str:
 
 
 def _statements(case: Case) -> list[str]:
-    """Statements that append a case to `cases`; the reports of a long one each on their own."""
+    """Yield statements that append a case to `cases`; each report of a long case has its own statement."""
     whole = f"cases.append({_literal(case)})"
     if len(whole) <= _BATCH_CHARACTERS or "reports" not in case:
         return [whole]
@@ -130,7 +130,7 @@ def _statements(case: Case) -> list[str]:
 
 
 def _batches(cases: list[Case]) -> Iterator[list[str]]:
-    """Cases in batches that a small heap can hold, each as the pieces of code that make it."""
+    """Yield batches of cases that fit in a small heap, each as the pieces of code that make it."""
     pieces: list[str] = []
     for case in cases:
         if sum(map(len, pieces)) > _BATCH_CHARACTERS:
@@ -142,7 +142,7 @@ def _batches(cases: list[Case]) -> Iterator[list[str]]:
 
 
 def _joined(pieces: list[str]) -> Iterator[str]:
-    """Short pieces together, so that there are fewer exchanges."""
+    """Join short pieces, so that there are fewer exchanges."""
     text = ""
     for piece in pieces:
         if text and len(text) + len(piece) > _BATCH_CHARACTERS:
@@ -153,7 +153,7 @@ def _joined(pieces: list[str]) -> Iterator[str]:
 
 
 def run_vectors(dut: Dut, cores: Sequence[str], files: Sequence[Path] | None = None) -> tuple[list[str], int]:
-    """Check modules that the board can import against the vectors: what failed, and how many comparisons each core passed through."""
+    """Check a board's modules against the vectors. Return the failures, and the number of comparisons that each core passed."""
     dut.load("receipt", RECEIPT_FILE)
     dut.load("vector_checks", CHECKS_FILE)
     dut.exec(f"import gc, {', '.join(cores)}")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What emulated boards are made of: images, the Pico's emulator, programs for the ESP32's processor; built from source, cached."""
+"""Parts of emulated boards, built from source and cached: images, the Pico's emulator, programs for the ESP32's processor."""

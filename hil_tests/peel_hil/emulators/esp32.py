@@ -16,14 +16,14 @@ from peel_tools.boards.xtensa import assemble, c_headers, compile_c, xtensa_inpu
 __all__ = ["CPU", "micropython_core", "vector_driver"]
 
 CPU = "dc233c"
-"""Of QEMU's cores the nearest to the ESP32's LX6: windowed calls, but no upper half of a multiplication."""
+"""QEMU's nearest core to the ESP32's LX6: windowed calls, but no upper half of a product."""
 
 _SUPPORT = REPOSITORY / "hil_tests" / "esp32"
 _TOOLS = ("clang-22", "llc-22", "llvm-mc-22", "xtensa-lx106-elf-ld", "qemu-xtensa")
 
 
 def vector_driver() -> Path:
-    """Build the driver, or find it in the cache."""
+    """Build the driver, or find it in the cache. Return its path."""
     files = repository_files("c_core/src", "c_core/include", "hil_tests/esp32", suffixes=(".c", ".h", ".s", ".ld"))
     driver = REPOSITORY / "c_core" / "tests" / "driver.c"
     return cached("esp32-driver", digest([Path(__file__), *xtensa_inputs(), *files, driver]), _build_driver) / "driver"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The images that emulated boards run: the Pico's own, and those for boards that only QEMU or this machine has."""
+"""The images that emulated boards run: the Pico's, and those for boards that exist only in QEMU or on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["IMAGES", "board_image"]
 
 
 def _board_files(folder: str) -> tuple[Path, ...]:
-    """A folder of hil_tests that goes into an image, and this file, which says how."""
+    """A folder of hil_tests that is part of an image, and this file, which describes the build."""
     return (Path(__file__), *repository_files(f"hil_tests/{folder}", suffixes=(".c", ".h", ".mk", ".ld", ".cmake")))
 
 
@@ -35,7 +35,7 @@ def _m4(job: Job) -> dict[str, Path]:
 
 
 def _microbit(job: Job) -> dict[str, Path]:
-    # The stock micro:bit build refuses native modules; these are the RP2040's own settings.
+    # The stock micro:bit build refuses native modules; these are the RP2040's settings.
     emitters = {"THUMB": 1, "THUMB_ARMV7M": 0, "INLINE_THUMB": 1, "INLINE_THUMB_FLOAT": 0}
     flags = " ".join(f"-DMICROPY_EMIT_{name}={value}" for name, value in emitters.items())
     return _qemu(job, "arm-none-eabi-gcc", "BOARD=MICROBIT", f"CFLAGS_EXTRA={flags}")
@@ -60,7 +60,7 @@ _RECIPES = (
 )
 
 IMAGES: Mapping[str, Recipe] = {**firmware.RECIPES, **{recipe.name: recipe for recipe in _RECIPES}}
-"""By name; "pico-rivals" is the Pico with other people's ciphers in it, for the benchmark."""
+"""The images by name. "pico-rivals" is the Pico with other ciphers, for the benchmark."""
 
 
 def board_image(name: str) -> Firmware:

@@ -21,7 +21,7 @@ _HIL = REPOSITORY / "hil_tests"
 
 @dataclass(frozen=True)
 class PicoEmulator:
-    """Where the emulator's program and boot ROM are."""
+    """The paths of the emulator's program and boot ROM."""
 
     program: Path
     rom: Path
@@ -68,5 +68,5 @@ def _build_rom(folder: Path) -> None:
 
 
 def flash_image(firmware: Firmware) -> bytes:
-    """A new Pico's flash with this firmware on it."""
+    """Return the flash of a new Pico with this firmware."""
     return firmware.binary.read_bytes().ljust(FLASH_BYTES, b"\xff")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# LittleFS in the mps2-an385's external RAM, which is a file of the host's: it outlives the emulator.
+# LittleFS in the mps2-an385's external RAM, a file on the host that outlives the emulator.
 import uctypes
 import vfs
 
 _BASE, _BLOCK, _BLOCKS = 0x21000000, 4096, 256
-_ERASED = b"\xff" * _BLOCK  # made while the heap still has such a hole
+_ERASED = b"\xff" * _BLOCK  # allocated while the heap still has such a block
 
 
 class PsramDisk:

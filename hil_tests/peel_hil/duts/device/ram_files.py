@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Files in RAM, for boards without a file system of their own: enough to write a module and to import it.
+# Files in RAM, for boards without a file system: enough to write and import a module.
 import io
 
 import vfs
 
 
 class RamFile(io.IOBase):
-    """A file as the pieces in which it was written: a small heap seldom has room for all of it in one place."""
+    """A file as the pieces in which it was written, as a small heap seldom has one block for all of it."""
 
     def __init__(self, files, path, mode):
         self.files, self.path, self.mode = files, path, mode

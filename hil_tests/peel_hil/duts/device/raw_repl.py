@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""MicroPython's raw REPL for the unix port, which has none: code up to Ctrl-D, then OK, output, Ctrl-D, traceback, Ctrl-D, >."""
+"""MicroPython's raw REPL for the unix port, which lacks it: code up to Ctrl-D, then OK, output, Ctrl-D, traceback, Ctrl-D, >."""
 
 import io
 import sys

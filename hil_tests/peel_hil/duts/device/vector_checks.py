@@ -8,13 +8,13 @@ from array import array
 from binascii import hexlify, unhexlify
 
 try:
-    from receipt import Reader  # on a board, where the firmware's file is loaded on its own
+    from receipt import Reader  # on a board, where the firmware's file is loaded separately
 except ImportError:
     from peel_device.receipt import Reader
 
 
 def integers(*texts):
-    """An array of 32-bit integers from hexadecimal, little-endian, in parts."""
+    """Return an array of 32-bit integers from parts in hexadecimal, little-endian."""
     whole = array("i")
     for text in texts:
         whole.extend(array("i", unhexlify(text)))
@@ -26,7 +26,7 @@ def _hex(data):
 
 
 def _fault(call, *arguments):
-    """The name of the fault that a call raises, or "ok"."""
+    """Return the name of the fault that a call raises, or "ok"."""
     try:
         call(*arguments)
     except ValueError as error:
@@ -195,7 +195,7 @@ def _topics(core, case):
     from peel_device.config import Config
 
     class Named(Config):
-        def __init__(self):  # a topic needs no more of a bundle
+        def __init__(self):  # the parts of a bundle that a topic needs
             self.fleet, self.device = case["fleet"], case["device"]
 
     yield Named().topic + case["about"], case["topic"]
@@ -227,7 +227,7 @@ CHECKS = {
 
 
 def failures(core, name, cases):
-    """A line for each comparison that failed, and how many were made."""
+    """Return a line for each failed comparison, and the number of comparisons."""
     wrong, made = [], 0
     for number, case in enumerate(cases):
         for found, expected in CHECKS[name](core, case):
