@@ -30,7 +30,7 @@ ON_ALL_DATABASES = {
     "test_store_tallies.py",
     "test_upgrade.py",
 }
-"""What is about the store as much as about the engine. The rest runs on SQLite alone, and so do these:"""
+"""Tests of the store and the engine, which run on both databases. The rest runs on SQLite only, and so do these:"""
 ON_SQLITE_ALONE = {
     "test_the_disk_is_bounded_and_room_is_given_back",  # PostgreSQL keeps the room for what comes
     # thousands of small batches, whose SQL others run too
@@ -51,7 +51,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """A server for all tests of this process; whoever is about power cuts has one of his own."""
+    """A server for all tests of this process. Tests of power cuts have their own."""
     with PostgresServer(fsync="off", full_page_writes="off") as server:
         yield server
 

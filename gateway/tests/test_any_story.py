@@ -43,7 +43,7 @@ class Story:
         self._lab.now += self._one([0.0, 1.0, 60.0, 300.0, 4000.0])
 
     def frames(self) -> list[bytes]:
-        """What comes at a time: honest reports with losses, faulty ones, old ones again, and junk."""
+        """Return one batch: honest reports with losses, faulty ones, old ones again, and junk."""
         kinds = [self._honest] * 5 + [
             self._again,
             self._any_number,

@@ -20,7 +20,7 @@ ROWS = {
 
 
 ALLOWED = {("sealed log", "changed"): {"told", "recounted"}}  # of a compressed column's head some bits say nothing
-"""What may become of it; otherwise it must be told."""
+"""Allowed outcomes; in any other case the damage must be reported."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def damaged(data: bytes, how: str, rng: np.random.Generator) -> bytes:
 
 
 def use(lab: Lab) -> str:
-    """What becomes of it: a word for each thing that a gateway does with its store."""
+    """Return the outcome of each thing that a gateway does with its store, in a word."""
     lab.reopen()
     try:
         lab.send(lab.frames(1, [200]) + lab.frames(2, [200]))

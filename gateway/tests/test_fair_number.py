@@ -15,7 +15,7 @@ FREE = ""
 
 
 def turn(worker: str, owners: list[str], workers: int) -> None:
-    """What a worker does in its turn: give back what is too much, take what is free."""
+    """Take a worker's turn: give back what is too much, take what is free."""
     leases = [Lease(partition, owner, 1, 1.0 if owner else -1.0) for partition, owner in enumerate(owners)]
     fair = fair_number(worker, leases, len(owners), workers)
     for partition in [partition for partition, owner in enumerate(owners) if owner == worker][fair:]:
@@ -28,7 +28,7 @@ def turn(worker: str, owners: list[str], workers: int) -> None:
 @pytest.mark.parametrize("partitions", [1, 4, 8])
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 8, 11])
 def test_all_come_to_have_the_same_number_or_one_more(partitions: int, workers: int, rng: np.random.Generator) -> None:
-    """Whoever had them before, in whatever order they take turns; and then nothing moves any more."""
+    """For all former owners and orders of turns; afterwards no partition moves."""
     names = [f"worker{place}" for place in range(workers)]
     for _ in range(30):
         owners = [str(rng.choice([*names, FREE])) for _ in range(partitions)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Leases on partitions, and what they fence: whoever has lost a partition writes nothing more, whatever he was doing."""
+"""Leases on partitions and their fencing: a worker that has lost a partition writes nothing more."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def leases(schema: PostgresSchema) -> Iterator[PostgresLeases]:
 
 
 class OwnedShare:
-    """What a lab takes for its database: a partition under an epoch."""
+    """A lab's database: a partition under an epoch."""
 
     def __init__(self, schema: PostgresSchema, partition: int, epoch: int) -> None:
         self._schema = schema
@@ -94,7 +94,7 @@ def test_of_many_who_want_a_partition_one_gets_it(schema: PostgresSchema, leases
 
 
 def set_clock_back(schema: PostgresSchema, seconds: int) -> None:
-    """What the server's clock, set back, does to all that was written before: it lies so much further ahead."""
+    """Move all stored times ahead, as if the server's clock had been set back."""
     for table in ("lease", "worker"):
         schema.execute(f"UPDATE {table} SET until = until + make_interval(secs => {seconds})")
 
@@ -114,7 +114,7 @@ def test_a_server_whose_clock_is_set_back_does_not_keep_the_dead_alive(
     assert leases.attend("b", 10) == 1
     assert not leases.renew(lease, 10)
     set_clock_back(schema, 3600)
-    assert leases.renew(taken, 10), "whoever lives goes on"
+    assert leases.renew(taken, 10), "a living worker keeps its lease"
     assert 9 < leases.all()[1].seconds <= 10
 
 
@@ -141,7 +141,7 @@ def test_who_let_a_lease_run_out_writes_nothing_more(
 def test_an_owner_that_was_stopped_in_the_middle_of_a_transaction_does_not_hold_up_its_heir(
     schema: PostgresSchema, leases: PostgresLeases, rng: np.random.Generator
 ) -> None:
-    """What SIGSTOP does: the transaction is open, its locks are held, and whoever wakes up goes on where he was."""
+    """As after SIGSTOP: the transaction is open and holds its locks, and the process continues when it wakes up."""
     lease = leases.acquire(1, "a", 0.1)
     assert lease is not None
     former = owner(schema, lease.epoch, rng)
@@ -195,7 +195,7 @@ def test_many_may_open_a_new_database_at_once(new_schema: Callable[[], PostgresS
 def test_fleets_in_one_database_do_not_touch_each_other(
     schema: PostgresSchema, leases: PostgresLeases, new_schema: Callable[[], PostgresSchema], rng: np.random.Generator
 ) -> None:
-    """Whoever takes a partition of one fleet ends sessions of that fleet alone."""
+    """Taking a partition ends sessions of the same fleet only."""
     lease = leases.acquire(1, "a", 60)
     assert lease is not None
     lab = owner(schema, lease.epoch, rng)

@@ -156,7 +156,7 @@ def test_a_damaged_checkpoint_is_said_plainly(small: Lab) -> None:
     lab.reopen()
     for question in (lab.store.check, lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
         with pytest.raises(
-            StoreCorrupt, match=r"what device 00000002 has done: .* checksum do not agree; restore a copy"
+            StoreCorrupt, match=r"test state of device 00000002: .* checksum do not agree; restore a copy"
         ):
             question()
 
@@ -178,14 +178,14 @@ def test_one_flipped_bit_of_a_checkpoint_is_no_other_conduct(small: Lab, rng: np
     ((good,),) = lab.database.execute("SELECT state FROM conduct WHERE device = 2")
     for place in rng.permutation(8 * len(good))[:40].tolist():
         lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (flipped(good, place),))
-        with pytest.raises(StoreCorrupt, match="what device 00000002 has done"):
+        with pytest.raises(StoreCorrupt, match="test state of device 00000002"):
             lab.store.check()
     lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (good,))
     lab.store.check()
 
 
 def test_a_device_that_leaves_and_comes_back_is_judged_by_all_it_did(small: Lab) -> None:
-    """What it did since its last checkpoint is played, and stored, although the roster does not have it any more."""
+    """Events since the last checkpoint are played and stored, although the device is no longer registered."""
     lab = small
     work(lab, 1, 41)
     lab.keyring = lab.keyring_of(lab.ids[1:])
@@ -201,7 +201,7 @@ def test_a_device_that_leaves_and_comes_back_is_judged_by_all_it_did(small: Lab)
 def test_a_profile_that_leaves_and_comes_back_holds_the_checkpoints_up(
     small: Lab, make_lab: MakeLab, profiles: Makers
 ) -> None:
-    """What cannot be played while its profile is away is played when it is back, however much came meanwhile."""
+    """Events of a missing profile are played when the profile is back, however many came meanwhile."""
     del small
     lab = make_lab(profiles[0](4), profiles[1](4), devices=2)
     lab.send(lab.frames(1, range(1, 41)))

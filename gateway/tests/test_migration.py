@@ -70,7 +70,7 @@ def table(found: Any, *without: str) -> dict[str, list[Any]]:
 
 
 def answers(archive: Archive, lab: Lab) -> dict[str, Any]:
-    """What people can ask, but for arrivals, which are a partition's own."""
+    """Return all query results, without arrivals, which differ between partitions."""
     profiles = [profile.id for profile in lab.profiles]
     return {
         "counts": archive.counts(),
@@ -148,7 +148,7 @@ def test_it_goes_on_where_it_was(lived: Lab, new_archive: Callable[[int], Archiv
 
 
 def send(archive: Archive, lab: Lab, device: int, frames: list[bytes]) -> dict[str, int]:
-    """Give frames to whoever has the device."""
+    """Give frames to the partition that has the device."""
     partition = Partition(device % archive.partitions, archive.partitions)
     for store in archive.stores():
         if store.partition == partition.number:
@@ -161,13 +161,13 @@ def send(archive: Archive, lab: Lab, device: int, frames: list[bytes]) -> dict[s
 
 def test_what_is_not_empty_is_left_alone(lived: Lab, lab: Lab) -> None:
     lab.send(lab.frames(1, [1, 2]))
-    with pytest.raises(StoreMismatch, match="has reports already"):
+    with pytest.raises(StoreMismatch, match="already has reports"):
         lab.store.fill(lived.store)
     assert len(lab.store.log()) == 2
 
 
 def test_partitions_do_not_see_each_other(lived: Lab, new_archive: Callable[[int], Archive]) -> None:
-    """What one partition is asked is about its own devices; the archive is all of them."""
+    """A partition's store answers for its own devices, the archive for all."""
     target = new_archive(4)
     target.fill(lived.store)
     heard: list[int] = []

@@ -336,7 +336,7 @@ def test_an_insider_who_counts_on_pardons(lab: Lab) -> None:
 
 
 def test_a_pardon_gives_no_room_in_time_buckets(make_lab: MakeLab, profiles: Makers) -> None:
-    """Who is pardoned with all numbers he wants does not hold more of a bucket than his quota's part."""
+    """A pardoned device with any number of numbers holds no more of a bucket than its quota allows."""
     lab = make_lab(profiles[0](quota=12, period=3600), devices=2)
     start = 1
     for _ in range(3):

@@ -67,7 +67,7 @@ def test_a_replay_keeps_all_that_is_still_refused(lab: Lab) -> None:
 
 
 def test_a_batch_may_hold_more_bytes_than_a_small_integer_counts(lab: Lab) -> None:
-    """Sums of any size go into one statement with keys of any size: whoever sends much junk at once stalls nothing."""
+    """Sums and keys of any size fit into one statement: a burst of junk stalls nothing."""
     junk = [b"junk %d" % i + bytes(1000) for i in range(70)]
     assert lab.send(junk) == {"malformed": len(junk)}
     assert lab.store.counts().quarantined == len(junk)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Receipts: true, after the commit, under the right key, not too often, and again for whoever has not heard."""
+"""Receipts: true, after the commit, under the right key, not too often, and again for a device that missed one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAUSE = 10.0
 
 
 class Post:
-    """What devices are told, by device; the last receipt of each is the one that stays."""
+    """Receipts by device; the last one of each is retained."""
 
     def __init__(self, lab: Lab) -> None:
         self.now = 1000.0
@@ -36,7 +36,7 @@ class Post:
         self.receipts.flush()
 
     def said(self, device: int, number: int = 1) -> list[Receipt]:
-        """What a device was told since the last question, as it reads it with the bundle that this number is of."""
+        """Return a device's receipts since the last call, read with the bundle of this number."""
         mine = [payload for topic, payload in self.posted if topic.endswith(f"/{device:08x}/receipt")]
         self.posted = [each for each in self.posted if each[1] not in mine]
         return [read_receipt(receipt_key(self._lab, device, number), device, payload) for payload in mine]

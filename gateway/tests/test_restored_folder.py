@@ -88,7 +88,7 @@ def test_a_login_stays_with_its_device(fleet: Fleet) -> None:
 
 
 class Gateway:
-    """What a gateway does with the folder, and whether it may go on."""
+    """A gateway that watches the fleet folder."""
 
     def __init__(self, fleet: Fleet, database: Database) -> None:
         self.fleet = fleet

@@ -86,7 +86,7 @@ def test_a_receipt_tells_of_devices_that_were_given_up(labs: tuple[Lab, Lab]) ->
 
 
 def test_forgeries_bring_nobody_into_memory(lab: Lab) -> None:
-    """Whoever has no keys can name every device of a fleet, and must not fill the memory with them."""
+    """An attacker without keys can name every device of a fleet, and must not fill the memory with them."""
     for device in (1, 2, 3):
         (frame,) = lab.frames(device, [1])
         assert lab.send([frame[:-1] + bytes([frame[-1] ^ 1])]) == {"seal": 1}

@@ -59,7 +59,7 @@ def old(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 @pytest.fixture
 def environment(old: Lab, tmp_path: Path) -> dict[str, str]:
-    """What names the database in the environment of a command."""
+    """The environment that names the database for a command."""
     database = old.database
     given = {"store_path": str(tmp_path / "peel.sqlite"), "fleet_folder": str(tmp_path / "fleet"), "http_port": "0"}
     if isinstance(database, SqliteFile):

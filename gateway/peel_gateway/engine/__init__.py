@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What runs the screening on a store: a batch in one transaction, the recount of everything, the replay of the quarantine."""
+"""Runs the screening on a store: batches, the recount, replays and pardons."""

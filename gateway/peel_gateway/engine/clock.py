@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The gateway's own time: how much has passed, whatever the wall clock says.
+"""The gateway's time, which does not depend on corrections of the wall clock.
 
-While the machine runs, time is taken from a clock that nobody sets. The wall clock says only how long the machine was off; when it says
-less than nothing, nobody knows how long, and the gateway's time is *behind* until the wall clock has been put right.
+While the machine runs, time comes from a monotonic clock. The wall clock only tells how long the machine was off. If it is earlier than
+before, that is unknown, and the gateway's time is *behind* until the wall clock is set.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from peel_gateway.model.moment import STEP, Moment
 __all__ = ["Reading", "advance", "believe", "read_clock"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the former counts while the machine sleeps
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the former also counts while the machine sleeps
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the machine's clocks say."""
+    """A reading of the machine's clocks."""
 
     wall: int
-    """Unix milliseconds: may be wrong, and may be set."""
+    """Unix milliseconds. May be wrong, and may be set."""
     boot: int
-    """Which start of the machine; `steady` can be compared within one."""
+    """Boot id. Values of `steady` are comparable within one boot."""
     steady: int
-    """Milliseconds since some moment of that start."""
+    """Milliseconds of the monotonic clock."""
 
 
 def advance(last: Moment, now: Reading) -> Moment:
-    """Go on from `last`.
+    """Return the gateway's time now, given the last one.
 
-    The tick gets what has passed. A wall clock set back takes nothing away; one set forward grants the jump, once, because it may have been
-    wrong until then: that favours devices.
+    The tick grows by the time that passed. A wall clock set back subtracts nothing. One set forward adds the jump once, because it may have
+    been wrong until then: this favours devices.
     """
     if last.wall == 0:
         return Moment(wall=now.wall, seen=now.wall, boot=now.boot, steady=now.steady)
@@ -63,7 +63,7 @@ def advance(last: Moment, now: Reading) -> Moment:
 
 
 def believe(last: Moment, now: Reading) -> Moment:
-    """Go on from `last` on somebody's word that the wall clock is right, whatever it was before; for a day nothing is deleted by it."""
+    """Return the gateway's time now, after an operator has confirmed the wall clock. Retention then pauses for a day."""
     moment = advance(last, now)
     return replace(moment, seen=now.wall, behind=0, stepped=moment.wall)
 
@@ -75,7 +75,7 @@ def read_clock() -> Reading:
 
 @functools.cache
 def _boot() -> int:
-    """A number for this start of the machine; where the system does not tell, for this process."""
+    """Return a number for this boot, or for this process if the system has no boot id."""
     try:
         text = _BOOT_ID.read_bytes()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The engine: a batch of messages in, one transaction out."""
+"""The engine: screens a batch of messages and commits it in one transaction."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ _log = Log("engine")
 
 @dataclass(frozen=True, kw_only=True)
 class BatchReport:
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     messages: int
     reports: int
     """Frames and faulty pieces."""
     counts: Mapping[Verdict, int]
-    """Reports by verdict; verdicts that nobody got are absent."""
+    """Reports by verdict; verdicts without reports are absent."""
     exposed_devices: Sequence[ExposedDevice]
     """Devices that this batch exposed."""
     gaps: int
     """Numbers that were settled as missing."""
     dropped: int
-    """Pieces that left the quarantine for want of room."""
+    """Pieces that left the full quarantine."""
     generation: int
     seconds: float
     """Time from decode to commit."""
     heard: Heard
-    """Devices that sent reports which opened: they may be told what is stored of theirs."""
+    """Devices whose reports could be opened: they get receipts."""
 
 
 class Engine:
@@ -71,24 +71,24 @@ class Engine:
     Parameters
     ----------
     store : Store
-        The engine writes to it and keeps a copy of the device states in memory; other processes may write too.
+        The engine writes to it and caches device states. Other processes may write too.
     residual_limit : float
-        Largest residual of a codeword, relative. Honest ones leave below 1e-3 (a sound seed proves it), altered ones above 1e-2.
+        Largest relative residual of a codeword. Honest ones are below 1e-3 (a sound seed proves it), altered ones above 1e-2.
     alpha : float
         Largest probability of ever exposing an honest device by statistics.
     accept_unsealed : bool
-        Take unsealed frames at their word, from devices that never sent a sealed one. For the lab and closed networks.
+        Accept unsealed frames from devices that never sent a sealed one. For the lab and closed networks.
     withdraw_faulty : bool
-        Whether a report that only the device itself can have made wrong (rule, support, structure, reused, flood) withdraws the device
-        like the statistics do. If not, such a report is refused and the device only marked.
+        Whether a report that only the device itself can have made (rule, support, structure, reused, flood) withdraws the device, as
+        the statistics do. If not, the report is refused and the device only marked.
     number_allowance : int
-        Numbers granted once per device beyond its quota; more where nobody knows when it was enrolled.
+        Numbers granted once per device beyond its quota, and more if its time of enrolment is unknown.
     room : int
-        Bytes of memory for what devices have done; whoever has been silent longest is looked up in the store again when it speaks.
+        Bytes of memory for device states. The longest idle devices are evicted, and read from the store when they report again.
     clock : callable
-        The machine's clocks, for the token bucket.
+        Reads the machine's clocks, for the token bucket.
 
-    Nothing but `load`, `adopt`, `process` and `prune` changes the engine, and they may be called from one thread at a time.
+    Only `load`, `adopt`, `process` and `prune` change the engine. Call them from one thread at a time.
     """
 
     def __init__(
@@ -119,18 +119,18 @@ class Engine:
         self._book: Book | None = None
 
     def load(self, registry: Registry) -> None:
-        """Take devices, profiles and revocations from now on; call again when they have changed.
+        """Use these devices, profiles and revocations from now on. Call again when they have changed.
 
-        Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted, and changes nothing then.
+        Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted, and then changes nothing.
         """
         self.adopt(self.ready(registry))
 
     def ready(self, registry: Registry) -> Roster:
-        """What `adopt` wants of a registry, which takes a while; on any thread. Raises as `load` does."""
+        """Prepare a registry for `adopt`. Slow; may run on any thread. Raises as `load` does."""
         return Roster.of(registry, self._roster)
 
     def adopt(self, roster: Roster) -> None:
-        """Work with these devices from now on."""
+        """Use these devices from now on."""
         self._roster = roster
         self._book = None
 
@@ -140,12 +140,12 @@ class Engine:
         Parameters
         ----------
         taken : sequence of int
-            Exposures that these messages were taken from (replay): removed in the same transaction.
+            Ids of the exposures that these messages come from (replay). They are removed in the same transaction.
 
         Raises
         ------
         StoreError
-            Nothing was applied: call again with the same messages, or give up without acknowledging them.
+            Nothing was applied. Call again with the same messages, or give up without acknowledging them.
         """
         started = time.perf_counter()
         if self._roster is None:
@@ -165,10 +165,10 @@ class Engine:
             verdicts = front(opened, self._roster)
             look_up(book, speakers(opened, verdicts), transaction)
             batch = listen(mail, opened, verdicts, book, moment)
-            # What is replayed leaves the quarantine: all of it that is still refused must find its way back.
+            # Replayed pieces left the quarantine: all that are still refused must go back.
             drafted = draft(batch, book, self._policy, moment, most_pieces=len(opened) if taken else MOST_PIECES)
             found = transaction.find(drafted.questions)
-            self._book = None  # bets are played in it: without a commit it is not what the store knows
+            self._book = None  # judging changes its states: without a commit they differ from the store's
             planned = plan(drafted, found)
             written = transaction.write(planned.effects)
             generation = transaction.generation
@@ -190,10 +190,9 @@ class Engine:
         )
 
     def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None:
-        """What devices are to be told of what is stored (specification, section 11), as device and payload; None before the first batch,
-        and after one that failed.
+        """Return receipts (specification, section 11) as device and payload; None before the first batch and after a failed one.
 
-        The key is that of the newest bundle of which there is a report: the device that made it has it.
+        The key is that of the newest bundle with a stored report: the device that sent it has that key.
         """
         if self._book is None:
             return None
@@ -209,19 +208,19 @@ class Engine:
         return [(device, receipt) for device, receipt, place in rows if place >= 0]
 
     def _states(self, book: Book, devices: Ints) -> States:
-        """What is stored of devices (ascending): as the book has it, or, where one of them was given up since, as the store has it."""
+        """Return the states of devices (ascending) from the cache, or from the store if one of them was evicted."""
         slots = slots_of(book.roster.keyring, devices)
         if book.seats.absent(slots).any():
             return states_of(devices, self.store.devices(devices))
         return book.gather(slots)
 
     def prune(self, age_seconds: float | None) -> int | None:
-        """Drop reports that are older, by whole days, and whatever else nobody will ask for; give the room back.
+        """Delete older reports by whole days, delete number ranges that are no longer used, and return free pages to the file system.
 
         Returns
         -------
         int or None
-            How many reports went; None where the wall clock is too doubtful to delete anything by it.
+            The number of deleted reports; None if the wall clock is too doubtful for retention.
         """
         with self.store.begin() as transaction:
             before = transaction.clock()
@@ -238,7 +237,7 @@ class Engine:
         return dropped
 
     def _prune_log(self, now: float, age_seconds: float) -> int:
-        """A day at a time: the states at which the log begins are written anew each time."""
+        """Delete old events a day at a time: each step writes the test states at the new beginning of the log."""
         step = min(_DAY, age_seconds / 10)
         before, dropped = (now - age_seconds) // step * step, 0
         while (aged := self._prune_some(before, now)).arrival:
@@ -250,7 +249,7 @@ class Engine:
             return transaction.give_back()
 
     def _prune_some(self, before: float, now: float) -> Aged:
-        """Drop old events, some at a time; the states of bets where the log then begins are played first."""
+        """Delete some old events, after computing the test states at the new beginning of the log."""
         with self.store.begin() as transaction:
             aged = transaction.aged(before, now)
             if aged.arrival:
@@ -261,24 +260,24 @@ class Engine:
         return aged
 
     def _note_time(self, before: Moment, moment: Moment) -> None:
-        """Remember the time, and say when the wall clock is not what it was."""
+        """Remember the time, and log when the wall clock was set or is behind."""
         self.moment = moment
         if moment.behind and not before.behind:
             _log.warning(
-                "clock behind: it is earlier than before the machine was off; floods are not judged until it is set, or, if it is right, "
-                "until `peel gateway clock --believe`"
+                "clock behind: it is earlier than before the machine was off. Floods are not judged until it is set. If it is right, "
+                "run `peel gateway clock --believe`"
             )
         if before.behind and not moment.behind:
             _log.info("clock right again", passed_seconds=(moment.seen - before.seen) / 1000)
         elif moment.stepped != before.stepped:
             _log.warning(
-                "clock set, or the machine was off; devices are granted the time that passed, and for a day nothing is deleted for its age",
+                "clock set, or the machine was off. Devices are granted the time that passed, and retention pauses for a day",
                 by_seconds=(moment.seen - before.seen) / 1000,
                 passed_seconds=(moment.tick - before.tick) / 1000,
             )
 
     def _current_book(self, roster: Roster, transaction: Transaction) -> Book:
-        """The book, read again when it is not there or when somebody else has written."""
+        """Return the book, read again if it is missing or another process has written."""
         generation = transaction.generation
         if self._book is not None and self._book.generation == generation:
             return self._book
@@ -301,7 +300,7 @@ class Engine:
 
 
 def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
-    """Let the book know what is stored of devices that it has not in memory."""
+    """Load the stored states of devices that the book does not have in memory."""
     strangers = book.strangers(slots)
     if len(strangers):
         ids = book.roster.ids(strangers)
@@ -311,7 +310,7 @@ def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
 
 @contextmanager
 def reading_stored() -> Iterator[None]:
-    """While stored events are played on stored states: what cannot be played is damage."""
+    """Raise `StoreCorrupt` if stored events cannot be played on stored states."""
     try:
         yield
     except Unplayable as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pardon: take back what exposed devices, those of a partition in one transaction with what is written down about it."""
+"""Pardon: clear the exposure of devices and write audit entries, in one transaction per partition."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["PardonError", "exposed_devices", "pardon"]
 
 
 class PardonError(Exception):
-    """A device that cannot be pardoned; nobody was."""
+    """A device cannot be pardoned. No device was pardoned."""
 
 
 def exposed_devices(devices: DeviceTable, cause: Verdict, *, since: float = 0.0) -> list[int]:
-    """Ids of the devices that one cause has exposed since a time (Unix seconds)."""
+    """Return the ids of devices that a cause has exposed since a time (Unix seconds)."""
     which = (devices.cause == int(cause)) & (devices.cause_time >= since * 1000)
     return [int(device) for device in devices.device[np.flatnonzero(which)]]
 
@@ -35,18 +35,18 @@ def pardon(
     who: str,
     clock: Callable[[], Reading] = read_clock,
 ) -> list[AuditEntry]:
-    """Pardon exposed devices, those of a partition in one transaction; a running gateway follows with its next batch.
+    """Pardon exposed devices, in one transaction per partition. A running gateway follows with its next batch.
 
     Parameters
     ----------
     restore : bool
-        Whether what they had counted before counts again; else it stays withdrawn for ever, also after a later pardon.
-        What they sent while they were exposed was never judged, and counts in neither case.
+        Whether their earlier reports count again. Otherwise these stay withdrawn, also after a later pardon. Reports sent while a device
+        was exposed were never judged, and count in neither case.
 
     Raises
     ------
     PardonError
-        One of them is not exposed: nothing was done.
+        A device is not exposed.
     """
     known = archive.devices()
     exposed = set(known.device[known.cause != 0].tolist())

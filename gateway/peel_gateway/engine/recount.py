@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Recount: every published number once more from the log, and whether it differs from what is stored.
+"""Recount: compute every stored number again from the log, and list the differences.
 
-The log is read some events at a time, so that its size does not matter to the memory; and as often as there are devices whose states of
-bets would not fit into it together.
+The log is read in pieces, so that memory does not grow with it. It is read several times if the test states of all devices do not fit into
+memory together.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ Rows = Mapping[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class RecountReport:
-    """What a recount found."""
+    """The outcome of a recount."""
 
     reports: int
-    """Reports in the log, dropped ones included."""
+    """Logged reports, pruned ones included."""
     devices: int
     differences: list[Difference]
 
     @property
     def agrees(self) -> bool:
-        """Whether everything stored is what the log says."""
+        """Whether the store agrees with the log."""
         return not self.differences
 
 
 def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6, room: int = ROOM) -> RecountReport:
-    """Check what is stored, recount tallies, counters, device reports and numbers, and play all bets again, in the log's order.
+    """Check the store, recount tallies, counters, device reports and numbers, and run all tests again in the log's order.
 
-    Every partition by itself, and where there are several, differences say which one they are in.
+    Each partition is recounted on its own. If there are several, differences name theirs.
 
     Parameters
     ----------
     registry : Registry
-        Supplies the profiles and keys; devices that are not in it any more are counted, but not judged again.
+        Profiles and keys. Devices that are no longer in it are counted, but not judged again.
     alpha : float
-        The engine's: who is past it must have been exposed.
+        The engine's; devices whose tests reject at this level must be exposed.
     room : int
-        Bytes of memory for states of bets.
+        Bytes of memory for test states.
     """
     reports = devices = 0
     found: list[Difference] = []
@@ -94,7 +94,7 @@ def _recount_partition(store: Store, registry: Registry, alpha: float, room: int
 
 
 def _pardons(kept: Kept) -> Iterator[Difference]:
-    """Yield devices whose marks are not what the audit trail says."""
+    """Yield devices whose pardons differ from the audit trail."""
     marks: dict[tuple[int, ...], tuple[int, ...]] = {}
     for entry in kept.pardons:
         _, forfeited = marks.get((entry.device,), (0, 0))
@@ -123,7 +123,7 @@ class _Sum:
 
 
 def _rows(keys: int, *columns: Ints) -> Rows:
-    """Columns as a mapping; rows of zeros are the same as no row."""
+    """Return columns as a mapping, without rows whose values are all 0."""
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return {row[:keys]: row[keys:] for row in rows if any(row[keys:])}
 
@@ -145,7 +145,7 @@ class _Spans:
 
 
 class _Sums:
-    """Everything that is a sum over the log."""
+    """Sums over the log, compared with the stored ones."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
@@ -186,7 +186,7 @@ class _Sums:
         return len({device for device, _ in self._reports.rows()})
 
     def differences(self) -> Iterator[Difference]:
-        """Yield each stored number that is not what the log says."""
+        """Yield stored numbers that differ from the log."""
         kept, counters = self._kept, self._kept.counters
         yield from self._tally_differences()
         yield from self._filed_differences()
@@ -203,7 +203,7 @@ class _Sums:
             yield from _compare(kind, _values(counters, kind), _values(held, kind))
 
     def _filed_differences(self) -> Iterator[Difference]:
-        """Yield wrong numbers by device and bucket, newest and older ones, as far as the log has all that was filed."""
+        """Yield wrong number ranges by device and bucket, for buckets without pruned reports."""
         filed, devices = self._kept.filed, self._kept.devices
         stored = _Spans()
         stored.add(filed.device, filed.bucket, filed.lowest, filed.highest)
@@ -215,7 +215,7 @@ class _Sums:
         yield from _compare("filed", kept, log)
 
     def _tally_differences(self) -> Iterator[Difference]:
-        """Tallies by bucket where the log has all of it, and all together in any case."""
+        """Yield wrong tallies: by bucket for buckets without pruned reports, and summed over all buckets."""
         table = self._kept.tallies
         values = [table.plus, table.minus, table.withdrawn_plus, table.withdrawn_minus]
         whole = table.bucket > self._kept.pruned_bucket
@@ -226,13 +226,13 @@ class _Sums:
         yield from _compare("tally", _rows(2, *keys, *sums), self._totals.rows())
 
     def _stored_verdicts(self) -> Rows:
-        """Without those that were screened again, and without redeliveries, which leave no trace."""
+        """Return stored counts by verdict, without replayed reports and without redeliveries, which are not logged."""
         again = self._kept.counters.get("replayed", {})
         judged = {key: value - again.get(key, 0) for key, value in self._kept.counters.get("verdict", {}).items()}
         return _values({"verdict": judged | {int(Verdict.REDELIVERED): 0}}, "verdict")
 
     def _verdicts(self) -> Rows:
-        """Reports by verdict: of the log, of the exposures that are held, and of those that were dropped."""
+        """Return reports by verdict from the log, the stored exposures and the dropped ones."""
         totals: dict[int, int] = {}
         for (_, verdict), (count,) in self._reports.rows().items():
             totals[verdict] = totals.get(verdict, 0) + count
@@ -257,7 +257,7 @@ _NONE = np.iinfo(np.int64).max
 
 
 class NumberCheck:
-    """Compares device states with the numbers of the log, as far as the log still has them."""
+    """Compares used and missing numbers of device states with the log, as far as it still has them."""
 
     def __init__(self, kept: Kept, registry: Registry) -> None:
         devices = kept.devices
@@ -268,12 +268,12 @@ class NumberCheck:
         known, place = self._places(kept.past.device)
         np.add.at(self._reports, place, (kept.past.plus + kept.past.minus)[known])
         self._in_time = np.full(len(devices), _NONE)
-        """The lowest number that came in time since the last pardon, of those that the log has: gaps above it were settled after that."""
+        """The lowest logged number that came in time since the last pardon. Gaps above it were settled later."""
         self._assigns = np.array(
             [profile.id for profile in self._keyring.profiles if mechanism_of(profile).assigns], np.int64
         )
         self._judged = np.ones(len(devices), np.bool_)
-        """Whose gaps can be judged: those that only ever had profiles whose numbers assign something."""
+        """Devices whose gaps can be checked: all their profiles assign an attribute to each number."""
         self._note_profiles(kept.past.device, kept.past.profile)
         none = np.zeros(len(devices), np.int64)
         self._so_far = Seen(none, none, np.full(len(devices), NO_HOLES, object), none)
@@ -281,7 +281,7 @@ class NumberCheck:
         self._late: set[tuple[int, int]] = set()
 
     def add(self, log: LogTable, gaps: GapTable) -> Iterator[Difference]:
-        """Add events; yield numbers that are used in the log and not by the device's state, and gaps with a wrong attribute."""
+        """Add events; yield logged numbers that the device's state lacks, and gaps with a wrong attribute."""
         known, place = self._places(log.device)
         if not known.all():
             yield Difference("seen", "device", "unknown", "in the log")
@@ -298,7 +298,7 @@ class NumberCheck:
         yield from self._wrong_attributes(gaps)
 
     def _used_twice(self, place: Ints, number: Ints) -> Iterator[Difference]:
-        """Yield numbers that an earlier report had; no hole is given up here."""
+        """Yield numbers that the log has twice. All holes are kept, however many."""
         (at, numbers), where = unique_rows(place, number)
         again = (np.bincount(where, minlength=len(at)) > 1) | ~unseen(self._so_far, at, numbers)
         for row in np.flatnonzero(again).tolist():
@@ -308,7 +308,7 @@ class NumberCheck:
         self._so_far = enter(self._so_far, at[~again], numbers[~again], most_holes=2**40)
 
     def differences(self) -> Iterator[Difference]:
-        """Yield devices that have used more or fewer numbers than were logged, gaps that came in time, and what was never settled."""
+        """Yield devices with more or fewer used numbers than logged, gaps whose reports came in time, and unsettled numbers."""
         devices, count = self._devices, used(self._seen)
         for row, device in enumerate(devices.device.tolist()):
             if count[row] != self._reports[row]:
@@ -331,10 +331,10 @@ class NumberCheck:
             yield Difference("gap", f"{device:08x}/{missing}", "missing", "in the log, in time")
 
     def _unsettled(self, row: int, device: int) -> Iterator[Difference]:
-        """Numbers that must have been settled as missing, and were not: the last ones, and those whose gaps the log still has."""
+        """Yield numbers that should have been settled as missing and were not."""
         devices = self._devices
         if not self._judged[row] or self._in_time[row] == _NONE:
-            return  # of one that was pardoned, and not heard since, nothing is due
+            return  # pardoned and not heard since: nothing is due
         at = slice(row, row + 1)
         _, due = screening_gaps.missing(devices.device[at], self._in_time[at], devices.settled[at], devices.holes[at])
         known = self._keyring.find(np.full(len(due), device), due) >= 0
@@ -353,7 +353,7 @@ class NumberCheck:
                     yield Difference("gap", f"{device:08x}/{number}", stored, int(index[row]))
 
     def _assigned(self, profile: Profile, device: int, number: int) -> set[int]:
-        """What a number may have assigned: whoever is far ahead uses numbers that a further bundle, with other keys, is given later."""
+        """Return the attributes that a number may assign: a device far ahead may use numbers of a later bundle with other keys."""
         keyring = self._keyring
         owner = np.searchsorted(keyring.device_ids, device)
         first, end = np.searchsorted(keyring.owners, [owner, owner + 1])
@@ -367,6 +367,6 @@ class NumberCheck:
         self._judged[place] = False
 
     def _places(self, device: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
-        """Which devices have a state, and its row."""
+        """Return a mask of the devices with a state, and the rows of those."""
         known = np.isin(device, self._devices.device)
         return known, np.searchsorted(self._devices.device, device[known])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Recount of conduct: all bets played again from the log, against the checkpoints and the exposures.
+"""Recount of the statistical tests: run them again from the log, and compare with checkpoints and exposures.
 
-A pardon ends a stretch: what a device does afterwards is judged as if it were new. Each stretch is judged again on its own. States are
-large, so as many devices at a time are judged as there is room for.
+A pardon ends a *stretch*: afterwards the device is judged as if it were new. Each stretch is judged on its own. States are large, so
+devices are judged in portions that fit into memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Bools = npt.NDArray[np.bool_]
 Events = tuple[LogTable, GapTable]
 
 _COPIES = 4
-"""Of a state: as played, as stored, and what comparing them takes."""
+"""Copies of a state in memory: computed, stored, and two for the comparison."""
 
 
 def portions(kept: Kept, registry: Registry, alpha: float, room: int) -> Iterator[Ints]:
-    """The devices that are to be judged again, as many at a time as there is room for the states of; at least one portion."""
+    """Yield the devices to judge in portions whose states fit into `room` bytes; at least one portion, which may be empty."""
     pardoned = np.array([entry.device for entry in kept.pardons], np.int64)
     devices = np.union1d(kept.played, pardoned)
     each = _COPIES * sum(make_bets(profile, alpha).state_bytes for profile in registry.keyring.profiles)
@@ -42,9 +42,9 @@ def portions(kept: Kept, registry: Registry, alpha: float, room: int) -> Iterato
 
 
 class ConductCheck:
-    """Plays the log and finds checkpoints that it does not lead to, devices that it convicts and that still count, and the opposite.
+    """Finds checkpoints that differ from the log, and devices that the log exposes and the store does not, or the reverse.
 
-    Of some devices (ascending) alone; events of others are passed over.
+    It checks only `devices` (ascending) and skips events of others.
     """
 
     def __init__(self, shown: Inspection, devices: Ints, registry: Registry, alpha: float) -> None:
@@ -61,7 +61,7 @@ class ConductCheck:
             check.add((log, gaps))
 
     def differences(self) -> Iterator[Difference]:
-        """Yield what the log does not say."""
+        """Yield the differences from the log."""
         for check in self._checks:
             yield from check.differences()
 
@@ -76,30 +76,30 @@ class _Table:
         self._over = self._bets.over(self.states)
 
     def start(self, stored: ConductTable) -> npt.NDArray[np.uint8]:
-        """The states that some table has of these devices."""
+        """Return these devices' states from a table."""
         return starts(stored, self._profile, self.devices, self._bets)
 
     def rows(self, table: LogTable | GapTable) -> Ints:
-        """Rows of the devices that events are of."""
+        """Return the row of each event's device."""
         return np.searchsorted(self.devices, table.device)
 
     def mine(self, events: Events) -> Events:
-        """The events of these devices under this profile."""
+        """Return the events of these devices under this profile."""
         return select(events, lambda each: (each.profile == self._profile.id) & np.isin(each.device, self.devices))
 
     def play(self, events: Events) -> None:
-        """Play events of these devices; whose bets are over is not bet on any more."""
+        """Play events of these devices, except of those whose tests have ended."""
         going_on = select(events, lambda each: ~self._over[self.rows(each)])
         self._over |= replay(self._profile, self._bets, self.devices, self.states, *going_on) >= 0
 
     @property
     def convicted(self) -> set[int]:
-        """Devices that the log convicts."""
+        """Devices that the log exposes."""
         return set(self.devices[self._over].tolist())
 
 
 class _Present:
-    """Devices since their last pardon. Each has a checkpoint from its first event on."""
+    """Checks devices since their last pardon. Each has a checkpoint from its first event on."""
 
     def __init__(self, kept: Kept, conduct: ConductTable, bases: ConductTable, profile: Profile, alpha: float) -> None:
         self._kept = kept
@@ -126,11 +126,11 @@ class _Present:
         self._compared |= rows
 
     def differences(self) -> Iterator[Difference]:
-        """Yield what the log does not say."""
+        """Yield the differences from the log."""
         self._compare(~self._compared)
         devices, convicted = self._kept.devices, self._table.convicted
         differing = set(self._table.devices[self._differs].tolist())
-        for device in sorted(differing - self._exposed):  # another alpha may have ended the bets on it at another event
+        for device in sorted(differing - self._exposed):  # with another alpha its tests may have ended at another event
             yield Difference("conduct", f"{device:08x}", "a state", "another one")
         for device in sorted(convicted & set(devices.device[devices.withdrawn == 0].tolist())):
             yield Difference("device", f"{device:08x}", "counts", "its statistics withdraw it")
@@ -140,19 +140,19 @@ class _Present:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """What some devices did between two pardons, or before the first."""
+    """Events of devices between two pardons, or before the first."""
 
     devices: Ints
     """Sorted."""
     after: Ints
     upto: Ints
-    """Events of each device."""
+    """Arrivals that bound each device's events."""
     exposures_after: Mapping[int, int]
     exposures_upto: Mapping[int, int]
 
 
 def _ended_stretches(kept: Kept, devices: Ints) -> Iterator[_Stretch]:
-    """The first, second, ... stretch of devices that a pardon has ended, of those that retention has taken nothing from."""
+    """Yield the first, second, ... ended stretch of devices without pruned events."""
     pardons: dict[int, list[AuditEntry]] = {}
     among = set(devices.tolist())
     for entry in kept.pardons:
@@ -173,7 +173,7 @@ def _ended_stretches(kept: Kept, devices: Ints) -> Iterator[_Stretch]:
 
 
 class _Ended:
-    """Devices in a stretch that a pardon has ended."""
+    """Checks devices in a stretch that a pardon has ended."""
 
     def __init__(self, kept: Kept, profile: Profile, alpha: float, stretch: _Stretch) -> None:
         self._stretch = stretch
@@ -190,7 +190,7 @@ class _Ended:
         )
 
     def differences(self) -> Iterator[Difference]:
-        """Yield devices that were exposed and should not have been, or the other way round."""
+        """Yield devices that the store exposed and the log does not, or the reverse."""
         convicted = self._table.convicted
         for device in sorted(convicted ^ self._exposed):
             said = ("not exposed", "exposed")
@@ -201,7 +201,7 @@ class _Ended:
 def _convictions(
     kept: Kept, profile: Profile, alpha: float, after: Mapping[int, int], upto: Mapping[int, int]
 ) -> set[int]:
-    """Devices that were exposed by statistics at this alpha or a stricter one, by an exposure within some ids."""
+    """Return devices with an exposure by statistics at this alpha or a stricter one, with an id within bounds."""
     return {
         each.device
         for each in kept.convictions

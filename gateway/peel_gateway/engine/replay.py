@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replay: process quarantined frames and dead letters again, after their cause (a forgotten device, a wrong profile, a bug) is fixed."""
+"""Replay: process quarantined frames and dead letters again, after their cause (such as an unknown device or a bug) is fixed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def replay(store: Store, engine: Engine, which: ExposureFilter | None = None) ->
 def replay_dead_letters(letters: DeadLetters, engine: Engine, partition: Partition) -> ReplayReport:
     """Process a partition's dead letters again, at their original time of receipt, each in its own transaction.
 
-    A file is deleted after its message is committed. So an interrupted replay can be run again: what comes twice counts once.
+    A file is deleted after its message is committed. An interrupted replay can be run again: a report that comes twice counts once.
 
     Raises
     ------

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway keeps: the store's interface, and the engines behind it."""
+"""The store: its interface, the SQL, and the two databases."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which store the settings name: the one place that knows all of them."""
+"""Open, copy, restore and upgrade the store that the settings name. Only this module knows both databases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def open_archive(settings: Settings) -> Archive:
-    """Open all partitions of what the settings name, to be read; it is made when it is not there."""
+    """Open the store for reading, all partitions. Create it if it does not exist."""
     if settings.store_url is None:
         return open_store(settings)
     archive: Archive = _postgres().PostgresArchive(**_where(settings))
@@ -42,42 +42,44 @@ def open_archive(settings: Settings) -> Archive:
 
 
 def open_store(settings: Settings, partition: int = 0, *, epoch: int | None = None, gateway: bool = False) -> Store:
-    """Open one partition to write it, and make it if it is not there.
+    """Open the store for writing, and create it if it does not exist.
 
-    A gateway that partitions a database holds the lease of this epoch. One that has a file runs alone on it, and says so by `gateway`.
+    On PostgreSQL: one partition, under the lease with this epoch. On SQLite: `gateway` takes the lock that keeps a second gateway out.
     """
     if settings.store_url is not None:
         store: Store = _postgres().PostgresStore(**_where(settings), partition=partition, epoch=epoch)
         return store
     if partition:
-        raise ValueError(f"partition {partition}: a file is one partition, 0")
+        raise ValueError(f"partition {partition}: an SQLite file has only partition 0")
     return SqliteStore(settings.store_path, gateway=gateway, **_how(settings))
 
 
 def open_leases(settings: Settings) -> Leases | None:
-    """Who owns which partition; None where whoever opens the file has all of it."""
+    """Open the leases on partitions; return None for an SQLite file, which has one gateway."""
     if settings.store_url is None:
         return None
-    archive = _postgres().PostgresArchive(**_where(settings))  # which makes the tables, or finds them wrong
+    archive = _postgres().PostgresArchive(**_where(settings))  # creates the tables, or checks their version
     leases: Leases = archive.leases()
     return leases
 
 
 def distribution(settings: Settings) -> str:
-    """The statements that distribute the tables over the servers of a cluster."""
+    """Return the statements that distribute the tables over a Citus cluster."""
     if settings.store_url is None:
-        raise SettingsError("store.url: names no PostgreSQL database, and a file cannot be distributed")
+        raise SettingsError(
+            "store.url: is not set; an SQLite file cannot be distributed. Set store.url to a PostgreSQL database."
+        )
     statements: str = _postgres("schema").distribution(settings.store_schema)
     return statements
 
 
 def _postgres(module: str = "store") -> types.ModuleType:
-    """A module of the store on PostgreSQL, which needs an extra of the package: most gateways need no server."""
+    """Import a module of the PostgreSQL store, which needs the `postgres` extra."""
     try:
         return importlib.import_module(f"peel_gateway.storage.postgres.{module}")
     except ImportError as error:
         raise StoreFailed(
-            f"store.url: needs psycopg, which is not here ({error}): pip install 'peel-telemetry[postgres]'"
+            f"store.url: needs psycopg, which is not installed ({error}). Run pip install 'peel-telemetry[postgres]'."
         ) from None
 
 
@@ -101,7 +103,7 @@ def _how(settings: Settings) -> dict[str, Any]:
 
 
 def missing_store(settings: Settings) -> str:
-    """What is not there before a gateway has made it, in words; nothing where it is there."""
+    """Return a message if the store does not exist yet, otherwise an empty string."""
     if settings.store_url is None:
         return "" if settings.store_path.exists() else f"store.path: {settings.store_path}: no such file"
     found: bool = _postgres().is_made(settings.store_url, settings.store_schema)
@@ -150,7 +152,7 @@ def restore_store(settings: Settings, path: Path) -> Path | None:
 
 @contextmanager
 def no_gateway(settings: Settings) -> Iterator[None]:
-    """Raise if a gateway runs on the store; on a file none can start meanwhile."""
+    """Raise if a gateway runs on the store. On SQLite, keep gateways from starting meanwhile."""
     if settings.store_url is None:
         with GatewayLock(settings.store_path):
             yield
@@ -178,15 +180,15 @@ def upgrade_store(settings: Settings, *, backed_up: bool) -> Upgraded:
 
 
 def _refuse_server(settings: Settings, program: str) -> None:
-    """A server has its own ways, which are better: at one moment for all partitions, and continuously."""
+    """Refuse a PostgreSQL store: its own tools copy all partitions at one moment."""
     if settings.store_url is not None:
         raise SettingsError(
-            f"store.url: copies of a PostgreSQL database are PostgreSQL's own business: `{program}`, docs/operating.md"
+            f"store.url: this command copies SQLite files only. Use `{program}` for PostgreSQL, see docs/operating.md."
         )
 
 
 def _check(settings: Settings, path: Path) -> None:
-    """Open a copy as a gateway would, which refuses a store of other settings, and verify it; one of an older version only in itself."""
+    """Open a copy with the settings and verify it. A copy of an older version gets only SQLite's integrity check."""
     if version_of(path) < schema_version():
         check_old(path)
         return

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The events of the log as bytes: what every store keeps, whatever it keeps them in.
+"""The events of the log as bytes, the same in every database.
 
-An event is a report that was logged or a number that was settled as missing, in 38 bytes. A *segment* is a run of events in the order of
-arrival; the store knows the arrival of its last one, so that no event carries its own. Segments are appended as they come, one per batch,
-and sealed together when there are many: column by column, compressed, to some 11 bytes per report.
+An event is a logged report or a number that was settled as missing, in 38 bytes. A *segment* is a run of events in the order of arrival.
+The store keeps the arrival of a segment's last event, so that no event carries its own. Each batch appends one segment. Many segments are
+sealed into one: column by column, compressed to some 11 bytes per report.
 
-Nothing but the order finds an event. What has to be found in other ways is kept beside the log (`screening.seen`), or scanned for.
+Events are found by their order only. Other lookups use tables beside the log (`screening.seen`) or scan it.
+
+Stored bytes end with a CRC-32. It finds accidents, such as a bit that flips on a disk. It does not authenticate: a process that may write
+to the store may write anything.
 """
 
 from __future__ import annotations
@@ -40,12 +43,12 @@ _BYTES = 4
 
 
 def add_checksum(data: bytes) -> bytes:
-    """The bytes with their CRC-32 behind them."""
+    """Append the CRC-32 of some bytes."""
     return data + _checksum(data)
 
 
 def drop_checksum(checked: bytes) -> bytes:
-    """The inverse; `ValueError` where they are not what they were."""
+    """Verify and remove the checksum; `ValueError` if it does not match."""
     data = checked[:-_BYTES]
     if checked[len(data) :] != _checksum(data):
         raise ValueError(f"{len(checked)} bytes and their checksum do not agree")
@@ -80,16 +83,16 @@ RECORD = np.dtype(
 FIELDS: tuple[str, ...] = RECORD.names or ()
 
 GAP = 255
-"""In the place of a verdict: a number that never came. It has device, number, profile and index."""
+"""Stands for the verdict of a missing number, which has only device, number, profile and index."""
 
 _PLUS, _COHORT, _LATE = 1, 1, 3
 
 _LEVEL = 1
-"""Of zlib: higher ones take twice as long and save two per cent."""
+"""The zlib level. Higher ones take twice as long and save two per cent."""
 
 
 def records_of(log: LogTable, gaps: GapTable) -> Records:
-    """Events in the order of arrival."""
+    """Return reports and gaps as records in the order of arrival."""
     records = np.zeros(len(log) + len(gaps), RECORD)
     reports, missing = records[: len(log)], records[len(log) :]
     for name in ("device", "number", "profile", "received", "bucket", "index", "body", "verdict"):
@@ -102,7 +105,7 @@ def records_of(log: LogTable, gaps: GapTable) -> Records:
 
 
 def as_tables(columns: Columns, last: int) -> tuple[LogTable, GapTable]:
-    """The inverse of `records_of`; `last` is the arrival of the last event."""
+    """Return columns as tables, the inverse of `records_of`; `last` is the arrival of the last event."""
     gap = columns["verdict"] == GAP
     arrival = last - len(gap) + 1 + np.arange(len(gap))
     marks = columns["marks"][~gap].astype(np.int64)
@@ -118,12 +121,12 @@ def as_tables(columns: Columns, last: int) -> tuple[LogTable, GapTable]:
 
 
 def signs(marks: Ints) -> Ints:
-    """The sign that is in the marks."""
+    """Return the sign bit of the marks as +1 or -1."""
     return np.where(marks & _PLUS, 1, -1)
 
 
 def join_tables(parts: Sequence[tuple[LogTable, GapTable]]) -> tuple[LogTable, GapTable]:
-    """Several pairs of tables as one."""
+    """Concatenate pairs of tables."""
     parts = [as_tables(unpack(pack(np.zeros(0, RECORD)), sealed=False), 0), *parts]
     log, gaps = ([part[place] for part in parts] for place in (0, 1))
     return (
@@ -133,12 +136,12 @@ def join_tables(parts: Sequence[tuple[LogTable, GapTable]]) -> tuple[LogTable, G
 
 
 def pack(records: Records) -> bytes:
-    """A segment as it is appended."""
+    """Return a segment in the form that a batch appends."""
     return add_checksum(records.tobytes())
 
 
 def seal(records: Records) -> bytes:
-    """A segment as it is kept: column by column, each transposed so that like bytes stand together, and compressed (with a checksum)."""
+    """Return a sealed segment: each column transposed, so that like bytes are adjacent, and compressed with zlib's checksum."""
     parts = []
     for name in FIELDS:
         column = np.ascontiguousarray(records[name])
@@ -148,7 +151,7 @@ def seal(records: Records) -> bytes:
 
 
 def unpack(data: bytes, *, sealed: bool, names: Sequence[str] = FIELDS) -> Columns:
-    """Some columns of a segment; ValueError or zlib.error where it is damaged."""
+    """Return some columns of a segment; `ValueError` or `zlib.error` if it is damaged."""
     if not sealed:
         records = np.frombuffer(drop_checksum(data), RECORD)
         return {name: records[name] for name in names}
@@ -161,5 +164,5 @@ def unpack(data: bytes, *, sealed: bool, names: Sequence[str] = FIELDS) -> Colum
             columns[name] = np.ascontiguousarray(planes.reshape(dtype.itemsize, -1).T).reshape(-1).view(dtype)
         start += 4 + length
     if start != len(data):
-        raise ValueError(f"a segment has {len(data)} bytes and speaks of {start}")
+        raise ValueError(f"a segment has {len(data)} bytes, its lengths add up to {start}")
     return columns

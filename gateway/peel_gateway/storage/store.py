@@ -67,23 +67,23 @@ Ints = npt.NDArray[np.int64]
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing was applied. Waiting may mend it, unless it is a `StoreUnusable`."""
+    """The store failed and applied nothing. A retry may succeed, except for a `StoreUnusable` or a `StoreRejected`."""
 
     exit_code = Exit.MISSING
 
 
 class StoreUnusable(StoreError):  # noqa: N818 - the name says what is wrong with the store
-    """No waiting mends it: somebody has to do something about the database, or about the settings."""
+    """An error that a retry cannot fix: the operator must change the database or the settings."""
 
     exit_code = Exit.STORE
 
 
 class StoreFull(StoreError):  # noqa: N818 - the name says what is wrong with the store
-    """No room left on the device, or a size limit was reached. Free space, then retry."""
+    """The disk is full, or a size limit was reached. Free space, then retry."""
 
 
 class StoreLocked(StoreError):  # noqa: N818 - the name says what is wrong with the store
-    """Another process holds the database for longer than the timeout. Retry."""
+    """Another process held the database for longer than the timeout. Retry."""
 
 
 class StoreCorrupt(StoreUnusable):
@@ -99,11 +99,11 @@ class StoreTooOld(StoreUnusable):
 
 
 class StoreMismatch(StoreUnusable):
-    """The file was made with other settings than the ones asked for."""
+    """The database was made with other settings than these."""
 
 
 class StoreFailed(StoreError):  # noqa: N818 - the name says what is wrong with the store
-    """The disk, or the file system, reported an error."""
+    """The disk or the file system reported an error."""
 
 
 class StoreReplaced(StoreFailed):
@@ -111,7 +111,7 @@ class StoreReplaced(StoreFailed):
 
 
 class StoreAway(StoreFailed):
-    """The server that has the database cannot be reached. Retry: it may come back."""
+    """The database server cannot be reached. Retry: it may come back."""
 
 
 class StoreRejected(StoreError):  # noqa: N818 - the name says what is wrong with the data
@@ -119,16 +119,16 @@ class StoreRejected(StoreError):  # noqa: N818 - the name says what is wrong wit
 
 
 class StoreLost(StoreError):  # noqa: N818 - the name says what is wrong with the store
-    """Somebody else owns this partition now: nothing was applied, and nothing more may be written or acknowledged."""
+    """Another worker owns this partition now. Nothing was applied; write and acknowledge nothing more."""
 
 
 class Transaction(abc.ABC):
-    """What the engine may ask and do between begin and commit."""
+    """One write transaction, between begin and commit."""
 
     @property
     @abc.abstractmethod
     def generation(self) -> int:
-        """Number of the last committed transaction; tells whether somebody else has written since."""
+        """The number of the last committed transaction. It changes when another process writes."""
 
     @abc.abstractmethod
     def clock(self) -> Moment:
@@ -136,33 +136,33 @@ class Transaction(abc.ABC):
 
     @abc.abstractmethod
     def set_clock(self, moment: Moment) -> None:
-        """Note the gateway's time, where there is nothing else to write."""
+        """Store the gateway's time without any other effect."""
 
     @property
     @abc.abstractmethod
     def arrival(self) -> int:
-        """The last event of the log."""
+        """The arrival of the log's last event."""
 
     @property
     @abc.abstractmethod
     def checkpointed(self) -> int:
-        """All checkpoints know the events up to this one, as far as they are about their device."""
+        """Every checkpoint includes its device's events up to this arrival."""
 
     @abc.abstractmethod
     def devices(self, only: Ints) -> DeviceTable:
-        """Return the states of some devices, as far as they were ever heard, by id."""
+        """Return the states of those devices that were ever heard, by id."""
 
     @abc.abstractmethod
     def conduct(self, only: Ints) -> ConductTable:
-        """Return the checkpoints of the bets on some devices, by id."""
+        """Return the devices' checkpoints, by id."""
 
     @abc.abstractmethod
     def events(self, after: int) -> tuple[LogTable, GapTable]:
-        """Return what was logged after an event."""
+        """Return the events after an arrival."""
 
     @abc.abstractmethod
     def checkpoint(self, conduct: ConductTable, upto: int) -> None:
-        """Replace the checkpoints of some devices; with them all events up to one are known."""
+        """Replace the checkpoints of some devices. Checkpoints then include all events up to `upto`."""
 
     @abc.abstractmethod
     def totals(self) -> TallyTable:
@@ -170,11 +170,11 @@ class Transaction(abc.ABC):
 
     @abc.abstractmethod
     def find(self, questions: Questions) -> Found:
-        """Look up what a plan needs to know of the log."""
+        """Look up what the screening needs from the store."""
 
     @abc.abstractmethod
     def take(self, ids: Sequence[int]) -> None:
-        """Remove exposures (to screen their frames again) and take them off the counters."""
+        """Remove exposures whose frames are screened again, and subtract them from the counters."""
 
     @abc.abstractmethod
     def write(self, effects: Effects) -> Written:
@@ -182,60 +182,60 @@ class Transaction(abc.ABC):
 
     @abc.abstractmethod
     def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: Moment) -> AuditEntry | None:
-        """Take back what exposed a device and write that down; None where nothing has.
+        """Clear a device's exposure and write an audit entry; return None if the device is not exposed.
 
-        Its bets and its token bucket begin anew. What it had counted before comes back, or stays withdrawn for ever.
+        Its tests and its token bucket start again. With `restore` its earlier reports count again, otherwise they stay withdrawn.
         """
 
     @abc.abstractmethod
     def aged(self, before: float, now: float) -> Aged:
-        """Find the events at the beginning of the log that are older than `before` (Unix seconds), some at a time."""
+        """Return the next batch of events at the beginning of the log that are older than `before` (Unix seconds)."""
 
     @abc.abstractmethod
     def bases(self, only: Ints) -> ConductTable:
-        """Return the states of bets where the log begins, for those of some devices that retention has taken something from."""
+        """Return the devices' test states at the beginning of the log, for devices with pruned events."""
 
     @abc.abstractmethod
     def prune(self, aged: Aged, bases: ConductTable) -> None:
-        """Drop these events and keep their sums; `bases` are the states of bets where the log begins from now on."""
+        """Delete these events and keep their sums; `bases` are the test states at the new beginning of the log."""
 
     @abc.abstractmethod
     def forget_filed(self, before: int) -> None:
-        """Forget which numbers devices have in buckets before one: nothing is filed there any more."""
+        """Delete the devices' number ranges in buckets before one: no report is put into those any more."""
 
     @abc.abstractmethod
     def give_back(self) -> bool:
-        """Give some of the room that became free back to the file system; return whether there is more."""
+        """Return some free pages to the file system; return whether more are left."""
 
 
 class Archive(abc.ABC):
-    """Logs, tallies, device states, exposures and counters of a fleet."""
+    """Reads the log, tallies, device states, exposures and counters of a fleet."""
 
     bucket_seconds: int
-    """The finest time bucket of the tallies."""
+    """Size of the tallies' time buckets."""
     partitions: int
-    """How many partitions there are: a power of two."""
+    """Number of partitions, a power of two. SQLite has 1."""
 
     @abc.abstractmethod
     def stores(self) -> Iterator[Store]:
-        """Yield each partition, to be written too, open for as long as it is looked at; of a store, itself."""
+        """Yield each partition's store, open until the next one is asked for. A store yields itself."""
 
     @property
     @abc.abstractmethod
     def place(self) -> str:
-        """Where it is, for people: a path, or an address without secrets."""
+        """The path, or the address without secrets, for messages."""
 
     @abc.abstractmethod
     def verify_place(self) -> None:
-        """Raise `StoreReplaced` where what is committed would not be found again under `place`. Cheap."""
+        """Raise `StoreReplaced` if the open database is no longer the one at `place`. Cheap."""
 
     @abc.abstractmethod
     def size_bytes(self) -> int:
-        """Return how much room it takes where it is."""
+        """Return the database's size on disk."""
 
     @abc.abstractmethod
     def fill(self, source: Archive) -> None:
-        """Take everything from another archive, which nobody may write meanwhile. `StoreMismatch` where this one is not new."""
+        """Copy everything from another archive, which must not be written meanwhile. `StoreMismatch` unless this one is empty."""
 
     @abc.abstractmethod
     def registry(self) -> RegistryState:
@@ -243,30 +243,30 @@ class Archive(abc.ABC):
 
     @abc.abstractmethod
     def follow_registry(self, follow: Callable[[RegistryState], RegistryState]) -> None:
-        """Replace that state by what `follow` returns for it, in one transaction; what `follow` raises changes nothing."""
+        """Replace that state by `follow(state)` in one transaction. If `follow` raises, nothing changes."""
 
     @abc.abstractmethod
     def generation(self) -> int:
-        """Return the number of committed transactions: what was read before the last one may have changed."""
+        """Return the number of committed transactions. Caches are valid while it stays the same."""
 
     @abc.abstractmethod
     def tallies(
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> TallyTable:
-        """Return a profile's tallies, per bucket of `bucket_seconds` (a multiple of the store's), or in one (bucket 0)."""
+        """Return a profile's tallies per bucket of `bucket_seconds` (a multiple of the store's), or summed as bucket 0."""
 
     @abc.abstractmethod
     def device_tallies(
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> DeviceTallyTable:
-        """Return the same for each device, computed from the log: it takes as long as reading the log does, and holds up nobody.
+        """Return the tallies of each device, summed from the log. Slow for a large log, but blocks nobody.
 
-        What retention has dropped is of an unknown device, but in the sum over all time.
+        Pruned reports have an unknown device, except in the sum over all time.
         """
 
     @abc.abstractmethod
     def withdrawn_devices(self, profile: int) -> int:
-        """Return how many exposed devices had reports counted under this profile."""
+        """Return the number of withdrawn devices that reported under this profile."""
 
     @abc.abstractmethod
     def exposures(
@@ -278,13 +278,13 @@ class Archive(abc.ABC):
         after: int | None = None,
         upto: int | None = None,
     ) -> list[Exposure]:
-        """List exposures, newest first; `before` continues below an id. With `after` oldest first, above that id, `upto` another."""
+        """List exposures, newest first, with ids below `before`. With `after`: oldest first, ids above `after` and up to `upto`."""
 
     @abc.abstractmethod
     def audit(
         self, *, device: int | None = None, limit: int | None = None, before: int | None = None
     ) -> list[AuditEntry]:
-        """List the audit trail, newest first; `before` continues below an id."""
+        """List the audit trail, newest first, with ids below `before`."""
 
     @abc.abstractmethod
     def gaps(self) -> GapTable:
@@ -292,19 +292,19 @@ class Archive(abc.ABC):
 
     @abc.abstractmethod
     def log(self, device: int | None = None) -> LogTable:
-        """Return the reports in the log of a device, or of all, by device and number. For small logs: it takes them all into memory."""
+        """Return the logged reports of a device or of all, by device and number. Reads the whole log into memory."""
 
     @abc.abstractmethod
     def history(self) -> AbstractContextManager[Iterator[tuple[LogTable, GapTable]]]:
-        """Show the events of the log in order, some at a time and partition by partition: all as of one moment."""
+        """Open a snapshot and iterate over the log in pieces, in order within each partition."""
 
     @abc.abstractmethod
     def devices(self, only: Ints | None = None) -> DeviceTable:
-        """Return the states of all devices ever heard, or of some of them, by id."""
+        """Return the states of all devices ever heard, or of some, by id."""
 
     @abc.abstractmethod
     def first_received(self) -> float | None:
-        """Return when the first report came, in Unix seconds; None before there is one."""
+        """Return the time of the first report in Unix seconds; None before it."""
 
     @abc.abstractmethod
     def counts(self) -> Counts:
@@ -312,104 +312,104 @@ class Archive(abc.ABC):
 
     @abc.abstractmethod
     def exposed(self) -> DeviceTable:
-        """Return the states of the devices that are exposed, by id."""
+        """Return the states of the exposed devices, by id."""
 
     @abc.abstractmethod
     def device_reports(self, only: Ints | None = None) -> dict[int, dict[Verdict, int]]:
-        """Return the number of logged reports per verdict, of all devices or of some, pruned ones included, without reading the log."""
+        """Return the number of logged reports per device and verdict, pruned ones included, without reading the log."""
 
     @abc.abstractmethod
     def forfeited_reports(self, only: Ints) -> dict[int, int]:
-        """Return how many accepted reports of some devices count no more, because a pardon left them withdrawn."""
+        """Return the number of accepted reports per device that a pardon left withdrawn."""
 
     @abc.abstractmethod
     def save_lost(self) -> Path | None:
-        """Copy everything into a new file if the database file has lost its name, and return that file.
+        """If the open database file was moved or deleted, copy it into a new file and return that path.
 
         A deleted file vanishes when the last process closes it.
         """
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Verify what can be verified without the fleet's keys; `StoreCorrupt` says what is wrong."""
+        """Raise `StoreCorrupt` for damage that shows without the fleet's keys."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Release it; safe to call twice."""
+        """Close the database; safe to call twice."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """All that a store has, as of one moment."""
+    """A snapshot of a store, for the recount."""
 
     kept: Kept
     events: Callable[[], Iterator[tuple[LogTable, GapTable]]]
-    """The log in order, some events at a time; from its beginning each time that it is called."""
+    """Iterates over the log in pieces, from its beginning on each call."""
     conduct: Callable[[Ints], ConductTable]
-    """The states of the bets on some devices (ascending)."""
+    """Checkpoints of some devices (ascending ids)."""
     bases: Callable[[Ints], ConductTable]
-    """The same where the log begins, of those that retention has taken something from."""
+    """Test states at the beginning of the log, of devices with pruned events."""
 
 
 class Store(Archive):
-    """One partition of an archive, with the right to write."""
+    """An archive that can be written. On PostgreSQL it is one partition."""
 
     partition: int
-    """Which one, from 0."""
+    """This store's partition, from 0."""
 
     @abc.abstractmethod
     def begin(self) -> AbstractContextManager[Transaction]:
-        """Open the partition's one write transaction: commits on a clean exit, rolls back on an exception."""
+        """Open the only write transaction: it commits on a clean exit and rolls back on an exception."""
 
     @abc.abstractmethod
     def inspect(self) -> AbstractContextManager[Inspection]:
-        """Show all that is kept."""
+        """Open a snapshot of everything stored."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A partition's owner, as of the moment when it was asked for."""
+    """A worker's ownership of a partition, as of when it was read."""
 
     partition: int
     owner: str
-    """Empty where there is none. No two processes may have the same name, nor one process after its restart."""
+    """Empty if the partition is free. Every process has its own name, a new one after a restart."""
     epoch: int
-    """Grows with every owner: a store opened with an older one writes nothing any more."""
+    """Grows with every owner. A store that was opened with an older epoch cannot write."""
     seconds: float
-    """How long it lasts; negative where it has run out."""
+    """Time left; negative if it has run out."""
 
 
 class Leases(abc.ABC):
-    """The leases of an archive. StoreError where something failed, and then nothing has changed."""
+    """The leases of an archive. Methods raise `StoreError` on failure and then change nothing."""
 
     @abc.abstractmethod
     def all(self) -> list[Lease]:
-        """All partitions, by number."""
+        """Return the leases of all partitions, by number."""
 
     @abc.abstractmethod
     def acquire(self, partition: int, owner: str, seconds: float) -> Lease | None:
-        """Become a partition's owner where nobody is, or whoever was has let it run out; None where somebody is."""
+        """Take a partition whose lease is free or has run out; return None if another worker owns it."""
 
     @abc.abstractmethod
     def renew(self, lease: Lease, seconds: float) -> bool:
-        """Let a lease last from now on; False where the partition has another owner."""
+        """Extend a lease from now on; return False if the partition has another owner."""
 
     @abc.abstractmethod
     def release(self, lease: Lease) -> None:
-        """Give a partition back; nothing where it has another owner."""
+        """Give a partition back. Do nothing if it has another owner."""
 
     @abc.abstractmethod
     def attend(self, owner: str, seconds: float) -> int:
-        """Say that a worker is there, for a while, whether it owns partitions or not; return how many are."""
+        """Register a worker for some seconds, whether it owns partitions or not; return the number of workers."""
 
     @abc.abstractmethod
     def depart(self, owner: str) -> None:
-        """Say that a worker is no longer there."""
+        """Deregister a worker."""
 
     @abc.abstractmethod
     def workers(self) -> dict[str, float]:
-        """Workers that are there, and the seconds for which that is known."""
+        """Return the registered workers and the seconds until each registration runs out."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Release the connection; it is made again when it is needed."""
+        """Close the connection. It is opened again when it is needed."""

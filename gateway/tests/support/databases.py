@@ -19,7 +19,7 @@ from peel_gateway.storage.store import Store
 
 
 class Database(Protocol):
-    """Where a store is, and a way to it behind the gateway's back."""
+    """A store's place, and direct access to its database for tests."""
 
     def open(self, **options: Any) -> Store:
         """The store, made when it is not there."""

@@ -32,7 +32,7 @@ from peel_tools.servers.site import Site
 
 DEVICES = 20
 HEALTHY = {"status": "ok", "causes": [], "dead_letters": 0, "lag_seconds": 0, "receipt_lag_seconds": 0}
-"""What /healthz says of a gateway that has nothing to do."""
+"""The answer of /healthz for an idle gateway."""
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ class Publisher:
 
 
 def retained(port: int, topic: str) -> bytes | None:
-    """What the broker keeps under a topic; None where that does not come."""
+    """Return the broker's retained message of a topic, or None."""
     found: list[bytes] = []
     client = paho.Client(CallbackAPIVersion.VERSION2)
     client.on_message = lambda _client, _data, message: found.append(bytes(message.payload))
@@ -136,7 +136,7 @@ class Field(Site):
             publisher.close()
 
     def counts(self, gateway: GatewayProcess) -> Counts:
-        """What is committed, read from the file."""
+        """Return the committed counts, read from the file."""
         with gateway.store() as store:
             return store.counts()
 

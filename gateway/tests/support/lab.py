@@ -124,12 +124,12 @@ class Lab(Dated):
         return self.whole.keys.of(self.whole.find(np.full(np.shape(numbers), device), numbers))
 
     def clock(self) -> Reading:
-        """What the gateway's machine reads."""
+        """Return a reading of the machine's clocks."""
         return Reading(round((self.now + self.skew) * 1000), self.boot, round(self.now * 1000))
 
     @property
     def book(self) -> Book:
-        """What the engine remembers of the devices."""
+        """The engine's device states in memory."""
         assert self.engine._book is not None, "no batch yet"
         return self.engine._book
 
@@ -209,7 +209,7 @@ class Lab(Dated):
         return [frame.tobytes() for frame in frames]
 
     def profile(self, device: int, number: int) -> Profile:
-        """What a device reports under a number."""
+        """Return the profile of a device's report with this number."""
         (bundle,) = self.whole.find([device], [number])
         return self.profiles[int(self.whole.bundle_profile[bundle])]
 
@@ -241,7 +241,7 @@ class Lab(Dated):
         return [Message("peel/v1/lab/00/x/report", frame, self.now + self.skew) for frame in frames]
 
     def estimates(self) -> list[Estimates]:
-        """What the first profile's reports say so far."""
+        """Return the first profile's estimates."""
         return estimates(self.profiles[0], self.store.device_tallies(self.profiles[0].id))
 
     def send(self, frames: Sequence[bytes], **options: Any) -> dict[str, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What only root may do."""
+"""Things that only root may do."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Yard:
         return [len(self.owned(worker)) for worker in workers]
 
     def leases(self, worker: GatewayProcess) -> Any:
-        """What `peel gateway workers --json` says."""
+        """Return the output of `peel gateway workers --json`."""
         done = worker.command("workers", "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The store on PostgreSQL: partitions of one database, each written by one worker at a time, for more than one machine."""
+"""The store on PostgreSQL, for several machines: each partition is written by one worker at a time."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A connection to PostgreSQL, about all partitions or about one.
+"""A connection to PostgreSQL, on all partitions or on one.
 
-Rows are written as arrays, one parameter per column and one statement per table, and not by COPY: a client that is stopped in the middle of
-a COPY holds its locks for as long as it likes, since the server cannot interrupt it, and rows to be merged would need a table in between.
-What is long, the log, is one row per batch anyway.
+Rows are written as arrays: one parameter per column, one statement per table. COPY would need a temporary table to merge rows, and the
+server cannot interrupt a client that stops in the middle of a COPY and keeps its locks. The log, which is long, is one row per batch.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _TYPES = {int: "bigint[]", bytes: "bytea[]", str: "text[]"}
 
 
 class _IntsDumper(Dumper):
-    """int64[R] in the binary format of bigint[]: a header, then each value with its size, without a Python object per value."""
+    """Writes int64[R] in the binary format of bigint[], without a Python object per value."""
 
     format = Format.BINARY
     oid = _INT8_ARRAY
@@ -53,31 +52,31 @@ class _IntsDumper(Dumper):
 
 
 def register_integers(adapters: AdaptersMap) -> None:
-    """Make integers of one kind, bigint, however small: alone, in lists, in arrays.
+    """Send all integers as bigint, however small: alone, in lists, in arrays.
 
-    In lists they travel as text. With the binary form alone, the first list of a statement would choose the kind for all its lists, and
-    the small keys of a sum its size.
+    In lists they are sent as text. In binary form psycopg would choose a type for all lists of a statement by its first list, and small
+    keys would make the sums too small a type.
     """
     for dumper in (Int8Dumper, Int8BinaryDumper):
-        adapters.register_dumper(int, dumper)  # what is registered last is preferred
+        adapters.register_dumper(int, dumper)  # the last one is preferred
     adapters.register_dumper(np.ndarray, _IntsDumper)
 
 
 def array_type(column: npt.NDArray[Any] | Sequence[Any]) -> str:
-    """The type of a column that is not empty, of integers, bytes or text."""
+    """Return the array type of a column of integers, bytes or text, which is not empty."""
     if isinstance(column, np.ndarray) and column.dtype != object:
         return _TYPES[int]
     return _TYPES[type(column[0])]
 
 
 _STREAMED_ROWS = 16
-"""Rows that are fetched at a time: sealed segments are some hundred kilobytes each."""
+"""Rows fetched at a time. Sealed segments have some hundred kilobytes each."""
 
 _names = itertools.count()
 
 
 class PostgresConnection(Connection):
-    """See `Connection`; `partition` is None for all of them, which can only be read."""
+    """Implements `Connection`. With `partition` None it reads all partitions and writes none."""
 
     same_device = "USING (partition, device)"
 
@@ -147,20 +146,20 @@ class PostgresConnection(Connection):
     @property
     def _own(self) -> int:
         if self._partition is None:
-            raise ValueError("a connection about all partitions only reads")
+            raise ValueError("a connection to all partitions is read-only")
         return self._partition
 
 
 @functools.cache
 def _text(query: str, partition: int | None) -> bytes:
-    """A query as psycopg takes it, on all partitions or one; the planner sees through the parentheses."""
+    """Return a query for psycopg, on all partitions or one. The planner flattens the subselects."""
     scope = "{0}" if partition is None else f"(SELECT * FROM {{0}} WHERE partition = {partition})"
     text = query.format_map({table: scope.format(table) for table in TABLES})
     return re.sub(r":(\w+)", r"%(\1)s", text.replace("?", "%s")).encode()
 
 
 def _storable(value: Any) -> Any:
-    """PostgreSQL's text cannot hold NUL, a topic from a careless broker can."""
+    """Replace NUL, which PostgreSQL's text cannot hold and a topic from a faulty broker can."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 

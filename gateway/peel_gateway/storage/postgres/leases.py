@@ -21,22 +21,22 @@ __all__ = ["PostgresLeases", "lock_partition", "session_name"]
 
 
 def session_name(schema: str, partition: int, epoch: int | None) -> str:
-    """What a partition's writer calls itself on the server, which takes 63 bytes: schemas have at most 40."""
+    """Return the application name of a partition's writer. The server keeps 63 bytes; schemas have at most 40."""
     return f"peel {schema}.{partition} by hand" if epoch is None else f"{_owners(schema, partition)}{epoch}"
 
 
 def _owners(schema: str, partition: int) -> str:
-    """How the names of all owners' sessions begin."""
+    """Return the prefix of the session names of a partition's owners."""
     return f"peel {schema}.{partition} epoch "
 
 
 def lock_partition(raw: psycopg.Connection, partition: int) -> None:
-    """Wait for the partition's writer lock: until the transaction ends nobody else writes."""
+    """Take the partition's writer lock, which lasts until the transaction ends."""
     raw.execute("SELECT value FROM meta WHERE partition = %s AND key = 'generation' FOR UPDATE", (partition,))
 
 
 class PostgresLeases(Leases):
-    """The leases of a database. Every method is one transaction."""
+    """Leases in a PostgreSQL database. Every method is one transaction."""
 
     def __init__(self, address: Address, *, timeout: float = 10.0) -> None:
         self._place, self._schema = address.place, address.schema
@@ -107,14 +107,14 @@ class PostgresLeases(Leases):
                 yield raw
                 self._session.end("COMMIT")
             except BaseException:
-                self._session.close()  # which rolls back
+                self._session.close()  # rolls back
                 raise
 
 
 _FROM_NOW = "until = clock_timestamp() + make_interval(secs => %s), seconds = %s"
 _LEFT = "EXTRACT(EPOCH FROM until - clock_timestamp())::float8"
-# Where more is left than was ever given, the server's clock was set back since: without a bound the partitions of a worker that has died
-# would have no owner for as long as that. Twice, so that a clock that is put right by a little takes nothing from anybody.
+# If more time is left than was given, the server's clock was set back. Without a bound, nobody could take a dead worker's partitions for as
+# long as the clock was ahead. The bound is twice the time given, so that a small correction of the clock takes no lease away.
 _LASTS = "(until > clock_timestamp() AND until < clock_timestamp() + make_interval(secs => 2 * seconds))"
 _SELECT = f"SELECT partition, owner, epoch, CASE WHEN {_LASTS} THEN {_LEFT} ELSE -1 END FROM lease"
 _END_FORMER = """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables on PostgreSQL: who makes them, and how they are distributed over several servers."""
+"""Create, check, distribute and upgrade the tables on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ WORDS = Words(
 )
 
 _OWN = """
--- Listings of exposures go over all partitions.
+-- Exposures are listed over all partitions.
 CREATE INDEX exposure_id ON exposure (id);
 
--- Who owns which partition: the epoch grows with every owner, and what is written says under which one. On the server's clock.
+-- Owners of partitions. The epoch grows with every owner. Times are on the server's clock.
 CREATE TABLE lease (
     partition INTEGER PRIMARY KEY,
     owner TEXT NOT NULL,
     epoch BIGINT NOT NULL,
     until TIMESTAMPTZ NOT NULL,
-    seconds FLOAT8 NOT NULL    -- for how long it was given: should that clock be set back, no more than twice that is left of it
+    seconds FLOAT8 NOT NULL    -- time given; bounds what is left after the clock was set back
 );
 
 -- Workers that are running, likewise on the server's clock.
@@ -73,7 +73,7 @@ CREATE TABLE worker (
     seconds FLOAT8 NOT NULL
 );
 
--- One row: what was fixed when the tables were made.
+-- One row, fixed when the tables are created.
 CREATE TABLE made (
     version        INTEGER NOT NULL,
     partitions         INTEGER NOT NULL,
@@ -82,12 +82,12 @@ CREATE TABLE made (
 """
 
 _LOCK = 0x5045454C
-"""Of the advisory lock under which tables are made: two workers may start at once."""
+"""Advisory lock for creating tables: two workers may start at once."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was fixed when the tables were made."""
+    """Values that are fixed when the tables are created."""
 
     version: int
     partitions: int
@@ -95,7 +95,7 @@ class Made:
 
 
 def look(raw: psycopg.Connection) -> Made | None:
-    """What there is; None where there is nothing yet."""
+    """Return the values of existing tables, or None."""
     ((there,),) = raw.execute("SELECT to_regclass('made') IS NOT NULL").fetchall()
     if not there:
         return None
@@ -106,8 +106,8 @@ def look(raw: psycopg.Connection) -> Made | None:
 
 
 def make(raw: psycopg.Connection, schema: str, *, partitions: int, bucket_seconds: int) -> Made:
-    """Make the tables where there are none, and say what there is."""
-    # Waited for before the transaction begins: within one, what another process has made meanwhile is not always seen.
+    """Create the tables if there are none; return their values."""
+    # Take the lock before the transaction: within one, tables of another process are not always visible.
     raw.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
     try:
         return look(raw) or _make(raw, schema, partitions, bucket_seconds)
@@ -134,7 +134,7 @@ def _make(raw: psycopg.Connection, schema: str, partitions: int, bucket_seconds:
 
 
 def check(made: Made, place: str, *, partitions: int | None, bucket_seconds: int | None) -> None:
-    """Refuse a database of another version, or one that was made with other settings."""
+    """Raise for a database of another version or with other settings."""
     check_version(made.version, place)
     for name, is_, asked in (
         ("partitions", made.partitions, partitions),
@@ -142,18 +142,18 @@ def check(made: Made, place: str, *, partitions: int | None, bucket_seconds: int
     ):
         if asked is not None and asked != is_:
             raise StoreMismatch(
-                f"{place}: was made with store.{name} = {is_}, {asked} was asked for; set it back, or `peel gateway migrate`"
+                f"{place}: was created with store.{name} = {is_}, the setting is {asked}. Set it to {is_}, or run `peel gateway migrate`."
             )
 
 
 def find_damage(connection: Connection) -> list[str]:
-    """Return what is wrong with a database, as far as it shows without the fleet's keys."""
+    """Return a message for each problem that shows without the fleet's keys."""
     checks = (verify_log, verify_states)
     return [problem for scope in connection.scopes() for verify in checks for problem in verify(scope)]
 
 
 def distribution(schema: str) -> str:
-    """The statements that distribute the tables by partition over the servers of a Citus cluster, before the first report."""
+    """Return the statements that distribute the tables over a Citus cluster by partition. Run them before the first report."""
     lines = [f"SET search_path TO {schema};"]
     for table in TABLES:
         with_ = "" if table == TABLES[0] else f", colocate_with => '{schema}.{TABLES[0]}'"
@@ -162,7 +162,7 @@ def distribution(schema: str) -> str:
 
 
 def refuse_owners(address: Address) -> None:
-    """Raise if a gateway owns a partition."""
+    """Raise `StoreLocked` if a gateway owns a partition."""
     leases = PostgresLeases(address)
     try:
         owned = [lease for lease in leases.all() if lease.seconds > 0]
@@ -170,12 +170,12 @@ def refuse_owners(address: Address) -> None:
         leases.close()
     if owned:
         raise StoreLocked(
-            f"{address.place}: partition {owned[0].partition} is owned by {owned[0].owner}. Stop all gateways first"
+            f"{address.place}: partition {owned[0].partition} is owned by {owned[0].owner}. Stop all gateways first."
         )
 
 
 def upgrade_database(url: str, schema: str, timeout: float) -> Upgraded:
-    """Upgrade a database that no gateway runs on. It is upgraded as a whole or, after any error, unchanged."""
+    """Upgrade a database in one transaction. Raise if a gateway runs on it; after any error it is unchanged."""
     address = Address(Secret(url.encode()), schema)
     refuse_owners(address)
     options = {"lock_timeout": f"{round(timeout * 1000)}ms"}

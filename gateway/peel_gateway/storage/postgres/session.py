@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections to a PostgreSQL server: where it is, and how they are made, and made again when one was lost."""
+"""Connections to a PostgreSQL server, which are opened again when lost, and its errors as the store's."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from peel_gateway.storage.store import (
 __all__ = ["Address", "Session", "translated"]
 
 _ADVICE: dict[str, tuple[type[StoreError], str]] = {
-    "53100": (StoreFull, "the server's disk is full; free some space, nothing was lost"),
-    "53300": (StoreFailed, "the server has no connection left; raise max_connections, or stop others"),
+    "53100": (StoreFull, "the server's disk is full; free some space. Nothing was lost"),
+    "53300": (StoreFailed, "the server has no connection left; raise max_connections or stop other clients"),
     "55P03": (StoreLocked, "another process writes this partition; stop it or wait"),
     "40P01": (StoreLocked, "another process writes this partition; stop it or wait"),
     "25006": (
         StoreFailed,
-        "the server only reads, a standby perhaps; name the primary (target_session_attrs=read-write)",
+        "the server is read-only, perhaps a standby; name the primary (target_session_attrs=read-write)",
     ),
     "42501": (StoreFailed, "the role may not do this; let it own the schema"),
-    "XX001": (StoreCorrupt, "the database is damaged; it is left as it is: restore a copy"),
+    "XX001": (StoreCorrupt, "the database is damaged and was not changed; restore a copy"),
     "XX002": (StoreCorrupt, "an index is damaged; REINDEX the database, then check it"),
 }
 
-_AWAY = (StoreAway, "the server cannot be reached, or has closed the connection; nothing was lost")
+_AWAY = (StoreAway, "the server cannot be reached or has closed the connection. Nothing was lost")
 
 _REJECTED = (StoreRejected, "the database rejected the data")
 
@@ -51,7 +51,7 @@ _UNEXPECTED = (StoreFailed, "unexpected database error")
 
 @contextmanager
 def translated(place: str) -> Iterator[None]:
-    """Turn PostgreSQL's errors within into `StoreError`s that name the database."""
+    """Raise PostgreSQL's errors as `StoreError`s that name the database."""
     try:
         yield
     except psycopg.Error as error:
@@ -60,7 +60,7 @@ def translated(place: str) -> Iterator[None]:
 
 
 def _judged(error: psycopg.Error) -> tuple[type[StoreError], str]:
-    """Return which kind of `StoreError` an error is, and the advice for it."""
+    """Return the kind of `StoreError` and the advice for an error."""
     state = error.sqlstate or ""
     if state in _ADVICE:
         return _ADVICE[state]
@@ -77,14 +77,14 @@ class Address:
     """A schema of a database on a server."""
 
     url: Secret
-    """As libpq takes it: postgresql://user@host/database, a password in it or better in a password file."""
+    """In libpq's form: postgresql://user@host/database. Better keep the password in a password file."""
     schema: str
 
     def __post_init__(self) -> None:
         try:
             conninfo_to_dict(self._conninfo)
         except psycopg.ProgrammingError:
-            raise StoreFailed("store.url: is no address such as postgresql://user@host/database") from None
+            raise StoreFailed("store.url: not a valid address. Write it as postgresql://user@host/database.") from None
 
     @property
     def _conninfo(self) -> str:
@@ -92,14 +92,14 @@ class Address:
 
     @property
     def place(self) -> str:
-        """For people: everything but secrets."""
+        """The address without secrets, for messages."""
         known = conninfo_to_dict(self._conninfo)
         who = f"{known['user']}@" if "user" in known else ""
         port = f":{known['port']}" if "port" in known else ""
         return f"postgresql://{who}{known.get('host', '')}{port}/{known.get('dbname', '')} ({self.schema})"
 
     def connect(self, name: str, options: Mapping[str, str]) -> psycopg.Connection:
-        """A new connection, which says to the server who it is; every statement is on its own until one begins a transaction."""
+        """Open a connection with an application name. It autocommits until a statement begins a transaction."""
         raw = psycopg.connect(
             self._conninfo,
             autocommit=True,
@@ -125,16 +125,16 @@ class Address:
 
 
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')"
-"""What is acknowledged is on disk, on standbys too where the server waits for them; what is stricter stays."""
+"""A commit waits for the disk, and for standbys if the server is set so. Stricter settings stay."""
 
 
 class Session:
-    """A connection that is made when it is needed, and anew when it was lost.
+    """A connection that is opened when needed, and again when it was lost.
 
     Parameters
     ----------
     options : mapping
-        The server's settings for it.
+        Server settings for the connection.
     """
 
     def __init__(self, address: Address, name: str, **options: str) -> None:
@@ -144,7 +144,7 @@ class Session:
         self._raw: psycopg.Connection | None = None
 
     def begin(self, statement: str) -> psycopg.Connection:
-        """Begin a transaction. Where the connection has been lost since the last one, on a new one."""
+        """Begin a transaction, on a new connection if the last one was lost."""
         if self._raw is not None:
             try:
                 self._raw.execute(statement.encode())
@@ -157,7 +157,7 @@ class Session:
         return self._raw
 
     def end(self, statement: str) -> None:
-        """End a transaction, where it has not ended with its connection."""
+        """End a transaction, unless its connection was lost."""
         if self._raw is None or self._raw.closed:
             return
         try:
@@ -167,7 +167,7 @@ class Session:
             raise
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection if it is open."""
         if self._raw is not None:
             self._raw.close()
             self._raw = None

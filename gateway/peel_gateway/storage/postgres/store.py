@@ -34,31 +34,31 @@ _IDLE_SECONDS = 60
 
 
 def is_made(url: Secret, schema: str) -> bool:
-    """Whether there are tables already; looks, and makes none."""
+    """Return whether the tables exist."""
     address = Address(url, schema)
     with translated(address.place), address.connect("peel looks", {}) as raw:
         return look(raw) is not None
 
 
 class PostgresArchive(SqlArchive):
-    """All partitions of the database that a URL names. The tables are made when they are not there.
+    """Reads all partitions of a database. Creates the tables if there are none.
 
     Parameters
     ----------
     url : str
-        As libpq takes it.
+        In libpq's form.
     schema : str
-        Where the tables are.
+        The PostgreSQL schema of the tables.
     partitions, bucket_seconds : int, optional
-        Fixed when the tables are made. None takes what there is.
+        Fixed when the tables are created. None takes the existing values.
     quarantine_limit, quarantine_bytes : int
-        Most exposures held, and most bytes of their frames, for each of the two classes, in all partitions together.
+        Limits of stored exposures and of their frames' bytes, for each of two classes, in all partitions together.
     timeout : float
         Seconds to wait for another writer before `StoreLocked`.
     """
 
     _scope: int | None = None
-    """The partition that is read; None for all of them."""
+    """The partition to read; None for all."""
 
     def __init__(
         self,
@@ -109,14 +109,14 @@ class PostgresArchive(SqlArchive):
                 yield store
 
     def leases(self) -> PostgresLeases:
-        """Who owns which partition, on a connection of its own."""
+        """Return the leases, on their own connection."""
         return PostgresLeases(self.address, timeout=self._timeout)
 
     def verify_place(self) -> None:
-        """Do nothing: the server looks after its own files."""
+        """Do nothing: the server owns its files."""
 
     def save_lost(self) -> None:
-        """Return None: no database is lost here while this process runs."""
+        """Return None: the server owns its files."""
 
     def size_bytes(self) -> int:
         sizes = " + ".join(f"pg_total_relation_size('{table}')" for table in TABLES)
@@ -167,15 +167,15 @@ class PostgresArchive(SqlArchive):
 
 
 class PostgresStore(SqlStore, PostgresArchive):
-    """One partition of it.
+    """Reads and writes one partition.
 
     Parameters
     ----------
     partition : int
-        Which one, from 0.
+        From 0.
     epoch : int, optional
-        Of the lease under which it is written: once there is another, `StoreLost`. None, for what people do by hand, takes turns with
-        whoever owns the partition.
+        Epoch of this writer's lease: `begin` raises `StoreLost` once the partition has a newer one. None, for commands, writes between
+        the owner's transactions.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class PostgresStore(SqlStore, PostgresArchive):
             timeout=timeout,
         )
         if not 0 <= partition < self.partitions:
-            raise ValueError(f"partition {partition}: there are {self.partitions}, from 0")
+            raise ValueError(f"partition {partition}: must be from 0 to {self.partitions - 1}")
         self._limits = Limits(rows=quarantine_limit // self.partitions, size=quarantine_bytes // self.partitions)
         self._write_lock = threading.Lock()
         self._writer = Session(
@@ -221,7 +221,9 @@ class PostgresStore(SqlStore, PostgresArchive):
                 lock_partition(raw, self.partition)
                 self._check_owner(raw)
                 connection = PostgresConnection(raw, self.partition, self.partitions)
-                yield SqlTransaction(connection, self.bucket_seconds, self._limits, lambda: False)  # autovacuum does it
+                yield SqlTransaction(
+                    connection, self.bucket_seconds, self._limits, lambda: False
+                )  # autovacuum returns free pages
             except psycopg.OperationalError:
                 self._writer.close()
                 raise
@@ -231,7 +233,7 @@ class PostgresStore(SqlStore, PostgresArchive):
             self._writer.end("COMMIT")
 
     def _check_owner(self, raw: psycopg.Connection) -> None:
-        """Under the writer lock, which a new owner has to take first."""
+        """Raise `StoreLost` if the lease has a newer epoch. Runs under the writer lock, which a new owner takes too."""
         ((epoch, owner, version, partitions, bucket),) = raw.execute(
             "SELECT epoch, owner, version, partitions, bucket_seconds FROM lease CROSS JOIN made WHERE partition = %s",
             (self.partition,),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The store's SQL, in what SQLite and PostgreSQL have in common; `sqlite/` and `postgres/` have what is particular."""
+"""The SQL that SQLite and PostgreSQL have in common. `sqlite/` and `postgres/` hold the differences."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading: what people ask of an archive, or of one partition."""
+"""The queries of an archive, and the snapshot for the recount."""
 
 from __future__ import annotations
 
@@ -59,26 +59,26 @@ _FIRST_RECEIVED = "SELECT COALESCE(MIN(first_received), 0) FROM {device} AS devi
 
 
 class SqlArchive(Archive):
-    """Reads through connections on all partitions, or on one."""
+    """Reads all partitions, or one."""
 
     @abc.abstractmethod
     def _read(self) -> AbstractContextManager[Connection]:
-        """One consistent view for all queries within."""
+        """Open a snapshot for the queries within."""
 
     @abc.abstractmethod
     def _read_long(self) -> AbstractContextManager[Connection]:
-        """The same on a connection of its own: a question that takes long keeps no short one waiting."""
+        """Open a snapshot on its own connection, so that a long query does not delay short ones."""
 
     @abc.abstractmethod
     def _write_all(self) -> AbstractContextManager[Connection]:
-        """One transaction on all partitions, to be filled at once."""
+        """Open one write transaction on all partitions."""
 
     def fill(self, source: Archive) -> None:
         if not isinstance(source, SqlArchive):
-            raise TypeError(f"cannot read {source.place}")
+            raise TypeError(f"{source.place}: not an SQL archive")
         with source._read_long() as old, self._write_all() as new:
             if new.value(_GENERATION):
-                raise StoreMismatch(f"{self.place}: has reports already; name one that is not there yet")
+                raise StoreMismatch(f"{self.place}: already has reports. Choose a new database.")
             copy_archive(old, new)
 
     def registry(self) -> RegistryState:
@@ -208,7 +208,7 @@ class SqlArchive(Archive):
 
 
 class SqlStore(SqlArchive, Store):
-    """One partition, read like an archive."""
+    """A store that reads like an archive."""
 
     def stores(self) -> Iterator[Store]:
         yield self
@@ -230,7 +230,7 @@ def _registry(connection: Connection) -> RegistryState:
 
 
 def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
-    """The sums of several partitions: devices are of one each, but for the unknown one."""
+    """Add up the sums of several partitions. Only the unknown device is in more than one."""
     if len(parts) == 1:
         return parts[0]
     names = ("bucket", "device", "index", "withdrawn", "plus", "minus")
@@ -240,7 +240,7 @@ def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
 
 
 def read_kept(connection: Connection) -> Kept:
-    """Read everything but the log and the states of bets."""
+    """Read everything except the log and the test states."""
     meta: dict[str, int] = dict(connection.rows("SELECT key, value FROM {meta} AS meta"))
     held = connection.rows(
         "SELECT blamed, COUNT(*), CAST(SUM(LENGTH(raw)) AS BIGINT) FROM {exposure} AS exposure GROUP BY blamed"

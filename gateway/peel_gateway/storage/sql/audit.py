@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The audit trail, and what a pardon does to tallies, bets and device states."""
+"""The audit trail, and the effects of a pardon on tallies, test states and device states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS = tuple(each.name for each in fields(AuditEntry) if each.name != "id")
 
 
 def pardon(connection: Connection, device: int, *, restore: bool, reason: str, who: str, now: int) -> AuditEntry | None:
-    """Take back what exposed a device, and write it down; None where nothing has. Now in Unix milliseconds."""
+    """Clear a device's exposure and write an audit entry; None if it is not exposed. `now` is in Unix milliseconds."""
     state = connection.row(
         f"""SELECT cause, withdrawn, arrival FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}
             WHERE device = ?""",
@@ -51,11 +51,11 @@ def pardon(connection: Connection, device: int, *, restore: bool, reason: str, w
 
 
 _CLEAR = "cause = 0, cause_time = 0, withdrawn = 0, first_number = 0, pardoned = ?"
-"""Without a first number its token bucket begins anew with the next report, as that of a new device."""
+"""Without a first number the token bucket starts again with the next report, as for a new device."""
 
 
 def _decide_past(connection: Connection, device: int, arrival: int, *, restore: bool) -> int:
-    """Let what a withdrawn device had counted come back, or stay away for ever; return how many reports that is."""
+    """Count a withdrawn device's earlier reports again, or forfeit them; return their number."""
     past = counted_reports(connection, [device])
     reports = int(past.withdrawn_plus.sum() + past.withdrawn_minus.sum())
     if restore:
@@ -69,7 +69,7 @@ def _decide_past(connection: Connection, device: int, arrival: int, *, restore: 
 
 
 def _forfeit_dropped(connection: Connection, device: int) -> None:
-    """What retention has dropped knows no events: all of it is forfeited now."""
+    """Mark all pruned reports of a device as forfeited: their sums do not know single events."""
     query = (
         "SELECT device, profile, verdict, idx, 1, plus, minus FROM {past} AS past WHERE device = ? AND forfeited = 0"
     )
@@ -80,7 +80,7 @@ def _forfeit_dropped(connection: Connection, device: int) -> None:
 def read_audit(
     connection: Connection, *, device: int | None = None, limit: int | None = None, before: int | None = None
 ) -> list[AuditEntry]:
-    """Read entries, newest first: all of them, or so many below an id."""
+    """Return entries, newest first: at most `limit`, with ids below `before`."""
     bounds = {"device = ?": device, "id < ?": before}
     given = {condition: value for condition, value in bounds.items() if value is not None}
     where = f"WHERE {' AND '.join(given)}" if given else ""
@@ -96,7 +96,7 @@ def read_audit(
 
 
 def read_forfeited(connection: Connection, only: npt.NDArray[np.int64]) -> list[Row]:
-    """Read devices and how many of their reports were left withdrawn for ever, of those that have some."""
+    """Return rows of device and number of forfeited reports, for devices that have some."""
     query = "SELECT device, CAST(SUM(reports) AS BIGINT) FROM {audit} AS audit"
     found: list[Row] = []
     for marks, chunk in in_chunks(only.tolist()):

@@ -23,25 +23,25 @@ Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 
 
 class Connection(abc.ABC):
-    """One connection to a database, on all partitions or on one."""
+    """A connection to a database, on all partitions or on one."""
 
     same_device: str
-    """How tables of devices are joined."""
+    """The join condition of two tables with a device column."""
 
     @abc.abstractmethod
     def rows(self, query: str, values: Values = ()) -> list[Row]:
-        """All rows that a query finds."""
+        """Return all rows of a query."""
 
     @abc.abstractmethod
     def stream(self, query: str, values: Values = ()) -> Iterator[Row]:
-        """The same one by one, for more than the memory should hold."""
+        """Yield the rows of a query without holding them all in memory."""
 
     def row(self, query: str, values: Values = ()) -> Row | None:
-        """The first row, where there is one."""
+        """Return a query's first row, or None."""
         return next(iter(self.rows(query, values)), None)
 
     def value(self, query: str, values: Values = ()) -> int:
-        """What a query that finds one integer finds."""
+        """Return a query's single integer."""
         ((value,),) = self.rows(query, values)
         return int(value)
 
@@ -51,32 +51,32 @@ class Connection(abc.ABC):
 
     @abc.abstractmethod
     def put(self, table: str, keys: Columns, values: Columns) -> None:
-        """Insert rows, or replace those that have the same keys; no key twice."""
+        """Insert rows or replace those with the same keys. Keys are unique within a call."""
 
     @abc.abstractmethod
     def add(self, table: str, keys: Columns, sums: Columns) -> None:
-        """Insert rows, or add to those that have the same keys; no key twice."""
+        """Insert rows or add to those with the same keys. Keys are unique within a call."""
 
     @abc.abstractmethod
     def widen(self, table: str, keys: Columns, lowest: npt.NDArray[np.int64], highest: npt.NDArray[np.int64]) -> None:
-        """Insert rows with columns `lowest` and `highest`, or widen those that have the same keys; no key twice."""
+        """Insert ranges `lowest` to `highest` or widen those with the same keys. Keys are unique within a call."""
 
     @abc.abstractmethod
     def update(self, table: str, changes: str, where: str, values: Sequence[Any]) -> None:
-        """Change the rows that a condition is true of."""
+        """Update the rows that match a condition."""
 
     @abc.abstractmethod
     def delete(self, table: str, where: str, values: Sequence[Any]) -> None:
-        """Delete the rows that a condition is true of."""
+        """Delete the rows that match a condition."""
 
     @abc.abstractmethod
     def asked(self, device: npt.NDArray[np.int64], begin: npt.NDArray[np.int64]) -> tuple[str, Mapping[str, Any]]:
-        """A table of two columns, `device` and `begin`, to join with, and the values that it stands for; one at a time."""
+        """Return a table expression with columns `device` and `begin`, and its parameters. Only the last one is valid."""
 
     @abc.abstractmethod
     def continue_after(self, table: str, newest: int) -> None:
-        """Let the next row of a table that numbers its rows have a larger number than this."""
+        """Make a table's next automatic id larger than `newest`."""
 
     @abc.abstractmethod
     def scopes(self) -> Sequence[Connection]:
-        """The same connection on each partition by itself: logs and what retention keeps are about one."""
+        """Return a connection for each partition: logs and pruned sums belong to one partition."""

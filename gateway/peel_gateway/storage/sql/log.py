@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The log as a table: segments, appended per batch, sealed together, read in order."""
+"""The log table: each batch appends a segment, many segments are sealed into one, and reads are in order."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["LogWriter", "append", "cut", "read_columns", "read_tables", "verify_
 Ints = npt.NDArray[np.int64]
 
 _SEALED_EVENTS = 32_768
-"""Segments of single batches are sealed together when they have so many events: some 20 ms."""
+"""Segments of single batches are sealed together once they have this many events. It takes some 20 ms."""
 _ROW = ("last", "events", "sealed", "data")
 _SEGMENTS = f"SELECT {', '.join(_ROW)} FROM {{log}} AS log"
 
 
 def append(connection: Connection, log: LogTable, gaps: GapTable, *, last: int, sealed: int) -> int:
-    """Append a batch, whose last event is `last`, to a log whose segments are sealed up to `sealed`; return up to where they are now."""
+    """Append a batch that ends with event `last`. `sealed` is the last sealed event; return its new value."""
     if not len(log) + len(gaps):
         return sealed
     records = records_of(log, gaps)
@@ -51,7 +51,7 @@ def append(connection: Connection, log: LogTable, gaps: GapTable, *, last: int, 
 
 
 class LogWriter:
-    """Writes a log anew, in sealed segments, after some event."""
+    """Writes a new log in sealed segments, after the event `last`."""
 
     def __init__(self, connection: Connection, last: int) -> None:
         self._connection = connection
@@ -68,7 +68,7 @@ class LogWriter:
         return self._last - len(records) + 1 + np.arange(len(records))
 
     def flush(self) -> None:
-        """Write what is left."""
+        """Write the remaining events."""
         if self._waiting:
             records = np.concatenate(self._waiting)
             self._connection.insert("log", _ROW, [(self._last, len(records), 1, seal(records))])
@@ -76,7 +76,7 @@ class LogWriter:
 
 
 def cut(connection: Connection, upto: int) -> None:
-    """Drop all events up to one; the segment that it is in is written anew."""
+    """Delete all events up to one, and rewrite the segment that contains it."""
     row = connection.row(f"{_SEGMENTS} WHERE last > ? ORDER BY last LIMIT 1", (upto,))
     connection.delete("log", "last <= ?", (upto,))
     if row is None or row[0] - row[1] >= upto:
@@ -90,7 +90,7 @@ def cut(connection: Connection, upto: int) -> None:
 def read_columns(
     connection: Connection, names: Sequence[str] = FIELDS, *, after: int = 0
 ) -> Iterator[tuple[int, Columns]]:
-    """Yield columns of all events after one, in order, with the arrival of the last event of each piece."""
+    """Yield pieces of the log after an event, in order: the arrival of the last event, and columns."""
     rows = connection.stream(f"{_SEGMENTS} WHERE last > ? ORDER BY last", (after,))
     waiting: list[Columns] = []
     last = held = 0
@@ -106,7 +106,7 @@ def read_columns(
 
 
 def _opened(last: int, events: int, sealed: int, data: bytes, names: Sequence[str] = FIELDS) -> Columns:
-    """Columns of a segment, given as its row; `StoreCorrupt` where it is damaged."""
+    """Return columns of a segment's row; `StoreCorrupt` if it is damaged."""
     try:
         columns = unpack(data, sealed=bool(sealed), names=names)
     except (ValueError, zlib.error) as error:
@@ -126,12 +126,12 @@ def _joined(parts: Sequence[Columns]) -> Columns:
 
 
 def read_tables(connection: Connection, *, after: int = 0) -> tuple[LogTable, GapTable]:
-    """All events after one."""
+    """Return all events after one."""
     return join_tables([as_tables(columns, last) for last, columns in read_columns(connection, after=after)])
 
 
 def verify_log(connection: Connection) -> Iterator[str]:
-    """Yield what is wrong with segments: damaged ones, and such as do not follow each other up to the last event."""
+    """Yield a message for each damaged segment and for each run of missing events."""
     before = None
     for last, events, sealed, data in connection.stream(f"{_SEGMENTS} ORDER BY last"):
         try:

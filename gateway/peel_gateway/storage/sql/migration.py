@@ -45,7 +45,7 @@ _OF_DEVICES: dict[str, tuple[str, ...]] = {
         "device", "id", "reason", "who", "time", "arrival", "cause", "restored", "reports", "last_exposure",
     ),
 }  # fmt: skip
-"""Tables whose rows are about one device each: their columns, the device first."""
+"""Tables with rows about one device: their columns, the device first."""
 _ARRIVALS = {
     "device": ("pardoned", "forfeited"),
     "progress": ("arrival",),
@@ -58,11 +58,11 @@ _EXPOSURE = (
     "device", "id", "verdict", "blamed", "number", "profile", "received", "topic", "raw", "digest", "evidence",
 )  # fmt: skip
 _AT_ONCE = 10_000
-"""Rows that are written at a time."""
+"""Rows written per statement."""
 
 
 def copy_archive(source: Connection, target: Connection) -> None:
-    """Fill an archive that has nothing in it yet; `source` shows one moment, `target` is in a transaction."""
+    """Fill an empty archive. `source` is a snapshot, `target` is in a transaction."""
     old, new = source.scopes(), target.scopes()
     metas: list[dict[str, int]] = [dict(scope.rows("SELECT key, value FROM {meta} AS meta")) for scope in old]
     clocks = [Moment(**{each.name: meta[each.name] for each in fields(Moment)}) for meta in metas]
@@ -91,7 +91,7 @@ def copy_archive(source: Connection, target: Connection) -> None:
 
 
 _LAST_PARDONED = "SELECT COALESCE(MAX(last_exposure), 0) FROM {audit} AS audit"
-"""Exposures since a pardon have larger ids than those before, also where these are gone."""
+"""New exposures must have larger ids than those before a pardon, even if these were deleted."""
 
 
 def _newest(source: Connection, table: str) -> int:
@@ -99,22 +99,22 @@ def _newest(source: Connection, table: str) -> int:
 
 
 class _Moved:
-    """What became of events: where those are that somebody names, and where each new log ends."""
+    """New arrivals of the events that tables refer to, and the end of each new log."""
 
     def __init__(self, old: Sequence[Connection], partitions: int) -> None:
         self._named = [_named_arrivals(scope) for scope in old]
-        self._became = [named.copy() for named in self._named]  # what retention has dropped keeps its arrival
+        self._became = [named.copy() for named in self._named]  # pruned events keep their arrival
         first = max((_first(scope) for scope in old), default=1)
         self.last = [first - 1] * partitions
-        """Per new partition: its last event. Logs begin after everything that was dropped."""
+        """Per new partition: its last event. New logs begin after all pruned events."""
         self.known = [first - 1] * partitions
-        """Per new partition: checkpoints know the events up to this one."""
+        """Per new partition: checkpoints include the events up to this one."""
         self._all_known = [True] * partitions
         self.gaps = [0] * partitions
-        """Per new partition."""
+        """Missing numbers per new partition."""
 
     def note(self, partition: int, arrival: Ints, new_partition: int, became: Ints, checkpointed: int) -> None:
-        """Events of an old partition are these of a new one now."""
+        """Record the new arrivals of an old partition's events."""
         named = self._named[partition]
         place = np.searchsorted(named, arrival)
         found = np.flatnonzero(named[np.minimum(place, len(named) - 1)] == arrival) if len(named) else place[:0]
@@ -128,13 +128,13 @@ class _Moved:
         self.last[new_partition] = int(became[-1])
 
     def arrivals(self) -> list[Mapping[int, int]]:
-        """Per old partition: new arrivals by old ones."""
+        """Return for each old partition the new arrivals by old ones."""
         pairs = zip(self._named, self._became, strict=True)
         return [dict(zip(named.tolist(), became.tolist(), strict=True)) for named, became in pairs]
 
 
 def _named_arrivals(scope: Connection) -> Ints:
-    """Arrivals that a partition's tables name, ascending."""
+    """Return the arrivals that a partition's tables refer to, ascending."""
     found: set[int] = set()
     for table, names in _ARRIVALS.items():
         for row in scope.stream(f"SELECT {', '.join(names)} FROM {{{table}}} AS named"):
@@ -143,7 +143,7 @@ def _named_arrivals(scope: Connection) -> Ints:
 
 
 def _first(scope: Connection) -> int:
-    """The arrival of the first event that a log still has, or would have."""
+    """Return the arrival of the log's first event, or of the next one if the log is empty."""
     row = scope.row("SELECT last - events + 1 FROM {log} AS log ORDER BY last LIMIT 1")
     if row is not None:
         return int(row[0])
@@ -168,7 +168,7 @@ def _copy_log(old: Sequence[Connection], new: Sequence[Connection], checkpointed
 
 
 def _pieces(partition: int, scope: Connection) -> Iterator[tuple[int, int, int, Columns]]:
-    """The log of a partition piece by piece, each with its time, which never runs back: a key to merge logs by."""
+    """Yield a partition's log in pieces, each with a time that never decreases, by which logs are merged."""
     latest = 0
     for last, piece in read_columns(scope):
         yield latest, partition, last, piece
@@ -176,21 +176,21 @@ def _pieces(partition: int, scope: Connection) -> Iterator[tuple[int, int, int, 
 
 
 class _Spread:
-    """Rows for a table of all partitions, the device first, written many at a time."""
+    """Writes rows to the partitions of their devices, many at a time. The device is the first column."""
 
     def __init__(self, new: Sequence[Connection], table: str, names: Sequence[str]) -> None:
         self._new, self._table, self._names = new, table, names
         self._rows: list[list[Row]] = [[] for _ in new]
 
     def add(self, row: Row) -> None:
-        """To the partition that has the device."""
+        """Add a row to its device's partition."""
         partition = row[0] % len(self._new)
         self._rows[partition].append(row)
         if len(self._rows[partition]) >= _AT_ONCE:
             self._write(partition)
 
     def flush(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
         for partition in range(len(self._new)):
             self._write(partition)
 
@@ -216,7 +216,7 @@ def _copy_devices(
 
 
 def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Counter[int]:
-    """Copy exposures; return how many of each verdict were held by several partitions and are held once now."""
+    """Copy exposures once each; return by verdict how many copies from other partitions were dropped."""
     digest, verdict = _EXPOSURE.index("digest"), _EXPOSURE.index("verdict")
     known: set[tuple[int, bytes]] = set()
     dropped: Counter[int] = Counter()
@@ -234,7 +234,7 @@ def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Cou
 
 
 def _write_sums(source: Connection, new: Sequence[Connection], dropped: Counter[int], gaps: Sequence[int]) -> None:
-    """Tallies and counters of all partitions; what no device accounts for is the first partition's."""
+    """Write tallies and counters. Sums without a device go to the first partition."""
     counters = {kind: Counter(values) for kind, values in read_counters(source).items()}
     before = counters.get("past_gap", Counter())[0]
     tallies = [recount_tallies(scope) for scope in new]
@@ -263,7 +263,7 @@ _ACCEPTED = "SELECT CAST(COALESCE(SUM(accepted), 0) AS BIGINT) FROM {progress} A
 
 
 def _verdicts(scope: Connection) -> Counter[int]:
-    """Reports by verdict: of logged ones as devices have them, of others what the quarantine holds."""
+    """Return reports by verdict: logged ones from the devices' counts, others from the quarantine."""
     found: Counter[int] = Counter(dict(scope.rows(_REFUSED)))
     found[int(Verdict.ACCEPTED)] = scope.value(_ACCEPTED)
     held = scope.rows("SELECT verdict, COUNT(*) FROM {exposure} AS exposure GROUP BY verdict")
@@ -272,7 +272,7 @@ def _verdicts(scope: Connection) -> Counter[int]:
 
 
 def _sum(plus: Sequence[TallyTable], minus: Sequence[TallyTable]) -> TallyTable:
-    """Tallies added up, and others taken off."""
+    """Add some tallies and subtract others."""
     names = [each.name for each in fields(TallyTable)]
     signs = np.concatenate([np.full(len(table), sign) for sign, tables in ((1, plus), (-1, minus)) for table in tables])
     columns = [np.concatenate([getattr(table, name) for table in (*plus, *minus)]) for name in names]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exposures and quarantined pieces: a bounded number of them, oldest first out."""
+"""Exposures and quarantined pieces. Their number is bounded; the oldest leave first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HELD_SINCE_PARDON = """
 
 
 class Limits:
-    """How much is held, for each of two classes: blamed on a device, and not."""
+    """Limits for each of two classes: blamed on a device, and not."""
 
     def __init__(self, *, rows: int, size: int) -> None:
         self.rows = rows
@@ -67,7 +67,7 @@ class Quarantine:
         return surplus.total() + sum(self._evict(blamed) for blamed in (False, True))
 
     def _within_device_limit(self, exposures: Sequence[Exposure]) -> list[Exposure]:
-        """Leave out what a device has too many of: one that misbehaves all day must not push out what others did."""
+        """Drop exposures beyond a device's own limit, so that one device cannot push out the others'."""
         room: dict[int, int] = {}
         within = []
         for each in exposures:
@@ -81,7 +81,7 @@ class Quarantine:
         return within
 
     def _held_of(self, device: int) -> int:
-        """How many of a device's exposures are held, of those that no pardon has taken back."""
+        """Return the number of a device's exposures since its last pardon."""
         return self._connection.value(_HELD_SINCE_PARDON, {"device": device})
 
     def _insert(self, exposures: Sequence[Exposure]) -> None:
@@ -103,7 +103,7 @@ class Quarantine:
             add_counts(self._connection, "held_bytes", {int(blamed): sum(len(each.raw) for each in held)})
 
     def _evict(self, blamed: bool) -> int:
-        """Make room in one class, oldest first; what first exposed a device (since each pardon) stays, and its exposure by statistics."""
+        """Delete the oldest of one class. A device's first exposure since each pardon and its exposure by statistics stay."""
         dropped = 0
         while True:
             rows, size = self._counter("held", blamed), self._counter("held_bytes", blamed)
@@ -127,7 +127,7 @@ class Quarantine:
             dropped += len(leaving)
 
     def _release(self, rows: Sequence[Row]) -> None:
-        """Delete exposures given as (id, verdict, blamed, bytes) and keep the sums of what is held."""
+        """Delete exposures, given as (id, verdict, blamed, bytes), and update the sums."""
         for marks, ids in in_chunks([row[0] for row in rows]):
             self._connection.delete("exposure", f"id IN ({marks})", ids)
         held: Counter[int] = Counter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Retention: old events leave the log, what must be known of them for good stays as sums over time."""
+"""Retention: delete old events from the log and keep their sums."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from peel_gateway.storage.sql.tallies import read_forfeits
 __all__ = ["aged", "forget_filed", "prune"]
 
 _EVENTS = 100_000
-"""Events that go in one transaction, about: the gateway waits for it."""
+"""About this many events are deleted per transaction, because the gateway waits for it."""
 
 
 def aged(connection: Connection, before: int, now: int) -> Aged:
-    """Find the events at the beginning of the log that were received before some time (Unix milliseconds); of many, the first."""
+    """Return the first events of the log that were received before a time (Unix milliseconds), at most about `_EVENTS`."""
     upto = _old_until(connection, before, now)
     parts: list[tuple[LogTable, GapTable]] = []
     reached = 0
@@ -36,10 +36,9 @@ def aged(connection: Connection, before: int, now: int) -> Aged:
 
 
 def _old_until(connection: Connection, before: int, now: int) -> int:
-    """The last event that is surely old: received before that time, and nothing young precedes it.
+    """Return the last event that was received before `before` and that no younger event precedes.
 
-    What seems to come from the future was received while the clock was wrong, or the clock is wrong now: it is old if something old
-    follows it.
+    An event from the future was received while the clock was wrong, or the clock is wrong now. It is old if an old event follows it.
     """
     until = seen = 0
     for last, columns in read_columns(connection, ("verdict", "received")):
@@ -56,7 +55,7 @@ def _old_until(connection: Connection, before: int, now: int) -> int:
 
 
 def prune(connection: Connection, aged: Aged) -> None:
-    """Drop events and keep their sums."""
+    """Delete events and keep their sums."""
     put_conduct(connection, as_conduct(connection.rows(_LATEST_CHECKPOINT)))
     past = _summed(aged.log, up_to(*read_forfeits(connection), aged.log.device, aged.log.arrival))
     add_past(connection, past)
@@ -69,7 +68,7 @@ _LATEST_CHECKPOINT = """
     FROM {conduct_base} AS base LEFT JOIN {conduct} AS conduct ON conduct.device = base.device AND conduct.profile = base.profile
     WHERE base.arrival > COALESCE(conduct.arrival, 0)
 """
-"""What follows a checkpoint must be in the log."""
+"""Bases that are newer than their checkpoint: the log must hold all events after a checkpoint."""
 
 
 def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PastTable:
@@ -80,5 +79,5 @@ def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PastTable:
 
 
 def forget_filed(connection: Connection, before: int) -> None:
-    """Forget the numbers in buckets (Unix seconds) that nothing can be filed in any more."""
+    """Delete number ranges in buckets (Unix seconds) that no report can be put into any more."""
     connection.delete("filed", "bucket < ?", (before,))

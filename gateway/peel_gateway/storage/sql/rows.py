@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rows and columns: what all SQL of a store is made of."""
+"""Read and write the tables, as columns."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Value = TypeVar("Value")
 
 _COUNTS = ("plus", "minus", "withdrawn_plus", "withdrawn_minus")
 TALLY_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in _COUNTS)
-"""What tallies are summed as."""
+"""The sums of a query over tallies."""
 
 CHUNK = 500
-"""Values per statement: below SQLite's own limit on every system."""
+"""Values per statement, below SQLite's limit on every system."""
 
 
 def columns(rows: Sequence[Sequence[int]], count: int) -> list[Ints]:
@@ -54,14 +54,14 @@ def columns(rows: Sequence[Sequence[int]], count: int) -> list[Ints]:
 
 
 def in_chunks(values: Sequence[Value]) -> Iterator[tuple[str, Sequence[Value]]]:
-    """Cut values into lists that one statement can take, each with its question marks."""
+    """Yield chunks that fit into one statement, each with its placeholders."""
     for start in range(0, len(values), CHUNK):
         chunk = values[start : start + CHUNK]
         yield ", ".join("?" * len(chunk)), chunk
 
 
 def _by_device(connection: Connection, query: str, only: Ints | None, where: str = "") -> list[Row]:
-    """What a query without a condition finds, of all devices or of some (ascending)."""
+    """Return the rows of a query for all devices or for some (ascending ids)."""
     if only is None:
         return connection.rows(f"{query} {where and 'WHERE'} {where} ORDER BY device")
     found: list[Row] = []
@@ -71,7 +71,7 @@ def _by_device(connection: Connection, query: str, only: Ints | None, where: str
 
 
 def read_reports(connection: Connection, only: Ints | None = None) -> list[Row]:
-    """Read devices, verdicts and how many logged reports they have."""
+    """Return rows of device, verdict and number of logged reports."""
     accepted = f"SELECT device, {int(Verdict.ACCEPTED)}, accepted FROM {{progress}} AS progress"
     refused = "SELECT device, verdict, reports FROM {refused} AS refused"
     return [*_by_device(connection, accepted, only, "accepted != 0"), *_by_device(connection, refused, only)]
@@ -93,13 +93,13 @@ def read_devices(connection: Connection, only: Ints | None = None, where: str = 
 
 
 def read_conduct(connection: Connection, table: str = "conduct", only: Ints | None = None) -> ConductTable:
-    """Read the states of devices' bets: the checkpoints, or the bases."""
+    """Read devices' test states: the checkpoints, or those at the beginning of the log."""
     query = f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct"
     return as_conduct(_by_device(connection, query, only))
 
 
 def as_conduct(rows: Sequence[Row]) -> ConductTable:
-    """Rows of device, profile, arrival and state as a table."""
+    """Return rows of device, profile, arrival and state as a table."""
     device, profile, arrival = columns([row[:3] for row in rows], 3)
     try:
         return ConductTable(device, profile, arrival, [_state(row[0], row[3]) for row in rows])
@@ -108,15 +108,15 @@ def as_conduct(rows: Sequence[Row]) -> ConductTable:
 
 
 def _state(device: int, stored: bytes) -> bytes:
-    """A state of bets without its checksum; `ValueError` says whose it is where they do not agree."""
+    """Return a test state without its checksum; `ValueError` names the device if it does not match."""
     try:
         return drop_checksum(stored)
     except ValueError as error:
-        raise ValueError(f"what device {device:08x} has done: {error}") from None
+        raise ValueError(f"test state of device {device:08x}: {error}") from None
 
 
 def put_conduct(connection: Connection, conduct: ConductTable, table: str = "conduct") -> None:
-    """Replace the states of some devices' bets."""
+    """Replace the test states of some devices."""
     connection.put(
         table,
         {"device": conduct.device, "profile": conduct.profile},
@@ -125,7 +125,7 @@ def put_conduct(connection: Connection, conduct: ConductTable, table: str = "con
 
 
 def verify_states(connection: Connection) -> Iterator[str]:
-    """Yield whose states of bets are damaged."""
+    """Yield a message for each damaged test state."""
     for table in ("conduct", "conduct_base"):
         for device, stored in connection.stream(f"SELECT device, state FROM {{{table}}} AS conduct ORDER BY device"):
             try:
@@ -135,13 +135,13 @@ def verify_states(connection: Connection) -> Iterator[str]:
 
 
 def read_past(connection: Connection) -> PastTable:
-    """Read the sums of what retention has dropped."""
+    """Read the sums of pruned reports."""
     query = "SELECT device, profile, verdict, idx, forfeited, plus, minus FROM {past} AS past"
     return PastTable(*columns(connection.rows(query), 7))
 
 
 def add_past(connection: Connection, past: PastTable) -> None:
-    """Add to the sums of what retention has dropped."""
+    """Add to the sums of pruned reports."""
     keys = {name: getattr(past, name) for name in ("device", "profile", "verdict", "forfeited")}
     connection.add("past", keys | {"idx": past.index}, {"plus": past.plus, "minus": past.minus})
 
@@ -153,7 +153,7 @@ def read_totals(connection: Connection) -> TallyTable:
 
 
 def read_tallies_kept(connection: Connection) -> TallyTable:
-    """Read all tallies, those of several partitions added up."""
+    """Read all tallies, summed over partitions."""
     query = f"SELECT profile, bucket, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, bucket, idx"
     return TallyTable(*columns(connection.rows(query), 7))
 

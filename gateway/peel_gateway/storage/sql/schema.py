@@ -33,36 +33,36 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What databases have different words for."""
+    """The words in which the databases differ."""
 
     int: str
     """64 bits."""
     blob: str
     partition: str
-    """The partition's column."""
+    """Definition of the partition column, or empty."""
     by_partition: str
-    """The partition at the beginning of a key."""
+    """The partition column at the start of a key, or empty."""
     clustered: str
-    """After a table whose rows are to stand in the order of their keys."""
+    """Suffix of a table whose rows are stored in key order."""
     identity: str
-    """A column that numbers rows as they come, for ever."""
+    """Type of an id that never repeats."""
     identity_key: str
-    """The key of a table with such a column."""
+    """The primary key of a table with such an id, or empty."""
 
 
 def tables(words: Words) -> str:
-    """Return the statements that make all tables of the current version."""
+    """Return the statements that create all tables of the current version."""
     return fill_in(_SCHEMA, words)
 
 
 def fill_in(statements: str, words: Words) -> str:
-    """Return statements in the words of one database."""
+    """Return statements for one database."""
     return statements.format(**asdict(words))
 
 
 _SCHEMA = """
--- The log: every report whose seal verified and whose number was fresh, and every number that never came, in the order in which they were
--- judged ("arrival", from 1). Segments of events as `storage.records` packs them. Everything below is a function of it.
+-- The log: every report with a valid seal and a fresh number, and every missing number, in the order in which they were judged
+-- ("arrival", from 1), in segments packed by `storage.records`. The recount computes the tables below from it.
 CREATE TABLE log ({partition}
     last   {int} NOT NULL,    -- arrival of the segment's last event
     events {int} NOT NULL,
@@ -71,8 +71,8 @@ CREATE TABLE log ({partition}
     PRIMARY KEY ({by_partition}last)
 );
 
--- What retention has dropped from the log, summed over time: accepted reports per attribute or category, all others under -1; apart, what a
--- pardon has left withdrawn for ever.
+-- Pruned reports, summed over time: accepted ones per attribute or category, all others under idx -1. forfeited = 1: a pardon left them
+-- withdrawn.
 CREATE TABLE past ({partition}
     device    {int} NOT NULL,
     profile   {int} NOT NULL,
@@ -84,7 +84,7 @@ CREATE TABLE past ({partition}
     PRIMARY KEY ({by_partition}device, profile, verdict, idx, forfeited)
 ){clustered};
 
--- What is known of each device ever heard; `model.tables.DeviceTable` explains the columns.
+-- The state of each device ever heard; `model.tables.DeviceTable` explains the columns.
 CREATE TABLE device ({partition}
     device         {int} NOT NULL,
     first_number   {int} NOT NULL,
@@ -104,9 +104,9 @@ CREATE TABLE device ({partition}
     forfeited      {int} NOT NULL,
     PRIMARY KEY ({by_partition}device)
 );
--- Few are exposed, and only those can be withdrawn: whoever counts them must not look at all.
+-- Few devices are exposed, and only exposed ones can be withdrawn: counting them must not scan the table.
 CREATE INDEX device_exposed ON device (device) WHERE cause != 0;
--- What nearly every report changes of it: apart, so that a batch writes little.
+-- The columns that nearly every report changes, in their own table so that a batch writes little.
 CREATE TABLE progress ({partition}
     device        {int} NOT NULL,
     last_number   {int} NOT NULL,
@@ -120,7 +120,7 @@ CREATE TABLE progress ({partition}
     PRIMARY KEY ({by_partition}device)
 );
 
--- Logged reports that were not accepted, per device and verdict, over its whole life: a list of devices must not read the whole log.
+-- Logged reports that were not accepted, per device and verdict, pruned ones included: listing devices must not read the log.
 CREATE TABLE refused ({partition}
     device  {int} NOT NULL,
     verdict {int} NOT NULL,
@@ -128,8 +128,8 @@ CREATE TABLE refused ({partition}
     PRIMARY KEY ({by_partition}device, verdict)
 ){clustered};
 
--- The statistics layer bets in the order of events. A state per device and profile, as it was after one event,
--- packed (`screening/packing.py`), with a checksum; the rest is in the log.
+-- Checkpoints of the statistical tests: the state of a device and profile after the event `arrival`, packed (`screening/packing.py`),
+-- with a checksum. Later events are in the log.
 CREATE TABLE conduct ({partition}
     device  {int} NOT NULL,
     profile {int} NOT NULL,
@@ -137,7 +137,7 @@ CREATE TABLE conduct ({partition}
     state   {blob} NOT NULL,
     PRIMARY KEY ({by_partition}device, profile)
 );
--- The same where the log begins, for devices that retention has taken something from.
+-- The test states at the beginning of the log, for devices with pruned events.
 CREATE TABLE conduct_base ({partition}
     device  {int} NOT NULL,
     profile {int} NOT NULL,
@@ -146,7 +146,7 @@ CREATE TABLE conduct_base ({partition}
     PRIMARY KEY ({by_partition}device, profile)
 );
 
--- What estimates are made of.
+-- The sums that estimates are computed from.
 CREATE TABLE tally ({partition}
     profile         {int} NOT NULL,
     bucket          {int} NOT NULL,
@@ -158,8 +158,8 @@ CREATE TABLE tally ({partition}
     PRIMARY KEY ({by_partition}profile, bucket, idx)
 ){clustered};
 
--- The lowest and highest number of the reports that count, per bucket and device, as far back as backlogs are filed. The numbers of a
--- device's newest bucket are in `progress`. Rows of one time are next to each other.
+-- The lowest and highest accepted report number per bucket and device, as far back as late reports are put into buckets. A device's newest
+-- bucket is in `progress`. The bucket comes first in the key, so rows of one time are adjacent.
 CREATE TABLE filed ({partition}
     bucket  {int} NOT NULL,
     device  {int} NOT NULL,
@@ -168,7 +168,7 @@ CREATE TABLE filed ({partition}
     PRIMARY KEY ({by_partition}bucket, device)
 ){clustered};
 
--- Exposures and quarantine: bounded, oldest first out.
+-- Exposures and quarantine: bounded, the oldest leave first.
 CREATE TABLE exposure ({partition}
     id       {identity},
     verdict  {int} NOT NULL,
@@ -185,10 +185,10 @@ CREATE TABLE exposure ({partition}
 );
 CREATE INDEX exposure_blamed ON exposure (blamed, id);
 CREATE INDEX exposure_device ON exposure (device, id);
--- A device's own exposures: which was the first, and how many there are. Others can name it as often as they like.
+-- For a device's own exposures only: forged reports can name a device any number of times.
 CREATE INDEX exposure_blame ON exposure (device, id) WHERE blamed = 1;
 
--- What operators did, see `model.audit.AuditEntry`; never deleted from.
+-- What operators did, see `model.audit.AuditEntry`. Rows are never deleted.
 CREATE TABLE audit ({partition}
     id            {identity},
     device        {int} NOT NULL,
@@ -203,8 +203,8 @@ CREATE TABLE audit ({partition}
 );
 CREATE INDEX audit_device ON audit (device, id);
 
--- Totals: reports by verdict, and those screened again by the verdict before; gaps; what left the estimates; pieces that left the
--- quarantine by verdict, and what it holds by class.
+-- Totals by kind: reports by verdict; replayed reports by their former verdict; gaps; withdrawn reports; pieces that left the quarantine by
+-- verdict; pieces and bytes that it holds by class.
 CREATE TABLE counter ({partition}
     kind  TEXT NOT NULL,
     key   {int} NOT NULL,
@@ -212,9 +212,9 @@ CREATE TABLE counter ({partition}
     PRIMARY KEY ({by_partition}kind, key)
 ){clustered};
 
--- Single values: transactions so far; the log's last event, up to where it is sealed, and up to where all checkpoints know it; the newest
--- bucket that retention has taken something from, and where `filed` begins; the size of time buckets; the gateway's own time;
--- in the first partition, the newest state of the fleet's registry that a gateway has used.
+-- Single values: the number of transactions; the log's last event, the last sealed one, and the last one in all checkpoints; the newest
+-- bucket with pruned reports, and the first bucket in `filed`; the size of time buckets; the gateway's time; in the first partition, the
+-- newest state of the fleet's registry that a gateway has used.
 CREATE TABLE meta ({partition}
     key   TEXT NOT NULL,
     value {int} NOT NULL,
@@ -233,7 +233,7 @@ META = (
     "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "filed_from",
     "tick", "wall", "seen", "boot", "steady", "behind", "stepped", *REGISTRY,
 )  # fmt: skip
-"""The keys of `meta` that begin as 0."""
+"""The keys of `meta` that start at 0."""
 
 
 @dataclass(frozen=True)
@@ -241,20 +241,20 @@ class Step:
     """One change of the schema."""
 
     summary: str
-    """What changes, in one line, for the operator."""
+    """One line for the operator."""
     statements: str = ""
-    """SQL in the words of `schema.Words`."""
+    """SQL with the placeholders of `Words`."""
     rewrite: Callable[[Connection], None] | None = None
-    """Runs after the statements on each partition, for what SQL alone cannot do."""
+    """Called after the statements for each partition, for changes that SQL cannot express."""
 
 
 STEPS: tuple[Step, ...] = ()
-"""In order; the first leads from version 1 to version 2. A step that was released never changes."""
+"""In order; the first leads from version 1 to 2. Never change a released step."""
 
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What an upgrade did."""
+    """The result of an upgrade."""
 
     place: str
     before: int
@@ -264,17 +264,17 @@ class Upgraded:
 
     @property
     def after(self) -> int:
-        """The version that the database has now."""
+        """The database's new version."""
         return self.before + len(self.steps)
 
 
 def schema_version() -> int:
-    """Return the version that this gateway makes and works with."""
+    """Return the schema version of this gateway."""
     return 1 + len(STEPS)
 
 
 def check_version(version: int, place: object) -> None:
-    """Refuse a database of another version, and say what to do."""
+    """Raise unless a database has this gateway's version."""
     if version < schema_version():
         raise StoreTooOld(
             f"{place}: has schema version {version}, this gateway needs {schema_version()}; run `peel gateway upgrade`"
@@ -283,7 +283,7 @@ def check_version(version: int, place: object) -> None:
 
 
 def steps_from(version: int, place: object) -> Sequence[Step]:
-    """Return the steps that a database of this version lacks; none if it is up to date. Refuse a newer one."""
+    """Return the steps that a database of this version lacks; raise `StoreTooNew` for a newer one."""
     if version > schema_version():
         raise StoreTooNew(
             f"{place}: has schema version {version}, this gateway knows up to {schema_version()}; upgrade the gateway"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tallies of a profile in a span of time: those that are kept, and those of single devices, summed from the log."""
+"""Tallies of a profile in a span of time: the stored ones, and those of single devices, summed from the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COUNTED = int(Verdict.ACCEPTED)
 
 @dataclass(frozen=True)
 class Span:
-    """Which buckets, and how they are put together: those that start in [since, until), by `size` seconds or all in one (bucket 0)."""
+    """A choice of buckets: those that start in [since, until), grouped by `size` seconds or into one (bucket 0)."""
 
     since: float | None
     until: float | None
@@ -35,30 +35,30 @@ class Span:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all that was ever counted, under a time or none."""
+        """Whether it covers everything ever counted, with or without a time."""
         return self.since is None and self.until is None and self.size is None
 
     @property
     def start(self) -> str:
-        """What a row is grouped under, in SQL."""
+        """The SQL expression of a row's group."""
         return "0" if self.size is None else "bucket / :size * :size"
 
     @property
     def conditions(self) -> str:
-        """To be added to a WHERE clause."""
+        """Further conditions of a WHERE clause."""
         if self.whole:
             return ""
         since = "" if self.since is None else " AND bucket >= :since"
         until = "" if self.until is None else " AND bucket < :until"
-        return f" AND bucket > 0{since}{until}"  # what is filed under no time belongs to none
+        return f" AND bucket > 0{since}{until}"  # bucket 0 holds reports without a time
 
     @property
     def values(self) -> dict[str, float | None]:
-        """What both refer to."""
+        """The parameters of `start` and `conditions`."""
         return {"since": self.since, "until": self.until, "size": self.size}
 
     def starts(self, bucket: Ints) -> Ints:
-        """What rows are grouped under, -1 for those that are not within."""
+        """Return the group of each bucket, -1 outside the span."""
         start = np.zeros(len(bucket), np.int64) if self.size is None else bucket // self.size * self.size
         within = np.ones(len(bucket), np.bool_) if self.whole else bucket > 0
         if self.since is not None:
@@ -69,16 +69,16 @@ class Span:
 
 
 def read_tallies(connection: Connection, profile: int, span: Span) -> TallyTable:
-    """Read the tallies as they are kept."""
+    """Read the stored tallies."""
     query = f"""SELECT profile, {span.start} AS start, idx, {TALLY_SUMS} FROM {{tally}} AS tally
                 WHERE profile = :profile{span.conditions} GROUP BY profile, start, idx ORDER BY start, idx"""
     return TallyTable(*columns(connection.rows(query, {"profile": profile, **span.values}), 7))
 
 
 def counted_reports(connection: Connection, devices: Sequence[int]) -> TallyTable:
-    """What devices have counted so far and not forfeited, in the withdrawn columns: what leaves the estimates or comes back with them.
+    """Return the accepted, not forfeited reports of devices, in the withdrawn columns. A withdrawal or pardon moves these.
 
-    What retention has dropped of it is under no time.
+    Pruned reports are in bucket 0.
     """
     sums, forfeits = _Sums(3), read_forfeits(connection)
     for piece in _accepted(connection):
@@ -92,7 +92,7 @@ def counted_reports(connection: Connection, devices: Sequence[int]) -> TallyTabl
 
 
 def recount_tallies(connection: Connection) -> TallyTable:
-    """What a partition's log amounts to, and what retention has left of it, which is under no time."""
+    """Sum the tallies again from a partition's log and pruned reports, which are in bucket 0."""
     sums, forfeits, withdrawn = _Sums(4), read_forfeits(connection), _read_withdrawn(connection)
     for piece in _accepted(connection):
         gone = np.isin(piece["device"], withdrawn) | up_to(*forfeits, piece["device"], piece["arrival"])
@@ -142,7 +142,7 @@ def read_device_tallies(connection: Connection, profile: int, span: Span) -> Dev
 
 
 def _with_unknown(known: DeviceTallyTable, tallies: TallyTable) -> DeviceTallyTable:
-    """Add what the tallies have beyond the devices' sums: it was dropped from the log, and nobody knows any more whose it was."""
+    """Add the tallies beyond the devices' sums as an unknown device: these reports were pruned."""
     none = np.zeros(len(tallies), np.int64)
     parts = []
     for withdrawn, kept in (
@@ -164,7 +164,7 @@ def _with_unknown(known: DeviceTallyTable, tallies: TallyTable) -> DeviceTallyTa
 
 
 def _accepted(connection: Connection) -> Iterator[Columns]:
-    """Accepted reports with their arrival, piece by piece."""
+    """Yield accepted reports with their arrivals, in pieces."""
     for last, piece in read_columns(connection, ("device", "profile", "bucket", "index", "verdict", "marks")):
         counted = np.flatnonzero(piece["verdict"] == _COUNTED)
         arrival = last - len(piece["verdict"]) + 1 + counted
@@ -172,7 +172,7 @@ def _accepted(connection: Connection) -> Iterator[Columns]:
 
 
 class _Sums:
-    """Plus and minus reports, added up by some columns; pieces are folded together when there are many."""
+    """Sums of plus and minus reports by key columns. Many pieces are folded into one."""
 
     _ROWS = 1_000_000
 
@@ -192,7 +192,7 @@ class _Sums:
             self._parts = [self.total()]
 
     def total(self) -> list[Ints]:
-        """The key columns in ascending order, plus and minus."""
+        """Return the key columns in ascending order, then plus and minus."""
         columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
         keys, sums = add_up(columns[: self._keys], columns[self._keys :])
         return [*keys, *sums]

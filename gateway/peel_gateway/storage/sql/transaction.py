@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One write transaction: the engine's lookups, and all effects of a batch."""
+"""The write transaction: the engine's lookups, and the effects of a batch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _LASTING = tuple(name for name in STATE_COLUMNS if name not in MOVING_COLUMNS)
 
 
 class SqlTransaction(Transaction):
-    """See `Transaction`; the store begins, commits and rolls back."""
+    """Implements `Transaction`; the store begins, commits and rolls back."""
 
     def __init__(
         self, connection: Connection, bucket_seconds: int, limits: Limits, give_back: Callable[[], bool]
@@ -139,9 +139,9 @@ class SqlTransaction(Transaction):
         )
 
     def _filed(self, devices: Ints, begins: Ints, upto: int) -> FiledTable:
-        """What devices have in each bucket from some on: one lookup per bucket, since what a time brings stands together.
+        """Return devices' number ranges from each one's `begin` on. One lookup per bucket: rows of one time are adjacent.
 
-        The end must be given: a clock that once was ahead has left buckets decades from now.
+        `upto` bounds the search: a clock that once was ahead leaves buckets far in the future.
         """
         if not len(devices):
             return FiledTable(*columns([], 4))
@@ -190,7 +190,7 @@ class SqlTransaction(Transaction):
         self._connection.put("meta", {"key": list(values)}, {"value": list(values.values())})
 
     def _add_refused(self, log: LogTable) -> None:
-        """Count new reports that were not accepted: a logged verdict is final, neither withdrawal nor retention changes it."""
+        """Count new reports that were not accepted. A logged verdict is final: withdrawal and retention keep it."""
         rows = np.flatnonzero(log.verdict != Verdict.ACCEPTED)
         if not len(rows):
             return
@@ -208,7 +208,7 @@ class SqlTransaction(Transaction):
             self._connection.put(table, {"device": devices.device[rows]}, values)
 
     def _withdraw(self, devices: Sequence[int]) -> TallyTable:
-        """Move what these devices had counted to the withdrawn columns."""
+        """Move these devices' accepted reports to the withdrawn columns."""
         if not devices:
             return TallyTable(*columns([], 7))
         left = counted_reports(self._connection, devices)

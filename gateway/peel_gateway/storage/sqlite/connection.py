@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A connection to an SQLite file: one partition, all of every table."""
+"""A connection to an SQLite file, and SQLite's errors as the store's."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _PRIMARY_CODE = 0xFF
 _REJECTED = (StoreRejected, "the database rejected the data")
 
 _ADVICE: dict[int, tuple[type[StoreError], str]] = {
-    sqlite3.SQLITE_FULL: (StoreFull, "the disk is full; free some space, nothing was lost"),
+    sqlite3.SQLITE_FULL: (StoreFull, "the disk is full; free some space. Nothing was lost"),
     sqlite3.SQLITE_BUSY: (StoreLocked, "another process holds the database; stop it or wait"),
     sqlite3.SQLITE_LOCKED: (StoreLocked, "another process holds the database; stop it or wait"),
     sqlite3.SQLITE_CORRUPT: (
         StoreCorrupt,
-        "the database is damaged; it is left as it is: move it aside and restore a copy",
+        "the database is damaged and was not changed; move it away and restore a copy",
     ),
-    sqlite3.SQLITE_NOTADB: (StoreCorrupt, "not an SQLite database; it is left as it is: choose another path"),
+    sqlite3.SQLITE_NOTADB: (StoreCorrupt, "not an SQLite database, and was not changed; choose another path"),
     sqlite3.SQLITE_READONLY: (StoreFailed, "the database cannot be written; check its owner and mode"),
     sqlite3.SQLITE_CANTOPEN: (StoreFailed, "the database cannot be opened; check the folder, its owner and mode"),
-    sqlite3.SQLITE_IOERR: (StoreFailed, "the disk reported an error; check it before going on"),
+    sqlite3.SQLITE_IOERR: (StoreFailed, "the disk reported an error; check the disk"),
     sqlite3.SQLITE_CONSTRAINT: _REJECTED,
     sqlite3.SQLITE_MISMATCH: _REJECTED,
     sqlite3.SQLITE_TOOBIG: _REJECTED,
@@ -43,7 +43,7 @@ _ADVICE: dict[int, tuple[type[StoreError], str]] = {
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors within into `StoreError`s that name the file."""
+    """Raise SQLite's errors as `StoreError`s that name the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -56,7 +56,7 @@ _WHOLE = {table: table for table in TABLES}
 
 
 class SqliteConnection(Connection):
-    """See `Connection`; the store opens, begins and commits through `raw`."""
+    """Implements `Connection`; the store opens, begins and commits through `raw`."""
 
     same_device = "USING (device)"
 
@@ -123,6 +123,6 @@ def _insert(table: str, columns: tuple[str, ...]) -> str:
 
 
 def _as_rows(columns: Sequence[npt.NDArray[Any] | Sequence[Any]]) -> Iterable[Row]:
-    """Equally long columns as rows."""
+    """Return equally long columns as rows."""
     lists = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns)
     return zip(*lists, strict=True)

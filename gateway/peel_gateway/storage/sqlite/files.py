@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The files of a database: their names, whether they are still the ones that were opened, and which gateway runs on them."""
+"""The files of an SQLite database: names, identity, the gateway's lock, and copies.
+
+Copies are consistent and checked, also while a gateway writes. They never replace an existing file.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +36,19 @@ __all__ = [
 ]
 
 Identity = tuple[int, int]
-"""Device and inode: what distinguishes a file from another that has taken its name."""
+"""Device and inode, which tell a file from another with the same name."""
 
 _LIVE = ("-wal", "-shm")
-"""Ends of the names of what SQLite keeps beside a database while it is open."""
+"""Suffixes of the files that SQLite keeps beside an open database."""
 
 _LOCK_SECONDS = 2.0
-"""A command that only looks holds the lock for a moment."""
+"""Time to wait for the lock: a command may hold it for a moment."""
 
 _POLL_SECONDS = 0.05
 
 
 def _beside(database: Path, end: str) -> Path:
-    """Return a name beside a database, where SQLite looks for it: behind symbolic links."""
+    """Return a file name beside a database, as SQLite does: after resolving symbolic links."""
     real = database.resolve()
     return real.with_name(real.name + end)
 
@@ -65,14 +68,14 @@ def _lock_file(database: Path) -> Path:
 
 
 def unused_name(database: Path, why: str) -> Path:
-    """Return a name beside a database that no file has: the name, why there is another file, and the time."""
+    """Return an unused file name beside a database, made of its name, `why` and the time."""
     stem = f"{database.name}.{why}-{time.strftime('%Y%m%dT%H%M%S')}"
     names = (database.with_name(f"{stem}{f'-{place}' if place else ''}") for place in range(1000))
     return next(name for name in names if not os.path.lexists(name))
 
 
 def identify(file: Path) -> Identity | None:
-    """Return which file has this name now; None if there is none."""
+    """Return the identity of the file with this name, or None."""
     try:
         status = file.stat()
     except OSError:
@@ -95,9 +98,9 @@ def _replaced(file: Path) -> StoreReplaced:
 
 
 class GatewayLock:
-    """The right to be the only gateway on a database, until `close` or the end of the process.
+    """Keeps a second gateway off a database, until `close` or the end of the process.
 
-    The lock is on a file beside the database. Closing a descriptor of the database itself would drop SQLite's own locks.
+    It locks a file beside the database, because closing a descriptor of the database itself would drop SQLite's own locks.
     """
 
     def __init__(self, database: Path) -> None:
@@ -115,8 +118,8 @@ class GatewayLock:
         self.note(None)
 
     def note(self, identity: Identity | None) -> None:
-        """Write down which process holds the lock, and which file it has open."""
-        with contextlib.suppress(OSError):  # a full disk; the lock holds without
+        """Write the process and its open file into the lock file."""
+        with contextlib.suppress(OSError):  # the disk may be full; the lock works without it
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps({"process": os.getpid(), "file": identity}).encode(), 0)
 
@@ -160,7 +163,7 @@ def _open_lock(database: Path, flags: int = 0) -> int:
 
 
 def _lock(descriptor: int, kind: int) -> bool:
-    """Take a lock if nobody else has one that excludes it."""
+    """Take a lock without waiting; return whether it was free."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -169,7 +172,7 @@ def _lock(descriptor: int, kind: int) -> bool:
 
 
 def _read_holder(descriptor: int) -> Mapping[str, Any]:
-    """Return what the holder of the lock has written; nothing if it is only just writing."""
+    """Return what the lock's holder has written; empty while it is writing."""
     try:
         found: Mapping[str, Any] = json.loads(os.pread(descriptor, 1000, 0))
     except ValueError:
@@ -178,25 +181,25 @@ def _read_holder(descriptor: int) -> Mapping[str, Any]:
 
 
 _PAGES = 1024
-"""Copied at a time, so that a gateway can write in between."""
+"""Pages copied at a time, so that a gateway can write in between."""
 
 Check = Callable[[Path], None]
 
 
 def copy_database(source: Path, target: Path, check: Check) -> None:
-    """Copy a file into a new one; see `save_copy`."""
+    """Copy a database file; see `save_copy`."""
     refuse_replaced(source)
     with translated(source), closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old:
         save_copy(old, target, check)
 
 
 def save_copy(source: sqlite3.Connection, target: Path, check: Check) -> None:
-    """Write a copy that only its owner can read. It gets its name once `check` has passed, unless a file has that name."""
+    """Write a copy that only its owner can read. It gets its name after `check` has passed; an existing file is an error."""
     try:
         with new_file(target) as temporary:
             with closing(sqlite3.connect(temporary)) as new:
                 source.backup(new, pages=_PAGES)
-                new.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+                new.execute("PRAGMA journal_mode = DELETE")  # a single file
             check(temporary)
     except FileExistsError:
         raise StoreFailed(f"{target}: exists already and is not overwritten; choose a new name") from None
@@ -205,7 +208,7 @@ def save_copy(source: sqlite3.Connection, target: Path, check: Check) -> None:
 
 
 def set_aside(database: Path, aside: Path) -> None:
-    """Rename a database, with what SQLite keeps beside it, to names that no file has."""
+    """Rename a database and the files that SQLite keeps beside it."""
     names = dict(zip(live_files(database), live_files(aside), strict=True))
     for part, name in names.items():
         if part.exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables in an SQLite file: how they are made, recognised and checked."""
+"""Create, recognise, check and upgrade the tables in an SQLite file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x5045454C
-"""`PEEL` in `PRAGMA application_id` tells our files from others; `user_version` is the schema's version."""
+"""`PEEL` in `PRAGMA application_id` marks our files; `user_version` is the schema version."""
 
 WORDS = Words(
     int="INTEGER",
@@ -42,7 +42,7 @@ WORDS = Words(
 
 
 def is_empty(raw: sqlite3.Connection, path: Path) -> bool:
-    """Return whether a file has no tables yet; refuse a database that is not ours."""
+    """Return whether a file has no tables yet; raise for a database of another program."""
     (application,) = raw.execute("PRAGMA application_id").fetchone()
     (count,) = raw.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
     if count and application != APPLICATION_ID:
@@ -51,7 +51,7 @@ def is_empty(raw: sqlite3.Connection, path: Path) -> bool:
 
 
 def make_tables(raw: sqlite3.Connection, bucket_seconds: int) -> None:
-    """Make all tables of the current version within the caller's transaction."""
+    """Create all tables within the caller's transaction."""
     run_script(raw, tables(WORDS))
     raw.executemany(
         "INSERT INTO meta VALUES (?, ?)", {**dict.fromkeys(META, 0), "bucket_seconds": bucket_seconds}.items()
@@ -61,7 +61,7 @@ def make_tables(raw: sqlite3.Connection, bucket_seconds: int) -> None:
 
 
 def find_damage(connection: SqliteConnection) -> list[str]:
-    """Return what is wrong with a database, as far as it shows without the fleet's keys."""
+    """Return a message for each problem that shows without the fleet's keys."""
     problems = [row[0] for row in connection.raw.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
     return [*problems, *verify_log(connection), *verify_states(connection)]
 
@@ -82,21 +82,21 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def version_of(path: Path) -> int:
-    """Return the schema version of a file; refuse one that is not a Peel database, or newer than this gateway."""
+    """Return the schema version of a file; raise if it is not a Peel database, or newer than this gateway."""
     with translated(path), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as raw:
         return _version(raw, path)
 
 
 def _version(raw: sqlite3.Connection, path: Path) -> int:
     if is_empty(raw, path):
-        raise StoreCorrupt(f"{path}: has no tables; the gateway makes them when it starts on this file")
+        raise StoreCorrupt(f"{path}: has no tables; the gateway creates them when it starts on this file")
     (version,) = raw.execute("PRAGMA user_version").fetchone()
     steps_from(version, path)
     return int(version)
 
 
 def check_old(path: Path) -> None:
-    """Check a file of an older version, as far as that is possible without its upgrade."""
+    """Run SQLite's integrity check on a file of an older version."""
     with translated(path), closing(sqlite3.connect(path)) as raw:
         _refuse_damage([row[0] for row in raw.execute("PRAGMA integrity_check(10)") if row[0] != "ok"], path)
 
@@ -107,7 +107,7 @@ def _refuse_damage(problems: list[str], path: Path) -> None:
 
 
 def upgrade_file(path: Path, timeout: float) -> Upgraded:
-    """Upgrade a file, unless a gateway runs on it. It is upgraded as a whole or, after any error, unchanged."""
+    """Copy a file, then upgrade it in one transaction. Raise if a gateway runs on it; after any error it is unchanged."""
     with (
         GatewayLock(path),
         translated(path),

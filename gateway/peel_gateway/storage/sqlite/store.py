@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The store on SQLite: one file, write-ahead log, every commit on disk before it returns.
 
-Writers take turns through SQLite's own lock (the service, `replay`, `recount` and retention may be different processes);
-readers see the last commit and block nobody.
+Writers take turns through SQLite's lock: the gateway, `replay` and `pardon` may be different processes.
+Readers see the last commit and block nobody.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ DEFAULT_BUCKET_SECONDS = 300
 
 _SYNCHRONOUS_FULL = 2
 _PAGES = 2_000
-"""Free pages that go back to the file system in one transaction."""
+"""Free pages returned to the file system per transaction."""
 
 
 class SqliteStore(SqlStore):
-    """A store in the SQLite file at `path`, all of a fleet in one partition, which is made when it is not there.
+    """A store in the SQLite file at `path`, which is created if it does not exist.
 
     Parameters
     ----------
     bucket_seconds : int, optional
-        Finest time bucket of the tallies, fixed when the file is made. None takes what the file has.
+        Size of the tallies' time buckets, fixed when the file is created. None takes the file's.
     quarantine_limit, quarantine_bytes : int
-        Most exposures held, and most bytes of their frames, for each of the two classes (blamed on a device, and not).
+        Limits of stored exposures and of their frames' bytes, for each of two classes (blamed on a device, and not).
     timeout : float
         Seconds to wait for another writer before `StoreLocked`.
     gateway : bool
-        Whether a gateway opens it, of which there is one at a time: `StoreLocked` for a second one. Commands take turns with it.
+        Whether a gateway opens it: a second one gets `StoreLocked`. Commands take turns with the gateway.
     """
 
     partitions = 1
@@ -83,7 +83,7 @@ class SqliteStore(SqlStore):
         refuse_replaced(self.path)
         with ExitStack() as undo:
             self._gateway = undo.enter_context(GatewayLock(self.path)) if gateway else None
-            make_private(self.path)  # reports are private on their own, their times and senders are not
+            make_private(self.path)  # reports are randomized, their times and senders are not
             self._opened = {self.path: identify(self.path)}
             with translated(self.path):
                 self._writer = undo.enter_context(closing(self._open()))
@@ -112,7 +112,7 @@ class SqliteStore(SqlStore):
         return sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
 
     def _connect(self) -> sqlite3.Connection:
-        self.verify_place()  # another file must not be mixed with the write-ahead log of this one
+        self.verify_place()  # never combine another file with this one's write-ahead log
         with ExitStack() as undo:
             connection = undo.enter_context(closing(self._connect_file()))
             connection.execute("PRAGMA synchronous = FULL")
@@ -124,17 +124,17 @@ class SqliteStore(SqlStore):
     def _open(self) -> sqlite3.Connection:
         with ExitStack() as undo:
             connection = undo.enter_context(closing(self._connect()))
-            empty = is_empty(connection, self.path)  # looks before the first write: a foreign file stays as it is
+            empty = is_empty(connection, self.path)  # before the first write: another program's file stays unchanged
             self._version(connection)
             if empty:
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # retention gives room back
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that retention can shrink the file
             connection.execute("PRAGMA journal_mode = WAL")
             self._demand(connection, "journal_mode", "wal")
             undo.pop_all()
         return connection
 
     def _demand(self, connection: sqlite3.Connection, pragma: str, wanted: object) -> None:
-        """Raise unless a setting has the value that durability needs: SQLite may keep another, and reports no error."""
+        """Raise unless a pragma has the value that durability needs: SQLite may ignore it without an error."""
         (answer,) = connection.execute(f"PRAGMA {pragma}").fetchone()
         if answer != wanted:
             raise StoreFailed(
@@ -143,16 +143,16 @@ class SqliteStore(SqlStore):
             )
 
     def _version(self, connection: sqlite3.Connection) -> int:
-        """Return the file's schema version, 0 for a new file; refuse another version than ours."""
+        """Return the file's schema version, 0 for a new file; raise for another version than ours."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version:
             check_version(version, self.path)
         return int(version)
 
     def _make(self, bucket_seconds: int | None) -> None:
-        """Make the tables, where there are none."""
+        """Create the tables if there are none."""
         if self._version(self._writer):
-            return  # a reader needs no lock, and no room on the disk
+            return  # opening an existing file needs no write lock and no disk space
         with self._write(self._writer):
             if not self._version(self._writer):  # another process may have been faster
                 make_tables(self._writer, DEFAULT_BUCKET_SECONDS if bucket_seconds is None else bucket_seconds)
@@ -161,7 +161,7 @@ class SqliteStore(SqlStore):
         (bucket,) = self._writer.execute("SELECT value FROM meta WHERE key = 'bucket_seconds'").fetchone()
         if asked is not None and asked != bucket:
             raise StoreMismatch(
-                f"{self.path}: keeps time buckets of {bucket} s, {asked} s were asked for; set it back or start a new file"
+                f"{self.path}: has time buckets of {bucket} s, store.bucket_seconds is {asked}. Set it to {bucket}, or start a new file."
             )
         return int(bucket)
 
@@ -179,7 +179,7 @@ class SqliteStore(SqlStore):
             if connection.in_transaction:  # SQLite has already rolled back after a full disk
                 connection.execute("ROLLBACK")
             raise
-        self.verify_place()  # what is committed is acknowledged next
+        self.verify_place()  # the caller acknowledges what is committed
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
@@ -194,7 +194,7 @@ class SqliteStore(SqlStore):
     def _give_back(self) -> bool:
         (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
         for _ in range(min(free, _PAGES)):
-            self._writer.execute("PRAGMA incremental_vacuum(1)")  # Python takes one step of it, whatever the number
+            self._writer.execute("PRAGMA incremental_vacuum(1)")  # Python's sqlite3 steps once, so one page per call
         return bool(free > _PAGES)
 
     # ---- reading ----
