@@ -45,6 +45,9 @@ CHECKED = (
     "docs/tests",
     "firmware",
     "hil_tests",
+    "gateway/peel_gateway/engine",
+    "gateway/peel_gateway/storage",
+    "hil_tests/README.md",
     "scripts",
     "spec",
 )
