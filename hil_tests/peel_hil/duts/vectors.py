@@ -31,14 +31,15 @@ CHECKS_FILE = DEVICE_CODE / "vector_checks.py"
 RECEIPT_FILE = REPOSITORY / "firmware" / "peel_device" / "receipt.py"
 
 OFF_BOARDS = {
-    "profile_bad": "profiles are checked where they are written; a bundle has what follows from one, and its id",
+    "profile_bad": "profiles are checked where they are written; a bundle has only the values derived from one",
     "hash_symbols": "chosen where the profile is written; a bundle has the number of symbols",
+    "keys_bad_salt": "a device gets its keys, and no salt",
 }
 """The kinds of vectors that no board runs, with the reason. Any other kind needs a check in CHECKS_FILE."""
 
 # Functions of the application outside the core, on boards whose image has it.
 _APPLICATION = ("keys_bad", "topics")
-_FAMILIES = ("encode_bad", "frame_bad", "keys_bad", "profile_bad", "receipt_bad")
+_FAMILIES = ("encode_bad", "frame_bad", "keys_bad_salt", "keys_bad", "profile_bad", "receipt_bad")
 # Faults that a frame shows by itself. The others need a reader that knows devices and profiles, and no device reads unsealed frames.
 _FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
 _UNUSED = ("note", "count", "word", "threshold", "rejected", "hash", "hashed")
