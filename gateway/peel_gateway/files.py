@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writing files so that a reader sees the old content or the new, never half of it."""
+"""Write files so that a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def write_atomically(path: Path, text: str | Iterable[str], *, mode: int = 0o600
 
 
 def write_together(texts: Mapping[Path, str]) -> None:
-    """Write private files durably, each whole or not at all. They are synced at once: a disk takes hardly longer than for one."""
+    """Write private files durably, each whole or not at all. They are synced in parallel, which takes hardly longer than one sync."""
     with ExitStack() as open_files:
         descriptors = []
         for path, text in texts.items():
@@ -109,7 +109,9 @@ def new_file(path: Path) -> Iterator[Path]:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # FAT: take the name, then the place
+            os.close(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            )  # FAT: reserve the name, then replace the file
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -117,11 +119,11 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-"""What file systems without hard links say."""
+"""Errors of file systems without hard links."""
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the entries of a folder durable: files that were made, renamed or removed in it."""
+    """Make created, renamed and removed entries of a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

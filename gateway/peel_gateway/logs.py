@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Structured logs: an event and its fields, as key=value lines or as JSON lines, on standard error."""
+"""Structured logs on standard error: an event and its fields, as key=value lines or JSON lines."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 
 from peel_gateway.printing import one_line
 
-__all__ = ["Log", "configure_logs"]
+__all__ = ["Log", "Outage", "configure_logs"]
 
 _ROOT = "peel_gateway"
 
@@ -31,7 +32,7 @@ class Log:
         self._write(logging.ERROR, event, fields)
 
     def exception(self, event: str, **fields: object) -> None:
-        """As error, with the traceback of the exception being handled."""
+        """Like `error`, with the traceback of the current exception."""
         self._logger.error(event, exc_info=True, extra={"fields": fields})
 
     def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
@@ -39,11 +40,40 @@ class Log:
             self._logger.log(level, event, extra={"fields": fields})
 
 
+class Outage:
+    """A failure that lasts, with its start and newest cause. Its first failure and its end are logged."""
+
+    def __init__(self, log: Log, failing: str, recovered: str) -> None:
+        self._log = log
+        self._failing = failing
+        self._recovered = recovered
+        self._since: float | None = None
+        self._cause = ""
+
+    def note(self, error: Exception) -> None:
+        """Note a failure."""
+        self._cause = f"{type(error).__name__}: {error}"
+        if self._since is None:
+            self._since = time.monotonic()
+            self._log.error(self._failing, cause=error)
+
+    def end(self) -> None:
+        """Note a success."""
+        if self._since is not None:
+            self._log.info(self._recovered, seconds=time.monotonic() - self._since)
+            self._since = None
+
+    def current(self) -> tuple[float, str] | None:
+        """Return its age in seconds and its newest cause; None if there is no outage."""
+        since, cause = self._since, self._cause
+        return None if since is None else (time.monotonic() - since, cause)
+
+
 def configure_logs(level: str, style: str) -> None:
     """Send the gateway's logs to standard error; `style` is "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if style == "json" else _TextFormatter())
-    # Libraries speak through the same formatter, when they have something to complain about.
+    # Warnings of libraries use the same format.
     logging.getLogger().handlers[:] = [handler]
     logging.getLogger().setLevel(logging.WARNING)
     logging.getLogger(_ROOT).setLevel(level.upper())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Numbers for Prometheus. What the store counts is read from it at each scrape, so it survives restarts."""
+"""Metrics for Prometheus. Counts of the store are read from it at each scrape, so they survive restarts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = Log("metrics")
 
 
 class Metrics:
-    """The gateway's own registry; nothing global, so that two gateways in one process do not mix."""
+    """The metrics of one gateway. The registry is not global, so that two gateways in one process stay separate."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -39,26 +39,25 @@ class Metrics:
         )
         self._connections = self._counter("peel_broker_connections", "Connections made to the broker.")
         self._sessions_lost = self._counter(
-            "peel_broker_sessions_lost", "Reconnections that found no session: reports sent meanwhile may be missing."
+            "peel_broker_sessions_lost",
+            "Reconnections at which the broker had lost the session; reports sent meanwhile may be missing.",
         )
         self._store_failures = Counter(
-            "peel_store_failures", "Uses of the store that failed, by kind.", ["kind"], registry=self.registry
+            "peel_store_failures", "Failed store operations, by kind of error.", ["kind"], registry=self.registry
         )
         self._reloads = Counter("peel_reloads", "Reloads of devices and profiles.", ["result"], registry=self.registry)
         self._exposures = Counter(
             "peel_device_exposures", "Devices exposed since the gateway started.", ["cause"], registry=self.registry
         )
-        self._alarms = self._counter("peel_alarms", "Times that many devices were exposed within ten minutes.")
-        self._receipts = self._counter("peel_receipts", "Receipts handed to the broker.")
+        self._alarms = self._counter("peel_alarms", "Alarms: many devices exposed within ten minutes.")
+        self._receipts = self._counter("peel_receipts", "Receipts sent to the broker.")
         self._statuses = Counter(
             "peel_device_statuses",
-            "Status messages of devices, by what became of them.",
+            "Status messages of devices, by result.",
             ["result"],
             registry=self.registry,
         )
-        self._webhook = Counter(
-            "peel_webhook_calls", "Calls of the webhook, by how they ended.", ["result"], registry=self.registry
-        )
+        self._webhook = Counter("peel_webhook_calls", "Webhook calls, by result.", ["result"], registry=self.registry)
         for result in ("delivered", "failed", "dropped"):
             self._webhook.labels(result=result)
         for hearing in StatusOutcome:
@@ -66,7 +65,9 @@ class Metrics:
         for verdict in BLAMED:
             self._exposures.labels(cause=verdict.label)
         for error in _kinds_of(StoreError):
-            self._store_failures.labels(kind=error.__name__)  # from 0 on, so that the first failure shows as a rise
+            self._store_failures.labels(
+                kind=error.__name__
+            )  # starts at 0, so that the first failure shows as an increase
         for result in ("ok", "refused"):
             self._reloads.labels(result=result)
 
@@ -75,15 +76,15 @@ class Metrics:
         Gauge(name, text, registry=self.registry).set_function(value)
 
     def watch_store(self, store: Archive) -> None:
-        """Add what the store counts."""
+        """Add the counts of the store."""
         self.registry.register(_StoreCollector(store))
 
     def watch_devices(self, views: Views) -> None:
-        """Add how devices stand, and what they say of themselves, summed."""
+        """Add the number of devices per state, and the sums of their own status counters."""
         self.registry.register(_DeviceCollector(views))
 
     def watch_estimates(self, latest: Callable[[], Sequence[Table]]) -> None:
-        """Add the estimates that were published last."""
+        """Add the estimates published last."""
         self.registry.register(_EstimateCollector(latest))
 
     def connected(self, *, session_lost: bool) -> None:
@@ -122,7 +123,7 @@ class Metrics:
         self._reloads.labels(result="ok" if ok else "refused").inc()
 
     def exposition(self) -> bytes:
-        """The text that Prometheus reads."""
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def _counter(self, name: str, text: str) -> Counter:
@@ -149,19 +150,19 @@ class _StoreCollector(Collector):
         try:
             counts = self._store.counts()
         except StoreError as error:
-            # The other numbers are worth having while the store is in trouble, this one above all.
+            # Still return the other metrics while the store fails.
             _log.warning("store unreadable", cause=error)
             yield GaugeMetricFamily("peel_store_readable", "Whether the store can be read.", value=0)
             return
         yield GaugeMetricFamily("peel_store_readable", "Whether the store can be read.", value=1)
         reports = CounterMetricFamily(
-            "peel_reports", "Reports by verdict; one that was replayed has had two verdicts.", labels=["verdict"]
+            "peel_reports", "Reports by verdict; a replayed report is counted once per verdict.", labels=["verdict"]
         )
         replayed = CounterMetricFamily(
-            "peel_reports_replayed", "Reports that were screened again, by the verdict before.", labels=["verdict"]
+            "peel_reports_replayed", "Reports that were screened again, by their earlier verdict.", labels=["verdict"]
         )
         dropped = CounterMetricFamily(
-            "peel_quarantine_dropped", "Pieces that left the quarantine for want of room.", labels=["verdict"]
+            "peel_quarantine_dropped", "Pieces dropped from a full quarantine.", labels=["verdict"]
         )
         for verdict in Verdict:
             again = counts.replayed.get(verdict, 0)
@@ -173,13 +174,13 @@ class _StoreCollector(Collector):
             "peel_pardons", "Exposed devices that an operator has pardoned.", value=counts.pardons
         )
         for name, text, value in (
-            ("peel_poisoning_ratio", "Share of distinct reports refused or withdrawn.", counts.poisoning_ratio),
+            ("peel_poisoning_ratio", "Fraction of distinct reports refused or withdrawn.", counts.poisoning_ratio),
             ("peel_quarantine_pieces", "Pieces held in quarantine.", counts.quarantined),
             ("peel_quarantine_bytes", "Bytes of the pieces held in quarantine.", counts.quarantined_bytes),
             ("peel_withdrawn_reports", "Accepted reports withdrawn with their device.", counts.withdrawn_past),
             ("peel_exposed_devices", "Devices exposed.", counts.exposed_devices),
-            ("peel_withdrawn_devices", "Devices whose reports do not count.", counts.withdrawn_devices),
-            ("peel_missing_numbers", "Report numbers that were taken and never arrived.", counts.gaps),
+            ("peel_withdrawn_devices", "Devices whose reports are not counted in estimates.", counts.withdrawn_devices),
+            ("peel_missing_numbers", "Report numbers that devices used and that never arrived.", counts.gaps),
         ):
             yield GaugeMetricFamily(name, text, value=value)
 
@@ -195,13 +196,13 @@ class _DeviceCollector(Collector):
         try:
             found = self._views.device_counts()
         except StoreError:
-            return  # the store's own metric says so
+            return  # peel_store_readable shows it
         states = GaugeMetricFamily("peel_device_states", "Registered devices by state.", labels=["state"])
         for standing, count in found.states.items():
             states.add_metric([standing.label], count)
         yield states
         claimed = GaugeMetricFamily(
-            "peel_device_claims", "What devices say of themselves, summed; claims, not evidence.", labels=["count"]
+            "peel_device_claims", "Sums of the devices' own status counters; claims, not evidence.", labels=["count"]
         )
         for name, total in found.claimed.items():
             claimed.add_metric([name], total)
@@ -214,12 +215,12 @@ class _EstimateCollector(Collector):
         (
             "peel_estimate",
             "value",
-            "The estimate over the window, in its unit or as a share; absent while reports are too few. "
-            "group is empty for the whole fleet.",
+            "The estimate over the window, in its unit or as a fraction; absent if there are too few reports. "
+            "The label group is empty for the whole fleet.",
         ),
-        ("peel_estimate_low", "low", "The lower end of its 95% interval."),
-        ("peel_estimate_high", "high", "The upper end of its 95% interval."),
-        ("peel_estimate_reports", "n", "The reports behind it in the window."),
+        ("peel_estimate_low", "low", "Lower end of the estimate's 95% interval."),
+        ("peel_estimate_high", "high", "Upper end of the estimate's 95% interval."),
+        ("peel_estimate_reports", "n", "Reports in the estimate's window."),
     )
 
     def __init__(self, latest: Callable[[], Sequence[Table]]) -> None:

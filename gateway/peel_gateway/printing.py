@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tables for people, JSON for programs, errors in one line; and the options that commands share."""
+"""Output of commands (tables, JSON, one-line errors) and the options that they share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 class Group(click.Group):
-    """A group that lists its commands with the whole first sentence of their help; click cuts it off at the end of the line."""
+    """A group that lists each command with the whole first sentence of its help; click would cut it at the end of the line."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -45,7 +45,7 @@ def _first_sentence(command: click.Command) -> str:
 
 
 def in_two_columns(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and what they mean, folded so that a help text has 80 columns."""
+    """Return names and their meanings as two columns, wrapped for a help text of 80 columns."""
     table = list(rows)
     indent = " " * (max(len(name) for name, _ in table) + 2)
     lines: list[str] = []
@@ -64,7 +64,7 @@ class Stopped(click.ClickException):
 
 @contextmanager
 def explaining(*expected: type[Exception]) -> Iterator[None]:
-    """Turn expected errors into one line and the exit code that their class names."""
+    """Turn expected errors into one line and the exit code of their class."""
     try:
         yield
     except expected as error:
@@ -72,7 +72,7 @@ def explaining(*expected: type[Exception]) -> Iterator[None]:
 
 
 def _operator_name() -> str:
-    """Who types, as far as the system knows."""
+    """Return the login name, or "unknown"."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -87,14 +87,17 @@ def _check_who(_context: click.Context, _parameter: click.Parameter, who: str) -
 
 
 who_option = click.option(
-    "--who", default=_operator_name, callback=_check_who, help="Who does it; your login name without it."
+    "--who",
+    default=_operator_name,
+    callback=_check_who,
+    help="Your name for the audit trail; default: your login name.",
 )
 
 
 def one_line(value: object, default: Callable[[object], str] | None = None) -> str:
-    """A JSON document in one line as people read it; all of it as ASCII where something in it would not be seen.
+    """Return a JSON document in one line: as readable text, or as ASCII if it contains unprintable characters.
 
-    Whoever may publish chooses a topic's characters, and some of those that JSON leaves as they are move a terminal's cursor.
+    Publishers choose the characters of topics, and some that JSON does not escape move a terminal's cursor.
     """
     text = json.dumps(value, ensure_ascii=False, default=default)
     return text if text.isprintable() else json.dumps(value, default=default)
@@ -106,7 +109,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print aligned columns, numbers to the right: on a terminal with a head that stands out, and folded to its width."""
+    """Print aligned columns, numbers to the right; on a terminal with a styled header and wrapped to its width."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(header))]
     if sys.stdout.isatty():
@@ -116,7 +119,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 
 def _print_on_terminal(header: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
-    from rich.box import SIMPLE_HEAD  # here, because it takes longer to load than most commands take
+    from rich.box import SIMPLE_HEAD  # imported here, because loading it takes longer than most commands
     from rich.console import Console
     from rich.table import Table
 

@@ -226,5 +226,5 @@ def test_a_partition_that_is_given_back_while_the_others_are_looked_at() -> None
 
     held: Any = {0: Ending(), 1: Ending(), 2: Ending()}
     holder._held = held
-    holder._give_back(0)
+    holder._release_down_to(0)
     assert list(holder._held) == [0, 2]

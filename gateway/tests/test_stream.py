@@ -190,21 +190,21 @@ def test_a_long_topic_is_cut() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\x32\xff\xff\xff\xff\x01", "no MQTT"),
+        (b"\x32\xff\xff\xff\xff\x01", "not MQTT"),
         (b"\x32" + length(LONGEST + 1), "packet_bytes"),
         (b"\x20" + length(2**28 - 1), "packet_bytes"),
-        (packet(0x32, b""), "no MQTT"),
-        (packet(0x32, b"\0\x09peel"), "no MQTT"),
-        (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\1"), "no MQTT"),
-        (publish(REPORT_TOPIC.encode(), b"", identifier=0), "no MQTT"),
+        (packet(0x32, b""), "not MQTT"),
+        (packet(0x32, b"\0\x09peel"), "not MQTT"),
+        (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\1"), "not MQTT"),
+        (publish(REPORT_TOPIC.encode(), b"", identifier=0), "not MQTT"),
         (publish(REPORT_TOPIC.encode(), b"", qos=2), "QoS 2"),
         (publish(b"homeassistant/status", b"", qos=2), "QoS 2"),
-        (publish(b"homeassistant/status", b"", qos=3), "no MQTT"),
-        (publish(REPORT_TOPIC.encode(), b"", properties=None), "no MQTT"),
-        (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\0\1\x7fabc"), "no MQTT"),
+        (publish(b"homeassistant/status", b"", qos=3), "not MQTT"),
+        (publish(REPORT_TOPIC.encode(), b"", properties=None), "not MQTT"),
+        (packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\0\1\x7fabc"), "not MQTT"),
         (
             packet(0x32, len(REPORT_TOPIC).to_bytes(2, "big") + REPORT_TOPIC.encode() + b"\0\1\xff\xff\xff\xff"),
-            "no MQTT",
+            "not MQTT",
         ),
     ],
 )
@@ -271,7 +271,7 @@ def test_a_message_beyond_the_limit_is_acknowledged_and_passed_over(qos: int, to
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"\x32" + length(1025) + b"\xff\xff", "no MQTT"), (b"\x34" + length(1025), "packet_bytes")],
+    [(b"\x32" + length(1025) + b"\xff\xff", "not MQTT"), (b"\x34" + length(1025), "packet_bytes")],
     ids=["a topic beyond it", "QoS 2"],
 )
 def test_what_is_beyond_the_limit_and_cannot_be_acknowledged_ends_the_stream(data: bytes, said: str) -> None:

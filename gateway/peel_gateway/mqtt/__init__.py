@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""From the broker to the engine: one connection, a bounded inbox, batches, acknowledgement after the commit."""
+"""MQTT: connections to the broker, a bounded inbox, batches for the engine, acknowledgement after the commit."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The network side: keeps a connection to the broker, fills the inbox, sends acknowledgements."""
+"""A client that stays connected to the broker: it fills the inbox, sends acknowledgements and publishes."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ __all__ = ["MqttClient"]
 
 _FIRST_BACKOFF_SECONDS = 0.2
 _IDLE_SECONDS = 1.0
-# A connection that ends sooner counts as a failed attempt: two gateways with one client id would else oust each other for ever.
+# A shorter connection counts as a failed attempt. Otherwise two gateways with one client id would disconnect each other without pause.
 _STEADY_SECONDS = 5.0
 _STOP_SECONDS = 30.0
-# A broker that is just restarting hangs up once; one that cannot read a CONNECT of MQTT 5 does it every time.
+# A restarting broker closes the connection once; one that cannot parse a CONNECT of MQTT 5 does so every time.
 _HANGUPS_BEFORE_FALLBACK = 2
 
 _MOST_EVENTS = 1000
-_MOST_RECEIPTS = 65_536  # for a broker that does not read; whoever misses one sends again and is told again
+_MOST_RECEIPTS = 65_536  # a device that misses its receipt sends its reports again and gets another
 _RECEIPTS_AT_ONCE = 256
 
 _VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
 
-_log = Log("receiver")
+_log = Log("mqtt")
 
 
 class MqttClient:
-    """A thread that is connected whenever the broker lets it be.
+    """A thread that keeps a connection to the broker and reconnects when it is lost.
 
-    `pause` stops reading, `stop` sends what has been acknowledged, says offline and disconnects.
+    `pause` stops reading. `stop` sends pending acknowledgements, publishes "offline" and disconnects.
 
     Parameters
     ----------
     session : Session
-        What the connection is for.
+        Client id and subscriptions.
     on_message : callable
-        Takes what is no report.
+        Called with every message that is not a report.
     on_connect : callable
-        Called on the network thread after each connection; must be quick.
+        Called on the network thread after each successful connection; must be quick.
     may_connect : callable
-        Whether the session is this process's to take; a connection that is there stays.
+        Whether this process may connect, because it holds the lease. An existing connection stays.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class MqttClient:
         return "5" if self._version == MQTTProtocolVersion.MQTTv5 else "3.1.1"
 
     def trouble(self) -> tuple[float, str] | None:
-        """How long the broker has been away, and why; None while connected."""
+        """Return the seconds without a connection and the cause; None while connected."""
         since, cause = self._away_since, self._cause
         return None if since is None else (time.monotonic() - since, cause)
 
@@ -123,12 +123,12 @@ class MqttClient:
         self._thread.start()
 
     def pause(self) -> None:
-        """Read no further reports; the connection stays."""
+        """Stop reading reports; stay connected."""
         self._paused = True
         self._wake()
 
     def stop(self) -> None:
-        """Send the acknowledgements that are due, say offline, disconnect, end the thread."""
+        """Send pending acknowledgements, publish "offline", disconnect and end the thread."""
         self._stopping.set()
         self._wake()
         self._thread.join(_STOP_SECONDS)
@@ -136,43 +136,43 @@ class MqttClient:
         self._wake_send.close()
 
     def abort(self) -> None:
-        """End the connection and the thread without a word: somebody else has the session, or is to have it."""
+        """End the connection and the thread without DISCONNECT: another worker takes the session."""
         self._aborting = True
         self.stop()
 
     def acknowledge(self, batch: Sequence[InFlight]) -> None:
-        """Have the network thread acknowledge messages, each on the connection that brought it, if that still lives."""
+        """Acknowledge reports, each on the connection that received it. Closed connections are skipped."""
         self._acknowledged.extend(batch)
         self._wake()
 
     def publish_receipts(self, receipts: Sequence[tuple[str, bytes]]) -> None:
-        """Have the network thread publish receipts, given by topic and payload; lost while the broker is away."""
+        """Publish receipts, given by topic and payload. They are dropped while the broker is away."""
         if self.connected:
             now = time.monotonic()
             self._receipts.extend((now, topic, payload) for topic, payload in receipts)
             self._wake()
 
     def receipt_age(self) -> float:
-        """Return the seconds that the oldest receipt has waited for the broker to take those before it; 0 when there is none."""
+        """Return the seconds that the oldest receipt has waited to be sent; 0 if all were sent."""
         try:
             return time.monotonic() - self._receipts[0][0]
         except IndexError:
             return 0.0
 
     def publish_event(self, about: str, document: Mapping[str, object]) -> None:
-        """Have the network thread publish what others should know, under the gateway's topic; lost while the broker is away."""
+        """Publish a document under the gateway's topic. The newest 1000 wait while the broker is away."""
         self._events.append((gateway_topic(self._fleet, self._settings.gateway_name, about), json.dumps(document)))
         self._wake()
 
     def publish_retained(self, topic: str, text: str) -> None:
-        """Have the network thread publish how something is now, for the broker to keep; while it is away only the last is."""
+        """Publish a retained message. While the broker is away, only the last text per topic waits."""
         self._retained[topic] = text
         self._wake()
 
     def _run(self) -> None:
         backoff = _FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
-            # A new connection brings what the old one had not acknowledged once more: at most one full inbox is carried over.
+            # The broker redelivers what the old connection had not acknowledged, so wait until the inbox has room.
             if not self._inbox.room() or not self._may_connect():
                 self._stopping.wait(_FIRST_BACKOFF_SECONDS)
                 continue
@@ -180,7 +180,7 @@ class MqttClient:
             if connection is not None and self._serve(connection) > _STEADY_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             if not self._stopping.is_set():
-                # Jitter keeps a fleet of gateways from returning in step.
+                # Jitter keeps many gateways from reconnecting at the same time.
                 self._stopping.wait(backoff * random.uniform(0.75, 1.25))
                 backoff = min(2 * backoff, self._settings.mqtt_backoff_seconds)
 
@@ -189,7 +189,7 @@ class MqttClient:
             connection = self._open_connection()
         except Exception as error:
             if not isinstance(error, BrokerError):
-                _log.exception("unexpected answer from the broker")
+                _log.exception("connecting to the broker failed unexpectedly")
             self._note_refusal(error)
             self._note_away(error)
             return None
@@ -231,7 +231,8 @@ class MqttClient:
         if not isinstance(error, MqttVersionError) or self._settings.mqtt_protocol != "auto":
             return
         self._refusals += 1
-        # Once it has said which one it speaks, whoever hangs up is a line or a load balancer with no broker behind it.
+        # The broker has accepted a version before, so a closed connection says nothing about versions: a network fault, or a load
+        # balancer without a broker.
         if not error.certain and (self._version_known or self._refusals < _HANGUPS_BEFORE_FALLBACK):
             return
         self._version_known = error.certain
@@ -247,7 +248,7 @@ class MqttClient:
         _log.warning("broker away", broker=f"{self._settings.mqtt_host}:{self._settings.mqtt_port}", cause=error)
 
     def _serve(self, connection: Connection) -> float:
-        """Drive a connection until it ends or the receiver stops; return how long it lasted."""
+        """Drive a connection until it ends or the client stops; return the seconds it lasted."""
         started = time.monotonic()
         try:
             while not self._stopping.is_set():
@@ -264,16 +265,16 @@ class MqttClient:
         except BrokerError as error:
             self._note_away(error)
         except Exception as error:
-            _log.exception("connection failed")
+            _log.exception("the connection failed unexpectedly")
             self._note_away(error)
         finally:
             connection.abort()
-            self._receipts.clear()  # whoever misses one asks again, by sending again
+            self._receipts.clear()  # devices that miss one send their reports again
         return time.monotonic() - started
 
     def _room(self) -> int:
-        # MQTT 5 itself keeps a connection to one window: reading on gets no report too many, but the answers to our pings.
-        # What a former connection left behind comes on top.
+        # With MQTT 5 the broker sends at most one window of unacknowledged reports, so reading on is safe and receives the answers to
+        # pings. Reports of a former connection may still fill the inbox, so one window is added to its limit.
         window = self._settings.mqtt_window if self._version == MQTTProtocolVersion.MQTTv5 else 0
         return 0 if self._paused else self._inbox.room(beyond=window)
 
@@ -292,7 +293,7 @@ class MqttClient:
             connection.publish(*self._retained.popitem(), retain=True)
 
     def _publish_receipts(self, connection: Connection) -> None:
-        """Publish some, when all that was sent before is on its way; acknowledgements are not to wait for receipts."""
+        """Publish some receipts once all earlier bytes are sent, so that acknowledgements need not wait for receipts."""
         if not self._receipts or connection.writing:
             return
         for _ in range(min(len(self._receipts), _RECEIPTS_AT_ONCE)):
@@ -303,7 +304,7 @@ class MqttClient:
             self._wake()
 
     def _wake(self) -> None:
-        with suppress(BlockingIOError, OSError):  # a full pipe wakes just as well
+        with suppress(BlockingIOError, OSError):  # a full socket buffer wakes the thread as well
             self._wake_send.send(b"w")
 
     def _swallow_wakes(self) -> None:

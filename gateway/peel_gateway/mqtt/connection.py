@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""One MQTT connection: session, subscription, availability, deliveries in, acknowledgements out.
+"""One MQTT connection: it subscribes, receives reports, acknowledges them and publishes.
 
-A Connection lives as long as its connection. Packet identifiers belong to a connection, so an acknowledgement goes to the
-Connection that delivered the message; once that one is dead it goes nowhere, and the store recognises the redelivery.
+A `Connection` object is used for one TCP connection and never reconnects. Packet identifiers belong to a connection, so a report is
+acknowledged on the connection that received it. If that is closed, the broker delivers the report again and the store recognises it.
 
-The owner drives it from one thread with `step`. paho's own loop is not used: it sends or wakes a thread once per
-acknowledgement, and it cannot stop reading when there is no room.
+One thread drives the connection with `step`. paho's own loop is not used: it sends or wakes a thread once per acknowledgement, and it
+cannot stop reading when the inbox is full.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What one connection to the broker is for."""
+    """A connection's client id, subscriptions and status topic."""
 
     client_id: str
-    """The broker lets only one connection have it, and keeps a persistent session under it."""
+    """The broker allows one connection per client id, and stores a persistent session under it."""
     report_filters: Sequence[str]
-    """Filters at QoS 1; empty where none come this way."""
+    """Topic filters of reports, subscribed at QoS 1; empty if this connection carries no reports."""
     other_filters: Sequence[str]
-    """Filters of all else, at QoS 0: it takes no place in the window of reports and needs no acknowledgement."""
+    """Topic filters of other messages, at QoS 0: they take no place in the receive window and need no acknowledgement."""
     status_topic: str | None
-    """Where it says that the gateway is there, and the broker that it is not; None where another connection says so."""
+    """Topic of the gateway's online/offline status, which is also the will; None if another connection publishes it."""
     persistent: bool
-    """Whether the broker keeps what comes while nobody is connected."""
+    """Whether the broker stores messages while this client is disconnected."""
 
 
 def gateway_topic(fleet: str, name: str, about: str) -> str:
-    """Where the gateway of this name tells others something (SPEC section 11)."""
+    """Return the topic on which a gateway publishes `about` (SPEC section 11)."""
     return fleet_topic(fleet, "gateway", name, about)
 
 
@@ -75,9 +75,10 @@ def _name(settings: Settings, fleet: str) -> str:
 
 
 def report_session(settings: Settings, fleet: str, partition: Partition) -> Session:
-    """Return a partition's session, which carries reports, acknowledgements and receipts alone.
+    """Return a partition's session, which carries only reports, acknowledgements and receipts.
 
-    The first partition's session announces the whole gateway, so that a new owner's message follows the former owner's will.
+    The first partition's session publishes the gateway's status. When a new worker takes the session over, the broker publishes the former
+    connection's will first, so that the new worker's "online" is the last message.
     """
     return Session(
         client_id=partition.session(_name(settings, fleet)),
@@ -89,12 +90,12 @@ def report_session(settings: Settings, fleet: str, partition: Partition) -> Sess
 
 
 def status_session(settings: Settings, fleet: str, worker: str, other_filters: Sequence[str]) -> Session:
-    """Return a process's session for statuses and all else that is no report. A flood there delays no report.
+    """Return a process's session for statuses and other messages that are not reports. A flood of them delays no report.
 
     Parameters
     ----------
     worker : str
-        The name of the process among several; empty where there is only one.
+        The name of this worker; empty if there is only one.
     """
     client_id = f"{_name(settings, fleet)}-{worker or 'statuses'}"
     return Session(
@@ -109,28 +110,23 @@ OnMessage = Callable[[str, bytes, bool], None]
 """Called with the topic, payload and retain flag of every message that is not a report."""
 
 _CONNECT_SECONDS = 5.0
-
 _READY_SECONDS = 5.0
-
 _GOODBYE_SECONDS = 2.0
-
 _READ_BURST = 16
-"""Reads of the socket before acknowledgements get their turn."""
-
+"""Reads of the socket before acknowledgements are sent."""
 _MOST_PUBLISHED = 10_000
-"""Messages of our own that the broker has not acknowledged."""
-
+"""Published messages that the broker may leave unacknowledged."""
 _UNSUPPORTED_VERSION = "Unsupported protocol version"
 
-_log = Log("link")
+_log = Log("connection")
 
 
 class BrokerError(Exception):
-    """The connection could not be made or is gone; try again later."""
+    """The connection failed or was lost. Try again later."""
 
 
 class MqttVersionError(BrokerError):
-    """The broker does not speak this version of MQTT, or so it seems: `certain` is False when it just hung up."""
+    """The broker seems not to support this MQTT version. `certain` is False if it only closed the connection."""
 
     def __init__(self, cause: str, *, certain: bool = False) -> None:
         super().__init__(cause)
@@ -138,7 +134,7 @@ class MqttVersionError(BrokerError):
 
 
 class _Client(paho.Client):
-    """paho with something between it and its socket. It cannot be given a socket; this method is the one place where it makes one."""
+    """paho with a wrapped socket. paho accepts no socket from outside, so this overrides the method that creates it."""
 
     def __init__(self, wrap_socket: Callable[[Any], ReportStream], *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -164,7 +160,7 @@ class InFlight(NamedTuple):
 
 
 class Connection:
-    """A connection that `open` makes, `step` drives and `close` ends."""
+    """One connection: `open` it, drive it with `step`, and `close` it."""
 
     def __init__(
         self,
@@ -196,11 +192,11 @@ class Connection:
 
     @property
     def version(self) -> MQTTProtocolVersion:
-        """The MQTT version that this link speaks."""
+        """The MQTT version of this connection."""
         return self._version
 
     def open(self, *, room: Callable[[], int], cancelled: Callable[[], bool]) -> None:
-        """Connect, subscribe and announce; returns when reports may arrive. Raises BrokerError."""
+        """Connect, subscribe and publish the status; return when reports may arrive. Raises BrokerError."""
         five = self._version == MQTTProtocolVersion.MQTTv5
         options: dict[str, Any] = (
             {"clean_start": not self._session.persistent, "properties": self._connect_properties()} if five else {}
@@ -211,12 +207,12 @@ class Connection:
             )
         except (OSError, ValueError) as error:
             raise BrokerError(f"cannot connect: {error}") from error
-        # A resumed session delivers before it answers the subscription, at most a window of what it had in flight. On a slow
-        # line or machine that takes its time, so only silence counts: to give up and begin again would never come to an end.
+        # A resumed session redelivers up to one window before the broker answers the subscription. That may take long on a slow
+        # network, so the timeout starts again with each report. Giving up earlier could repeat for ever.
         window = self._settings.mqtt_window
-        heard = -1
-        while heard != self._received and not (self.ready or cancelled()):
-            heard = self._received
+        before = -1
+        while before != self._received and not (self.ready or cancelled()):
+            before = self._received
             self._pump_until(
                 lambda: self.ready or cancelled(),
                 _READY_SECONDS,
@@ -229,12 +225,12 @@ class Connection:
             raise kind("cancelled" if cancelled() else f"the broker did not answer within {_READY_SECONDS:g} s")
 
     def step(self, timeout: float, *, room: Callable[[], int]) -> None:
-        """Wait for traffic or a wake-up, then read (while there is room), write and keep alive. Raises BrokerError."""
+        """Wait for traffic or a wake-up, then read (while there is room), write, and ping if due. Raises BrokerError."""
         stream = self._stream
         if self._dead or stream is None or self._client.socket() is None:
             raise self._lost()
         self._write(stream)
-        # A broker that does not read gets nothing read: it answers no ping either, and the keep-alive ends the connection.
+        # If the broker does not read, stop reading too. It then answers no ping, and the keep-alive ends the connection.
         reading = room() > 0 and not stream.congested
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
@@ -247,12 +243,12 @@ class Connection:
         self._write(stream)
 
     def acknowledge(self, identifiers: npt.NDArray[np.uint16]) -> None:
-        """Acknowledge messages of this link; a link that is gone ignores it."""
+        """Acknowledge reports of this connection; does nothing if it is closed."""
         if not self._dead and self._stream is not None:
             self._stream.acknowledge(identifiers)
 
     def close(self) -> None:
-        """Send what is still to be sent, say offline, disconnect. Never raises."""
+        """Send pending bytes, publish "offline" and disconnect. Logs a BrokerError instead of raising it."""
         try:
             if self.ready and self._client.socket() is not None:
                 self._publish_status("offline")
@@ -261,12 +257,12 @@ class Connection:
                 self._pump_until(lambda: self._client.socket() is None, _GOODBYE_SECONDS)
         except BrokerError as error:
             if self._client.socket() is not None:
-                _log.warning("goodbye failed", cause=error)
+                _log.warning("could not disconnect cleanly", cause=error)
         finally:
             self.abort()
 
     def abort(self) -> None:
-        """Drop the connection without a word, so that the will is published."""
+        """Close the socket without DISCONNECT, so that the broker publishes the will."""
         self.ready = False
         self._dead = True
         if self._stream is not None:
@@ -301,7 +297,7 @@ class Connection:
         return client
 
     def _wrap_socket(self, sock: Any) -> ReportStream:
-        """What paho gets for a socket."""
+        """Return the stream that paho uses as its socket."""
         self._stream = ReportStream(
             sock,
             topic=(fleet_topic(self._fleet, ""), "/report"),
@@ -320,7 +316,7 @@ class Connection:
         return properties
 
     def _read(self, stream: ReportStream, room: Callable[[], int]) -> None:
-        """Take the reports, and have the client read the rest."""
+        """Take the reports off the stream and let paho read the other packets."""
         for _ in range(_READ_BURST):
             most = room()
             if most <= 0:
@@ -365,18 +361,18 @@ class Connection:
     def _lost(self, cause: str = "the connection was closed") -> BrokerError:
         self.ready = False
         if not self._answered:
-            return MqttVersionError(f"the broker hung up on CONNECT ({cause})")
+            return MqttVersionError(f"the broker closed the connection after CONNECT ({cause})")
         return self._failure or BrokerError(cause)
 
     def take_limited_statuses(self) -> int:
-        """Return how many statuses were dropped since the last call."""
+        """Return how many statuses the rate limit dropped since the last call."""
         if self._stream is None:
             return 0
         limited, self._stream.limited = self._stream.limited, 0
         return limited
 
     def publish(self, topic: str, text: str, *, retain: bool) -> None:
-        """Publish a message of the gateway's own at QoS 1. Raises BrokerError for a broker that acknowledges none of them."""
+        """Publish at QoS 1. Raises BrokerError if the broker leaves too many messages unacknowledged."""
         if len(self._published) >= _MOST_PUBLISHED:
             raise self._lost(f"the broker has not acknowledged {len(self._published)} messages")
         sent = self._client.publish(topic, text, qos=1, retain=retain)
@@ -384,11 +380,11 @@ class Connection:
 
     @property
     def writing(self) -> bool:
-        """Whether something waits until the broker takes it."""
+        """Whether bytes wait to be sent."""
         return bool(self._client.want_write()) or (self._stream is not None and self._stream.wants_write)
 
     def publish_receipt(self, topic: str, payload: bytes) -> None:
-        """Publish what a device's topic keeps from now on."""
+        """Publish a retained receipt at QoS 0."""
         self._client.publish(topic, payload, qos=0, retain=True)
 
     def _publish_status(self, state: str) -> None:
@@ -424,7 +420,7 @@ class Connection:
             if topic in self._session.report_filters:
                 self._failure = BrokerError(f"the broker refused the subscription {topic}: {reason}")
                 return
-            _log.warning("the broker refused a subscription; going on without", topic=topic, cause=reason)
+            _log.warning("the broker refused a subscription; continuing without it", topic=topic, cause=reason)
         self._publish_status("online")
         self.ready = True
 
@@ -444,7 +440,7 @@ class Connection:
         try:
             topic = message.topic
         except UnicodeDecodeError:
-            return  # of no topic that was subscribed to
+            return  # not a topic that was subscribed to
         self._message_callback(topic, bytes(message.payload), message.retain)
 
 
@@ -453,7 +449,7 @@ def _status_text(state: str) -> str:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext:
-    """How the broker is trusted, and this side known to it."""
+    """Return the TLS context: the CA that verifies the broker, and the client certificate, if any."""
     context = ssl.create_default_context(cafile=str(settings.mqtt_ca) if settings.mqtt_ca else None)
     if settings.mqtt_certificate and settings.mqtt_key:
         context.load_cert_chain(settings.mqtt_certificate, settings.mqtt_key)

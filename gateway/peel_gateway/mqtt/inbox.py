@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Messages between the network and the store: bounded, taken in batches by size and time."""
+"""A bounded queue of messages between the network thread and the ingest thread, which takes them in batches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from peel_gateway.mqtt.connection import InFlight
 __all__ = ["Inbox"]
 
 _PACE_MESSAGES = 4
-"""Fewer have no pace."""
+"""The rate of arrival is estimated from at least this many messages."""
 _SILENT_GAPS = 8.0
-"""Silence that is so many times the usual gap between two messages is no chance: one in 3,000 where they come at random."""
+"""A pause is taken for the end of a burst after this many mean gaps. With random arrivals that is wrong once in 3,000 times (e^-8)."""
 _SILENT_PART = 0.05
-"""Less than this part of the time to linger is no silence at any pace: machines and lines stutter."""
+"""A shorter pause, as a part of the linger time, never ends a burst: machines and networks stutter."""
 
 
 class Inbox:
-    """One thread puts, another takes. Pending means put and not yet released, so a batch in the making counts.
+    """One thread puts messages, another takes them. A message is pending from `put` until `release`.
 
-    Each counter has one writer, so that the hot path needs no lock; `wake` wakes the taker once per burst.
+    Each counter has one writer, so that the hot path needs no lock. `wake` wakes the taking thread once per burst.
     """
 
     def __init__(self, *, limit_messages: int, limit_bytes: int) -> None:
@@ -43,24 +43,24 @@ class Inbox:
         return self._put_messages - self._released_messages
 
     def room(self, *, beyond: int = 0) -> int:
-        """How many messages may be put, or could be if the limit were higher by `beyond`; 0 once the limit of bytes is reached."""
+        """Return how many messages may be put if the limit is raised by `beyond`; 0 once the limit of bytes is reached."""
         if self._closed or self._put_bytes - self._released_bytes >= self._limit_bytes:
             return 0
         return max(0, self._limit_messages + beyond - self.pending)
 
     def put(self, received: InFlight) -> None:
-        """Add messages; `wake` has to follow."""
+        """Add messages. Call `wake` afterwards."""
         self._waiting.append(received)
         self._put_messages += len(received.mail)
         self._put_bytes += received.mail.size
 
     def wake(self) -> None:
-        """Wake the taker."""
+        """Wake the thread that takes messages."""
         with self._changed:
             self._changed.notify()
 
     def take(self, most: int, most_bytes: int, *, linger: float, patience: float) -> list[InFlight]:
-        """Wait up to `patience` seconds for a first message, then for others: until there are `most`, or it is time to go without.
+        """Wait up to `patience` seconds for a first message, then until the batch is full, `linger` has passed or the burst has ended.
 
         Returns at most `most` messages with `most_bytes` of topics and payloads; a single message may have more.
         """
@@ -75,15 +75,15 @@ class Inbox:
         return self._pop(most, most_bytes)
 
     def _enough(self, most: int, most_bytes: int) -> bool:
-        """Whether what waits is a full batch, or all that there will be: a full inbox gets no more."""
+        """Whether a full batch waits, or no more messages can come because the inbox is full or closed."""
         messages, size = self._put_messages - self._taken_messages, self._put_bytes - self._taken_bytes
         return self._closed or messages >= most or size >= most_bytes or not self.room()
 
     def _time_to_go(self, linger: float) -> float:
-        """When the first message has waited for `linger` seconds, or when others that came at a pace have suddenly ceased to.
+        """Return when to take the batch: `linger` seconds after its first message, or earlier at the end of a burst.
 
-        Either there are no more, or the broker holds them back until some of these are acknowledged. How many it sends before that is
-        its own affair, 20 or 32 with the usual ones: to linger then would make that many the rate.
+        A burst ends because there are no more messages, or because the broker waits for acknowledgements. Common brokers
+        send only 20 or 32 unacknowledged messages; to linger would limit the rate to that many per `linger`.
         """
         first, last = self._waiting[0].arrived, self._waiting[-1].arrived
         count = self._put_messages - self._taken_messages
@@ -110,13 +110,13 @@ class Inbox:
         return batch
 
     def release(self, batch: Sequence[InFlight]) -> None:
-        """Make room: these messages are stored."""
+        """Make room after these messages were stored."""
         self._taken_first = None
         self._released_messages += sum(len(received.mail) for received in batch)
         self._released_bytes += sum(received.mail.size for received in batch)
 
     def oldest_age(self) -> float:
-        """Return the seconds since the oldest message that is not stored yet came; 0 when there is none."""
+        """Return the age in seconds of the oldest message that is not stored yet; 0 if all are."""
         first = self._taken_first
         if first is None:
             try:

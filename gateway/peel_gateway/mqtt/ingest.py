@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From the inbox to the store: micro-batches, one transaction each, acknowledgement after the commit.
+"""Store the messages of the inbox in batches, one transaction each, and acknowledge them after the commit.
 
 A message is acknowledged once it is in the database or among the dead letters. Errors have three kinds:
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from peel_gateway.engine.engine import Engine
-from peel_gateway.logs import Log
+from peel_gateway.logs import Log, Outage
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.mail import Mail
 from peel_gateway.mqtt.client import MqttClient
@@ -35,7 +35,7 @@ __all__ = ["Ingest"]
 _ENDING = (StoreUnusable, StoreLost)
 """Errors that a retry cannot fix."""
 _PASSING = (StoreError, MemoryError, OSError)
-"""Errors that no message causes, where they are not `StoreRejected`."""
+"""Errors that no message causes, except for `StoreRejected`. They are retried."""
 _ATTEMPTS_ALONE = 3
 """Failures after which a single message becomes a dead letter."""
 _FIRST_BACKOFF_SECONDS = 0.05
@@ -48,36 +48,8 @@ Chore = Callable[[], None]
 Result = TypeVar("Result")
 
 
-class _Trouble:
-    """A failure that lasts: its begin and its newest cause."""
-
-    def __init__(self, failing: str, recovered: str) -> None:
-        self._failing = failing
-        self._recovered = recovered
-        self._since: float | None = None
-        self._cause = ""
-
-    def note(self, error: Exception) -> None:
-        """Note a failure; the first one is logged."""
-        self._cause = f"{type(error).__name__}: {error}"
-        if self._since is None:
-            self._since = time.monotonic()
-            _log.error(self._failing, cause=error)
-
-    def end(self) -> None:
-        """Note a success."""
-        if self._since is not None:
-            _log.info(self._recovered, seconds=time.monotonic() - self._since)
-            self._since = None
-
-    def now(self) -> tuple[float, str] | None:
-        """Return its age in seconds and its cause; None while all is well."""
-        since, cause = self._since, self._cause
-        return None if since is None else (time.monotonic() - since, cause)
-
-
 class _StopAskedError(Exception):
-    """The service stops before the store has recovered."""
+    """The service stops while the store still fails."""
 
 
 class Ingest:
@@ -111,9 +83,11 @@ class Ingest:
         self._stopping = threading.Event()
         self._abandoning = False
         self._thread = threading.Thread(target=self._run, name="ingest", daemon=True)
-        self._store_trouble = _Trouble("store failing; nothing is acknowledged until it recovers", "store recovered")
-        self._receipt_trouble = _Trouble(
-            "receipts cannot be written; they are kept for later", "receipts are written again"
+        self._store_trouble = Outage(
+            _log, "store failing; nothing is acknowledged until it recovers", "store recovered"
+        )
+        self._receipt_trouble = Outage(
+            _log, "receipts cannot be written; they are kept for later", "receipts are written again"
         )
         self.failure: BaseException | None = None
         self.abandoned = 0
@@ -123,25 +97,25 @@ class Ingest:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """Store what the inbox still holds, then end; False when that took longer."""
+        """Store the rest of the inbox, then end; False if that takes more than `seconds`."""
         self._stopping.set()
         self._inbox.close()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def abandon(self, seconds: float) -> bool:
-        """End without storing what the inbox still holds; False when that took longer."""
+        """End without storing the rest of the inbox; False if that takes more than `seconds`."""
         self._abandoning = True
         return self.stop(seconds)
 
     def defer(self, chore: Chore) -> None:
-        """Have something done on this thread, soon and between two batches."""
+        """Run a chore on this thread soon, between two batches."""
         self._chores.append(chore)
         self._inbox.wake()
 
     def trouble(self) -> tuple[float, str] | None:
         """Return how long the store has been failing, and why; None while it works."""
-        found = [trouble.now() for trouble in (self._store_trouble, self._receipt_trouble)]
+        found = [trouble.current() for trouble in (self._store_trouble, self._receipt_trouble)]
         return max((trouble for trouble in found if trouble is not None), default=None)
 
     def _run(self) -> None:
@@ -160,7 +134,7 @@ class Ingest:
                     return
         except StoreLost as error:
             self.failure = error
-            _log.warning("the partition is another worker's", cause=error)
+            _log.warning("another worker has taken this partition", cause=error)
         except StoreUnusable as error:
             self.failure = error
             _log.error("the database cannot be used", cause=error)
@@ -191,7 +165,7 @@ class Ingest:
         return True
 
     def _commit(self, mail: Mail) -> float:
-        """Bring messages into the database, or those at fault among the dead letters; return the seconds of the commits."""
+        """Store messages, or make those at fault dead letters; return the seconds that the commits took."""
         for _ in range(_ATTEMPTS_ALONE if len(mail) == 1 else 1):
             outcome = self._patiently(lambda: self._attempt(mail))
             if not isinstance(outcome, Exception):
@@ -204,11 +178,11 @@ class Ingest:
             return self._commit(mail.part(0, middle)) + self._commit(mail.part(middle, len(mail)))
         message, cause = mail.message(0), repr(outcome)
         path = self._patiently(lambda: self._dead_letters.put(message))
-        _log.error("a message cannot be processed; it is a dead letter now", file=path, bytes=message.size, cause=cause)
+        _log.error("a message cannot be processed; it is now a dead letter", file=path, bytes=message.size, cause=cause)
         return 0.0
 
     def _attempt(self, mail: Mail) -> float | Exception:
-        """Commit messages; return the seconds that took, or the error that the messages themselves cause."""
+        """Commit messages; return the seconds that took, or the error that the messages caused."""
         try:
             report = self._engine.process(mail)
         except StoreRejected as error:
@@ -222,7 +196,7 @@ class Ingest:
         return report.seconds
 
     def _patiently(self, action: Callable[[], Result]) -> Result:
-        """Run an action, and again after growing pauses while the store fails.
+        """Run an action; repeat it with growing pauses while the store fails.
 
         Raises
         ------

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Receipts: telling devices what has been stored of theirs, soon after the first report and then not too often.
+"""Receipts: tell devices which of their reports are stored, at a limited rate.
 
-A device keeps a report until it is told. Whatever is heard of a device after a commit, a redelivery too, makes a receipt due; it is
-published at once, or when the pause after the last one is over. It is retained and at QoS 0: one that is lost is missed by nobody but
-its device, which sends its reports again and is told again. Nothing of this is stored; all of it follows from the store.
+A device keeps a report until a receipt acknowledges it. After a commit, each device with reports in the batch, also redelivered ones,
+is due a receipt. The receipt is published at once, or when the pause after the device's last one is over. It is retained, at QoS 0:
+if it is lost, the device sends its reports again and gets another. No state is stored; the store's content is enough.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["Receipts"]
 
 Ints = npt.NDArray[np.int64]
 Publish = Callable[[Sequence[tuple[str, bytes]]], None]
-"""Takes topics and payloads that are to be published, retained."""
+"""Publishes retained messages, given by topic and payload."""
 
 
 class _Source(Protocol):
-    """What knows the store: the engine."""
+    """Writes receipts from the content of the store: the engine."""
 
     def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None: ...
 
 
 class Receipts:
-    """Says what is stored, per device at most once in `pause` seconds. For one thread, which calls `flush` now and then."""
+    """Publishes receipts, per device at most one in `pause` seconds. Used by one thread, which calls `flush` after each batch."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Receipts:
         self._recent_at = np.zeros(0)
 
     def add(self, heard: Heard) -> None:
-        """Note devices of which something was stored, or had been; after the commit."""
+        """Note devices whose reports are stored. Call it after the commit."""
         self._due = self._due.joined(heard)
 
     def flush(self) -> None:
-        """Publish what is due and not too soon."""
+        """Publish the receipts that are due and outside their device's pause."""
         now = self._clock()
         recent = self._recent_at > now - self._pause
         self._recent, self._recent_at = self._recent[recent], self._recent_at[recent]

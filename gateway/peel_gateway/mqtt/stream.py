@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The bytes of a connection, between the socket and the MQTT client.
+"""A layer between the socket and paho that takes the reports out of the byte stream.
 
-A report does not become an object of its own: what the socket brings is split (`gateway/kernels/packets.h`), reports are gathered as
-`Mail` and acknowledged in one write, and every other packet goes on to the client, which takes this for its socket.
+A C function (`gateway/kernels/packets.h`) splits the stream into packets. Reports are collected as arrays, without a Python object for
+each, and acknowledged in one write. paho reads all other packets from this layer as if it were the socket.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from peel_gateway.model.message import LONGEST_TOPIC
 __all__ = ["ReportStream", "Reports", "StreamError"]
 
 READ_BYTES = 262_144
-"""What is read before it is split."""
+"""Bytes that are read before they are split."""
 _MOST_UNSENT = 1_048_576
-"""Bytes that wait for a broker that does not read. An honest one leaves less: acknowledgements of one window are 262,144 bytes at most."""
+"""Unsent bytes above which reading stops. A broker that reads leaves fewer: acknowledging one window takes at most 262,144 bytes."""
 _STATUS_BURST = 10
-"""Statuses that one topic may have at once; an honest device sends one when it connects and one per hour."""
+"""Statuses that a topic may send in a burst. An honest device sends one when it connects and one per hour."""
 _STATUS_MICROSECONDS = 1_000_000
-"""Between two statuses of one topic, in the long run. Reading one costs 65 us."""
+"""Mean interval between the statuses of one topic. Processing a status costs 65 us."""
 _PACES = 65_536
-"""Topics whose rate of statuses is remembered; in a larger fleet some share a place, and are limited less strictly."""
+"""Size of the table of rates. In a larger fleet topics collide in it, and the limit is less strict."""
 _GOODBYE_SECONDS = 1.0
 _PUBACK = np.array([0x40, 0x02, 0, 0], np.uint8)
 _FAULTS = {
-    lib.PEEL_PACKETS_MALFORMED: "the broker sent what is no MQTT",
-    lib.PEEL_PACKETS_TOO_LONG: "the broker sent a packet beyond mqtt.packet_bytes",
+    lib.PEEL_PACKETS_MALFORMED: "the broker sent bytes that are not MQTT",
+    lib.PEEL_PACKETS_TOO_LONG: "the broker sent a packet longer than mqtt.packet_bytes",
     lib.PEEL_PACKETS_QOS_2: "the broker sent a message at QoS 2, but the gateway subscribes at QoS 0 and 1 only",
 }
 
@@ -48,24 +48,25 @@ Reports = tuple[Mail, npt.NDArray[np.uint16]]
 
 
 class StreamError(Exception):
-    """The stream cannot be followed any further; the message says why."""
+    """The stream violates the protocol and cannot be read further."""
 
 
 class ReportStream:
-    """A connected socket that keeps the reports to itself. To the client it is a socket without them.
+    """A connected socket that filters out the reports. paho uses it as a socket that carries only the other packets.
 
     Parameters
     ----------
     sock : socket or SSLSocket
-        Does not block.
+        Connected; is made non-blocking.
     topic : tuple of str
-        How topics of reports begin and end.
+        Prefix and suffix of the topics of reports.
     status : str
-        How topics of statuses end; they begin as those of reports do. Their rate per topic is limited.
+        Suffix of the topics of statuses, with the same prefix. Their rate per topic is limited.
     properties : bool
-        Whether packets have properties: MQTT 5.
+        Whether packets have properties, as in MQTT 5.
     longest_packet : int
-        Bytes; a longer one ends the stream. A longer message is acknowledged unread, where the broker cannot know the limit: MQTT 3.1.1.
+        Bytes. A longer packet ends the stream. With MQTT 3.1.1 the broker cannot know the limit, so a longer message is
+        acknowledged and skipped instead.
     """
 
     def __init__(
@@ -92,14 +93,14 @@ class ReportStream:
         self._full = False
         self._passing = 0
         self.limited = 0
-        """Statuses that were dropped because their topic has too many."""
+        """Statuses that the rate limit has dropped."""
 
-    # ---- for the owner ----
+    # ---- for Connection ----
 
     def receive(self, most: int) -> Reports | None:
-        """At most so many reports: of what was read before and was too much then, or of what is there to be read.
+        """Return at most `most` reports, from bytes read earlier or from the socket; None if there are none yet.
 
-        None where there are none. Raises StreamError, and OSError like a socket.
+        Raises StreamError, and OSError like a socket.
         """
         before = len(self._incoming)
         if not self._full:
@@ -107,7 +108,7 @@ class ReportStream:
         return self._split(most) if self._full or len(self._incoming) > before else None
 
     def _read(self) -> None:
-        """Read what is there: once, or under TLS record by record, since brokers make one of each packet."""
+        """Read available bytes: one call, or under TLS one call per record, because brokers put each packet into a record."""
         left = READ_BYTES
         while left > 0 and not self._closed:
             try:
@@ -121,19 +122,19 @@ class ReportStream:
                 return
 
     def _pass_over(self, there: int) -> int:
-        """How many of the bytes that are there belong to a message that is passed over."""
+        """Return how many of the next `there` bytes belong to a message that is skipped."""
         gone = min(self._passing, there)
         self._passing -= gone
         return gone
 
     @property
     def has_rest(self) -> bool:
-        """Whether the client has something to read: a packet that is no report, or the end of the stream."""
+        """Whether paho has something to read: a packet that is not a report, or the end of the stream."""
         return bool(self._rest) or self._closed
 
     @property
     def buffered(self) -> bool:
-        """Whether there are bytes that polling would not show."""
+        """Whether bytes are available that polling the socket would not show."""
         return self._full or (isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0)
 
     @property
@@ -143,18 +144,18 @@ class ReportStream:
 
     @property
     def congested(self) -> bool:
-        """Whether the broker takes so little that nothing more should be read: what is read is acknowledged."""
+        """Whether so many bytes wait to be sent that reading should stop, because each report read adds an acknowledgement."""
         return len(self._outgoing) > _MOST_UNSENT
 
     def acknowledge(self, identifiers: npt.NDArray[np.uint16]) -> None:
-        """Have reports acknowledged by the next `flush`, in one piece."""
+        """Queue acknowledgements, which the next `flush` sends in one write."""
         due = identifiers[identifiers != 0]
         packets = np.tile(_PUBACK, (len(due), 1))
         packets[:, 2], packets[:, 3] = due >> 8, due & 0xFF
         self._outgoing += packets.tobytes()
 
     def flush(self) -> None:
-        """Send as much as the socket takes."""
+        """Send as many bytes as the socket accepts."""
         while self._outgoing:
             try:
                 sent = self._sock.send(self._outgoing)
@@ -163,7 +164,7 @@ class ReportStream:
             del self._outgoing[:sent]
 
     def drop(self) -> None:
-        """Close without a word."""
+        """Close the socket and discard unsent bytes."""
         self._outgoing.clear()
         self._sock.close()
 
@@ -210,16 +211,16 @@ class ReportStream:
         return mail, identifiers[:count].copy()
 
     def _leave_unread(self, size: int, identifier: int) -> None:
-        """Pass over a message that is too long, what of it has come and what is yet to come, and have it acknowledged."""
-        _log.warning("a message beyond mqtt.packet_bytes is passed over", bytes=size)
+        """Skip a message that is too long, including bytes that have not arrived yet, and acknowledge it."""
+        _log.warning("skipped a message longer than mqtt.packet_bytes", bytes=size)
         self.acknowledge(np.array([identifier], np.uint16))
         self._passing = size
         del self._incoming[: self._pass_over(len(self._incoming))]
 
-    # ---- for the client, which takes this for its socket ----
+    # ---- for paho, which uses this as its socket ----
 
     def recv(self, count: int) -> bytes:
-        """The next bytes that are not reports."""
+        """Return the next bytes that are not reports."""
         if not self._rest:
             if self._closed:
                 return b""
@@ -229,7 +230,7 @@ class ReportStream:
         return data
 
     def send(self, data: bytes) -> int:
-        """Take all of it: packets of the client and acknowledgements never mix."""
+        """Queue all bytes, so that paho's packets and acknowledgements are never interleaved."""
         self._outgoing += data
         return len(data)
 
@@ -237,13 +238,13 @@ class ReportStream:
         return int(self._sock.fileno())
 
     def setblocking(self, flag: bool) -> None:
-        """It never blocks."""
+        """Do nothing: this never blocks."""
 
     def pending(self) -> int:
         return len(self._rest)
 
     def close(self) -> None:
-        """Send what is still to be sent, the client's goodbye at last, and close."""
+        """Send the queued bytes, including DISCONNECT, and close."""
         if self._outgoing:
             with suppress(OSError):
                 self._sock.settimeout(_GOODBYE_SECONDS)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway tells others of its own accord: alarms, estimates on MQTT, Home Assistant, a webhook."""
+"""Messages that the gateway sends to other systems: exposures and alarms, estimates over MQTT, Home Assistant, a webhook."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exposure is loud: a log line, a metric and an MQTT message per exposed device; an alarm when there are many at once."""
+"""Report each exposed device in the log, the metrics and over MQTT; raise an alarm when many are exposed at once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["MANY", "SOON_SECONDS", "Alarm"]
 SOON_SECONDS = 600.0
 """`MANY` devices exposed within this time raise the alarm."""
 _COUNTED = 10_000
-"""The rest is not counted: whoever may publish in a gateway's name can raise a false alarm, but not fill the memory."""
+"""Most exposures that are counted. A client that may publish as a gateway can raise a false alarm but cannot fill the memory."""
 
 _ADVICE = (
-    "look at it, then `peel gateway exposures --device {device}`; to keep it out: `peel fleet revoke`; "
-    "once it is put right: `peel gateway pardon {device} --reason ...`"
+    "inspect the device and run `peel gateway exposures --device {device}`; to block it: `peel fleet revoke`; "
+    "once it is repaired: `peel gateway pardon {device} --reason ...`"
 )
-_MANY_ADVICE = "`peel gateway exposures` says which devices and why"
+_MANY_ADVICE = "`peel gateway exposures` lists the devices and the causes"
 
 _log = Log("alarm")
 
@@ -64,7 +64,7 @@ class Alarm:
         self._raised: float | None = None
 
     def on_exposed(self, devices: Sequence[ExposedDevice]) -> None:
-        """Tell of devices that a batch has exposed."""
+        """Log, count and publish the devices that a batch has exposed."""
         for each in devices:
             label = device_label(each.device)
             document: dict[str, object] = {
@@ -80,7 +80,7 @@ class Alarm:
         self._count(len(devices))
 
     def on_exposure_message(self, payload: bytes) -> None:
-        """Count what another worker has document of a device."""
+        """Count a device that another worker has exposed."""
         try:
             teller = json.loads(payload)["worker"]
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -89,7 +89,7 @@ class Alarm:
             self._count(1)
 
     def _count(self, count: int) -> None:
-        """Raise the alarm when there have been many lately, once per while."""
+        """Count exposures. Raise the alarm if there are `MANY` within `SOON_SECONDS`, at most once in that time."""
         now = time.monotonic()
         self._recent.extend([now] * count)
         while self._recent and now - self._recent[0] > SOON_SECONDS:
@@ -105,7 +105,7 @@ class Alarm:
         self._publish("alarm", {"exposed": len(self._recent), "seconds": int(SOON_SECONDS), "advice": advice})
 
     def _many_advice(self) -> str:
-        """Return what to do first; a store that cannot be read now must not end the connection that document of the devices."""
+        """Return the advice for an alarm. A store error must not end the connection that received the exposure."""
         try:
             accident = self._accident()
         except StoreError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What Home Assistant is told so that it finds the estimates by itself (MQTT discovery).
+"""Home Assistant MQTT discovery: messages that make the estimates appear as entities.
 
 https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery
 """
@@ -18,15 +18,15 @@ from peel_gateway.settings import Settings
 __all__ = ["Discovery", "estimate_topic"]
 
 _MOST_FIGURES = 100
-"""Of one profile: more have no fixed places in what is published."""
+"""Profiles with more estimates get no entities, because their estimates have no fixed positions in the published list."""
 _MISSED = 3
-"""So many publications late, and a value is no longer shown."""
+"""Home Assistant hides a value after this many missed publications."""
 
 _PLAIN = re.compile(r"[a-z0-9_]+")
 _SPELLED: Mapping[str, str] = MappingProxyType(
     {"degC": "°C", "degF": "°F", "ug/m3": "µg/m³", "W/m2": "W/m²", "lux": "lx"}
 )
-"""Units that profiles spell otherwise than Home Assistant."""
+"""Units that Home Assistant spells differently."""
 _CLASSES: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("°C", "°F", "K"), "temperature")
     | dict.fromkeys(("Pa", "hPa", "kPa", "bar", "cbar", "mbar", "mmHg", "inHg", "psi"), "pressure")
@@ -40,7 +40,7 @@ _CLASSES: Mapping[str, str] = MappingProxyType(
     | dict.fromkeys(("g", "kg"), "weight")
     | {"lx": "illuminance", "W/m²": "irradiance", "mm/h": "precipitation_intensity"}
 )
-"""The device class that a unit has by itself, of those that https://www.home-assistant.io/integrations/sensor/#device-class lists."""
+"""Device class by unit, from https://www.home-assistant.io/integrations/sensor/#device-class"""
 _NAMED_CLASSES = (
     ("%", "humid", "humidity"),
     ("%", "moist", "moisture"),
@@ -54,7 +54,7 @@ _NAMED_CLASSES = (
     ("µg/m³", "ozone", "ozone"),
     ("µg/m³", "voc", "volatile_organic_compounds"),
 )
-"""Units with several device classes: unit, part of the attribute's name, device class."""
+"""Device class of units that have several: unit, part of the attribute's name, device class."""
 
 _COUNTS = (
     ("exposed_devices", "Exposed devices", "states.exposed", "measurement", "mdi:shield-alert"),
@@ -66,16 +66,16 @@ _COUNTS = (
     ("accepted_reports", "Accepted reports", "accepted", "total_increasing", "mdi:check-decagram"),
     ("refused_reports", "Refused reports", "refused", "total_increasing", "mdi:close-octagon"),
 )
-"""Entities about the gateway: id, name, where in the summary, kind of number, icon."""
+"""Entities about the gateway: id, name, field of the summary, state class, icon."""
 
 
 def estimate_topic(base: str, profile: str, group: str | None) -> str:
-    """Where a profile's estimates are, below the gateway's own topic; of all devices or of one group."""
+    """Return the topic of a profile's estimates, for all devices or for one group."""
     return "/".join([base, "estimates", profile, *([group] if group else [])])
 
 
 class Discovery:
-    """Makes discovery messages, each a topic and its text."""
+    """Makes discovery messages."""
 
     def __init__(self, settings: Settings, fleet: str, base: str, version: str) -> None:
         self._prefix = settings.publish_prefix
@@ -97,11 +97,11 @@ class Discovery:
 
     @property
     def birth_topic(self) -> str:
-        """Where Home Assistant says that it has started."""
+        """Topic on which Home Assistant publishes that it has started."""
         return f"{self._prefix}/status"
 
     def configs(self, estimates: Sequence[Table]) -> dict[str, str]:
-        """One message for each entity, by topic."""
+        """Return one message per entity, by topic."""
         found = [*self._figures(estimates), *self._counts(), self._exposure()]
         return {
             f"{self._prefix}/{component}/{self._node}/{name}/config": json.dumps(
@@ -122,8 +122,8 @@ class Discovery:
             group = f" ({table['group']})" if table["group"] else ""
             topic = estimate_topic(self._base, table["profile"], table["group"])
             for place, row in enumerate(table["estimates"]):
-                # The template has the place: a category may be called anything, and its name must not become part of one. The
-                # ids have the name, so that an attribute keeps its history when another is added before it.
+                # The template uses the position, because a category's name is arbitrary text and must not become part of a template.
+                # The id uses the name, so that an attribute keeps its history when another is added before it.
                 value = f"value_json.estimates[{place}]"
                 window = "window=value_json.window, since=value_json.since"
                 config: Table = {
@@ -163,19 +163,19 @@ class Discovery:
 
 
 def _id_part(name: str) -> str:
-    """Return an attribute's or category's name as a part of an id; a digest tells apart what loses characters."""
+    """Return a name as a part of an id. A digest keeps names apart that differ only in replaced characters."""
     if _PLAIN.fullmatch(name):
         return name
     return f"{_slug(name)}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _slug(text: str) -> str:
-    """Return a text as Home Assistant writes entity ids."""
+    """Return a text in the form of Home Assistant's entity ids."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 def _unit(name: str, unit: str) -> Table:
-    """Return the unit and the device class of an attribute, as far as there are any."""
+    """Return the unit and the device class of an attribute, if it has them."""
     if not unit:
         return {}
     spelled = _SPELLED.get(unit, unit)

@@ -29,18 +29,18 @@ _PUBLISHED_OF_FIGURES = ("name", "unit", "value", "low", "high", "n", "too_few",
 _log = Log("publisher")
 
 PublishRetained = Callable[[str, str], None]
-"""Publishes how something is now, under a topic, for the broker to keep."""
+"""Publishes a retained text on a topic."""
 
 
 class EstimatePublisher:
-    """A thread that computes estimates, publishes them and keeps the last ones.
+    """A thread that computes and publishes estimates at intervals, and keeps the last ones.
 
     Parameters
     ----------
     publish_retained : callable
         Publishes a retained text.
     is_leader : callable
-        Whether to publish at all: of several workers one does.
+        Whether this worker publishes; one worker of a fleet does.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class EstimatePublisher:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self.estimates: Sequence[Table] = ()
-        """The last ones, of all devices and of each group."""
+        """The last estimates, of all devices and of each group."""
 
     @property
     def topics(self) -> Sequence[str]:
-        """What it wants to hear of: Home Assistant's birth."""
+        """Topics to subscribe to: Home Assistant's birth message."""
         return [] if self._discovery is None else [self._discovery.birth_topic]
 
     def start(self) -> None:
@@ -84,12 +84,12 @@ class EstimatePublisher:
             self._thread.join(_STOP_SECONDS)
 
     def publish_all(self) -> None:
-        """Publish everything soon: the broker, or whoever listens there, may know nothing yet."""
+        """Publish everything soon, because the broker or a subscriber may have restarted."""
         self._renew.set()
         self._asked.set()
 
     def on_message(self, topic: str, payload: bytes) -> bool:
-        """Take a message in, if it is for this one: Home Assistant that has started wants to be told everything again."""
+        """Handle Home Assistant's birth message: publish everything again. Return False for any other message."""
         if self._discovery is None or topic != self._discovery.birth_topic:
             return False
         if payload == b"online":
@@ -111,12 +111,12 @@ class EstimatePublisher:
                 _log.warning("estimates are not published: the store cannot be read", cause=error)
             except Exception:
                 _log.exception("estimates are not published")
-            self._stopping.wait(min(_LEAST_SECONDS, self._seconds))  # anybody may play Home Assistant, a thousand times
+            self._stopping.wait(min(_LEAST_SECONDS, self._seconds))  # birth messages can be forged, so limit the rate
 
     def _publish(self) -> None:
         """Publish the recent estimates and the summary.
 
-        Estimates of the whole fleet come from sums, which is quick. Groups are made of devices, so the log is read for them.
+        Estimates of the whole fleet use stored sums, which is quick. Estimates of groups need each device's reports from the log.
         """
         found = [_published(table) for table in self._views.recent(self._window)]
         self.estimates = found
@@ -127,7 +127,7 @@ class EstimatePublisher:
             self._announce(self._discovery.configs(found))
 
     def _announce(self, configs: Mapping[str, str]) -> None:
-        """Publish what has changed, or all of it if asked to; what is gone is taken back with an empty message."""
+        """Publish changed discovery messages, or all if requested. An empty message removes an entity that is gone."""
         everything = self._renew.is_set()
         self._renew.clear()
         for topic in self._announced.keys() - configs.keys():
@@ -150,7 +150,7 @@ class EstimatePublisher:
 
 
 def _published(table: Table) -> Table:
-    """Return what is published of a table of estimates: no value where reports are too few, but the interval all the same."""
+    """Return the published columns of an estimate table. Too few reports: the value is None, the interval stays."""
     rows = [
         {key: row[key] for key in _PUBLISHED_OF_FIGURES} | ({"value": None} if row["too_few"] else {})
         for row in table["estimates"]

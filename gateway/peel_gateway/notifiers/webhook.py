@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A call to somebody else's HTTP server when a device is exposed: tried again for a while, and never in the way of reports."""
+"""Post exposures and alarms to an HTTP server, with retries, on a separate thread that never delays reports."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 _WORTH_ANOTHER_TRY = (408, 425, 429)
-"""Refusals that may pass, besides all that a server blames on itself."""
+"""Client errors (4xx) worth a retry; server errors (5xx) always are."""
 
 _log = Log("webhook")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The token is for the server that the settings name, not for whoever that one points to."""
+    """Follows no redirects: the token is only for the server in the settings."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
@@ -41,13 +41,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Webhook:
-    """A thread that posts JSON to one address, one document after the other. Without an address it does nothing."""
+    """A thread that posts JSON documents to one URL, one after the other. Without a URL it does nothing."""
 
     def __init__(self, settings: Settings, fleet: str, metrics: Metrics) -> None:
         self._settings = settings
         self._whose = {"fleet": fleet, "gateway": settings.gateway_name}
         self._server = urllib.parse.urlsplit(settings.webhook_url).netloc
-        """What is said of the address: for many services whoever knows the rest of it may post there."""
+        """The only part of the URL that is logged. For many services the rest is a secret that permits posting."""
         self._metrics = metrics
         self._waiting: queue.Queue[bytes | None] = queue.Queue(_MOST_WAITING)
         self._stopping = threading.Event()
@@ -59,24 +59,24 @@ class Webhook:
             self._thread.start()
 
     def stop(self) -> None:
-        """Try what waits once more, for a few seconds, and give up the rest."""
+        """Try each waiting document once, for a few seconds, and drop the rest."""
         if not self._thread.is_alive():
             return
         self._stopping.set()
         self.post_end()
         self._thread.join(_STOP_SECONDS)
         if lost := self._waiting.qsize():
-            _log.warning("calls were not made before the end", count=lost)
+            _log.warning("webhook calls were dropped on shutdown", count=lost)
 
     def post_end(self) -> None:
-        """Let the thread end after what waits."""
+        """Let the thread end after the waiting documents."""
         try:
             self._waiting.put_nowait(None)
         except queue.Full:
-            return  # it ends with the process
+            return  # the thread ends with the process
 
     def post(self, about: str, document: Mapping[str, object]) -> None:
-        """Have a document sent, soon; returns at once. What finds no room is counted and dropped."""
+        """Queue a document and return at once. If the queue is full, the document is counted and dropped."""
         if not self._settings.webhook_url:
             return
         try:
@@ -96,13 +96,13 @@ class Webhook:
                 return True
             lasting = isinstance(cause, urllib.error.HTTPError) and not _may_pass(cause.code)
             if lasting or attempt == _ATTEMPTS or self._stopping.wait(pause):
-                _log.error("the webhook was not taken", server=self._server, attempts=attempt, cause=cause)
+                _log.error("the webhook call failed", server=self._server, attempts=attempt, cause=cause)
                 return False
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return False
 
     def _try(self, body: bytes) -> Exception | None:
-        """Post once; what went wrong, if anything."""
+        """Post once; return the error, or None."""
         request = urllib.request.Request(  # noqa: S310 - the settings allow https, and http on this machine
             self._settings.webhook_url, data=body, headers={"Content-Type": "application/json"}, method="POST"
         )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What runs: the parts wired together, how they are, and the process around them."""
+"""The running gateway: its parts, its status, and reloading the fleet folder."""

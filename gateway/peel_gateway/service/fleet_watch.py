@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Following the fleet folder: what has changed is read and adopted; what cannot be used, for whatever reason, changes nothing."""
+"""Reload the fleet folder when it changes. A folder that cannot be used changes nothing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _log = Log("fleet")
 
 
 class FleetWatch:
-    """A fleet folder and the last snapshot of it that could be used.
+    """A fleet folder and its last usable snapshot.
 
     Parameters
     ----------
     folder : Path
-        Read at once; FleetError when it cannot be used.
+        Read at once; FleetError if it cannot be used.
     """
 
     def __init__(self, folder: Path, metrics: Metrics) -> None:
@@ -35,23 +35,23 @@ class FleetWatch:
         self._mark: object = fleet.fingerprint()
         self.snapshot = take_snapshot(fleet)
         self.trouble: str | None = None
-        """Why the folder, as it is now, is not what the gateway works with."""
+        """The reason why the current folder is not used; None if it is."""
         self.restored = False
-        """Whether that is because it was restored from an old copy."""
+        """Whether the reason is that the folder was restored from an old copy."""
         self._store: Archive | None = None
 
     def join(self, store: Archive) -> None:
-        """Compare the registry with the one that the database knows; RestoredFolder when it does not continue that one."""
+        """Compare the folder's history with the database's record of it; RestoredFolder if the folder is an older copy."""
         store.follow_registry(self.snapshot.history.follow)
         self._store = store
 
     def look(self, *, force: bool, load: Callable[[Snapshot], None]) -> None:
-        """Read the folder if it has changed, if it could not be used last time, or if `force`.
+        """Read the folder if it has changed, if it could not be used last time, or if `force` is true.
 
         Parameters
         ----------
         load : callable
-            Makes the engines work with a snapshot, or raises and leaves them as they were.
+            Loads a snapshot into the engines, or raises and changes nothing.
         """
         try:
             fleet = Fleet(self._folder)
@@ -59,7 +59,7 @@ class FleetWatch:
             if mark == self._mark and not self.trouble and not force:
                 return
             if fleet.name != self.name:
-                raise FleetError(f"the fleet is now called {fleet.name!r}; restart the gateway to follow")
+                raise FleetError(f"the fleet's name changed from {self.name!r} to {fleet.name!r}. Restart the gateway.")
             snapshot = take_snapshot(fleet)
             if self._store is not None:
                 self._store.follow_registry(snapshot.history.follow)
@@ -74,7 +74,7 @@ class FleetWatch:
         )
 
     def _refuse(self, error: Exception) -> None:
-        """Stay with what there is, and say so once for each cause: the folder is read again until it can be used."""
+        """Keep the current snapshot, and log each new cause once. The folder is read again until it can be used."""
         self.restored = isinstance(error, RestoredFolder)
         expected = isinstance(error, FleetError | StoreError)
         cause = str(error) if expected else f"{type(error).__name__}: {error}"
@@ -82,5 +82,5 @@ class FleetWatch:
             return
         self.trouble = cause
         self._metrics.reloaded(ok=False)
-        say = _log.error if expected else _log.exception
-        say("reload refused; the devices and profiles stay as they were", cause=cause)
+        log = _log.error if expected else _log.exception
+        log("reload refused; devices and profiles are unchanged", cause=cause)

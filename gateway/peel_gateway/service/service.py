@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The gateway as a service: wires link, inbox, engine, store and HTTP; starts, reloads, stops."""
+"""The gateway as a service: builds its parts, starts, reloads and stops them; handles signals."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _log = Log("service")
 
 
 class Service:
-    """A gateway in this process. `start` and `stop` belong together; in between call `tick` now and then.
+    """A gateway in this process. Call `start`, then `tick` about twice a second, then `stop`.
 
     Parameters
     ----------
     more_routes : sequence of Route
-        What somebody who builds upon the gateway adds to its HTTP side.
+        Added to the HTTP server, for programs that extend the gateway.
     """
 
     def __init__(self, settings: Settings, *, more_routes: Sequence[Route] = ()) -> None:
@@ -67,10 +67,10 @@ class Service:
         self._looked = time.monotonic()
         self._http: HttpServer | None = None
         self._worker_name = _worker_name(settings) if settings.store_url is not None else ""
-        """What it is called among several; empty where there is only one."""
+        """This worker's name; empty if there is only one."""
 
     def start(self) -> None:
-        """Open everything, then connect. Raises FleetError, StoreError or HttpError, and has then closed everything."""
+        """Open all parts, then connect. On FleetError, StoreError or HttpError all parts are closed again."""
         settings = self._settings
         self._metrics = Metrics()
         self._fleet = FleetWatch(settings.fleet_folder, self._metrics)
@@ -124,7 +124,7 @@ class Service:
         self._status_client = self._build_status_client()
 
     def _build_status(self) -> GatewayStatus:
-        """How it is, and that among the metrics."""
+        """Build the status and register its gauges."""
         status = GatewayStatus(
             settings=self._settings,
             worker_name=self._worker_name,
@@ -140,7 +140,7 @@ class Service:
         return status
 
     def _open_store(self) -> Callable[[], Worker]:
-        """Open what is read; return what makes the owner of what is written."""
+        """Open the store for reading; return a function that builds the worker, which opens it for writing."""
         self._store: Archive
         leases = open_leases(self._settings)
         if leases is not None:
@@ -162,14 +162,14 @@ class Service:
         )
 
     def _build_status_client(self) -> MqttClient:
-        """Make the connection for all that is no report: statuses in, publications out.
+        """Build the client for all messages that are not reports: statuses in, events and estimates out.
 
-        Reports have connections of their own, so that no flood of statuses delays an acknowledgement or a receipt.
+        Reports have separate connections, so that a flood of statuses cannot delay acknowledgements and receipts.
         """
         settings, name = self._settings, self._fleet.name
         filters = [fleet_topic(name, "+", "+", "status"), *self._publisher.topics]
         if self._worker_name:
-            filters.append(self._exposures)  # those of the other workers
+            filters.append(self._exposures)  # published by the other workers
         session = status_session(settings, name, self._worker_name, filters)
         nothing = Inbox(limit_messages=1, limit_bytes=1)
         return MqttClient(
@@ -197,7 +197,7 @@ class Service:
         )
 
     def stop(self) -> Exit:
-        """Read no more, store and acknowledge what is here, say offline, close; return the exit code."""
+        """Stop reading, store and acknowledge received messages, publish "offline", close; return the exit code."""
         self._publisher.stop()
         self._worker.stop()
         self._status_client.stop()
@@ -214,7 +214,7 @@ class Service:
         return code
 
     def _save_lost(self) -> None:
-        """Keep what is stored if the database file was moved, replaced or deleted."""
+        """Save a copy of the database if its file was moved, replaced or deleted."""
         try:
             saved = self._store.save_lost()
         except StoreError as error:
@@ -224,7 +224,7 @@ class Service:
                 _log.error("the database file is lost; restore the copy of its content", file=saved)
 
     def tick(self, *, reload: bool = False) -> None:
-        """Look for changed files and for chores that are due; `reload` reads the folder in any case."""
+        """Reload the fleet folder if it has changed or `reload` is true, and run the chores that are due."""
         now = time.monotonic()
         every = self._settings.fleet_reload_seconds
         if reload or (every and now - self._looked >= every):
@@ -238,7 +238,7 @@ class Service:
 
     @property
     def _clients(self) -> Sequence[MqttClient]:
-        """All connections to the broker, first the one that speaks of the fleet."""
+        """The clients of all connections to the broker, first the one for statuses."""
         return (self._status_client, *self._pool.clients)
 
     def _build_app(self) -> ASGIApp:
@@ -266,14 +266,14 @@ class Service:
         if topic == self._exposures:
             self._alarm.on_exposure_message(payload)
         if self._publisher.on_message(topic, payload) or topic.startswith(fleet_topic(self._fleet.name, "gateway/")):
-            return  # the status of a gateway, this one's too, looks like a device's to a subscription
+            return  # the filter for device statuses also matches the statuses of gateways
         self._metrics.status_heard(self._claims.hear(topic, payload, retained=retained, now=time.time()))
 
     def _save_claims(self, save: Callable[[], object]) -> None:
         try:
             save()
         except OSError as error:
-            _log.warning("what devices say of themselves is not saved", file=self._settings.claims_path, cause=error)
+            _log.warning("the devices' status reports are not saved", file=self._settings.claims_path, cause=error)
 
     def _exit_code(self) -> Exit:
         failure = self._pool.failure
@@ -287,7 +287,7 @@ class Service:
 
 
 def _worker_name(settings: Settings) -> str:
-    """Nobody else's, not even that of the same worker started again."""
+    """Return a unique name, different after each start."""
     return f"{settings.worker_name or socket.gethostname()}-{secrets.token_hex(3)}"
 
 
@@ -295,7 +295,7 @@ _TICK_SECONDS = 0.5
 
 
 def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exit:
-    """Run until SIGTERM or SIGINT, or until the database cannot be used; SIGHUP reloads. Call it on the main thread."""
+    """Run a gateway until SIGTERM, SIGINT or a fatal error; SIGHUP reloads the fleet folder. Call it on the main thread."""
     service = Service(settings, more_routes=more_routes)
     reload_asked = threading.Event()
     stop_asked = threading.Event()

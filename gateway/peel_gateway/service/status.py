@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a running gateway is: its health, its summary, its gauges."""
+"""The status of a running gateway: health, summary and gauges."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from peel_gateway.workers.worker import Worker
 __all__ = ["VERSION", "GatewayStatus"]
 
 _GROWTH_SECONDS = 30.0
-"""Before that nobody can tell how fast the store grows."""
+"""Minimum uptime before the growth of the store is estimated."""
 
 VERSION = version("peel-telemetry")
 
 
 @dataclass
 class GatewayStatus:
-    """What is asked of a gateway as a whole, answered by its parts."""
+    """The gateway's health and summary, collected from its parts."""
 
     settings: Settings
     worker_name: str
-    """What it is called among several; empty where there is only one."""
+    """This worker's name; empty if there is only one."""
     fleet: FleetWatch
     store: Archive
     views: Views
     pool: PipelinePool
     worker: Worker
     clients: Callable[[], Sequence[MqttClient]]
-    """All connections to the broker, first the one that speaks of the fleet."""
+    """Returns the clients of all connections to the broker, first the one for statuses."""
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
@@ -49,7 +49,7 @@ class GatewayStatus:
         self._dead_letters = DeadLetters(self.settings.dead_letters_path)
 
     def health(self) -> list[str]:
-        """What is wrong right now, for long enough to be told."""
+        """Return the current causes of bad health, without those that have just begun."""
         causes = []
         for name, trouble, patience in (
             ("broker", self._broker_trouble(), self.settings.health_broker_seconds),
@@ -64,8 +64,8 @@ class GatewayStatus:
         causes += self._lag_causes()
         if any(pipeline.engine.moment.behind for pipeline in self.pool.pipelines):
             causes.append(
-                "clock: behind the last batch before the machine was off; set it (or, if it is right, `peel gateway clock --believe`), "
-                "floods are not judged meanwhile"
+                "clock: behind the last batch before the restart; no report is a flood until it is set. "
+                "Set the clock, or run `peel gateway clock --believe` if it is right"
             )
         if self.fleet.restored:
             causes.append(f"fleet: {self.fleet.trouble}")
@@ -83,7 +83,7 @@ class GatewayStatus:
         return causes
 
     def health_table(self) -> Table:
-        """Return the causes of bad health, and numbers that an operator should see although nothing fails; without asking the store."""
+        """Return the causes of bad health and the numbers that warn early, without a query to the store."""
         return {
             "causes": self.health(),
             "dead_letters": len(self._dead_letters),
@@ -92,7 +92,7 @@ class GatewayStatus:
         }
 
     def summary(self) -> Table:
-        """The state of the whole gateway in one table."""
+        """Return the state of the whole gateway."""
         trouble, clients = self._broker_trouble(), self.clients()
         return {
             "fleet": self.fleet.name,
@@ -119,7 +119,7 @@ class GatewayStatus:
         }
 
     def register_metrics(self, metrics: Metrics) -> None:
-        """Have it all among the metrics."""
+        """Register the gauges."""
         metrics.watch_store(self.store)
         metrics.watch_devices(self.views)
         for name, text, value in (
@@ -139,14 +139,14 @@ class GatewayStatus:
             ("peel_revoked_devices", "Revoked devices.", lambda: len(self.fleet.snapshot.revoked)),
             (
                 "peel_fleet_refused",
-                "Whether the fleet folder, as it is now, cannot be used.",
+                "Whether the current fleet folder cannot be used.",
                 lambda: self.fleet.trouble is not None,
             ),
         ):
             metrics.watch(name, text, value)
 
     def _broker_trouble(self) -> tuple[float, str] | None:
-        """How long one of the connections has been away, and why; None while all are there."""
+        """Return the longest time without a connection and its cause; None if all are connected."""
         return max((trouble for client in self.clients() if (trouble := client.trouble())), default=None)
 
     def _store_table(self) -> Table:
@@ -160,7 +160,7 @@ class GatewayStatus:
         }
 
     def _first_received(self) -> str | None:
-        """When the first report came: looked up until there is one, since then it stays."""
+        """Return the time of the first report. It is cached once there is one."""
         if self._first is None:
             first = self.store.first_received()
             self._first = None if first is None else moment(first)

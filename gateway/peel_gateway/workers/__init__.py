@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Pipelines, one per partition of a fleet, and the workers that own them."""
+"""Pipelines, one per partition of a fleet, and the workers that run them."""

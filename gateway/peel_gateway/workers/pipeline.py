@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A pipeline: one partition of a fleet on its way from the broker into the store."""
+"""A pipeline: receives one partition of the fleet's reports from the broker and stores them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Part:
-    """A fleet with fewer keys: what the rest of it says about other devices is never asked for."""
+    """A fleet with the keys of one partition, so that a worker's memory grows with its part of the fleet."""
 
     fleet: Registry
     keyring: Keyring
@@ -49,7 +49,7 @@ class _Part:
 
 
 def registry_of(fleet: Registry, partition: Partition) -> Registry:
-    """The part of a fleet that a partition is about."""
+    """Return the part of a fleet that belongs to a partition."""
     if partition.whole:
         return fleet
     keyring = fleet.keyring.only(partition.has(fleet.keyring.device_ids))
@@ -64,26 +64,26 @@ _log = Log("pipeline")
 
 
 def ready_roster(engine: Engine, snapshot: Snapshot, partition: Partition) -> Roster:
-    """What the engine of a partition is to work with; FleetError for a profile that cannot be decoded."""
+    """Return a partition's devices and matrices for the engine; FleetError if a profile cannot be decoded."""
     try:
         return engine.ready(registry_of(snapshot, partition))
     except np.linalg.LinAlgError as error:
         raise FleetError(
-            f"a profile's projection cannot be inverted ({error}); make its seed with `peel profile`"
+            f"a profile's projection cannot be inverted ({error}). Make its seed with `peel profile`."
         ) from None
 
 
 class Pipeline:
-    """MqttClient, inbox, engine, ingest thread and receipts of a partition. `start`, then `stop` or `abandon`; the store stays open.
+    """The client, inbox, engine, ingest thread and receipts of a partition. `start`, then `stop` or `abandon`; the store stays open.
 
     Parameters
     ----------
     engine : Engine
-        On the partition's store, with its devices.
+        Uses the partition's store and devices.
     may_connect : callable
-        Whether its session may be taken from whoever has it now.
+        Whether it may take the session over, because this process holds the lease.
     on_end : callable
-        Told when the ingest thread has ended, for whatever reason; on that thread.
+        Called on the ingest thread when that ends, for any reason.
     """
 
     def __init__(
@@ -126,23 +126,23 @@ class Pipeline:
         self.client.start()
 
     def stop(self) -> bool:
-        """Read no more, store and acknowledge what is here, disconnect; False when that took too long."""
+        """Stop reading, store and acknowledge received messages, disconnect; False if that took too long."""
         self.client.pause()
         drained = self.ingest.stop(DRAIN_SECONDS)
         self.client.stop()
         return drained
 
     def abandon(self) -> bool:
-        """Let go of a partition that is another's: nothing more is stored or acknowledged; False when that took too long."""
+        """End without storing or acknowledging anything: the partition is lost. False if that took too long."""
         self.client.abort()
         return self.ingest.abandon(DRAIN_SECONDS)
 
     def adopt(self, roster: Roster) -> None:
-        """Have the engine work with these devices, soon and between two batches."""
+        """Load these devices into the engine soon, between two batches."""
         self.ingest.defer(lambda: self.engine.adopt(roster))
 
     def prune(self) -> None:
-        """Have what is too old removed, soon."""
+        """Delete rows past the retention time soon, between two batches."""
         self.ingest.defer(self._prune)
 
     def _prune(self) -> None:

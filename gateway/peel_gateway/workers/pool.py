@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The pool: the pipelines that run in this process, and what they are together."""
+"""The pool of pipelines that run in this process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from peel_gateway.workers.pipeline import Pipeline, ready_roster
 
 __all__ = ["Build", "PipelinePool", "open_engine"]
 
-Entitled = Callable[[], bool]
-Build = Callable[[Partition, Engine, Entitled, Callable[[], None]], Pipeline]
-"""Makes a pipeline of a partition and its engine, whether its session may be taken, and whom to tell of its end."""
+MayConnect = Callable[[], bool]
+Build = Callable[[Partition, Engine, MayConnect, Callable[[], None]], Pipeline]
+"""Makes a pipeline from a partition, its engine, `may_connect` and a callback for its end."""
 
 
 def open_engine(settings: Settings, store: Store, snapshot: Snapshot, partition: Partition = Partition()) -> Engine:  # noqa: B008 - immutable
-    """An engine on the store of a partition, loaded with its devices; FleetError for a profile that cannot be decoded."""
+    """Return an engine on a partition's store, loaded with its devices; FleetError if a profile cannot be decoded."""
     engine = Engine(
         store,
         residual_limit=settings.screen_residual_limit,
@@ -37,14 +37,15 @@ def open_engine(settings: Settings, store: Store, snapshot: Snapshot, partition:
 
 
 class PipelinePool:
-    """Opens and closes pipelines, one per partition, and gives them the fleet.
+    """Opens and closes pipelines, one per partition, and loads the fleet into them.
 
     Parameters
     ----------
     build : callable
         Makes a pipeline.
     on_failure : callable
-        Called when a pipeline has ended with an error that a retry cannot fix. Losing a lease is not a failure.
+        Called when a pipeline has ended with an error that a retry cannot fix. Losing a lease is not a failure: the worker notices it
+        too and abandons the pipeline.
     """
 
     def __init__(
@@ -60,18 +61,18 @@ class PipelinePool:
         self._build = build
         self._on_failure = on_failure
         self._changing = threading.Lock()
-        self._pipelines: dict[Partition, Pipeline] = {}  # replaced, never changed: whoever reads it waits for nobody
+        self._pipelines: dict[Partition, Pipeline] = {}  # replaced, never changed, so that readers need no lock
         self.failure: BaseException | None = None
-        """Why a pipeline has ended, where no waiting mends it."""
+        """The error that ended a pipeline and that a retry cannot fix."""
         self.drained = True
-        """Whether all that were closed have ended in time: their stores may be closed then."""
+        """Whether all closed pipelines ended in time, so that their stores may be closed."""
         self.abandoned = 0
-        """Messages that they had received and could not store."""
+        """Messages that closed pipelines had received and could not store."""
         self._batches_before = 0
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:
-        """Those that run, by the number of their partition."""
+        """Running pipelines, in the order of their partitions."""
         running = self._pipelines
         return tuple(running[partition] for partition in sorted(running, key=lambda partition: partition.number))
 
@@ -81,12 +82,12 @@ class PipelinePool:
 
     @property
     def is_leader(self) -> bool:
-        """Whether what is done once per fleet is done here."""
+        """Whether this process does what only one process per fleet does: it has the first partition."""
         return any(partition.first for partition in self._pipelines)
 
     @property
     def generation(self) -> int:
-        """Batches stored."""
+        """Number of batches stored."""
         return self._batches_before + sum(pipeline.ingest.generation for pipeline in self.pipelines)
 
     @property
@@ -95,7 +96,7 @@ class PipelinePool:
         return sum(pipeline.inbox.pending for pipeline in self.pipelines)
 
     def oldest_age(self) -> float:
-        """Seconds that the oldest of them has waited."""
+        """Return the seconds that the oldest pending message has waited."""
         return max((pipeline.inbox.oldest_age() for pipeline in self.pipelines), default=0.0)
 
     def receipt_age(self) -> float:
@@ -103,12 +104,12 @@ class PipelinePool:
         return max((client.receipt_age() for client in self.clients), default=0.0)
 
     def store_trouble(self) -> tuple[float, str] | None:
-        """How long the store has been failing, and why; None while it works."""
+        """Return the seconds for which the store has been failing and the cause; None while it works."""
         found = [trouble for pipeline in self.pipelines if (trouble := pipeline.ingest.trouble()) is not None]
         return max(found, default=None)
 
-    def open(self, partition: Partition, store: Store, *, may_connect: Entitled = lambda: True) -> None:
-        """Start a partition's pipeline on its store, which stays open; FleetError where the fleet cannot be used."""
+    def open(self, partition: Partition, store: Store, *, may_connect: MayConnect = lambda: True) -> None:
+        """Start a partition's pipeline on its store; FleetError if the fleet cannot be used. `close` leaves the store open."""
         with self._changing:
             engine = open_engine(self._settings, store, self._snapshot, partition)
             pipeline = self._build(partition, engine, may_connect, lambda: self._ended(partition))
@@ -116,7 +117,7 @@ class PipelinePool:
         pipeline.start()
 
     def close(self, partition: Partition) -> bool:
-        """Store and acknowledge what a pipeline has received, then end it; False when that took too long."""
+        """Store and acknowledge what a pipeline has received, then end it; False if that took too long."""
         pipeline = self._pipelines[partition]
         ended = pipeline.stop()
         self.drained &= ended
@@ -125,14 +126,14 @@ class PipelinePool:
         return ended
 
     def abandon(self, partition: Partition) -> bool:
-        """End the pipeline of a partition that is another's; False when that took too long."""
+        """End the pipeline of a lost partition without storing anything; False if that took too long."""
         pipeline = self._pipelines[partition]
         ended = pipeline.abandon()
         self._remove(pipeline)
         return ended
 
     def load(self, snapshot: Snapshot) -> None:
-        """Give all pipelines a new state of the fleet, or none of them: FleetError where it cannot be used."""
+        """Load a new fleet snapshot into all pipelines; FleetError, and no change, if one of them cannot use it."""
         with self._changing:
             pipelines = self.pipelines
             rosters = [ready_roster(pipeline.engine, snapshot, pipeline.partition) for pipeline in pipelines]

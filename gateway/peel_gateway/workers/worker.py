@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A worker among others: it holds leases on partitions, no more than is fair, and runs a pipeline for each.
+"""Workers decide which partitions of the fleet this process serves: all of them, or those that it holds leases on.
 
-Whoever dies lets its leases run out, and others take its partitions. A new owner ousts the former one twice: at the broker, which gives a
-session's name to one connection at a time, and at the store, which refuses what is written under an older epoch. So a worker that was
-stopped and goes on later can neither store nor acknowledge anything; it finds that its leases are gone and takes part again.
+A worker that dies stops renewing its leases, and other workers take its partitions. Two things keep the former worker from interfering:
+the broker allows one connection per client id, and the store rejects writes under an older epoch. So a worker that was suspended can
+neither store nor acknowledge reports of a lost partition. It finds that its leases are gone and acquires new ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from peel_gateway.logs import Log
+from peel_gateway.logs import Log, Outage
 from peel_gateway.model.partition import Partition
 from peel_gateway.storage.store import Lease, Leases, Store, StoreError
 from peel_gateway.workers.pool import PipelinePool
@@ -24,7 +24,7 @@ __all__ = ["LeasingWorker", "SingleWorker", "Worker", "fair_number"]
 
 
 class Worker(Protocol):
-    """Opens the pipelines of a pool and closes them."""
+    """Opens and closes the pipelines of a pool."""
 
     def start(self) -> None: ...
 
@@ -32,14 +32,14 @@ class Worker(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many processes serve the fleet, this one among them."""
+        """Number of processes that serve the fleet, including this one."""
 
     def trouble(self) -> tuple[float, str] | None:
-        """How long it has been unable to tell what it owns, and why; None while it can."""
+        """Return the seconds since leases could last be renewed and the cause; None while they can."""
 
 
 class SingleWorker:
-    """Has all lanes for as long as it runs: the one process that writes to a SQLite file."""
+    """Serves all lanes: the only process that writes to a SQLite file."""
 
     workers = 1
 
@@ -58,15 +58,14 @@ class SingleWorker:
 
 
 _TURNS_PER_LEASE = 4
-"""So often a lease is renewed before it would run out."""
-
+"""A lease is renewed this many times before it would expire."""
 _STOP_SECONDS = 60.0
 
 _log = Log("worker")
 
 
 def _now() -> float:
-    """Seconds that go on while the machine sleeps."""
+    """Return a monotonic clock that includes the time in which the machine was suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -76,15 +75,15 @@ class _Held:
     lease: Lease
     store: Store
     until: float
-    """When it runs out unless it is renewed: counted from before it was asked for, so never too late."""
+    """Earliest time at which the lease may expire: counted from before the request was sent."""
     leaving: bool = False
 
 
 def fair_number(name: str, leases: Sequence[Lease], partitions: int, workers: int) -> int:
-    """How many partitions a worker may have: partitions by workers, rounded down, and one of the remainder where that is not taken.
+    """Return how many partitions a worker may hold: partitions / workers rounded down, plus one if part of the remainder is free.
 
-    Rounding up would leave a worker idle: of four partitions two workers could have two each, and a third none. If more workers hold
-    one of the remainder than there are, their names decide.
+    With rounding up, two of three workers could hold all four partitions. If too many workers hold an extra partition, the first
+    names in alphabetical order keep theirs.
     """
     least, remainder = divmod(partitions, workers)
     held = Counter(lease.owner for lease in leases if lease.seconds > 0)
@@ -94,18 +93,18 @@ def fair_number(name: str, leases: Sequence[Lease], partitions: int, workers: in
 
 
 class LeasingWorker:
-    """A thread that renews its leases, gives partitions back when others have too few, and takes what is free.
+    """A thread that renews leases, releases partitions that other workers should have, and acquires free ones.
 
     Parameters
     ----------
     name : str
-        This worker's name; nobody else may ever have it, not even the same process started again.
+        This worker's name. It must be unique, also across restarts of the same process.
     partitions : int
-        How many there are.
+        Number of partitions of the fleet.
     open_partition : callable
-        Opens the store of a partition under a lease.
+        Opens the store of a leased partition.
     seconds : float
-        How long a lease lasts.
+        Duration of a lease.
     """
 
     def __init__(
@@ -129,25 +128,25 @@ class LeasingWorker:
         self._held: dict[int, _Held] = {}
         self._news = threading.Event()
         self._stopping = False
-        self._failing_since: float | None = None
-        self._cause = ""
+        self._outage = Outage(
+            _log, "leases cannot be renewed; other workers may take the partitions", "leases are renewed again"
+        )
         self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
         self.workers = 1
-        """How many there are, this one among them."""
+        """Number of workers, including this one."""
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Store and acknowledge what has come, give all partitions back."""
+        """Store and acknowledge received messages, then release all partitions."""
         self._stopping = True
         self._news.set()
         self._thread.join(_STOP_SECONDS)
 
     def trouble(self) -> tuple[float, str] | None:
-        """How long the leases could not be renewed, and why; None while they can."""
-        since, cause = self._failing_since, self._cause
-        return None if since is None else (time.monotonic() - since, cause)
+        """Return the seconds for which leases could not be renewed and the cause; None while they can."""
+        return self._outage.current()
 
     def _run(self) -> None:
         try:
@@ -157,9 +156,9 @@ class LeasingWorker:
                 self._news.clear()
             self._leases.depart(self._name)
         except StoreError as error:
-            _log.warning("left without a word", cause=error)
+            _log.warning("could not deregister this worker on shutdown", cause=error)
         except BaseException as error:
-            _log.exception("leases are no longer looked after")
+            _log.exception("the lease thread failed; leases will expire")
             self._pool.failure = error
             self._on_failure()
         finally:
@@ -167,38 +166,36 @@ class LeasingWorker:
 
     def _turn(self) -> None:
         if self._stopping:
-            self._give_back(0)  # whether the database is there or not
+            self._release_down_to(0)  # even if the database cannot be reached
         try:
             self.workers = self._leases.attend(self._name, self._seconds)
             for held in list(self._held.values()):
                 self._renew(held)
-            self._partition_out()
+            self._rebalance()
         except StoreError as error:
-            self._note_failure(error)
-            return
-        if self._failing_since is not None:
-            _log.info("leases can be renewed again", seconds=time.monotonic() - self._failing_since)
-            self._failing_since = None
+            self._outage.note(error)
+        else:
+            self._outage.end()
 
     def _renew(self, held: _Held) -> None:
         asked = _now()
         if self._leases.renew(held.lease, self._seconds):
             held.until = asked + self._seconds
         elif not held.leaving:
-            _log.warning("partition lost; what was not stored goes unacknowledged", partition=held.partition.number)
+            _log.warning("partition lost; its unstored messages stay unacknowledged", partition=held.partition.number)
             self._leave(held, self._pool.abandon)
 
-    def _partition_out(self) -> None:
+    def _rebalance(self) -> None:
         leases = self._leases.all()
         fair = 0 if self._stopping else fair_number(self._name, leases, self._partitions, self.workers)
-        self._give_back(fair)
+        self._release_down_to(fair)
         wanted = fair - len(self._held)
         for lease in leases if wanted > 0 else ():
             if wanted > 0 and lease.seconds < 0 and self._take(lease.partition):
                 wanted -= 1
 
-    def _give_back(self, keeping: int) -> None:
-        """Leave what was taken last, but for so many."""
+    def _release_down_to(self, keeping: int) -> None:
+        """Release the partitions acquired last, down to `keeping` partitions."""
         staying = [held for held in list(self._held.values()) if not held.leaving]  # some may end meanwhile
         for held in staying[keeping:]:
             self._leave(held, self._pool.close)
@@ -216,11 +213,11 @@ class LeasingWorker:
             self._leases.release(lease)
             raise
         self._held[number] = held
-        _log.info("partition taken", partition=number, epoch=lease.epoch)
+        _log.info("partition acquired", partition=number, epoch=lease.epoch)
         return True
 
     def _leave(self, held: _Held, end: Callable[[Partition], bool]) -> None:
-        """End a pipeline on a thread of its own, which may take a while: the other leases are renewed meanwhile, and so is this one."""
+        """End a pipeline on a separate thread. It may take a while, and all leases, this one too, are renewed meanwhile."""
         held.leaving = True
         threading.Thread(
             target=self._end, args=(held, end), name=f"leaving {held.partition.number}", daemon=True
@@ -231,15 +228,11 @@ class LeasingWorker:
             if end(held.partition):
                 held.store.close()
             self._leases.release(held.lease)
-            _log.info("partition left", partition=held.partition.number)
+            _log.info("partition released", partition=held.partition.number)
         except StoreError as error:
-            _log.warning("a partition is not given back; it will run out", partition=held.partition.number, cause=error)
+            _log.warning(
+                "could not release a partition; its lease will expire", partition=held.partition.number, cause=error
+            )
         finally:
             del self._held[held.partition.number]
             self._news.set()
-
-    def _note_failure(self, error: StoreError) -> None:
-        self._cause = f"{type(error).__name__}: {error}"
-        if self._failing_since is None:
-            self._failing_since = time.monotonic()
-            _log.error("leases cannot be renewed; others may take the partitions", cause=error)

@@ -164,7 +164,7 @@ def test_a_line_that_hangs_up_says_nothing_about_the_version(field: Field, answe
         gateway = field.new_gateway(mqtt_port=line.endpoint[1]).start()
         spoken = gateway.summary()["broker"]["mqtt"]
         line.cut()
-        gateway.wait_for(lambda: gateway.log_path.read_text().count("hung up on CONNECT") >= 3)
+        gateway.wait_for(lambda: gateway.log_path.read_text().count("closed the connection after CONNECT") >= 3)
         line.heal()
         gateway.wait_for(lambda: gateway.summary()["broker"]["connected"])
         assert gateway.summary()["broker"]["mqtt"] == spoken
