@@ -90,7 +90,7 @@ def test_the_commands_and_the_program_run(tmp_path: Path) -> None:
             board.wait(30)
             assert device(tmp_path, variables)["exposed"] is None
 
-    program = blocks("python", section("Use it"))[0]
+    (program,) = blocks("python", (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8"))
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     residual = float(re.findall(r"\[([\d.e+-]+)\]", run.stdout)[-1])
