@@ -32,12 +32,12 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(page.locator("#estimates")).to_be_hidden()
     expect(page.locator("#history")).to_be_hidden()
     expect(page.locator("#lede")).to_have_text(
-        "No report counts yet. No device is exposed. 20 devices were never heard."
+        "No report counts yet. No device is exposed. 20 devices have not reported yet."
     )
     expect(page.locator("#light")).to_have_text("no report yet")
     field.publish(field.reports(400, devices=range(1, 20)))
     expect(page.locator("#lede")).to_have_text(
-        "400 reports from 19 devices count. No device is exposed. 1 device was never heard."
+        "400 reports from 19 devices count. No device is exposed. 1 device has not reported yet."
     )
     expect(page.get_by_role("radio", name="24 h")).to_be_checked()
     rows = page.locator("#estimates-list > li")
@@ -63,6 +63,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     why.get_by_text("The bytes").click()
     expect(why.get_by_role("row", name=re.compile("device 14000000 00000014"))).to_be_visible()
 
+    page.locator("#details > summary").click()
     layer = page.locator("#layers-list > li", has_text="a changed epsilon")
     layer.locator("summary").click()
     expect(layer.get_by_text("Tossed with another budget than the profile's.")).to_be_visible()
@@ -100,6 +101,7 @@ def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage
 def test_a_plan_is_asked_for_by_keyboard(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     page = open_page(gateway.url)
+    page.locator("#details > summary").press("Enter")
     said, devices = page.locator("#plan-said"), page.get_by_role("spinbutton", name="Devices")
     expect(devices).to_have_value("20")  # the fleet as it is
     expect(page.get_by_label("ε of a report")).to_have_value("1")
@@ -124,7 +126,7 @@ def test_a_plan_is_asked_for_by_keyboard(field: Field, open_page: OpenPage) -> N
     devices.press("Enter")
     expect(said).to_have_text(re.compile("^It takes 150 devices, "))
     page.get_by_label("ε of a report").fill("17")
-    page.get_by_role("button", name="Work it out").press("Enter")
+    page.get_by_role("button", name="Calculate").press("Enter")
     expect(said).to_have_text("ε of a report: must be a number from 0.000001 to 16.")
     expect(page.locator("#plan-answer")).to_be_hidden()
     page.get_by_label("ε of a report").fill("6")
@@ -203,7 +205,7 @@ def test_who_gets_no_stream_asks_instead(field: Field, open_page: OpenPage) -> N
     field.publish(field.reports(20))
     expect(first.locator("#light")).to_contain_text("lag")
     second = open_page(gateway.url, tolerated="503 (Service Unavailable)")
-    expect(second.locator("#light")).to_contain_text("other pages hold all live streams")
+    expect(second.locator("#light")).to_contain_text("all event streams are taken")
     field.publish(field.reports(100))
     for page in (first, second):
         expect(page.locator("#lede")).to_contain_text("120 reports")

@@ -117,7 +117,7 @@ def test_an_unreadable_store_is_told_and_over(field: Field, open_page: OpenPage)
     page.route("**/api/profiles", refuse)
     page.goto(gateway.url)
     light, trouble = page.locator("#light"), page.locator("#trouble")
-    expect(light).to_have_text("the gateway cannot say · trying again")
+    expect(light).to_have_text("the gateway refused · trying again")
     expect(trouble).to_have_text("the store cannot be read: it is away")
     page.unroute("**/api/profiles")
     expect(light).to_contain_text("receiving")
@@ -158,7 +158,7 @@ def test_silence_does_not_look_healthy(field: Field, open_page: OpenPage) -> Non
     expect(light).to_have_attribute("data-light", "bad")
     expect(page.locator("#lede")).to_have_text(
         "200 reports from 20 devices count. No device is exposed. "
-        "18 devices are silent, 1 has a failing sensor, 1 was never heard."
+        "18 devices are silent, 1 has a failing sensor, 1 has not reported yet."
     )
 
 
@@ -184,7 +184,7 @@ def test_a_failing_sensor_is_named_in_the_list(field: Field, open_page: OpenPage
     page = open_page(gateway.url)
     row = page.locator("#devices-table tbody tr", has_text="00000007")
     expect(row).to_contain_text("sensor failing: soil: it gave nan")
-    expect(page.locator("#lede")).to_contain_text("1 device has a failing sensor, 17 were never heard.")
+    expect(page.locator("#lede")).to_contain_text("1 device has a failing sensor, 17 have not reported yet.")
     page.get_by_label("State").select_option("sensor failing")
     expect(page.locator("#devices-table tbody tr")).to_have_count(1)
 
@@ -284,7 +284,7 @@ def test_a_session_that_ends_says_so(field: Field, open_page: OpenPage) -> None:
     gateway.wait_for(lambda: gateway.ask("/healthz"))
     page = open_page(gateway.url, tolerated="401 (Unauthorized)")
     lede = page.locator("#lede")
-    expect(lede).to_have_text(re.compile("^Estimates, "))
+    expect(lede).to_have_text(re.compile("^Log in with the token"))
     page.get_by_label("Token").fill(token)
     page.get_by_label("Token").press("Enter")
     expect(page.locator("#devices-table tbody tr")).to_have_count(20)
@@ -299,6 +299,7 @@ def test_a_plan_of_nonsense_is_refused_in_the_words_of_the_form(field: Field, op
     page = open_page(field.new_gateway().start().url)
     said, devices, accuracy = page.locator("#plan-said"), page.locator("#plan-devices"), page.locator("#plan-accuracy")
     expect(devices).to_have_value("20")
+    page.locator("#details > summary").click()
     accuracy.fill("150")
     accuracy.press("Enter")
     expect(said).to_have_text("Accuracy ±%: must be a number from 0.0001 to 100.")
@@ -312,6 +313,28 @@ def test_a_plan_of_nonsense_is_refused_in_the_words_of_the_form(field: Field, op
     devices.press("Enter")
     expect(said).to_contain_text("200 devices, a report every")
     expect(page.locator("#plan [aria-invalid=true]")).to_have_count(0)
+
+
+def test_the_privacy_panel_says_what_adds_up(field: Field, open_page: OpenPage) -> None:
+    page = open_page(field.new_gateway().start().url)
+    panel = page.locator("#privacy-body")
+    expect(panel).to_contain_text("makes any guess at most 2.7 times likelier")
+    profiles: list[tuple[dict[str, object], str]] = [
+        # docs/privacy.md: 0.651 of 125 after a month
+        ({"mechanism": "harmony", "attributes": [{}]}, "a standard error of at most 0.52\\s%"),
+        ({"mechanism": "harmony", "attributes": [{}] * 4}, "a standard error of at most 1\\s%"),
+        ({"mechanism": "krr", "k": 4}, "after about 110 reports, which take 110\\smin"),
+        ({"mechanism": "krr", "k": 4, "lifetime": 80}, "about 110 reports; the lifetime ends before that"),
+    ]
+    for profile, said in profiles:
+        page.evaluate(
+            """async (profile) => {
+                const { showPrivacy } = await import("/page/privacy.js");
+                showPrivacy({ profile: { epsilon: 1, quota: 1, period: 60, ...profile }, paths: [] });
+            }""",
+            profile,
+        )
+        expect(panel).to_have_text(re.compile(said))
 
 
 def test_paper_has_all_rows_and_no_night(field: Field, open_page: OpenPage) -> None:

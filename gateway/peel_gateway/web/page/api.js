@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Asking the gateway.
+// Requests to the gateway.
 
 export class Refused extends Error {
 	constructor(status, message) {
@@ -15,7 +15,7 @@ async function answer(path, options) {
 	try {
 		response = await fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
 	} catch {
-		throw new Unreachable("the gateway does not answer");
+		throw new Unreachable("the gateway does not respond");
 	}
 	const body = await response.json().catch(() => ({}));
 	if (!response.ok) throw new Refused(response.status, body.error ?? response.statusText);

@@ -72,7 +72,7 @@ export function bandChart({ points, step, marks, begin, end, low, high, number, 
 	if (truth.length) {
 		const line = truth.map((point) => [x(point.at), y(point.value)]);
 		const [[left, height]] = line;
-		const dash = [[left - 14, height], [left + 14, height]]; // one moment is no line yet
+		const dash = [[left - 14, height], [left + 14, height]]; // a single point makes no line
 		chart.append(svg("path", { class: "truthline", d: path(line.length > 1 ? line : dash) }));
 	}
 	const alone = runs.filter((run) => run.length === 1).flat();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What to look at: profile, group and time.
+// The choice of profile, group and time.
 
 import { byId, h, setHidden } from "./dom.js";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What only a demonstration has: the truth, the attackers' roles, and switches for attacks.
+// Only in a demonstration: the true values, the attackers' roles, and switches for attacks.
 
 import { ask, tell } from "./api.js";
 import { byId, h, reconcile, setHidden, setText } from "./dom.js";
@@ -77,7 +77,7 @@ export class Demo {
 		const who = attack.by_device ? ` ${plural(attack.devices, "device")} so far.` : "";
 		setText(
 			byId("demo-hint"),
-			`${attack.help} ${attack.layer ? `Layer: ${attack.layer}.` : "No layer can see it."}${who}`,
+			`${attack.help} ${attack.layer ? `Layer: ${attack.layer}.` : "No layer detects it."}${who}`,
 		);
 	}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One device: what it said of itself, what became of its reports, what it is blamed for.
+// One device: its status messages, the verdicts on its reports, the evidence against it.
 
 import { ask } from "./api.js";
 import { h } from "./dom.js";
@@ -36,7 +36,7 @@ export async function deviceDetail(device, why) {
 			known.audit.map((entry) => term("pardoned", `${ago(entry.time)} by ${entry.who}: ${entry.reason}`)),
 		),
 		known.against.length === 0
-			? h("p", { class: "none" }, "Nothing is held against it.")
+			? h("p", { class: "none" }, "There is no evidence against it.")
 			: h(
 					"ol",
 					{ class: "against" },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The devices: who is heard, what counts of them, what they have spent.
+// The devices: state, counted reports, privacy budget.
 
 import { ask } from "./api.js";
 import { deviceDetail } from "./device.js";
@@ -38,7 +38,7 @@ export class Devices {
 		byId("devices-state").append(...STATES.map((state) => h("option", { value: state }, state || "any")));
 		byId("devices-state").addEventListener("change", () => this.#again());
 		byId("devices-find").addEventListener("input", () => {
-			this.#show(); // what is here already, at once
+			this.#show(); // filter the loaded rows at once
 			clearTimeout(this.typing);
 			this.typing = setTimeout(() => this.#again(), TYPING_MS);
 		});
@@ -62,7 +62,7 @@ export class Devices {
 			profile: profile.name,
 			group,
 			state,
-			find: this.page.demo ? null : wanted, // roles are found here: the gateway knows none
+			find: this.page.demo ? null : wanted, // roles are filtered here, because the gateway does not know them
 			limit: this.page.demo && wanted ? MOST : this.limit,
 		});
 		if (profile !== this.page.profile || group !== this.page.group) return;
@@ -112,7 +112,7 @@ export class Devices {
 		return row;
 	}
 
-	// The detail of one device at a time, in a row below its own: there at once, filled when the answer comes.
+	// Opens the detail of one device in a row below its own, and fills it when the data arrives.
 	async #open(device) {
 		const again = this.opened?.of === device;
 		const cell = h("td", { colspan: COLUMNS.length }, h("p", { class: "none" }, "Loading …"));

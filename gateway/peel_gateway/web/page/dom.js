@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Making and changing elements. Text only ever goes in as text.
+// Makes and changes elements. Text is inserted as text, not as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -18,7 +18,7 @@ function fill(element, attributes, children) {
 export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-// Changes a text only when it differs, so that nothing is selected, read out or painted again for nothing.
+// Changes a text only when it differs, so that selections and screen readers are not disturbed.
 export function setText(element, text) {
 	if (element.textContent !== text) element.textContent = text;
 }

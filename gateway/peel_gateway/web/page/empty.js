@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What to do where there is nothing to see yet.
+// Instructions for a fleet without devices or reports.
 
 import { byId, h, setHidden } from "./dom.js";
 
@@ -16,14 +16,14 @@ export function showEmpty(page) {
 	if (what === "devices") {
 		box.replaceChildren(
 			h("h2", {}, "No devices yet"),
-			h("p", {}, "This fleet has nobody in it. Two commands register a device and put it onto its board:"),
+			h("p", {}, "This fleet is empty. Two commands register a device and install it on its board:"),
 			h("pre", {}, h("code", {}, "peel fleet add FLEET --profile NAME\npeel fleet provision DEVICE --fleet FLEET --board pico_w")),
 		);
 	} else if (what === "reports") {
 		box.replaceChildren(
 			h("h2", {}, "No reports yet"),
-			h("p", {}, "Devices are registered, and none has been heard. The first report shows up here by itself."),
-			h("p", {}, "Without boards at hand, let simulated devices speak: ", h("code", {}, "peel simulate --help")),
+			h("p", {}, "Devices are registered, but none has reported. The first report appears here by itself."),
+			h("p", {}, "Without boards, use simulated devices: ", h("code", {}, "peel simulate --help")),
 		);
 	}
 }

@@ -29,7 +29,7 @@ export class Estimates {
 		return this.item?.estimates.find((figure) => figure.name === this.name) ?? null;
 	}
 
-	// Categories without names are numbers: of what, the profile says.
+	// Categories without names are numbers; the profile's attribute says of what.
 	label(figure) {
 		const { profile } = this.page;
 		return this.categorical && !profile.categories
@@ -88,12 +88,12 @@ export class Estimates {
 			byId("estimates-legend"),
 			[
 				item.figures > item.estimates.length
-					? `Each interval holds for its category alone: the largest of ${count(item.figures)} are also the luckiest, and lie too high.`
+					? `Each interval holds for its category alone. The largest of ${count(item.figures)} estimates tend to be too high, because they were selected.`
 					: "",
 				"Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
-				item.withdrawn ? "◇ is the estimate with exposed devices, which do not count." : "",
+				item.withdrawn ? "◇ is the estimate with the reports of exposed devices, which do not count." : "",
 				this.page.demo
-					? "◆ is the truth of honest devices, which only a demonstration knows; sensors that lie, which nobody can see, pull away from it."
+					? "◆ is the true value of honest devices, known only in a demonstration. Sensors that lie are not detected and pull the estimate away from it."
 					: "",
 			].join(" "),
 		);
@@ -110,7 +110,7 @@ export class Estimates {
 				? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · `
 				: "";
 		if (item.note) return item.note;
-		if (!item.n) return "no report of this profile in this time";
+		if (!item.n) return "no reports of this profile in this time";
 		return `${hidden}${plural(item.n, "report")} of ${plural(item.devices ?? 0, "device")}`;
 	}
 
@@ -196,18 +196,18 @@ export class Estimates {
 		});
 	}
 
-	// How long it takes follows from what the devices that are heard are planned to send, not from what came in so far.
+	// The waiting time follows from the planned rate of active devices, not from the reports so far.
 	#missing(figure) {
 		if (figure.half_width === null) return "no report yet";
 		if (figure.half_width <= ENOUGH) return "";
 		const now = figure.too_few ? "" : `too few: ±${percent(figure.half_width)} of the range now`;
-		if (figure.seconds_missing === null) return [now, "no device is heard now"].filter(Boolean).join(", ");
+		if (figure.seconds_missing === null) return [now, "no device is reporting"].filter(Boolean).join(", ");
 		const wait = this.#wait(`±${percent(ENOUGH)}`, figure, figure.seconds_missing);
 		const first = figure.too_few ? this.#wait("a value", figure, figure.seconds_to_value) : "";
 		return [now, first, wait].filter(Boolean).join(", ");
 	}
 
-	// A window that is too short for a goal never reaches it: what is new comes in, what is old leaves.
+	// A window that is too short for a goal does not reach it: old reports leave it as new ones come in.
 	#wait(goal, figure, seconds) {
 		const window = this.page.seconds;
 		const perReport = figure.seconds_missing / figure.reports_missing;

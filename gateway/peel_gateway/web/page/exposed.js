@@ -51,14 +51,14 @@ export class Exposed {
 		setHidden(byId("exposed-more"), this.items.length <= FEW);
 		const many = this.total > this.items.length ? `${count(this.items.length)} of ${count(this.total)}` : `all ${count(this.total)}`;
 		setText(byId("exposed-more"), this.limit === FEW ? `Show ${many}` : `Show the newest ${FEW}`);
-		if (!this.items.length) byId("exposed-list").replaceChildren(h("li", { class: "none" }, this.#nobody()));
+		if (!this.items.length) byId("exposed-list").replaceChildren(h("li", { class: "none" }, this.#none()));
 	}
 
-	// Others may be all the same, and the sentence at the top counts them.
-	#nobody() {
+	// The sentence at the top also counts exposed devices of other profiles and groups.
+	#none() {
 		const where = this.page.group === null ? "of this profile" : "of this profile and group";
 		const others = this.page.summary.totals.exposed_devices;
-		return `Nobody ${where} is exposed${others ? `; ${plural(others, "other device")} ${others === 1 ? "is" : "are"}` : ""}.`;
+		return `No device ${where} is exposed${others ? `; ${plural(others, "other device")} ${others === 1 ? "is" : "are"}` : ""}.`;
 	}
 
 	#make(item, isNew) {
@@ -78,7 +78,7 @@ export class Exposed {
 			),
 			h("p", { class: "sentence" }, item.sentence),
 			item.exposure === null
-				? h("p", { class: "meta" }, "The piece itself has left the quarantine.")
+				? h("p", { class: "meta" }, "The quarantine has deleted the report itself.")
 				: h(
 						"button",
 						{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version, size, and every path.
+// Version, size of the store, and the paths of the API.
 
 import { byId, h, setText } from "./dom.js";
 import { bytes, duration } from "./format.js";

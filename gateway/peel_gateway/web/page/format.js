@@ -26,7 +26,7 @@ export function fixed(value, decimals) {
 const SUPERSCRIPTS = [..."⁰¹²³⁴⁵⁶⁷⁸⁹"];
 const superscript = (power) => (power < 0 ? "⁻" : "") + [...String(Math.abs(power))].map((digit) => SUPERSCRIPTS[digit]).join("");
 
-// Numbers of seven digits or with three zeros behind the point are told as so many thousands, millions, …
+// Numbers of seven digits or with three zeros behind the point are shown times a power of ten.
 function powerOf(range) {
 	const power = Math.floor(Math.log10(Math.max(...range.map(Math.abs))) / 3) * 3;
 	return power >= 6 || power < -3 ? power : 0;

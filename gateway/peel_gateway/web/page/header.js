@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One sentence and a light.
+// The headline and the status light.
 
 import { byId, h, setHidden, setText } from "./dom.js";
 import { count, duration, plural } from "./format.js";
@@ -9,7 +9,7 @@ const accused = h("a", { href: "#exposed" });
 const quiet = h("span", {});
 const rest = h("span", {});
 let heard = 0;
-let lost = ""; // why nothing new comes
+let lost = ""; // why there is no new data
 
 function light(kind, text) {
 	const element = byId("light");
@@ -41,23 +41,23 @@ export function showHeader(page) {
 		setText(rest, none ? "" : `; ${withdrawn}.`);
 	}
 	if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
-	else if (health.length) light("bad", "needs a look");
+	else if (health.length) light("bad", "needs attention");
 	else if (!devices.last_report) light("unknown", "no report yet");
 	else if (devices.silent_seconds !== null) light("bad", `silent for ${duration(devices.silent_seconds)}`);
-	else if (page.polling) light("good", "receiving · other pages hold all live streams, so this one asks now and then");
+	else if (page.polling) light("good", "receiving · all event streams are taken, so this page polls");
 	else light("good", `receiving · lag ${inbox.oldest_seconds.toFixed(1)} s`);
 	setText(byId("health"), health.join(" · "));
 	setHidden(byId("health"), health.length === 0);
 	showAccident(accident);
 }
 
-// Devices that say nothing, in words: " 3 devices are silent, 1 has a failing sensor."
+// Devices that do not report, in words: " 3 devices are silent, 1 has a failing sensor."
 function unheard(states) {
 	const parts = [
 		[states.silent, "is silent", "are silent"],
 		[states["sensor failing"], "has a failing sensor", "have a failing sensor"],
 		[states.stopped, "has too little randomness to report", "have too little randomness to report"],
-		[states.new, "was never heard", "were never heard"],
+		[states.new, "has not reported yet", "have not reported yet"],
 	].filter(([n]) => n);
 	const told = parts.map(([n, one, many], place) =>
 		place ? `${count(n)} ${n === 1 ? one : many}` : `${plural(n, "device")} ${n === 1 ? one : many}`,
@@ -72,12 +72,12 @@ function showAccident(accident) {
 	setHidden(box, !accident);
 }
 
-export function showLost(cause = heard ? "connection lost" : "the gateway does not answer") {
+export function showLost(cause = heard ? "connection lost" : "the gateway does not respond") {
 	lost = cause;
 	tick();
 }
 
-// What is shown stays, and says how old it is.
+// The old data stays on the page, with its age.
 function tick() {
 	if (!lost) return;
 	const age = heard ? ` · data of ${duration((Date.now() - heard) / 1000)} ago` : "";

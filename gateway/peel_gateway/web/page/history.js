@@ -14,9 +14,9 @@ export class History {
 		this.page = page;
 		this.estimates = estimates;
 		this.exposed = []; // filled by the panel of exposed devices
-		this.of = {}; // what the items are of: another may have been chosen since
+		this.of = {}; // profile, name and group of the items; the user may have chosen others since
 		this.items = [];
-		this.truth = []; // which only a demonstration knows
+		this.truth = []; // only in a demonstration
 	}
 
 	async refresh() {
@@ -31,7 +31,7 @@ export class History {
 		const bucket = base * Math.max(1, Math.ceil((now - begin) / POINTS / base));
 		const since = Math.floor(begin / bucket) * bucket;
 		const { group } = page;
-		const devices = group === null ? "no" : "yes"; // of a group only the log knows anything
+		const devices = group === null ? "no" : "yes"; // estimates of a group need the log
 		const asked = { profile, name, bucket, since };
 		const { items } = await ask("/api/estimates", { ...asked, group, devices });
 		const truth = page.demo ? await page.demo.history(asked) : [];
@@ -79,7 +79,7 @@ export class History {
 		return Math.min(Date.parse(start) / 1000 + this.bucket / 2, this.end);
 	}
 
-	// The axis holds what is seen, and never more than what is possible; all of that where nothing possible is seen.
+	// The axis covers the values, cut to the admissible range; the whole range where no value lies within it.
 	#chart(points, figure, categorical) {
 		const { truth } = this;
 		const seen = points.flatMap((point) => [point.low, point.high]).concat(truth.map(({ value }) => value));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The layers as a funnel: what came in, what each refused, what counts.
+// The layers as a funnel: messages received, refused by each layer, and counted.
 
 import { byId, h, reconcile, setText } from "./dom.js";
 import { count } from "./format.js";
@@ -16,7 +16,7 @@ export class Layers {
 		const steps = this.table.map((layer) => this.#step(layer, totals.verdicts));
 		const withdrawal = steps.at(-1);
 		if (!withdrawal) return;
-		withdrawal.blamed += totals.withdrawn_past; // counted once, and left when their device was exposed
+		withdrawal.blamed += totals.withdrawn_past; // these counted until their device was exposed
 		let left = totals.accepted + totals.exposed;
 		const total = left;
 		for (const step of steps) {
@@ -31,8 +31,8 @@ export class Layers {
 				left: total,
 				total,
 				note: totals.verdicts.redelivered
-					? `and ${count(totals.verdicts.redelivered)} once more, counted once`
-					: "distinct reports and what pretended to be one",
+					? `and ${count(totals.verdicts.redelivered)} repeated deliveries, not counted again`
+					: "distinct messages",
 			},
 			...steps,
 			{ layer: "count", end: true, left, total, note: "in the estimates" },
@@ -94,7 +94,7 @@ function update(row, step) {
 	const refused = step.blamed + step.unblamed;
 	setText(parts.minus, refused ? `\u2212${count(refused)}` : "0");
 	setText(parts.left, count(step.left));
-	// The root of the share: a hundredth is still seen, and more is still more.
+	// The square root of the share keeps a hundredth visible.
 	const width = (n) => `${(100 * Math.sqrt(n / Math.max(1, step.total))).toFixed(2)}%`;
 	const both = width(refused);
 	parts.blamed.style.width = refused ? `calc(${both} * ${step.blamed / refused})` : "0";
@@ -108,7 +108,7 @@ function update(row, step) {
 				"div",
 				{},
 				h("dt", {}, h("span", { class: blamed ? "verdict" : "verdict mild" }, verdict), h("span", { class: "num" }, n)),
-				h("dd", {}, sentence, h("small", {}, blamed ? " The device is to blame." : " Nobody is blamed.")),
+				h("dd", {}, sentence, h("small", {}, blamed ? " The device is to blame." : " No device is blamed.")),
 			),
 		),
 	);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Puts the page together: what is chosen, when to ask again, which state the page is in.
+// Builds the page: holds the choices, refreshes the panels, switches between states.
 
 import { Refused, Unreachable, ask, tell } from "./api.js";
 import { Controls } from "./controls.js";
@@ -20,8 +20,8 @@ import { Why } from "./why.js";
 
 const REFRESH_SECONDS = 2;
 const RETRY_SECONDS = 2;
-const QUIET_SECONDS = 10; // after so long without news panels are asked for all the same: silence is news, too
-const MOST_OF_THE_TIME = 4; // pauses are at least so many times as long as the answers took
+const QUIET_SECONDS = 10; // refresh the panels after so long without news, because devices fall silent
+const MOST_OF_THE_TIME = 4; // a pause is at least so many times as long as the refresh before it
 
 const page = {
 	summary: null,
@@ -29,12 +29,12 @@ const page = {
 	groups: [],
 	paths: [],
 	profile: null, // the chosen one
-	group: null, // the chosen one's name; null is everybody
+	group: null, // the chosen one's name; null is all devices
 	seconds: 86400, // the chosen window; null is all
 	demo: null,
 	since() {
 		if (this.seconds === null) return null;
-		const step = Math.max(this.summary?.store.bucket_seconds ?? 1, this.seconds / 60); // so that the same is asked for a while
+		const step = Math.max(this.summary?.store.bucket_seconds ?? 1, this.seconds / 60); // steps, so that the gateway can serve repeated queries from its cache
 		return Math.floor((Date.now() / 1000 - this.seconds) / step) * step;
 	},
 };
@@ -67,7 +67,7 @@ function hear(table, polling = false) {
 	if (news || quiet) wish();
 }
 
-// What is shown stays, and is grey.
+// The old data stays on the page, in grey.
 function lose(cause) {
 	if (document.body.dataset.state === "live") setState("stale");
 	showLost(cause);
@@ -75,7 +75,7 @@ function lose(cause) {
 
 function loseBy(error) {
 	if (error instanceof Refused) showTrouble(error.message);
-	lose(error instanceof Refused ? "the gateway cannot say" : undefined);
+	lose(error instanceof Refused ? "the gateway refused" : undefined);
 }
 
 const stream = new Stream({
@@ -84,7 +84,7 @@ const stream = new Stream({
 		showTrouble(`The store cannot be read: ${text}`);
 		lose("store unreadable");
 	},
-	// Where it still answers, all streams are taken: then it is asked instead.
+	// If the gateway still responds, all streams are taken: poll instead.
 	async lost() {
 		try {
 			hear(await ask("/api/summary"), true);
@@ -95,12 +95,12 @@ const stream = new Stream({
 	again: () => start(),
 });
 
-// Panels are asked for again when there is news, but not all the time; for who has chosen something, at once.
+// News refreshes the panels after a pause; a choice of the user refreshes them at once.
 let asking = false;
 let wished = false;
 let hurried = false;
 let pause = 0;
-let asked = 0; // when panels were, last
+let asked = 0; // time of the last refresh
 
 function wish() {
 	wished = true;
@@ -119,7 +119,7 @@ async function refresh() {
 	const begun = performance.now();
 	asked = begun;
 	let failure = null;
-	for (const panel of panels) await panel.refresh().catch((error) => (failure ??= error)); // one that fails does not stop the others
+	for (const panel of panels) await panel.refresh().catch((error) => (failure ??= error)); // go on with the other panels
 	asking = false;
 	const took = performance.now() - begun;
 	pause = setTimeout(
@@ -134,7 +134,7 @@ async function refresh() {
 	else showTrouble("");
 }
 
-// What goes wrong behind a click is told like everything else.
+// Show errors of click handlers like all others.
 window.addEventListener("unhandledrejection", (event) => {
 	event.preventDefault();
 	report(event.reason);
@@ -167,7 +167,7 @@ function showLogin() {
 	showTrouble("");
 	setHidden(byId("health"), true);
 	const ended = page.summary === null ? "" : "The session has ended. ";
-	setText(byId("lede"), `${ended}Estimates, exposed devices and their evidence are for those who know the token.`);
+	setText(byId("lede"), `${ended}Log in with the token to see estimates, exposed devices and the evidence.`);
 	byId("light").dataset.light = "unknown";
 	setText(byId("light"), "logged out");
 	setHidden(byId("logout"), true);

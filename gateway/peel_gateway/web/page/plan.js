@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What another fleet of the chosen profile would know and give away: a form, and the planner's answer.
+// The planner: a form for another fleet with the chosen profile, its accuracy and its privacy cost.
 
 import { Refused, ask } from "./api.js";
 import { byId, h, reconcile, setHidden, setText } from "./dom.js";
@@ -30,7 +30,7 @@ export class Plan {
 		});
 	}
 
-	// The fleet as it is, when another profile is chosen: what somebody typed stays while it is about the same.
+	// Fills the form from the fleet when another profile is chosen; otherwise keeps what the user typed.
 	async show() {
 		const { profile } = this.page;
 		if (!profile || profile.name === this.about) return;
@@ -63,7 +63,7 @@ export class Plan {
 	}
 }
 
-// What the first field that is wrong must be, in the words of its label; the gateway would speak of parts and seconds.
+// The error of the first wrong field, in the words of its label; the gateway's message would name other units.
 function objection() {
 	const inputs = [...byId("plan-form").querySelectorAll("input")];
 	const wrong = inputs.find((input) => !input.validity.valid);

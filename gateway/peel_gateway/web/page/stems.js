@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stems: a vector entry by entry, with the pattern that it should be behind it.
+// A stem chart: a vector entry by entry, with the admissible pattern behind it.
 
 import { svg } from "./dom.js";
 
@@ -30,7 +30,7 @@ export function stems({ vector, pattern, k, most, label, marked, honest = false 
 	});
 	chart.append(svg("line", { class: "axis", x1: SIDE, x2: WIDTH - SIDE, y1: middle, y2: middle }));
 	vector.forEach((value, place) => {
-		if (Math.abs(value - pattern[place]) < 1e-3 && Math.abs(value) < 0.5) return; // as it should be: the grey shows it
+		if (Math.abs(value - pattern[place]) < 1e-3 && Math.abs(value) < 0.5) return; // equal to the pattern, which is drawn already
 		chart.append(
 			svg("line", {
 				class: "stem",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The event stream: says what comes, and when it has been lost.
+// The event stream: passes on events, and notices when the connection is lost.
 
 const AGAIN_SECONDS = [1, 2, 5, 10];
-const SILENT_SECONDS = 20; // the gateway says something every 5
+const SILENT_SECONDS = 20; // the gateway sends an event every 5
 
 export class Stream {
 	#source = null;
@@ -41,7 +41,7 @@ export class Stream {
 		listener();
 	}
 
-	// A browser tries again by itself after some kinds of failure only; so it is always done here.
+	// Browsers reconnect after some kinds of failure only, so the page reconnects itself.
 	#lose() {
 		this.close();
 		this.listeners.lost();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One piece of evidence: the picture, the sentence, the bytes.
+// One report as evidence: the picture, the sentence, the bytes.
 
 import { Refused, ask } from "./api.js";
 import { byId, h, setText } from "./dom.js";
@@ -13,11 +13,11 @@ export class Why {
 	constructor(page) {
 		this.page = page;
 		this.id = null;
-		this.scope = ""; // whose reports
-		this.chosen = false; // by somebody; otherwise the page suggests
+		this.scope = ""; // profile and group
+		this.chosen = false; // whether the user chose the report; otherwise the page suggests one
 	}
 
-	// Shows something by itself: a report whose structure gave it away explains most.
+	// Shows a report that the user did not choose: a structure verdict makes the clearest picture.
 	async suggest(items) {
 		const scope = JSON.stringify([this.page.profile.name, this.page.group]);
 		if (this.scope !== scope) {
@@ -32,7 +32,7 @@ export class Why {
 		else {
 			setText(byId("why-note"), "");
 			byId("why-body").replaceChildren(
-				h("p", { class: "none" }, "When a device is exposed, the report that gave it away is taken apart here."),
+				h("p", { class: "none" }, "When a device is exposed, the report that exposed it is explained here."),
 			);
 		}
 	}
@@ -40,7 +40,7 @@ export class Why {
 	async show(id, chosen = false) {
 		this.chosen ||= chosen;
 		this.id = id;
-		if (chosen) setText(byId("why-note"), "asking …");
+		if (chosen) setText(byId("why-note"), "loading …");
 		let piece;
 		try {
 			piece = await ask(`/api/exposures/${id}`);
@@ -54,8 +54,8 @@ export class Why {
 		setText(
 			byId("why-note"),
 			piece.number
-				? `report ${piece.number} of ${piece.device ?? "nobody"}, reconstructed`
-				: `the reports of ${piece.device}, taken together`,
+				? `report ${piece.number} of ${piece.device ?? "an unknown device"}, reconstructed`
+				: `all reports of ${piece.device} together`,
 		);
 		byId("why-body").replaceChildren(
 			...(piece.picture ? pictures(piece.picture) : []),
@@ -85,10 +85,10 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
 	const honest = pattern(expected, sign);
 	const largest = Math.max(1.1, ...vector.map(Math.abs));
 	const most = Math.min(MOST_SPIKES, largest);
-	const at = (spike) => labels[spike]?.replaceAll("_", " ") ?? "no attribute at all";
+	const at = (spike) => labels[spike]?.replaceAll("_", " ") ?? "a place without meaning";
 	const within = residual <= limit;
 	return [
-		h("h3", {}, "An honest report ", h("small", {}, `one spike, at ${at(expected)}, the rest level`)),
+		h("h3", {}, "An honest report ", h("small", {}, `one spike at ${at(expected)}, the rest flat`)),
 		stems({
 			vector: honest,
 			pattern: honest,
@@ -96,7 +96,7 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
 			most,
 			marked: null,
 			honest: true,
-			label: `An honest report: one spike at ${at(expected)}, the rest level.`,
+			label: `An honest report: one spike at ${at(expected)}, the rest flat.`,
 		}),
 		h(
 			"h3",
@@ -121,12 +121,12 @@ function pictures({ vector, place, sign, k, width, labels, assigned, residual, l
 			{ class: "legend" },
 			h("span", {}, h("span", { class: "key pattern" }), " nearest admissible pattern"),
 			h("span", {}, h("span", { class: "key stem" }), ` reconstructed${largest > most ? `, cut off at ${most} spikes` : ""}`),
-			h("span", {}, h("span", { class: "key field" }), ` the ${k} of ${width} places that mean something`),
+			h("span", {}, h("span", { class: "key field" }), ` the ${k} of ${width} places that have a meaning`),
 		),
 	];
 }
 
-// How often it happened, against how often it can happen by chance.
+// The observed frequency, and the highest frequency of an honest device.
 function odds(bet) {
 	const bar = new RangeBar();
 	const share = bet.events / bet.trials;
@@ -151,7 +151,7 @@ function odds(bet) {
 		h(
 			"p",
 			{ class: "legend" },
-			`The band is what honest devices reach in the long run, at most ${percent(bet.bound)}; the mark is this one, since its report ${bet.since}.`,
+			`The band is what honest devices reach in the long run, at most ${percent(bet.bound)}. The mark is this device since its report ${bet.since}.`,
 		),
 	);
 }
@@ -183,10 +183,10 @@ function bytesOf(piece) {
 		h(
 			"p",
 			{ class: "meta" },
-			"Came by ",
+			"Topic ",
 			h("code", {}, piece.topic),
 			"; ",
-			h("a", { href: `/api/exposures/${piece.id}` }, "all of it as JSON"),
+			h("a", { href: `/api/exposures/${piece.id}` }, "the same as JSON"),
 		),
 	);
 }
