@@ -33,7 +33,7 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.queries.devices import DeviceFilter
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
@@ -65,7 +65,7 @@ class Site:
     def __post_init__(self) -> None:
         self.fleet = Fleet(self.folder / "fleet", clock=lambda: datetime.fromtimestamp(self.now, UTC))
         self.store = SqliteStore(self.folder / "peel.sqlite")
-        self.engine = Engine(self.store, clock=self.clock, room=_ROOM)
+        self.engine = Engine(self.store, clock=self.clock, cache_bytes=_ROOM)
         self.reload()
 
     def clock(self) -> Reading:

@@ -30,8 +30,8 @@ from peel_gateway.fleet.bundle import write_bundles
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
-from peel_gateway.model.message import Message
-from peel_gateway.screening.book import ROOM
+from peel_gateway.model.messages import Message
+from peel_gateway.screening.state_cache import CACHE_BYTES
 from peel_gateway.storage.sqlite.store import SqliteStore
 from power_cut import ManualClock, MemoryFiles
 
@@ -159,7 +159,7 @@ class Site:
     """Messages that the broker holds for the gateway."""
     receipts: dict[int, list[bytes]] = field(default_factory=dict)
     """All receipts ever sent to each device."""
-    room: int = ROOM
+    cache_bytes: int = CACHE_BYTES
     """Bytes that the engine may use for its cache of device states."""
     pruned: int = 0
     """Reports that retention has dropped."""
@@ -195,7 +195,7 @@ class Site:
         self.restart()
 
     def _start_engine(self) -> None:
-        self.engine = Engine(self.store, clock=self.clock, room=self.room)
+        self.engine = Engine(self.store, clock=self.clock, cache_bytes=self.cache_bytes)
         self.reload()
 
     def reload(self) -> None:

@@ -21,10 +21,10 @@ from peel_core import encode_many
 from peel_core.primitives import NUMBER_MAX
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.model.message import Message
-from peel_gateway.screening.book import seen_in, states_of
+from peel_gateway.model.messages import Message
 from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE
-from peel_gateway.screening.seen import used
+from peel_gateway.screening.numbers import used
+from peel_gateway.screening.state_cache import states_of, used_numbers
 
 HOUR, DAY = 3600.0, 86_400.0
 RATES = [(96, 86_400), (8, 3600), (1000, 3600), (1, 60)]
@@ -184,7 +184,7 @@ class Scenario:
     # ---- what happens to the gateway ----
 
     def _restart(self) -> None:
-        self.site.room = self._one([1, 9_000, 2**28])
+        self.site.cache_bytes = self._one([1, 9_000, 2**28])
         self.site.restart()
 
     def _reboot(self) -> None:
@@ -228,7 +228,9 @@ def check(site: Site) -> None:
     assert set(rows) <= delivered
     assert len(rows) + site.pruned == len(delivered), sorted(delivered - set(rows))[:10]
     ids = np.array(sorted(site.devices))
-    assert used(seen_in(states_of(ids, devices))).tolist() == [len(site.devices[id_].delivered) for id_ in ids.tolist()]
+    assert used(used_numbers(states_of(ids, devices))).tolist() == [
+        len(site.devices[id_].delivered) for id_ in ids.tolist()
+    ]
     counted = sum(len(device.counted) for device in site.devices.values() if not device.exposed)
     tallies = [(profile, site.store.device_tallies(profile.id)) for profile in site.registry.profiles]
     assert sum(estimates(profile, table)[0].n for profile, table in tallies if len(table)) == counted

@@ -12,7 +12,7 @@ from simulation import SimulatedDevice, Site
 from peel_core import encode_many
 from peel_core.primitives import NUMBER_MAX
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 
 
 def send(site: Site, device: SimulatedDevice, numbers: Sequence[int]) -> None:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sequential bets on the reports of devices: the arithmetic of the statistics layer. Why each bet is fair, what it is for and what share
- * of the capital it has stands in peel_gateway/screening/bets.py; here is how a toss changes a device's state.
+ * of the capital it has stands in peel_gateway/screening/e_process.py; here is how a toss changes a device's state.
  *
  * A state is one flat record per device, of game.bytes bytes, 8-byte aligned, all zero for a device that has said nothing. Its layout
  * follows from the game (peel_bets_lay_out). No libm, and no contraction of products and sums (-ffp-contract=off): the same tosses in the

@@ -14,7 +14,7 @@ from peel_core.primitives import codeword
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.engine.recount import recount
 from peel_gateway.engine.replay import replay
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 
 DAY = 86_400.0
 SKEWS = [0.0, 0.0, 3600.0, DAY, -DAY, 1e9, -1.69e9, 3e9, 200 * 365 * DAY]
@@ -65,7 +65,7 @@ class Story:
         self._lab.skew = self._one(SKEWS)
 
     def _reboot(self) -> None:
-        self._lab.reboot(off=self._one([0.0, 10.0, 1e6]), skew=self._one(SKEWS), room=self._one(ROOMS))
+        self._lab.reboot(off=self._one([0.0, 10.0, 1e6]), skew=self._one(SKEWS), cache_bytes=self._one(ROOMS))
 
     def _prune(self) -> None:
         self._lab.engine.prune(self._one([60.0, 3600.0, DAY]))

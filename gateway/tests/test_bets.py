@@ -13,9 +13,9 @@ from bets_reference import hashed
 from peel_core.hashing import hashed as core_hashed
 from peel_core.primitives import rule
 from peel_gateway.mechanisms.harmony import harmony_game
-from peel_gateway.mechanisms.hashing_bets import hashing_game
+from peel_gateway.mechanisms.hashing import hashing_game
 from peel_gateway.mechanisms.krr import krr_game
-from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bet, Bets, Events, in_words
+from peel_gateway.screening.e_process import FRESH, GAP, TARDY, Bet, EProcess, Events, in_words
 
 ALPHA = 1e-6
 Ints = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ def test_honest_devices_are_exposed_with_probability_alpha_at_most(k: int) -> No
     """At alpha = 0.1, where it can be seen: 100 devices for each kind of readings, with losses that come late or never."""
     alpha, devices, n = 0.1, 100, 600
     rng = np.random.default_rng(k)
-    bets = Bets(harmony_game(k, harmony_rule()), alpha)
+    e_process = EProcess(harmony_game(k, harmony_rule()), alpha)
     for name, readings in hard_readings(k, n, rng).items():
         unit = rng.integers(0, k, (devices, n))
         chance = (1 + readings[np.arange(n), unit] * harmony_rule() / 2**31) / 2
@@ -75,11 +75,11 @@ def test_honest_devices_are_exposed_with_probability_alpha_at_most(k: int) -> No
         lost = rng.random((devices, n)) < 0.2
         tardy = lost & (rng.random((devices, n)) < 0.5)
         rows = np.repeat(np.arange(devices), n)
-        states = bets.new_states(devices)
+        states = e_process.new_states(devices)
         first = events_of(unit.ravel(), symbol.ravel(), kind=np.where(lost, GAP, FRESH).ravel(), row=rows, cohort=1)
-        crossed = bets.update(states, first) >= 0
+        crossed = e_process.update(states, first) >= 0
         late = events_of(unit[tardy], symbol[tardy], kind=TARDY, row=np.nonzero(tardy)[0])
-        crossed |= bets.update(states, late) >= 0
+        crossed |= e_process.update(states, late) >= 0
         assert crossed.mean() <= alpha, name
 
 
@@ -88,24 +88,29 @@ def test_honest_devices_with_categories_are_exposed_with_probability_alpha_at_mo
     """The same category always, any, and one after the other."""
     alpha, devices, n = 0.1, 200, 600
     rng = np.random.default_rng(k)
-    bets = Bets(krr_game(k, krr_rule(k)), alpha)
+    e_process = EProcess(krr_game(k, krr_rule(k)), alpha)
     rows = np.repeat(np.arange(devices), n)
     for value in (np.zeros(devices * n, np.int64), rng.integers(0, k, devices * n), np.arange(devices * n) % k):
         told = rng.random(devices * n) < krr_rule(k) / 2**31
         symbol = np.where(told, value, rng.integers(0, k, devices * n))
-        crossed = bets.update(bets.new_states(devices), events_of(np.zeros_like(symbol), symbol, row=rows)) >= 0
+        crossed = (
+            e_process.update(e_process.new_states(devices), events_of(np.zeros_like(symbol), symbol, row=rows)) >= 0
+        )
         assert crossed.mean() <= alpha
 
 
 def test_a_coin_a_little_above_its_bound_is_exposed_more_often_than_alpha() -> None:
     """What the simulations above would say if a bound were wrong by six hundredths."""
     rng = np.random.default_rng(3)
-    bets = Bets(harmony_game(4, harmony_rule()), 0.1)
+    e_process = EProcess(harmony_game(4, harmony_rule()), 0.1)
     chance = (1 + harmony_rule() / 2**31) / 2 + 0.06
     unit = rng.integers(0, 4, 100 * 600)
     symbol = (rng.random(len(unit)) < chance).astype(np.int64)
     crossed = (
-        bets.update(bets.new_states(100), events_of(unit, symbol, row=np.repeat(np.arange(100), 600), cohort=1)) >= 0
+        e_process.update(
+            e_process.new_states(100), events_of(unit, symbol, row=np.repeat(np.arange(100), 600), cohort=1)
+        )
+        >= 0
     )
     assert crossed.mean() > 0.2
 
@@ -127,50 +132,50 @@ def mixed(unit: Ints) -> Ints:
 def test_a_device_that_turns_is_exposed_as_soon_as_a_newcomer(honest: int, signs: Signs, k: int, most: int) -> None:
     """Which the wealth of a bet that has lost for 100,000 tosses would have to win back first."""
     rng = np.random.default_rng(honest + k)
-    bets = Bets(harmony_game(k, harmony_rule()), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(harmony_game(k, harmony_rule()), ALPHA)
+    states = e_process.new_states(1)
     before = events_of(rng.integers(0, k, honest), rng.integers(0, 2, honest))
-    assert bets.update(states, before)[0] == -1
+    assert e_process.update(states, before)[0] == -1
     unit = rng.integers(0, k, 1000)
-    at = int(bets.update(states, events_of(unit, signs(unit), first=honest + 1))[0])
+    at = int(e_process.update(states, events_of(unit, signs(unit), first=honest + 1))[0])
     assert 0 <= at < most
-    bet = bets.explain(states[0])
+    bet = e_process.explain(states[0])
     assert bet.events > bet.bound * bet.trials
     assert honest - 100 <= bet.since <= honest + 200
 
 
 def test_turning_against_the_own_past() -> None:
     rng = np.random.default_rng(8)
-    bets = Bets(harmony_game(252, harmony_rule()), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(harmony_game(252, harmony_rule()), ALPHA)
+    states = e_process.new_states(1)
     unit = rng.integers(0, 252, 60_000)
     usual = (rng.random(len(unit)) < (1 + harmony_rule() / 2**31) / 2) == unit % 2
-    assert bets.update(states, events_of(unit, usual.astype(np.int64)))[0] == -1
+    assert e_process.update(states, events_of(unit, usual.astype(np.int64)))[0] == -1
     unit = rng.integers(0, 252, 1000)
-    at = int(bets.update(states, events_of(unit, 1 - unit % 2, first=60_001))[0])
+    at = int(e_process.update(states, events_of(unit, 1 - unit % 2, first=60_001))[0])
     assert 0 <= at < 200
-    assert bets.explain(states[0]).name == "against own past"
+    assert e_process.explain(states[0]).name == "against own past"
 
 
 def test_contradicting_the_cohort() -> None:
     rng = np.random.default_rng(5)
-    bets = Bets(harmony_game(252, harmony_rule()), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(harmony_game(252, harmony_rule()), ALPHA)
+    states = e_process.new_states(1)
     unit = rng.integers(0, 252, 200)
-    crossed = bets.update(states, Events(**(vars(events_of(unit, unit % 2)) | {"cohort": 1 - 2 * (unit % 2)})))
+    crossed = e_process.update(states, Events(**(vars(events_of(unit, unit % 2)) | {"cohort": 1 - 2 * (unit % 2)})))
     assert 0 <= crossed[0] < 80
-    assert bets.explain(states[0]).name == "disagree"
+    assert e_process.explain(states[0]).name == "disagree"
 
 
 def test_one_attribute_alone() -> None:
     rng = np.random.default_rng(2)
-    bets = Bets(harmony_game(16, harmony_rule()), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(harmony_game(16, harmony_rule()), ALPHA)
+    states = e_process.new_states(1)
     unit = rng.integers(0, 16, 8000)
     symbol = np.where(unit == 3, 1, rng.integers(0, 2, len(unit)))
-    at = int(bets.update(states, events_of(unit, symbol))[0])
+    at = int(e_process.update(states, events_of(unit, symbol))[0])
     assert 0 < np.count_nonzero(unit[: at + 1] == 3) < 130
-    bet = bets.explain(states[0])
+    bet = e_process.explain(states[0])
     assert (bet.name, bet.index) == ("one unit", 3)
 
 
@@ -178,13 +183,13 @@ def test_one_attribute_alone() -> None:
 def test_reports_gaps_and_late_reports_of_the_same_few_attributes(kind: int, part: str) -> None:
     """After a past in which all came alike."""
     rng = np.random.default_rng(kind)
-    bets = Bets(harmony_game(64, harmony_rule()), ALPHA)
-    states = bets.new_states(1)
-    assert bets.update(states, events_of(rng.integers(0, 64, 2000), rng.integers(0, 2, 2000), kind=kind))[0] == -1
+    e_process = EProcess(harmony_game(64, harmony_rule()), ALPHA)
+    states = e_process.new_states(1)
+    assert e_process.update(states, events_of(rng.integers(0, 64, 2000), rng.integers(0, 2, 2000), kind=kind))[0] == -1
     unit = rng.choice([60, 61, 62], 3000)
-    at = int(bets.update(states, events_of(unit, rng.integers(0, 2, len(unit)), kind=kind, first=2001))[0])
+    at = int(e_process.update(states, events_of(unit, rng.integers(0, 2, len(unit)), kind=kind, first=2001))[0])
     assert 0 < at < (1000 if part == "late" else 120)
-    bet = bets.explain(states[0])
+    bet = e_process.explain(states[0])
     assert bet.name == f"{part}: too many"
     assert len({60, 61, 62} & set(bet.among)) >= 2
 
@@ -193,15 +198,15 @@ def test_reports_gaps_and_late_reports_of_the_same_few_attributes(kind: int, par
 @pytest.mark.parametrize(("k", "size", "most"), [(16, 1, 40), (16, 8, 150), (252, 10, 60), (252, 50, 150)])
 def test_a_set_of_categories(honest: int, k: int, size: int, most: int) -> None:
     rng = np.random.default_rng(k + size)
-    bets = Bets(krr_game(k, krr_rule(k)), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(krr_game(k, krr_rule(k)), ALPHA)
+    states = e_process.new_states(1)
     before = rng.integers(0, k, honest)
-    assert bets.update(states, events_of(np.zeros_like(before), before))[0] == -1
+    assert e_process.update(states, events_of(np.zeros_like(before), before))[0] == -1
     chosen = rng.choice(k, size, replace=False)
     symbol = rng.choice(chosen, 2000)
-    at = int(bets.update(states, events_of(np.zeros_like(symbol), symbol, first=honest + 1))[0])
+    at = int(e_process.update(states, events_of(np.zeros_like(symbol), symbol, first=honest + 1))[0])
     assert 0 <= at < most
-    bet = bets.explain(states[0])
+    bet = e_process.explain(states[0])
     assert bet.name == "symbols: too many"
     assert len(set(bet.among) & set(chosen.tolist())) >= 0.5 * len(bet.among)
 
@@ -222,19 +227,19 @@ def test_local_hashing_that_supports_a_few_categories(honest: int, categories: i
     rng = np.random.default_rng(categories + size + honest)
     digits = 5 if categories == 200 else 8
     the_rule = rule(2**20, 3)
-    bets = Bets(hashing_game(categories, 3, digits, the_rule), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(hashing_game(categories, 3, digits, the_rule), ALPHA)
+    states = e_process.new_states(1)
     hashes = rng.integers(0, 3**digits, honest)
     told = np.array([hashed(each, 77, 3, digits) for each in hashes.tolist()], np.int64)
     symbol = np.where(rng.random(honest) < the_rule / 2**31, told, rng.integers(0, 3, honest))
-    assert bets.update(states, events_of(hashes, symbol))[0] == -1
+    assert e_process.update(states, events_of(hashes, symbol))[0] == -1
     chosen = rng.choice(categories, size, replace=False).tolist()
     hashes = rng.integers(0, 3**digits, 1000)
     told = np.array([[hashed(each, category, 3, digits) for category in chosen] for each in hashes.tolist()])
     symbol = (told[:, :, None] == np.arange(3)).sum(axis=1).argmax(axis=1)
-    at = int(bets.update(states, events_of(hashes, symbol, first=honest + 1))[0])
+    at = int(e_process.update(states, events_of(hashes, symbol, first=honest + 1))[0])
     assert 0 <= at < most
-    bet = bets.explain(states[0])
+    bet = e_process.explain(states[0])
     if size <= 2:
         assert bet.name == "candidates"
         assert set(bet.among) & set(chosen)
@@ -256,17 +261,17 @@ def test_local_hashing_that_names_one_of_a_few_categories_without_noise(
     """Too sure of himself only under hashes that bring several of them together, and over all hashes that evens out."""
     rng = np.random.default_rng(categories + size + honest)
     the_rule, table = rule(2**20, 3), hash_table(categories, digits)
-    bets = Bets(hashing_game(categories, 3, digits, the_rule), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(hashing_game(categories, 3, digits, the_rule), ALPHA)
+    states = e_process.new_states(1)
     hashes = rng.integers(0, 3**digits, honest)
     told = rng.random(honest) < the_rule / 2**31
     symbol = np.where(told, table[hashes, rng.integers(0, categories, honest)], rng.integers(0, 3, honest))
-    assert bets.update(states, events_of(hashes, symbol))[0] == -1
+    assert e_process.update(states, events_of(hashes, symbol))[0] == -1
     chosen = rng.choice(categories, size, replace=False)
     hashes = rng.integers(0, 3**digits, most)
     symbol = table[hashes, rng.choice(chosen, most)]
-    assert bets.update(states, events_of(hashes, symbol, first=honest + 1))[0] >= 0
-    bet = bets.explain(states[0])
+    assert e_process.update(states, events_of(hashes, symbol, first=honest + 1))[0] >= 0
+    bet = e_process.explain(states[0])
     assert bet.name in {"own shares: too many", "own shares: too few", "candidates"}
     assert bet.events > bet.bound * bet.trials
 
@@ -277,12 +282,12 @@ def test_local_hashing_that_is_too_sure_where_a_set_falls_together() -> None:
     the_rule, table = rule(2**20, 3), hash_table(200, 5)
     votes = (table[:, rng.choice(200, 6, replace=False), None] == np.arange(3)).sum(axis=1)
     sure = votes.max(axis=1) >= np.sort(votes.max(axis=1))[-60]
-    bets = Bets(hashing_game(200, 3, 5, the_rule), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(hashing_game(200, 3, 5, the_rule), ALPHA)
+    states = e_process.new_states(1)
     hashes = rng.integers(0, 243, 4000)
     symbol = np.where(sure[hashes], votes.argmax(axis=1)[hashes], rng.integers(0, 3, len(hashes)))
-    assert bets.update(states, events_of(hashes, symbol))[0] >= 0
-    assert bets.explain(states[0]).name == "own shares: too many"
+    assert e_process.update(states, events_of(hashes, symbol))[0] >= 0
+    assert e_process.explain(states[0]).name == "own shares: too many"
 
 
 def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -> None:
@@ -290,7 +295,7 @@ def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -
     alpha, devices, n = 0.1, 150, 600
     rng = np.random.default_rng(1)
     the_rule = rule(2**20, 3)
-    bets = Bets(hashing_game(200, 3, 5, the_rule), alpha)
+    e_process = EProcess(hashing_game(200, 3, 5, the_rule), alpha)
     table = hash_table(200, 5)
     rows = np.repeat(np.arange(devices), n)
     suiting = table.argmin(axis=1)
@@ -304,18 +309,18 @@ def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -
         }[life]
         told = rng.random(devices * n) < the_rule / 2**31
         symbol = np.where(told, table[hashes, value], rng.integers(0, 3, devices * n))
-        crossed = bets.update(bets.new_states(devices), events_of(hashes, symbol, row=rows)) >= 0
+        crossed = e_process.update(e_process.new_states(devices), events_of(hashes, symbol, row=rows)) >= 0
         assert crossed.mean() <= alpha
 
 
 def test_a_category_that_never_comes() -> None:
     rng = np.random.default_rng(6)
-    bets = Bets(krr_game(8, krr_rule(8)), ALPHA)
-    states = bets.new_states(1)
+    e_process = EProcess(krr_game(8, krr_rule(8)), ALPHA)
+    states = e_process.new_states(1)
     symbol = rng.integers(1, 8, 4000)
-    at = int(bets.update(states, events_of(np.zeros_like(symbol), symbol))[0])
+    at = int(e_process.update(states, events_of(np.zeros_like(symbol), symbol))[0])
     assert 0 < at < 1000
-    bet = bets.explain(states[0])
+    bet = e_process.explain(states[0])
     assert (bet.name, bet.among) == ("symbols: too few", (0,))
 
 
@@ -323,10 +328,10 @@ def test_a_category_that_never_comes() -> None:
 
 
 def test_a_device_that_said_nothing_has_no_evidence() -> None:
-    bets = Bets(harmony_game(2, harmony_rule()), ALPHA)
-    assert bets.log_wealth(bets.new_states(1))[0] == -np.inf
+    e_process = EProcess(harmony_game(2, harmony_rule()), ALPHA)
+    assert e_process.log_wealth(e_process.new_states(1))[0] == -np.inf
     with pytest.raises(ValueError, match="nothing was bet"):
-        bets.explain(bets.new_states(1)[0])
+        e_process.explain(e_process.new_states(1)[0])
 
 
 def test_words() -> None:

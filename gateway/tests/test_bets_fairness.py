@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.primitives import rule
-from peel_gateway.mechanisms.game import Face
+from peel_gateway.mechanisms.base import Face
 from peel_gateway.mechanisms.harmony import harmony_game
-from peel_gateway.mechanisms.hashing_bets import hashing_game
+from peel_gateway.mechanisms.hashing import hashing_game
 from peel_gateway.mechanisms.krr import krr_game
 
 Stakes = list[tuple[Purse, Fraction]]
@@ -36,9 +36,9 @@ def sets_stakes(part: SetsPart) -> Stakes:
     share = next_share(part.clock)
     capital = [part.sets.past] + [part.sets.notebook] * part.sets.notebooks
     return [
-        (bet, share * Fraction(each) / len(bets))
-        for each, bets in zip(capital, part.bets, strict=True)
-        for _, bet in bets
+        (bet, share * Fraction(each) / len(e_process))
+        for each, e_process in zip(capital, part.e_process, strict=True)
+        for _, bet in e_process
     ]
 
 
@@ -52,15 +52,15 @@ def said_stakes(reference: Reference, unit: int) -> Stakes:
     stakes = sets_stakes(reference.sets["symbols"]) if "symbols" in reference.sets else []
     if faces := reference.faces:
         share = next_share(faces.clock)
-        capital = [faces.faces.capital.get(Face(min(i, Face.RECENT)), 0.0) for i in range(len(faces.bets))]
-        stakes += [(bet, share * Fraction(each)) for bet, each in zip(faces.bets, capital, strict=True)]
+        capital = [faces.faces.capital.get(Face(min(i, Face.RECENT)), 0.0) for i in range(len(faces.e_process))]
+        stakes += [(bet, share * Fraction(each)) for bet, each in zip(faces.e_process, capital, strict=True)]
         stakes += [(bet, share * Fraction(faces.faces.unit_capital)) for bet in faces.units[unit : unit + 1]]
-    if part := reference.candidates:
-        share = next_share(part.clock) * Fraction(part.candidates.capital)
-        stakes += [(bet, share / len(bets)) for bets in part.bets for bet in bets]
+    if part := reference.heavy_hitters:
+        share = next_share(part.clock) * Fraction(part.heavy_hitters.capital)
+        stakes += [(bet, share / len(e_process)) for e_process in part.e_process for bet in e_process]
     if shares := reference.shares:
         share = next_share(shares.clock) * Fraction(shares.shares.capital)
-        stakes += [(bet, share) for bet in shares.bets]
+        stakes += [(bet, share) for bet in shares.e_process]
     return stakes
 
 
@@ -137,16 +137,16 @@ def test_no_honest_device_is_expected_to_gain(
 
 
 def check_fair(
-    reference: Reference, outcomes: list[tuple[Fraction, Event]], bets: Callable[[Reference], Stakes]
+    reference: Reference, outcomes: list[tuple[Fraction, Event]], e_process: Callable[[Reference], Stakes]
 ) -> None:
     """No bet is expected to grow by more than is put in, over all outcomes of an event."""
     assert sum(chance for chance, _ in outcomes) == 1
-    before = bets(reference)
+    before = e_process(reference)
     expected = [-held(bet) for bet, _ in before]
     for chance, event in outcomes:
         after = clone(reference)
         after.play(event)
-        expected = [sum_ + chance * held(bet) for sum_, (bet, _) in zip(expected, bets(after), strict=True)]
+        expected = [sum_ + chance * held(bet) for sum_, (bet, _) in zip(expected, e_process(after), strict=True)]
     for growth, (_, stake) in zip(expected, before, strict=True):
         assert growth <= stake
 

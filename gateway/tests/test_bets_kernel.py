@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.primitives import rule
-from peel_gateway.mechanisms.game import Face, Faces, Game, Sets, both_ends, up_to_half
-from peel_gateway.mechanisms.hashing_bets import hashing_game
-from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
+from peel_gateway.mechanisms.base import Face, Faces, Game, Sets, both_ends, up_to_half
+from peel_gateway.mechanisms.hashing import hashing_game
+from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events
 
 KINDS = {"fresh": FRESH, "tardy": TARDY, "gap": GAP}
 
@@ -92,11 +92,11 @@ def arrays(events: list[Event], row: int = 0) -> Events:
 def test_the_kernel_does_what_the_reference_does(history: tuple[Game, list[Event]]) -> None:
     """Wealth after every event and the whole record at the end, to the last bit."""
     game, events = history
-    bets, reference = Bets(game, 1e-300), Reference(game)
-    states = bets.new_states(1)
+    e_process, reference = EProcess(game, 1e-300), Reference(game)
+    states = e_process.new_states(1)
     for event in events:
-        peeked = float(bets.peek(states, arrays([event]))[0])
-        bets.update(states, arrays([event]))
+        peeked = float(e_process.peek(states, arrays([event]))[0])
+        e_process.update(states, arrays([event]))
         assert reference.play(event) == peeked
     assert states[0].tobytes() == reference.pack()
 
@@ -111,9 +111,9 @@ def test_a_long_life(game: Game) -> None:
     kind = rng.choice(list(KINDS), 1500, p=[0.6, 0.2, 0.2])
     kind[-1] = "gap"
     events = [Event(n + 1, int(unit[n]), int(symbol[n]), n % 3 - 1, str(kind[n])) for n in range(1500)]
-    bets, reference = Bets(game, 1e-300), Reference(game)
-    states = bets.new_states(1)
-    bets.update(states, arrays(events))
+    e_process, reference = EProcess(game, 1e-300), Reference(game)
+    states = e_process.new_states(1)
+    e_process.update(states, arrays(events))
     for event in events:
         reference.play(event)
     assert states[0].tobytes() == reference.pack()
@@ -121,14 +121,14 @@ def test_a_long_life(game: Game) -> None:
 
 def test_a_clock_that_cannot_count_further_puts_nothing_in() -> None:
     """Else the capital would be put in once more."""
-    bets = Bets(krr(3), 1e-300)
-    states = bets.new_states(1)
+    e_process = EProcess(krr(3), 1e-300)
+    states = e_process.new_states(1)
     clock = states[0, 72:76].view(np.uint32)  # behind the head: the number of the first event and eight sums
     clock[:] = 2**32 - 2
     wealth = []
     for n in range(1, 4):
-        bets.update(states, arrays([Event(n, 0, n % 3, 0, "fresh")]))
-        wealth.append(float(np.exp(bets.log_wealth(states)[0])))
+        e_process.update(states, arrays([Event(n, 0, n % 3, 0, "fresh")]))
+        wealth.append(float(np.exp(e_process.log_wealth(states)[0])))
     assert clock[0] == 2**32 - 1
     assert wealth[0] < 1e-12
     assert max(wealth[1:]) < 5 * wealth[0]
@@ -141,10 +141,10 @@ def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
 ) -> None:
     """Nor that other devices are judged in the same batch, nor where a device is exposed."""
     game, events = history
-    bets = Bets(game, 0.2)
-    whole = bets.new_states(1)
-    (at,) = bets.update(whole, arrays(events))
-    parts = bets.new_states(3)
+    e_process = EProcess(game, 0.2)
+    whole = e_process.new_states(1)
+    (at,) = e_process.update(whole, arrays(events))
+    parts = e_process.new_states(3)
     crossed = -1
     edges = sorted({min(cut, len(events)) for cut in cuts} | {0, len(events)})
     for begin, end in itertools.pairwise(edges):
@@ -152,7 +152,7 @@ def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
         mixed = Events(
             **{name: np.stack([getattr(mine, name), getattr(other, name)], axis=1).reshape(-1) for name in vars(mine)}
         )
-        found = int(bets.update(parts, mixed)[2])
+        found = int(e_process.update(parts, mixed)[2])
         if found >= 0:
             crossed = begin + found // 2
             break
@@ -164,11 +164,11 @@ def test_peeking_changes_nothing_and_tells_what_would_happen() -> None:
     game = harmony(4)
     events = [Event(n, n % 4, n % 2, 1, "fresh") for n in range(1, 200)]
     options = [Event(200, 1, 0, 1, "fresh"), Event(200, 1, 1, 1, "fresh"), Event(200, 2, 0, 0, "gap")]
-    bets = Bets(game, 1e-300)
-    states = bets.new_states(1)
-    bets.update(states, arrays(events))
+    e_process = EProcess(game, 1e-300)
+    states = e_process.new_states(1)
+    e_process.update(states, arrays(events))
     before = states.copy()
-    wealth = bets.peek(states, arrays(options))
+    wealth = e_process.peek(states, arrays(options))
     assert (states == before).all()
     assert len(set(wealth.tolist())) == 3
     for option, expected in zip(options, wealth, strict=True):
@@ -187,19 +187,19 @@ def test_peeking_changes_nothing_and_tells_what_would_happen() -> None:
     ],
 )
 def test_indices_that_the_kernel_would_trust_are_checked(column: str, value: int, message: str) -> None:
-    bets = Bets(harmony(4), 1e-6)
+    e_process = EProcess(harmony(4), 1e-6)
     events = replace(arrays([Event(1, 0, 0, 0, "fresh")]), **{column: np.array([value])})
     with pytest.raises(ValueError, match=message):
-        bets.update(bets.new_states(1), events)
+        e_process.update(e_process.new_states(1), events)
 
 
 def test_states_of_another_game_are_refused() -> None:
     with pytest.raises(ValueError, match="expected uint8"):
-        Bets(harmony(4), 1e-6).update(Bets(harmony(5), 1e-6).new_states(1), arrays([]))
+        EProcess(harmony(4), 1e-6).update(EProcess(harmony(5), 1e-6).new_states(1), arrays([]))
 
 
 def test_capital_beyond_one_is_refused() -> None:
     game = krr(4)
     assert game.symbols is not None
     with pytest.raises(ValueError, match="capital of 1"):
-        Bets(replace(game, symbols=replace(game.symbols, past=0.6)), 1e-6)
+        EProcess(replace(game, symbols=replace(game.symbols, past=0.6)), 1e-6)

@@ -12,7 +12,7 @@ from peel_core.batch import pack_trits, project_many, unpack_trits
 from peel_core.primitives import codeword
 from peel_core.projection import MAX_HONEST_RESIDUAL, reconstruct, search_seed
 from peel_gateway.screening import layers
-from peel_gateway.screening.codewords import Codewords
+from peel_gateway.screening.decode_context import Codewords
 from peel_gateway.screening.layers import OPEN, Decoded
 
 LIMIT = 3e-3

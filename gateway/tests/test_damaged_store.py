@@ -8,7 +8,7 @@ import pytest
 from lab import Lab, MakeLab
 
 from peel_gateway.engine.recount import recount
-from peel_gateway.screening import book as screening_book
+from peel_gateway.screening import state_cache
 from peel_gateway.storage.sql import log as sql_log
 from peel_gateway.storage.store import StoreCorrupt
 
@@ -27,8 +27,8 @@ ALLOWED = {("sealed log", "changed"): {"told", "recounted"}}  # of a compressed 
 def lab(monkeypatch: pytest.MonkeyPatch, make_lab: MakeLab) -> Lab:
     """A gateway with sealed and open segments of the log, and with checkpoints of the bets; nothing in its memory."""
     monkeypatch.setattr(sql_log, "_SEALED_EVENTS", 100)
-    monkeypatch.setattr(screening_book, "TAIL", 100)
-    monkeypatch.setattr(screening_book, "WINDOW", 1000)
+    monkeypatch.setattr(state_cache, "TAIL", 100)
+    monkeypatch.setattr(state_cache, "WINDOW", 1000)
     made = make_lab(devices=2)
     for number in range(1, 151, 10):
         made.send(made.frames(1, range(number, number + 10)))

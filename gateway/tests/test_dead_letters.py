@@ -13,7 +13,7 @@ from lab import Lab
 
 from peel_gateway.engine.engine import BatchReport, Engine
 from peel_gateway.engine.replay import replay_dead_letters
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.partition import Partition
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.dead_letters import DeadLetterError, DeadLetters

@@ -17,7 +17,7 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.fleet.folder import Fleet, key_mark
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.servers.gateway import GatewayProcess

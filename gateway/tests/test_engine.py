@@ -263,7 +263,7 @@ def test_unknown_devices_leave_no_state_and_take_no_memory(lab: Lab) -> None:
         tracemalloc.stop()
     assert after - before < 8 * count
     assert len(lab.store.devices()) == 0
-    assert lab.book.seats.taken == 0
+    assert lab.cache.row_cache.taken == 0
 
 
 def test_exposures_can_be_filtered(lab: Lab) -> None:

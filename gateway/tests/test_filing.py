@@ -16,9 +16,9 @@ from lab import Lab, Makers
 from peel_core import index_many
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.grouping import extremes
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.filing import UNFILED, room
+from peel_gateway.screening.bucketing import UNFILED, bucket_capacity
 
 BUCKET = 300
 QUOTA, PERIOD = 60, 3600
@@ -77,7 +77,7 @@ def test_a_hoard_cannot_own_a_bucket(fleet: Callable[[int], Any], delivery: str)
     counts = held(lab)
     assert sum(count for (device, _), count in counts.items() if device == insider) == hoard, "nobody is refused"
     largest = max(count for (device, _), count in counts.items() if device == insider)
-    assert largest <= int(room(np.array([QUOTA]), np.array([PERIOD]), BUCKET)[0]) == 6
+    assert largest <= int(bucket_capacity(np.array([QUOTA]), np.array([PERIOD]), BUCKET)[0]) == 6
     here = {device: counts[device, this_bucket(lab)] for device in range(1, 32)}
     assert here[insider] / here[1] <= 1.5
     assert recount(lab.store, lab).agrees
@@ -119,7 +119,9 @@ def test_without_a_bound_the_hoard_owns_the_bucket(
     fleet: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the bound is for: the same attack against filing by receipt."""
-    monkeypatch.setattr("peel_gateway.screening.filing.room", lambda quota, period, seconds: quota * 10**6)
+    monkeypatch.setattr(
+        "peel_gateway.screening.bucketing.bucket_capacity", lambda quota, period, seconds: quota * 10**6
+    )
     lab = fleet(2)
     lab.send(lab.frames(1, range(1, 6)) + lab.frames(2, range(1, 401), 1.0))
     assert held(lab)[2, this_bucket(lab)] == 400
@@ -369,7 +371,7 @@ def test_retention_leaves_room_for_what_comes_late(fleet: Callable[[int], Lab]) 
 def test_a_clock_that_was_ahead_for_a_while_costs_nothing_later(fleet: Callable[[int], Any]) -> None:
     """Two buckets in eighty years' time, then right again: every batch since would look through the eighty years, device by device."""
     lab, numbers = fleet(3), itertools.count(1)
-    most = int(room(np.array(QUOTA), np.array(PERIOD), BUCKET))
+    most = int(bucket_capacity(np.array(QUOTA), np.array(PERIOD), BUCKET))
     lab.now = this_bucket(lab) + 1.0
 
     def send_all_that_there_is_room_for() -> float:

@@ -13,11 +13,10 @@ from lab import MakeLab, Makers
 
 from peel_gateway.engine.clock import Reading, advance
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.message import Message
-from peel_gateway.model.moment import DOUBT, Moment
+from peel_gateway.model.gateway_time import DOUBT, GatewayTime
+from peel_gateway.model.messages import Message
 from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE, Repeat, last_allowed, repeats
-from peel_gateway.screening.gaps import LIMIT, missing, settle_to
-from peel_gateway.screening.seen import Seen, enter, pack_holes
+from peel_gateway.screening.numbers import LIMIT, UsedNumbers, enter, missing, pack_holes, settle_to
 
 DAY = 86_400
 
@@ -61,7 +60,7 @@ def test_numbers_grow_with_time_and_never_run_out_of_range() -> None:
 def test_whoever_is_judged_has_been_granted_the_time_that_passed(steps: list[tuple[int, bool, int]]) -> None:
     """Steps of true time, some with the machine off; the wall clock is right, or decades behind until it is set."""
     true, boot, off = 1_700_000_000_000, 1, 0
-    moment = begun = advance(Moment(), Reading(true, boot, true))
+    moment = begun = advance(GatewayTime(), Reading(true, boot, true))
     for passed, rebooted, skew in steps:
         true += 1000 * passed
         boot += rebooted
@@ -76,7 +75,7 @@ def test_whoever_is_judged_has_been_granted_the_time_that_passed(steps: list[tup
 
 def test_a_jump_of_the_clock_is_granted_once() -> None:
     steady, day = 1000, 1000 * DAY
-    moment = advance(Moment(), Reading(100 * day, 1, steady))
+    moment = advance(GatewayTime(), Reading(100 * day, 1, steady))
     for wall in (190, 100, 190, 100, 190):
         steady += 1000
         moment = advance(moment, Reading(wall * day, 1, steady))
@@ -95,7 +94,9 @@ def test_a_jump_of_the_clock_is_granted_once() -> None:
 
 @given(st.sets(st.integers(1, 60)), st.integers(0, 30), st.integers(30, 60))
 def test_missing_matches_sets(seen: set[int], above: int, upto: int) -> None:
-    entered = enter(Seen(array(0), array(0), np.array([b""], object), array(0)), 0 * array(*seen, 61), array(*seen, 61))
+    entered = enter(
+        UsedNumbers(array(0), array(0), np.array([b""], object), array(0)), 0 * array(*seen, 61), array(*seen, 61)
+    )
     holes = np.array([entered.holes[0], pack_holes(array(1, 100).reshape(1, 2))], object)
     device, number = missing(array(9, 4), array(above, 5), array(upto, 5), holes)
     assert number.tolist() == sorted(set(range(above + 1, upto + 1)) - seen)

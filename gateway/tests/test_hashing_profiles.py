@@ -13,8 +13,8 @@ from peel_core import index_many
 from peel_core.hashing import hashed
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import Choice, Estimate, estimates
-from peel_gateway.estimation.figures import Reports
-from peel_gateway.estimation.holdings import equal_devices, equal_reports
+from peel_gateway.estimation.statistics import Reports
+from peel_gateway.estimation.weights import equal_devices, equal_reports
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import DeviceTallyTable
 
@@ -65,7 +65,7 @@ def test_shares_are_unbiased_and_their_intervals_cover(domain: int, epsilon: flo
     for _ in range(600):
         held = reports(profile, said(profile, values, rng), device)
         for truth, weigh in zip(truths, (equal_reports, equal_devices), strict=True):
-            found = held.figures(weigh(held.holdings))
+            found = held.figures(weigh(held.report_counts))
             asked = [0, 1, 2, -1]
             errors.append(found.unclipped.value[asked] - truth)
             covered.append((found.bounds.low[asked] <= truth) & (truth <= found.bounds.high[asked]))

@@ -10,21 +10,23 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from peel_gateway.estimation.holdings import Holdings, capped, equal_devices, equal_reports, largest, weighing
+from peel_gateway.estimation.weights import ReportCounts, capped, equal_devices, equal_reports, largest, weighing
 
 COUNTS = st.lists(st.integers(1, 10_000), min_size=1, max_size=40)
 
 
-def holdings(*figures: list[int]) -> Holdings:
+def report_counts(*figures: list[int]) -> ReportCounts:
     """Of devices 1, 2, ... in each figure."""
     figure = np.repeat(np.arange(len(figures)), [len(counts) for counts in figures])
     device = np.concatenate([np.arange(1, len(counts) + 1) for counts in figures])
-    return Holdings(device, figure, np.concatenate([np.array(counts, np.int64) for counts in figures]), len(figures))
+    return ReportCounts(
+        device, figure, np.concatenate([np.array(counts, np.int64) for counts in figures]), len(figures)
+    )
 
 
 @given(COUNTS, st.floats(0, 1))
 def test_a_cap_is_kept_and_takes_no_more_than_it_must(counts: list[int], cap: float) -> None:
-    held = holdings(counts)
+    held = report_counts(counts)
     weights = capped(held, cap)
     parts = held.reports * weights
     limit = max(cap, 1 / len(counts))
@@ -40,13 +42,13 @@ def test_a_cap_is_kept_and_takes_no_more_than_it_must(counts: list[int], cap: fl
 
 @given(COUNTS, COUNTS, st.floats(0, 1))
 def test_figures_are_capped_one_by_one(some: list[int], others: list[int], cap: float) -> None:
-    both = capped(holdings(some, others), cap)
-    assert both.tolist() == [*capped(holdings(some), cap), *capped(holdings(others), cap)]
+    both = capped(report_counts(some, others), cap)
+    assert both.tolist() == [*capped(report_counts(some), cap), *capped(report_counts(others), cap)]
 
 
 def test_caps_by_hand() -> None:
     """100 + 300 + 600: at 0.5 the largest is held at t = 0.5 (400 + t) = 400; at 0.4 two are, at t = 0.4 (100 + 2t) = 200."""
-    held = holdings([600, 100, 300])
+    held = report_counts([600, 100, 300])
     assert capped(held, 1.0).tolist() == [1, 1, 1]
     assert held.reports * capped(held, 0.5) == pytest.approx([400, 100, 300])
     assert held.reports * capped(held, 0.4) == pytest.approx([200, 100, 200])
@@ -62,7 +64,7 @@ def exact_doubt(counts: list[int]) -> Fraction:
 @example([9667, 9669])  # the doubt is 1e-12, just as small as rounding errors
 @given(COUNTS)
 def test_effective_numbers(counts: list[int]) -> None:
-    held = holdings(counts)
+    held = report_counts(counts)
     reports, devices = weighing(held, equal_reports(held)), weighing(held, equal_devices(held))
     assert reports.effective == pytest.approx([sum(counts)])
     assert reports.doubt == pytest.approx([0])
@@ -74,7 +76,7 @@ def test_effective_numbers(counts: list[int]) -> None:
 
 
 def test_the_device_that_weighs_most() -> None:
-    held = Holdings(np.array([7, 9, 3, 9]), np.array([0, 0, 2, 2]), np.array([5, 15, 8, 8]), 3)
+    held = ReportCounts(np.array([7, 9, 3, 9]), np.array([0, 0, 2, 2]), np.array([5, 15, 8, 8]), 3)
     most = largest(held, equal_reports(held))
     assert most.share.tolist() == pytest.approx([0.75, np.nan, 0.5], nan_ok=True)
     assert most.device.tolist() == [9, 0, 3]
@@ -88,7 +90,7 @@ NUMBERS = 2**48 - 1
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from([1, 2**31, NUMBERS - 1, NUMBERS]), min_size=1, max_size=4), st.floats(0.001, 0.999))
 def test_no_sum_overflows_where_counts_are_as_large_as_they_can_be(counts: list[int], cap: float) -> None:
-    held = holdings(np.resize(counts, MANY_DEVICES).tolist())
+    held = report_counts(np.resize(counts, MANY_DEVICES).tolist())
     with np.errstate(over="raise", invalid="raise"):
         weights = capped(held, cap)
         parts = held.reports * weights

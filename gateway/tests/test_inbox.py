@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_gateway.model.mail import Mail
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message, MessageBatch
 from peel_gateway.mqtt.connection import InFlight
 from peel_gateway.mqtt.inbox import Inbox
 
@@ -21,7 +20,7 @@ FOR_EVER = 3600.0
 
 def delivery(size: int = 10, identifier: int = 1, age: float = 0.0) -> InFlight:
     link: Any = None  # the inbox only hands it on
-    mail = Mail.of([Message("t", bytes(size), 0.0)])
+    mail = MessageBatch.of([Message("t", bytes(size), 0.0)])
     return InFlight(mail, link, np.array([identifier], np.uint16), time.monotonic() - age)
 
 
@@ -51,7 +50,7 @@ def test_a_batch_has_a_most_and_keeps_the_order() -> None:
 def test_what_came_together_is_cut_where_a_batch_ends() -> None:
     inbox = Inbox(limit_messages=100, limit_bytes=10_000)
     link: Any = None
-    mail = Mail.of([Message("t", bytes([place]) * 10, 0.0) for place in range(10)])
+    mail = MessageBatch.of([Message("t", bytes([place]) * 10, 0.0) for place in range(10)])
     inbox.put(InFlight(mail, link, np.arange(1, 11, dtype=np.uint16), time.monotonic()))
     first = inbox.take(4, 10_000, linger=0, patience=0)
     second = inbox.take(10, 25, linger=0, patience=0)

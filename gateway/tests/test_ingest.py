@@ -19,8 +19,7 @@ from lab import Lab
 from peel_core.receipts import Receipt, read_receipt
 from peel_gateway.engine.engine import BatchReport, Engine
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.mail import Mail
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message, MessageBatch
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.mqtt.connection import InFlight
@@ -68,7 +67,7 @@ def make_ingest(
     anybody: Any = client
     link: Any = None
     for identifier, message in enumerate(messages, start=1):
-        inbox.put(InFlight(Mail.of([message]), link, np.array([identifier], np.uint16), time.monotonic()))
+        inbox.put(InFlight(MessageBatch.of([message]), link, np.array([identifier], np.uint16), time.monotonic()))
     return Ingest(
         Settings(store_path=path, fleet_folder=path.parent),
         engine,
@@ -254,7 +253,7 @@ def test_receipts_wait_until_the_store_can_be_read(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: StoreError
 ) -> None:
     """The engine looks devices up that it has not in memory."""
-    lab.engine = lab.make_engine(room=1)
+    lab.engine = lab.make_engine(cache_bytes=1)
     read, failures = lab.store.devices, itertools.repeat(error, 3)
 
     def devices(only: Any = None) -> DeviceTable:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from peel_gateway.estimation.holdings import Holdings, capped, equal_devices, weighing
+from peel_gateway.estimation.weights import ReportCounts, capped, equal_devices, weighing
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.mechanisms.intervals import Weighing, chance_interval, wilson
 
@@ -106,13 +106,13 @@ FLEETS = {
 """Reports per device, and the mean reading of each from 0 (the least that is possible) to 1 (the most)."""
 
 
-def weighings(reports: list[int]) -> Iterator[tuple[Holdings, Floats]]:
+def weighings(reports: list[int]) -> Iterator[tuple[ReportCounts, Floats]]:
     """Means over devices, and over reports under two caps."""
     devices = len(reports)
-    holdings = Holdings(np.arange(devices), np.zeros(devices, np.int64), np.array(reports), 1)
-    yield holdings, equal_devices(holdings)
-    yield holdings, capped(holdings, 0.05)
-    yield holdings, capped(holdings, 0.3)
+    report_counts = ReportCounts(np.arange(devices), np.zeros(devices, np.int64), np.array(reports), 1)
+    yield report_counts, equal_devices(report_counts)
+    yield report_counts, capped(report_counts, 0.05)
+    yield report_counts, capped(report_counts, 0.3)
 
 
 @pytest.mark.parametrize("fleet", FLEETS)
@@ -123,11 +123,11 @@ def test_weighted_intervals_cover(profiles: Makers, fleet: str) -> None:
         profile = profiles[kind](k, epsilon=epsilon)
         chances = mechanism_of(profile).chances(profile)
         chance = chances[0] + np.array(readings) * (chances[1] - chances[0])
-        for holdings, weights in weighings(reports):
+        for report_counts, weights in weighings(reports):
             said = rng.binomial(reports, chance, (TRIALS, len(reports)))
             share, lean = ((said @ each) / (reports @ each) for each in (weights, weights**2))
             truth = (chance * reports) @ weights / (reports @ weights)
-            low, high = chance_interval(share, lean, weighing(holdings, weights), chances, chances)
+            low, high = chance_interval(share, lean, weighing(report_counts, weights), chances, chances)
             covered = np.mean((low <= truth + 1e-12) & (truth - 1e-12 <= high))
             assert covered > LEAST, (kind, k, epsilon, weights)
 
@@ -138,11 +138,11 @@ def test_the_effective_number_alone_would_not_do(profiles: Makers) -> None:
     profile = profiles[0](4, epsilon=4.0)
     chances = mechanism_of(profile).chances(profile)
     reports, readings = FLEETS["three of the middle among thirty at the top"]
-    holdings, weights = next(weighings(reports))
+    report_counts, weights = next(weighings(reports))
     chance = chances[0] + np.array(readings) * (chances[1] - chances[0])
     said = rng.binomial(reports, chance, (TRIALS, len(reports)))
     share = (said @ weights) / (reports @ weights)
-    naive = weighing(holdings, weights)._replace(doubt=np.zeros(1))
+    naive = weighing(report_counts, weights)._replace(doubt=np.zeros(1))
     low, high = chance_interval(share, share, naive, chances, chances)
     truth = (chance * reports) @ weights / (reports @ weights)
     assert np.mean((low <= truth) & (truth <= high)) < 0.85

@@ -13,7 +13,7 @@ from peel_core.hashing import hashed
 from peel_gateway.estimation.estimate import Choice, Figure, estimates
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import DeviceTallyTable
-from peel_gateway.screening.plan import ExposedDevice
+from peel_gateway.screening.judge import ExposedDevice
 
 BUCKET = 300
 

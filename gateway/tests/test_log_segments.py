@@ -13,8 +13,8 @@ from lab import Lab, MakeLab, Makers, harmony_profile
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import GapTable, LogTable
-from peel_gateway.screening import book as screening_book
-from peel_gateway.screening.book import Book
+from peel_gateway.screening import state_cache
+from peel_gateway.screening.state_cache import StateCache
 from peel_gateway.storage.records import add_checksum, as_tables, pack, records_of, seal, unpack
 from peel_gateway.storage.sql import log as sql_log
 from peel_gateway.storage.store import StoreCorrupt
@@ -76,8 +76,8 @@ def test_events_come_back_as_they_were(tables: tuple[LogTable, GapTable]) -> Non
 def small(monkeypatch: pytest.MonkeyPatch, make_lab: MakeLab) -> Lab:
     """A gateway that seals after a hundred events, and has checkpoints and bodies of the last hundred."""
     monkeypatch.setattr(sql_log, "_SEALED_EVENTS", 100)
-    monkeypatch.setattr(screening_book, "TAIL", 100)
-    monkeypatch.setattr(screening_book, "WINDOW", 100)
+    monkeypatch.setattr(state_cache, "TAIL", 100)
+    monkeypatch.setattr(state_cache, "WINDOW", 100)
     return make_lab()
 
 
@@ -127,9 +127,9 @@ def test_a_restart_plays_no_more_than_the_tail(small: Lab) -> None:
     known = lab.known()
     lab.reopen()
     with lab.store.begin() as transaction:
-        log, gaps = transaction.events(Book.tail_begins(transaction.arrival, transaction.checkpointed))
+        log, gaps = transaction.events(StateCache.tail_begins(transaction.arrival, transaction.checkpointed))
     lab.send([])
-    assert len(log) + len(gaps) <= 120 < lab.book.arrival
+    assert len(log) + len(gaps) <= 120 < lab.cache.arrival
     assert lab.known() == known
     work(lab, 401, 501)
     assert recount(lab.store, lab).agrees
@@ -139,7 +139,7 @@ def test_checkpoints_take_little_room_while_little_is_known(small: Lab, make_lab
     lab = make_lab(harmony_profile(k=48))
     work(lab, 1, 101)
     sizes = [size for (size,) in lab.database.execute("SELECT LENGTH(state) FROM conduct WHERE arrival > 1")]
-    assert 0 < max(sizes) < lab.book.conduct[0].bets.state_bytes * 4 / 5
+    assert 0 < max(sizes) < lab.cache.device_tests[0].e_process.state_bytes * 4 / 5
     lab.reopen()
     assert recount(lab.store, lab).agrees
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from lab import Lab, MakeLab, Makers
 
-from peel_gateway.model.mail import Mail
+from peel_gateway.model.messages import MessageBatch
 
 
 def lines_run(lab: Lab, pieces: Sequence[bytes]) -> int:
     """Count the lines of Python, the project's and all others, that one message with these pieces takes."""
-    mail = Mail.of(lab.messages([b"".join(pieces)]))
+    messages = MessageBatch.of(lab.messages([b"".join(pieces)]))
     lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -26,7 +26,7 @@ def lines_run(lab: Lab, pieces: Sequence[bytes]) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        report = lab.engine.process(mail)
+        report = lab.engine.process(messages)
     finally:
         sys.settrace(before)
     assert report.reports == len(pieces)

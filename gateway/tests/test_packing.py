@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from peel_gateway.screening import packing
-from peel_gateway.screening.bets import Unplayable
-from peel_gateway.screening.packing import pack, unpack
+from peel_gateway.screening import device_tests as packing
+from peel_gateway.screening.device_tests import pack, unpack
+from peel_gateway.screening.e_process import DamagedTestState
 
 Bytes = npt.NDArray[np.uint8]
 SIZE = 4096
@@ -63,10 +63,10 @@ def test_what_was_never_packed_is_refused(rng: np.random.Generator) -> None:
     beside = states[[0, 2]].copy()
     damaged = [good[:end] for end in range(len(good))] + [good + b"\0", good + b"\xff" * 9, b"\0\xff" * 3, b""]
     for each in damaged:
-        with pytest.raises(Unplayable, match=f"a state of {len(each)} bytes is none of {SIZE} bytes"):
+        with pytest.raises(DamagedTestState, match=f"a state of {len(each)} bytes is none of {SIZE} bytes"):
             unpack(states, np.ones(1, np.int64), [each])
     for size in rng.integers(1, SIZE, 300).tolist():
-        with contextlib.suppress(Unplayable):  # now and then chance makes one that is right
+        with contextlib.suppress(DamagedTestState):  # now and then chance makes one that is right
             unpack(states, np.ones(1, np.int64), [rng.bytes(size)])
     assert np.array_equal(states[[0, 2]], beside)
     with pytest.raises(ValueError, match="rows go from 3 to 3, and there are 3"):

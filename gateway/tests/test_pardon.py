@@ -14,8 +14,7 @@ from lab import Lab, MakeLab, Makers
 from peel_core import index_many
 from peel_gateway.engine.pardon import PardonError, exposed_devices, pardon
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.exposure import ExposureFilter
+from peel_gateway.model.exposure import AuditEntry, ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE
 from peel_gateway.storage.store import Store

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from peel_core import Profile, make_profile
-from peel_gateway.estimation.figures import Reports
-from peel_gateway.estimation.holdings import equal_reports
+from peel_gateway.estimation.statistics import Reports
+from peel_gateway.estimation.weights import equal_reports
 from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.solve import Given, PlanError, solve
 from peel_gateway.planning.task import BEST_EPSILON, DAY, Subject, Task, half_width, reports_for, seconds_for
@@ -40,7 +40,7 @@ def test_the_planned_width_is_that_of_the_estimator(mechanism: str, size: int, r
     if mechanism == "krr":  # everybody is in category 0, nobody in the last
         cell = np.where(rng.random(reports) < profile.rule / 2**31, 0, cell)
     found = Reports.of(profile, np.arange(reports), cell, plus, 1 - plus)
-    bounds = found.figures(equal_reports(found.holdings)).unclipped
+    bounds = found.figures(equal_reports(found.report_counts)).unclipped
     measured = (bounds.high - bounds.low)[-1] / 2
     task = Task(Subject.of(profile), devices=reports, interval_s=1.0, epsilon=profile.epsilon)
     assert half_width(task, 1.0) == pytest.approx(measured, rel=0.03)

@@ -17,5 +17,5 @@ def test_devices_have_the_memory_that_the_settings_give_them(lab: Lab) -> None:
     for megabytes in (1, 4):
         lab.engine = open_engine(Settings(screen_memory_bytes=megabytes * 2**20), lab.store, fleet)
         assert lab.send(lab.frames(megabytes, [1])) == {"accepted": 1}
-        rooms.append(lab.book.most)
+        rooms.append(lab.cache.most)
     assert rooms[0] * 4 <= rooms[1] < rooms[0] * 4 + 4

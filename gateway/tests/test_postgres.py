@@ -15,7 +15,7 @@ from lab import Lab, harmony_profile
 
 from peel_core import Secret
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import missing_store, open_archive

@@ -126,14 +126,14 @@ def test_states_of_many_devices_are_not_in_memory_together(make_lab: MakeLab) ->
     """A recount with little room judges all the same, some devices at a time."""
     lab = make_lab(harmony_profile(k=48), devices=800)
     lab.send([frame for device in lab.ids.tolist() for frame in lab.frames(device, [1, 2])])
-    whole = lab.book.conduct[0].bets.state_bytes * 800
+    whole = lab.cache.device_tests[0].e_process.state_bytes * 800
     peaks = {}
     for room in (2**28, whole // 10):
         tracemalloc.start()
-        report = recount(lab.store, lab, room=room)
+        report = recount(lab.store, lab, cache_bytes=room)
         peaks[room] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert report.agrees and report.devices == 800
     assert peaks[whole // 10] < peaks[2**28] - whole, "as played and as stored, they would be twice that"
     lab.database.execute("UPDATE conduct SET state = (SELECT state FROM conduct WHERE device = 1) WHERE device = 700")
-    assert [each.key for each in recount(lab.store, lab, room=whole // 10).differences] == [f"{700:08x}"]
+    assert [each.key for each in recount(lab.store, lab, cache_bytes=whole // 10).differences] == [f"{700:08x}"]

@@ -9,7 +9,7 @@ from lab import START, Lab, MakeLab, harmony_profile
 from peel_gateway.engine.clock import believe
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 
 
 def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Lab) -> None:

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from lab import Lab, MakeLab, Makers
 
 from peel_gateway.engine.recount import recount
-from peel_gateway.screening import book as screening_book
-from peel_gateway.screening import seen as screening_seen
-from peel_gateway.screening.recent import Recent
-from peel_gateway.screening.seen import Seen, enter, holes_of, unseen
+from peel_gateway.screening import numbers as numbers_module
+from peel_gateway.screening import state_cache
+from peel_gateway.screening.freshness import RecentReports
+from peel_gateway.screening.numbers import UsedNumbers, enter, holes_of, unseen
 
 
 def ints(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-def nobody(devices: int) -> Seen:
+def nobody(devices: int) -> UsedNumbers:
     none = np.zeros(devices, np.int64)
-    return Seen(none, none, np.full(devices, b"", object), none)
+    return UsedNumbers(none, none, np.full(devices, b"", object), none)
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 60)), max_size=40), max_size=6), st.integers(1, 6))
@@ -60,7 +60,7 @@ def test_a_device_that_simply_goes_on_has_no_holes() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), unique=True), st.integers(1, 12))
 def test_the_last_bodies_are_remembered_and_no_others(reports: list[tuple[int, int]], room: int) -> None:
-    recent = Recent(room)
+    recent = RecentReports(room)
     for device, number in reports:
         recent.note(ints(device), ints(number), ints(10 * device + number))
     asked = [(device, number) for device in range(1, 5) for number in range(1, 10)]
@@ -71,7 +71,7 @@ def test_the_last_bodies_are_remembered_and_no_others(reports: list[tuple[int, i
 
 
 def test_more_at_once_than_there_is_room_for() -> None:
-    recent = Recent(4)
+    recent = RecentReports(4)
     recent.note(ints(1, 1, 1, 1, 1, 1), ints(1, 2, 3, 4, 5, 6), ints(1, 2, 3, 4, 5, 6))
     recent.note(ints(2), ints(1), ints(7))
     known, body = recent.find(ints(1, 1, 1, 1, 1, 1, 2), ints(1, 2, 3, 4, 5, 6, 1))
@@ -81,7 +81,7 @@ def test_more_at_once_than_there_is_room_for() -> None:
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch, make_lab: MakeLab) -> Lab:
     """A gateway that remembers twenty bodies."""
-    monkeypatch.setattr(screening_book, "WINDOW", 20)
+    monkeypatch.setattr(state_cache, "WINDOW", 20)
     return make_lab()
 
 
@@ -137,7 +137,7 @@ def test_losses_of_any_kind_can_be_made_good(make_lab: MakeLab, profiles: Makers
 
 def test_holes_beyond_the_limit_are_given_up_from_below(monkeypatch: pytest.MonkeyPatch, lab: Lab) -> None:
     """A device that leaves holes on purpose costs bounded room, and is refused what it gave up without blame."""
-    monkeypatch.setattr(screening_seen.enter, "__defaults__", (8,))
+    monkeypatch.setattr(numbers_module.enter, "__defaults__", (8,))
     assert lab.send(lab.frames(1, range(2, 61, 2))) == {"accepted": 30}
     devices = lab.store.devices()
     assert len(holes_of(devices.holes[0])) == 8

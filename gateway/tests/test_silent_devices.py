@@ -51,7 +51,7 @@ def test_whoever_was_given_up_is_judged_as_if_it_had_stayed(
     labs: tuple[Lab, Lab], rng: np.random.Generator, room: int
 ) -> None:
     roomy, tight = labs
-    tight.engine = tight.make_engine(room=room)
+    tight.engine = tight.make_engine(cache_bytes=room)
     for step, batch in enumerate(stories(roomy, rng)):
         assert tight.send(batch) == roomy.send(batch), step
         for lab in labs:
@@ -60,9 +60,9 @@ def test_whoever_was_given_up_is_judged_as_if_it_had_stayed(
             for lab in labs:
                 pardon(lab.store, [1], restore=True, reason="repaired", who="me", clock=lab.clock)
         if step % 7 == 6:
-            tight.engine = tight.make_engine(room=room)
+            tight.engine = tight.make_engine(cache_bytes=room)
             tight.send([])
-    assert len(tight.book.strangers(np.arange(DEVICES))) > 0, "all are in memory: nothing was tested"
+    assert len(tight.cache.absent(np.arange(DEVICES))) > 0, "all are in memory: nothing was tested"
     assert tight.known() == roomy.known()
     for lab in labs:
         assert recount(lab.store, lab).agrees
@@ -73,13 +73,13 @@ def test_whoever_was_given_up_is_judged_as_if_it_had_stayed(
 
 def test_a_receipt_tells_of_devices_that_were_given_up(labs: tuple[Lab, Lab]) -> None:
     roomy, tight = labs
-    tight.engine = tight.make_engine(room=1)
+    tight.engine = tight.make_engine(cache_bytes=1)
     numbers = [1, 2, 5]
     for device in range(1, DEVICES + 1):
         frames = roomy.frames(device, numbers)
         tight.send(frames)
         roomy.send(frames)
-    assert tight.book.seats.taken == 0
+    assert tight.cache.row_cache.taken == 0
     ids = np.arange(1, DEVICES + 1)
     heard = Heard.of(ids, np.ones(DEVICES, np.int64))
     assert tight.engine.receipts(heard) == roomy.engine.receipts(heard)
@@ -90,6 +90,6 @@ def test_forgeries_bring_nobody_into_memory(lab: Lab) -> None:
     for device in (1, 2, 3):
         (frame,) = lab.frames(device, [1])
         assert lab.send([frame[:-1] + bytes([frame[-1] ^ 1])]) == {"seal": 1}
-    assert lab.book.seats.taken == 0
+    assert lab.cache.row_cache.taken == 0
     lab.send(lab.frames(1, [1]))
-    assert lab.book.seats.taken == 1
+    assert lab.cache.row_cache.taken == 1

@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 
 from peel_core.receipts import MAX_RUNS
-from peel_gateway.screening.seen import MOST_HOLES, NO_HOLES, Seen, enter
-from peel_gateway.screening.statement import Statement, statement_of
+from peel_gateway.screening.numbers import MOST_HOLES, NO_HOLES, AckRanges, UsedNumbers, ack_ranges_of, enter
 
 
-def seen_of(*devices: list[int]) -> Seen:
+def seen_of(*devices: list[int]) -> UsedNumbers:
     """What devices have used that sent these numbers."""
     zeros = np.zeros(len(devices), np.int64)
-    nothing = Seen(zeros, zeros.copy(), np.full(len(devices), NO_HOLES, np.object_), zeros.copy())
+    nothing = UsedNumbers(zeros, zeros.copy(), np.full(len(devices), NO_HOLES, np.object_), zeros.copy())
     at = np.repeat(np.arange(len(devices)), [len(numbers) for numbers in devices])
     return enter(nothing, at, np.concatenate([np.zeros(0, np.int64), *(np.array(numbers) for numbers in devices)]))
 
 
-def told(said: Statement, device: int, numbers: range) -> list[int]:
+def told(said: AckRanges, device: int, numbers: range) -> list[int]:
     """Those of the numbers that a device is told are settled."""
     begin = 0 if device == 0 else said.run_ends[device - 1]
     runs = said.runs[begin : said.run_ends[device]]
@@ -28,19 +27,19 @@ def told(said: Statement, device: int, numbers: range) -> list[int]:
 
 def test_each_device_is_told_of_its_own() -> None:
     seen = seen_of([1, 2, 3], [2, 3, 7, 9, 10], [5])
-    said = statement_of(seen, np.array([1, 2, 5]))
+    said = ack_ranges_of(seen, np.array([1, 2, 5]))
     assert said.upto.tolist() == [3, 0, 0]
     assert [told(said, device, range(1, 13)) for device in range(3)] == [[1, 2, 3], [2, 3, 7, 9, 10], [5]]
 
 
 def test_no_device() -> None:
-    said = statement_of(seen_of(), np.zeros(0, np.int64))
+    said = ack_ranges_of(seen_of(), np.zeros(0, np.int64))
     assert (len(said.upto), len(said.runs), len(said.run_ends)) == (0, 0, 0)
 
 
 def test_what_was_given_up_counts_as_settled() -> None:
     every_other = list(range(2, 2 * MOST_HOLES + 10, 2))
-    said = statement_of(seen_of(every_other), np.array([2]))
+    said = ack_ranges_of(seen_of(every_other), np.array([2]))
     assert said.upto[0] > 1, "the lowest holes were given up, and their numbers will never be stored"
 
 
@@ -53,7 +52,7 @@ def test_whatever_a_device_keeps_is_answered_in_the_end(gap: int, rng: np.random
     for _ in range(1 + len(used) // (MAX_RUNS // 2)):
         if not kept:
             break
-        said = statement_of(seen, np.array([kept[0]]))
+        said = ack_ranges_of(seen, np.array([kept[0]]))
         assert len(said.runs) == MAX_RUNS
         gone = set(told(said, 0, range(1, used[-1] + 1)))
         assert gone <= set(used) | {1, 2}, "nothing that is not settled"

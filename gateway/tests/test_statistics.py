@@ -12,8 +12,8 @@ from peel_core import index_many
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.bets import FRESH, Bets, Events
-from peel_gateway.screening.conduct import make_bets
+from peel_gateway.screening.device_tests import make_e_process
+from peel_gateway.screening.e_process import FRESH, EProcess, Events
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.store import StoreFull
 
@@ -71,7 +71,7 @@ def test_a_batch_that_was_not_committed_has_not_been_bet_on(
                 with pytest.raises(StoreFull):
                     lab.send(batch)
         assert lab.send(batch) == same.send(batch) == {"accepted": 18}
-    for mine, theirs in zip(lab.book.conduct, same.book.conduct, strict=True):
+    for mine, theirs in zip(lab.cache.device_tests, same.cache.device_tests, strict=True):
         assert mine.states.tobytes() == theirs.states.tobytes()
     assert recount(lab.store, lab).agrees
 
@@ -181,16 +181,16 @@ def test_a_krr_device_that_always_names_one_category(make_lab: MakeLab, profiles
     assert recount(lab.store, lab).agrees
 
 
-def near_the_limit(bets: Bets, unit: npt.NDArray[np.uint32], filled: int) -> list[int]:
+def near_the_limit(e_process: EProcess, unit: npt.NDArray[np.uint32], filled: int) -> list[int]:
     """Signs, 1 for minus, of an insider who pushes the first few attributes as far up as the bet on each alone lets him, and says plus and
     minus of the others in turn: until those bets together hold more than the limit."""
-    states, minus = bets.new_states(1), np.zeros(8, np.int64)
+    states, minus = e_process.new_states(1), np.zeros(8, np.int64)
     said: list[int] = []
-    while bets.log_wealth(states)[0] < -np.log(0.8 * bets.alpha):
+    while e_process.log_wealth(states)[0] < -np.log(0.8 * e_process.alpha):
         number, of = len(said) + 1, int(unit[len(said)])
-        too_much = bets.peek(states, toss(number, of, 1))[0] >= 0.97 / bets.alpha
+        too_much = e_process.peek(states, toss(number, of, 1))[0] >= 0.97 / e_process.alpha
         minus[of] = too_much if of < filled else 1 - minus[of]
-        assert bets.update(states, toss(number, of, 1 - minus[of]))[0] < 0
+        assert e_process.update(states, toss(number, of, 1 - minus[of]))[0] < 0
         said.append(int(minus[of]))
     return said
 
@@ -208,9 +208,9 @@ def test_a_restart_forgives_nothing_to_an_insider_whose_purses_are_nearly_full(
     lab = make_lab(profiles[0](8), devices=1)
     numbers = np.arange(1, 2000)
     unit = index_many(lab.profiles[0], np.ones(len(numbers)), lab.keys_of(1, numbers), numbers)
-    signs = near_the_limit(make_bets(lab.profiles[0], 1e-6), unit, 3)
+    signs = near_the_limit(make_e_process(lab.profiles[0], 1e-6), unit, 3)
     lab.send([lab.sealed(1, n, minus=minus) for n, minus in enumerate(signs, start=1)])
-    lab.engine = lab.make_engine(room=1)
+    lab.engine = lab.make_engine(cache_bytes=1)
     lab.send([])  # stores a checkpoint
     lab.engine = lab.make_engine()
     sent = len(signs)

@@ -8,7 +8,7 @@ import pytest
 from lab import Lab, MakeLab, Makers
 
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 
 
 def test_tallies_by_time(lab: Lab) -> None:
@@ -76,7 +76,7 @@ def test_a_long_question_keeps_no_short_one_waiting(lab: Lab) -> None:
         assert int(lab.store.tallies(lab.profiles[0].id).plus.sum()) > 0
         for _ in range(2):
             assert shown.kept.arrival == sum(len(log) + len(gaps) for log, gaps in shown.events()) == 100
-        assert shown.conduct(np.array([1, 2])).device.tolist() == [1]
+        assert shown.device_tests(np.array([1, 2])).device.tolist() == [1]
     assert lab.store.device_tallies(lab.profiles[0].id).device.max() == 2
 
 

@@ -14,8 +14,7 @@ from certificates import make_certificates
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peel_gateway.model.mail import Mail
-from peel_gateway.model.message import LONGEST_TOPIC, Message
+from peel_gateway.model.messages import LONGEST_TOPIC, Message, MessageBatch
 from peel_gateway.mqtt.stream import READ_BYTES, ReportStream, StreamError
 
 TOPIC = ("peel/v1/lab/", "/report")
@@ -55,7 +54,7 @@ class Line:
     def __init__(self, *, five: bool = True, ends: tuple[socket.socket, socket.socket] | None = None) -> None:
         ours, self.broker = ends or socket.socketpair()
         self.stream = ReportStream(ours, topic=TOPIC, status="/status", properties=five, longest_packet=LONGEST)
-        self.mails: list[Mail] = []
+        self.mails: list[MessageBatch] = []
         self.identifiers: list[int] = []
         self.rest = b""
 
@@ -373,11 +372,11 @@ def test_nothing_to_read_blocks_nobody() -> None:
 @given(st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20), st.floats(0, 2e9)), max_size=8), st.data())
 def test_mail_is_its_messages(rows: list[tuple[str, bytes, float]], data: st.DataObject) -> None:
     messages = [Message(*row) for row in rows]
-    mail = Mail.of(messages)
+    mail = MessageBatch.of(messages)
     cut = data.draw(st.integers(0, len(messages)))
     for part, expected in ((mail.part(0, cut), messages[:cut]), (mail.part(cut, len(messages)), messages[cut:])):
         assert [(part.topic(i), part.payload(i)) for i in range(len(part))] == [(m.topic, m.payload) for m in expected]
-    again = Mail.join([mail.part(0, cut), mail.part(cut, len(messages))])
+    again = MessageBatch.join([mail.part(0, cut), mail.part(cut, len(messages))])
     assert (again.payloads, again.topics) == (mail.payloads, mail.topics)
     assert np.array_equal(again.payload_ends, mail.payload_ends)
     assert np.array_equal(again.topic_ends, mail.topic_ends)

@@ -11,7 +11,7 @@ from lab import harmony_profile, krr_profile
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries.exposed import sentence
-from peel_gateway.screening.bets import _WORDS
+from peel_gateway.screening.e_process import _WORDS
 
 HARMONY, KRR = harmony_profile(), krr_profile()
 CONTENT = {"rule": HARMONY.rule, "rule_expected": HARMONY.rule, "reconstructed": 1, "sign": 1, "residual": 0.4137}

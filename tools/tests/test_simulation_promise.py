@@ -16,9 +16,9 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.fleet.folder import Fleet, key_mark
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.filing import UNFILED, room
+from peel_gateway.screening.bucketing import UNFILED, bucket_capacity
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import Findings, judge
@@ -113,7 +113,7 @@ def test_mixed_signs_and_sleepers_are_exposed_and_a_burst_is_spread(tmp_path: Pa
     log = run.store.log()
     counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
     held = Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
-    most = int(room(np.array([run.profile.quota]), np.array([run.profile.period]), BUCKET)[0])
+    most = int(bucket_capacity(np.array([run.profile.quota]), np.array([run.profile.period]), BUCKET)[0])
     assert max(held.values()) == most, "a hoard fills buckets, and never more than that"
     assert recount(run.store, run.snapshot).agrees
     run.close()

@@ -9,7 +9,7 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import judge

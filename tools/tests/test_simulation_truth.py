@@ -14,7 +14,7 @@ from databases import SqliteFile, change_log
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet

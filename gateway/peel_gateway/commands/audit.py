@@ -14,7 +14,7 @@ from peel_gateway.engine.pardon import PardonError, exposed_devices
 from peel_gateway.engine.pardon import pardon as pardon_devices
 from peel_gateway.fleet.folder import device_label, parse_device
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.audit import check_reason
+from peel_gateway.model.exposure import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option
 from peel_gateway.queries.parameters import MOST_ITEMS, audit_page, parse_verdicts
 from peel_gateway.queries.table import QueryError, Table

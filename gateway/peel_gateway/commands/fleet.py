@@ -17,7 +17,7 @@ import click
 from peel_gateway.fleet.bundle import gateway_password, password_lines
 from peel_gateway.fleet.directory_file import History
 from peel_gateway.fleet.folder import ACTIVE, Device, Fleet, FleetError, device_label, parse_device
-from peel_gateway.model.audit import ReasonError, check_reason
+from peel_gateway.model.exposure import ReasonError, check_reason
 from peel_gateway.printing import explaining, json_option, print_json, print_table, who_option
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.settings.reading import config_option, find_settings

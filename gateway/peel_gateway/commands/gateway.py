@@ -16,7 +16,7 @@ from peel_gateway.commands.recount import recount, replay
 from peel_gateway.commands.shared import config_option, explained, find_settings, opened
 from peel_gateway.engine.clock import advance, believe, read_clock
 from peel_gateway.logs import configure_logs
-from peel_gateway.model.moment import Moment
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.printing import Group, in_two_columns, json_option, print_json, print_table
 from peel_gateway.queries.table import Table
 from peel_gateway.service.service import run_service
@@ -47,7 +47,7 @@ def clock(config: Path | None, as_json: bool, believed: bool) -> None:
     print_table(["partition", "the gateway's time", "behind until"], [list(row.values()) for row in rows])
 
 
-def _moment(store: Store, believed: bool) -> Moment:
+def _moment(store: Store, believed: bool) -> GatewayTime:
     with store.begin() as transaction:
         last, now = transaction.clock(), read_clock()
         if not believed:
@@ -57,7 +57,7 @@ def _moment(store: Store, believed: bool) -> Moment:
     return moment
 
 
-def _row(partition: int, moment: Moment) -> Table:
+def _row(partition: int, moment: GatewayTime) -> Table:
     return {
         "partition": partition,
         "time": _text(moment.seen),

@@ -30,7 +30,7 @@ __all__ = ["recount", "replay"]
 def recount(config: Path | None, as_json: bool) -> None:
     """Compute every published number again from the log; exit code 1 when one differs."""
     with opened(config) as (settings, store, snapshot):
-        report = recount_store(store, snapshot, alpha=settings.screen_alpha, room=settings.screen_memory_bytes)
+        report = recount_store(store, snapshot, alpha=settings.screen_alpha, cache_bytes=settings.screen_memory_bytes)
     differences = [str(difference) for difference in report.differences]
     if as_json:
         print_json(

@@ -12,7 +12,7 @@ import click
 from peel_gateway.engine.pardon import PardonError
 from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_gateway.model.audit import ReasonError
+from peel_gateway.model.exposure import ReasonError
 from peel_gateway.printing import explaining
 from peel_gateway.queries.table import QueryError
 from peel_gateway.queries.views import Views

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from peel_gateway.model.moment import STEP, Moment
+from peel_gateway.model.gateway_time import STEP, GatewayTime
 
 __all__ = ["Reading", "advance", "believe", "read_clock"]
 
@@ -34,14 +34,14 @@ class Reading:
     """Milliseconds of the monotonic clock."""
 
 
-def advance(last: Moment, now: Reading) -> Moment:
+def advance(last: GatewayTime, now: Reading) -> GatewayTime:
     """Return the gateway's time now, given the last one.
 
     The tick grows by the time that passed. A wall clock set back subtracts nothing. One set forward adds the jump once, because it may have
     been wrong until then: this favours devices.
     """
     if last.wall == 0:
-        return Moment(wall=now.wall, seen=now.wall, boot=now.boot, steady=now.steady)
+        return GatewayTime(wall=now.wall, seen=now.wall, boot=now.boot, steady=now.steady)
     same_boot = now.boot == last.boot and now.steady >= last.steady
     lived = now.steady - last.steady if same_boot else 0
     behind = last.behind if same_boot or now.wall >= last.seen else last.seen
@@ -51,7 +51,7 @@ def advance(last: Moment, now: Reading) -> Moment:
     passed = lived if behind else max(lived, now.wall - before)
     wall = last.wall + passed
     was_set = same_boot and not (behind or last.behind) and abs(now.wall - last.seen - lived) > STEP
-    return Moment(
+    return GatewayTime(
         tick=last.tick + passed,
         wall=wall,
         seen=last.seen + passed if behind else now.wall,
@@ -62,7 +62,7 @@ def advance(last: Moment, now: Reading) -> Moment:
     )
 
 
-def believe(last: Moment, now: Reading) -> Moment:
+def believe(last: GatewayTime, now: Reading) -> GatewayTime:
     """Return the gateway's time now, after an operator has confirmed the wall clock. Retention then pauses for a day."""
     moment = advance(last, now)
     return replace(moment, seen=now.wall, behind=0, stepped=moment.wall)

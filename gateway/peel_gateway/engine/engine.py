@@ -15,23 +15,22 @@ from peel_core import open_joined
 from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.logs import Log
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.heard import Heard
-from peel_gateway.model.mail import Mail
-from peel_gateway.model.message import Message
-from peel_gateway.model.moment import Moment
+from peel_gateway.model.messages import Message, MessageBatch
 from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import filing
+from peel_gateway.screening import bucketing
 from peel_gateway.screening.batch import front, listen, speakers
-from peel_gateway.screening.bets import Unplayable
-from peel_gateway.screening.book import ROOM, Book, States, seen_in, states_of
-from peel_gateway.screening.conduct import bases
-from peel_gateway.screening.draft import draft
-from peel_gateway.screening.exposures import MOST_PIECES
-from peel_gateway.screening.plan import ExposedDevice, plan
-from peel_gateway.screening.policy import Policy
-from peel_gateway.screening.roster import Registry, Roster, slots_of
-from peel_gateway.screening.statement import statement_of
+from peel_gateway.screening.decode_context import DecodeContext, DeviceSource, slots_of
+from peel_gateway.screening.device_tests import bases
+from peel_gateway.screening.e_process import DamagedTestState
+from peel_gateway.screening.effects import MOST_PIECES
+from peel_gateway.screening.judge import ExposedDevice, plan
+from peel_gateway.screening.layers import Policy
+from peel_gateway.screening.numbers import ack_ranges_of
+from peel_gateway.screening.precheck import precheck
+from peel_gateway.screening.state_cache import CACHE_BYTES, StateCache, States, states_of, used_numbers
 from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
 
 __all__ = ["BatchReport", "Engine", "look_up", "reading_stored"]
@@ -100,7 +99,7 @@ class Engine:
         accept_unsealed: bool = False,
         withdraw_faulty: bool = True,
         number_allowance: int = 64,
-        room: int = ROOM,
+        cache_bytes: int = CACHE_BYTES,
         clock: Callable[[], Reading] = read_clock,
     ) -> None:
         self.store = store
@@ -112,29 +111,29 @@ class Engine:
             bucket_seconds=store.bucket_seconds,
         )
         self._accept_unsealed = accept_unsealed
-        self._room = room
+        self._capacity = cache_bytes
         self._clock = clock
-        self.moment = Moment()
-        self._roster: Roster | None = None
-        self._book: Book | None = None
+        self.moment = GatewayTime()
+        self._roster: DecodeContext | None = None
+        self._book: StateCache | None = None
 
-    def load(self, registry: Registry) -> None:
+    def load(self, registry: DeviceSource) -> None:
         """Use these devices, profiles and revocations from now on. Call again when they have changed.
 
         Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted, and then changes nothing.
         """
         self.adopt(self.ready(registry))
 
-    def ready(self, registry: Registry) -> Roster:
+    def ready(self, registry: DeviceSource) -> DecodeContext:
         """Prepare a registry for `adopt`. Slow; may run on any thread. Raises as `load` does."""
-        return Roster.of(registry, self._roster)
+        return DecodeContext.of(registry, self._roster)
 
-    def adopt(self, roster: Roster) -> None:
+    def adopt(self, context: DecodeContext) -> None:
         """Use these devices from now on."""
-        self._roster = roster
+        self._roster = context
         self._book = None
 
-    def process(self, messages: Mail | Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
+    def process(self, messages: MessageBatch | Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
         """Screen messages and commit all effects in one transaction.
 
         Parameters
@@ -150,43 +149,43 @@ class Engine:
         started = time.perf_counter()
         if self._roster is None:
             raise RuntimeError("the engine has no devices yet; call load first")
-        mail = messages if isinstance(messages, Mail) else Mail.of(messages)
+        messages = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
         opened = open_joined(
-            self._roster.keyring, mail.payloads, mail.payload_ends, accept_unsealed=self._accept_unsealed
+            self._roster.keyring, messages.payloads, messages.payload_ends, accept_unsealed=self._accept_unsealed
         )
         with self.store.begin() as transaction:
-            book = self._current_book(self._roster, transaction)
-            overdue = book.overdue
+            cache = self._current_book(self._roster, transaction)
+            overdue = cache.overdue
             if overdue:
-                transaction.checkpoint(*book.checkpoint())
+                transaction.checkpoint(*cache.checkpoint())
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
             verdicts = front(opened, self._roster)
-            look_up(book, speakers(opened, verdicts), transaction)
-            batch = listen(mail, opened, verdicts, book, moment)
+            look_up(cache, speakers(opened, verdicts), transaction)
+            batch = listen(messages, opened, verdicts, cache, moment)
             # Replayed pieces left the quarantine: all that are still refused must go back.
-            drafted = draft(batch, book, self._policy, moment, most_pieces=len(opened) if taken else MOST_PIECES)
-            found = transaction.find(drafted.questions)
+            prechecked = precheck(batch, cache, self._policy, moment, most_pieces=len(opened) if taken else MOST_PIECES)
+            found = transaction.find(prechecked.questions)
             self._book = None  # judging changes its states: without a commit they differ from the store's
-            planned = plan(drafted, found)
-            written = transaction.write(planned.effects)
+            judgement = plan(prechecked, found)
+            written = transaction.write(judgement.effects)
             generation = transaction.generation
         self._note_time(before, moment)
-        self._book = book
+        self._book = cache
         if overdue:
-            book.note_checkpoint()
-        book.apply(planned.change, written.left, generation)
+            cache.note_checkpoint()
+        cache.apply(judgement.change, written.left, generation)
         return BatchReport(
-            messages=len(mail),
+            messages=len(messages),
             reports=len(opened),
-            counts=planned.effects.counts,
-            exposed_devices=planned.exposed_devices,
-            gaps=len(planned.effects.gaps),
+            counts=judgement.effects.counts,
+            exposed_devices=judgement.exposed_devices,
+            gaps=len(judgement.effects.gaps),
             dropped=written.dropped,
             generation=generation,
             seconds=time.perf_counter() - started,
-            heard=Heard(book.roster.ids(batch.heard), batch.lowest),
+            heard=Heard(cache.context.ids(batch.heard), batch.lowest),
         )
 
     def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None:
@@ -197,22 +196,22 @@ class Engine:
         if self._book is None:
             return None
         self.store.verify_place()  # a device deletes what a receipt names
-        keyring = self._book.roster.keyring
+        keyring = self._book.context.keyring
         heard = heard.only(slots_of(keyring, heard.device) >= 0)
         states = self._states(self._book, heard.device)
-        said = statement_of(seen_in(states), heard.lowest)
+        said = ack_ranges_of(used_numbers(states), heard.lowest)
         bundle = keyring.find(heard.device, states["last_number"])  # -1 where nothing is stored
         keys = keyring.keys.receipt[bundle]
         receipts = write_receipts(heard.device, keys, said.upto, said.runs, said.run_ends)
         rows = zip(heard.device.tolist(), receipts, bundle.tolist(), strict=True)
         return [(device, receipt) for device, receipt, place in rows if place >= 0]
 
-    def _states(self, book: Book, devices: Ints) -> States:
+    def _states(self, cache: StateCache, devices: Ints) -> States:
         """Return the states of devices (ascending) from the cache, or from the store if one of them was evicted."""
-        slots = slots_of(book.roster.keyring, devices)
-        if book.seats.absent(slots).any():
+        slots = slots_of(cache.context.keyring, devices)
+        if cache.row_cache.absent(slots).any():
             return states_of(devices, self.store.devices(devices))
-        return book.gather(slots)
+        return cache.gather(slots)
 
     def prune(self, age_seconds: float | None) -> int | None:
         """Delete older reports by whole days, delete number ranges that are no longer used, and return free pages to the file system.
@@ -231,7 +230,7 @@ class Engine:
             return None
         dropped = self._prune_log(moment.seen / 1000, age_seconds) if age_seconds else 0
         with self.store.begin() as transaction:
-            transaction.forget_filed(filing.kept_from(moment.seen, self._policy.bucket_seconds))
+            transaction.forget_filed(bucketing.kept_from(moment.seen, self._policy.bucket_seconds))
         while self._give_back():
             pass
         return dropped
@@ -259,7 +258,7 @@ class Engine:
                 transaction.prune(aged, begins)
         return aged
 
-    def _note_time(self, before: Moment, moment: Moment) -> None:
+    def _note_time(self, before: GatewayTime, moment: GatewayTime) -> None:
         """Remember the time, and log when the wall clock was set or is behind."""
         self.moment = moment
         if moment.behind and not before.behind:
@@ -276,22 +275,22 @@ class Engine:
                 passed_seconds=(moment.tick - before.tick) / 1000,
             )
 
-    def _current_book(self, roster: Roster, transaction: Transaction) -> Book:
+    def _current_book(self, context: DecodeContext, transaction: Transaction) -> StateCache:
         """Return the book, read again if it is missing or another process has written."""
         generation = transaction.generation
         if self._book is not None and self._book.generation == generation:
             return self._book
         arrival, checkpointed = transaction.arrival, transaction.checkpointed
-        tail = transaction.events(Book.tail_begins(arrival, checkpointed))
-        unstored = Book.unstored(tail, checkpointed)
+        tail = transaction.events(StateCache.tail_begins(arrival, checkpointed))
+        unstored = StateCache.unstored(tail, checkpointed)
         with reading_stored():
-            return Book.open(
-                roster,
+            return StateCache.open(
+                context,
                 alpha=self._policy.alpha,
-                room=self._room,
+                cache_bytes=self._capacity,
                 generation=generation,
                 devices=transaction.devices(unstored),
-                conduct=transaction.conduct(unstored),
+                device_tests=transaction.device_tests(unstored),
                 checkpointed=checkpointed,
                 arrival=arrival,
                 tail=tail,
@@ -299,13 +298,13 @@ class Engine:
             )
 
 
-def look_up(book: Book, slots: Ints, transaction: Transaction) -> None:
+def look_up(cache: StateCache, slots: Ints, transaction: Transaction) -> None:
     """Load the stored states of devices that the book does not have in memory."""
-    strangers = book.strangers(slots)
-    if len(strangers):
-        ids = book.roster.ids(strangers)
+    absent = cache.absent(slots)
+    if len(absent):
+        ids = cache.context.ids(absent)
         with reading_stored():
-            book.admit(strangers, transaction.devices(ids), transaction.conduct(ids))
+            cache.load(absent, transaction.devices(ids), transaction.device_tests(ids))
 
 
 @contextmanager
@@ -313,5 +312,5 @@ def reading_stored() -> Iterator[None]:
     """Raise `StoreCorrupt` if stored events cannot be played on stored states."""
     try:
         yield
-    except Unplayable as error:
+    except DamagedTestState as error:
         raise StoreCorrupt(f"the store is damaged: {error}; restore a copy") from error

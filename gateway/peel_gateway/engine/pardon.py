@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from peel_gateway.engine.clock import Reading, advance, read_clock
-from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive, Store

@@ -20,10 +20,10 @@ from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import add_up, extremes, unique_rows, up_to
 from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
 from peel_gateway.model.verdict import LOGGED, Verdict
-from peel_gateway.screening import gaps as screening_gaps
-from peel_gateway.screening.book import ROOM
-from peel_gateway.screening.roster import Registry
-from peel_gateway.screening.seen import NO_HOLES, Seen, enter, unseen, used
+from peel_gateway.screening import numbers
+from peel_gateway.screening.decode_context import DeviceSource
+from peel_gateway.screening.numbers import NO_HOLES, UsedNumbers, enter, unseen, used
+from peel_gateway.screening.state_cache import CACHE_BYTES
 from peel_gateway.storage.store import Archive, Store
 
 __all__ = ["NumberCheck", "RecountReport", "recount"]
@@ -50,7 +50,9 @@ class RecountReport:
         return not self.differences
 
 
-def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6, room: int = ROOM) -> RecountReport:
+def recount(
+    archive: Archive, registry: DeviceSource, *, alpha: float = 1e-6, cache_bytes: int = CACHE_BYTES
+) -> RecountReport:
     """Check the store, recount tallies, counters, device reports and numbers, and run all tests again in the log's order.
 
     Each partition is recounted on its own. If there are several, differences name theirs.
@@ -67,28 +69,28 @@ def recount(archive: Archive, registry: Registry, *, alpha: float = 1e-6, room: 
     reports = devices = 0
     found: list[Difference] = []
     for store in archive.stores():
-        report = _recount_partition(store, registry, alpha, room)
+        report = _recount_partition(store, registry, alpha, cache_bytes)
         where = "" if archive.partitions == 1 else f"partition {store.partition}: "
         reports, devices = reports + report.reports, devices + report.devices
         found += [replace(each, table=where + each.table) for each in report.differences]
     return RecountReport(reports, devices, found)
 
 
-def _recount_partition(store: Store, registry: Registry, alpha: float, room: int) -> RecountReport:
+def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache_bytes: int) -> RecountReport:
     store.check()
     with reading_stored(), store.inspect() as shown:
         kept = shown.kept
         sums, numbers = _Sums(kept), NumberCheck(kept, registry)
         found: list[Difference] = []
         judged: list[Difference] = []
-        for place, devices in enumerate(portions(kept, registry, alpha, room)):
-            conduct = ConductCheck(shown, devices, registry, alpha)
+        for place, devices in enumerate(portions(kept, registry, alpha, cache_bytes)):
+            device_tests = ConductCheck(shown, devices, registry, alpha)
             for log, gaps in shown.events():
-                conduct.add(log, gaps)
+                device_tests.add(log, gaps)
                 if place == 0:
                     sums.add(log, gaps)
                     found += numbers.add(log, gaps)
-            judged += conduct.differences()
+            judged += device_tests.differences()
     found = [*sums.differences(), *judged, *found, *numbers.differences(), *_pardons(kept)]
     return RecountReport(sums.reports, sums.devices, found)
 
@@ -259,11 +261,11 @@ _NONE = np.iinfo(np.int64).max
 class NumberCheck:
     """Compares used and missing numbers of device states with the log, as far as it still has them."""
 
-    def __init__(self, kept: Kept, registry: Registry) -> None:
+    def __init__(self, kept: Kept, registry: DeviceSource) -> None:
         devices = kept.devices
         self._devices = devices
         self._keyring = registry.keyring
-        self._seen = Seen(devices.low_water, devices.last_number, devices.holes, devices.forgone)
+        self._seen = UsedNumbers(devices.low_water, devices.last_number, devices.holes, devices.forgone)
         self._reports = np.zeros(len(devices), np.int64)
         known, place = self._places(kept.past.device)
         np.add.at(self._reports, place, (kept.past.plus + kept.past.minus)[known])
@@ -276,7 +278,7 @@ class NumberCheck:
         """Devices whose gaps can be checked: all their profiles assign an attribute to each number."""
         self._note_profiles(kept.past.device, kept.past.profile)
         none = np.zeros(len(devices), np.int64)
-        self._so_far = Seen(none, none, np.full(len(devices), NO_HOLES, object), none)
+        self._so_far = UsedNumbers(none, none, np.full(len(devices), NO_HOLES, object), none)
         self._gaps: set[tuple[int, int]] = set()
         self._late: set[tuple[int, int]] = set()
 
@@ -336,7 +338,7 @@ class NumberCheck:
         if not self._judged[row] or self._in_time[row] == _NONE:
             return  # pardoned and not heard since: nothing is due
         at = slice(row, row + 1)
-        _, due = screening_gaps.missing(devices.device[at], self._in_time[at], devices.settled[at], devices.holes[at])
+        _, due = numbers.missing(devices.device[at], self._in_time[at], devices.settled[at], devices.holes[at])
         known = self._keyring.find(np.full(len(due), device), due) >= 0
         for number in due[known].tolist():
             if (device, number) not in self._gaps:

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.grouping import up_to
-from peel_gateway.model.tables import ConductTable, Difference, GapTable, Kept, LogTable
-from peel_gateway.screening.conduct import held_against, make_bets, replay, select, starts
-from peel_gateway.screening.roster import Registry
+from peel_gateway.model.tables import DeviceTestTable, Difference, GapTable, Kept, LogTable
+from peel_gateway.screening.decode_context import DeviceSource
+from peel_gateway.screening.device_tests import held_against, make_e_process, replay, select, starts
 from peel_gateway.storage.store import Inspection
 
 __all__ = ["ConductCheck", "portions"]
@@ -31,12 +31,12 @@ _COPIES = 4
 """Copies of a state in memory: computed, stored, and two for the comparison."""
 
 
-def portions(kept: Kept, registry: Registry, alpha: float, room: int) -> Iterator[Ints]:
-    """Yield the devices to judge in portions whose states fit into `room` bytes; at least one portion, which may be empty."""
+def portions(kept: Kept, registry: DeviceSource, alpha: float, cache_bytes: int) -> Iterator[Ints]:
+    """Yield the devices to judge in portions whose states fit into `cache_bytes` bytes; at least one portion, which may be empty."""
     pardoned = np.array([entry.device for entry in kept.pardons], np.int64)
     devices = np.union1d(kept.played, pardoned)
-    each = _COPIES * sum(make_bets(profile, alpha).state_bytes for profile in registry.keyring.profiles)
-    some = max(1, room // max(1, each))
+    each = _COPIES * sum(make_e_process(profile, alpha).state_bytes for profile in registry.keyring.profiles)
+    some = max(1, cache_bytes // max(1, each))
     for begin in range(0, max(1, len(devices)), some):
         yield devices[begin : begin + some]
 
@@ -47,12 +47,12 @@ class ConductCheck:
     It checks only `devices` (ascending) and skips events of others.
     """
 
-    def __init__(self, shown: Inspection, devices: Ints, registry: Registry, alpha: float) -> None:
+    def __init__(self, shown: Inspection, devices: Ints, registry: DeviceSource, alpha: float) -> None:
         self._checks: list[_Present | _Ended] = []
-        conduct, bases = shown.conduct(devices), shown.bases(devices)
+        device_tests, bases = shown.device_tests(devices), shown.bases(devices)
         stretches = list(_ended_stretches(shown.kept, devices))
         for profile in registry.keyring.profiles:
-            self._checks.append(_Present(shown.kept, conduct, bases, profile, alpha))
+            self._checks.append(_Present(shown.kept, device_tests, bases, profile, alpha))
             self._checks += [_Ended(shown.kept, profile, alpha, stretch) for stretch in stretches]
 
     def add(self, log: LogTable, gaps: GapTable) -> None:
@@ -69,13 +69,13 @@ class ConductCheck:
 class _Table:
     """The bets of one profile on some devices (sorted ids)."""
 
-    def __init__(self, profile: Profile, alpha: float, devices: Ints, begins: ConductTable | None = None) -> None:
+    def __init__(self, profile: Profile, alpha: float, devices: Ints, begins: DeviceTestTable | None = None) -> None:
         self.devices = devices
-        self._profile, self._bets = profile, make_bets(profile, alpha)
+        self._profile, self._bets = profile, make_e_process(profile, alpha)
         self.states = self.start(begins) if begins else self._bets.new_states(len(devices))
         self._over = self._bets.over(self.states)
 
-    def start(self, stored: ConductTable) -> npt.NDArray[np.uint8]:
+    def start(self, stored: DeviceTestTable) -> npt.NDArray[np.uint8]:
         """Return these devices' states from a table."""
         return starts(stored, self._profile, self.devices, self._bets)
 
@@ -101,11 +101,13 @@ class _Table:
 class _Present:
     """Checks devices since their last pardon. Each has a checkpoint from its first event on."""
 
-    def __init__(self, kept: Kept, conduct: ConductTable, bases: ConductTable, profile: Profile, alpha: float) -> None:
+    def __init__(
+        self, kept: Kept, device_tests: DeviceTestTable, bases: DeviceTestTable, profile: Profile, alpha: float
+    ) -> None:
         self._kept = kept
-        mine = conduct.profile == profile.id
-        self._table = _Table(profile, alpha, conduct.device[mine], bases)
-        self._mark, self._stored = conduct.arrival[mine], self._table.start(conduct)
+        mine = device_tests.profile == profile.id
+        self._table = _Table(profile, alpha, device_tests.device[mine], bases)
+        self._mark, self._stored = device_tests.arrival[mine], self._table.start(device_tests)
         last = {entry.device: entry.last_exposure for entry in kept.pardons}
         self._exposed = _convictions(kept, profile, alpha, last, {})
         self._compared, self._differs = np.zeros((2, len(self._mark)), np.bool_)

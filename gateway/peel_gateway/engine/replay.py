@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.exposure import ExposureFilter
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.partition import Partition
 from peel_gateway.model.verdict import NETWORK, Verdict
 from peel_gateway.storage.dead_letters import DeadLetterError, DeadLetters

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.estimation.figures import Bounds, Figures, Reports
-from peel_gateway.estimation.holdings import capped, equal_devices
+from peel_gateway.estimation.statistics import Bounds, Figures, Reports
+from peel_gateway.estimation.weights import capped, equal_devices
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import UNKNOWN_DEVICE, DeviceTallyTable, TallyTable
 
@@ -192,24 +192,24 @@ class _Bucket:
         rows = rows[tallies.plus[rows] + tallies.minus[rows] > 0]
         self._all = _reports(profile, tallies, rows)
         self._stay = _reports(profile, tallies, rows[tallies.withdrawn[rows] == 0])
-        self._published = self._stay.figures(capped(self._stay.holdings, share_cap))
-        self._before = self._all.figures(capped(self._all.holdings, share_cap)).bounds
+        self._published = self._stay.figures(capped(self._stay.report_counts, share_cap))
+        self._before = self._all.figures(capped(self._all.report_counts, share_cap)).bounds
 
     def told(self, choice: Choice) -> dict[str, Any]:
         """The fields of `Estimates` that the reports decide."""
-        n, total = (int(reports.holdings.reports.sum()) for reports in (self._stay, self._all))
+        n, total = (int(reports.report_counts.reports.sum()) for reports in (self._stay, self._all))
         return {
             "n": n,
-            "devices": len(np.unique(self._stay.holdings.device)) if self._known else None,
+            "devices": len(np.unique(self._stay.report_counts.device)) if self._known else None,
             "withdrawn": total - n,
             "estimates": tuple(self._estimates(choice.figures(self._profile, self._published.unclipped.value))),
         }
 
     def _estimates(self, chosen: Ints) -> Iterator[Estimate]:
         low, high = mechanism_of(self._profile).ranges(self._profile)
-        n, total = (reports.sums(reports.holdings.reports) for reports in (self._stay, self._all))
-        devices = self._stay.sums(np.ones_like(self._stay.holdings.reports))
-        by_device = self._stay.figures(equal_devices(self._stay.holdings)) if self._known else None
+        n, total = (reports.sums(reports.report_counts.reports) for reports in (self._stay, self._all))
+        devices = self._stay.sums(np.ones_like(self._stay.report_counts.reports))
+        by_device = self._stay.figures(equal_devices(self._stay.report_counts)) if self._known else None
         plain = self._stay.plain()
         for i in chosen.tolist():
             extent = (float(low[i]), float(high[i]))

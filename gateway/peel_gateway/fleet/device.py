@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from peel_core import Profile, burst_size
 from peel_core.keys import SALT_BYTES
 from peel_gateway.exits import Exit
-from peel_gateway.model.pace import RATE_SLACK
+from peel_gateway.model.gateway_time import RATE_SLACK
 
 __all__ = [
     "ACTIVE",

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TextIO
 
 from peel_gateway.fleet.device import FleetError, device_label, parse_device
 from peel_gateway.fleet.directory import DeviceDirectory
-from peel_gateway.model.registry_state import RegistryState
+from peel_gateway.model.tables import RegistryState
 
 __all__ = ["FILE_NAME", "REVOKE", "UNREVOKE", "DirectoryFile", "FleetAction", "History", "RestoredFolder"]
 

@@ -46,7 +46,7 @@ from peel_gateway.fleet.device import (
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.directory_file import FILE_NAME, REVOKE, UNREVOKE, DirectoryFile, FleetAction, History
 from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_missing, refuse_unsound
-from peel_gateway.model.registry_state import RegistryState
+from peel_gateway.model.tables import RegistryState
 
 __all__ = [
     "ACTIVE",

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Mechanism
-from peel_gateway.mechanisms.game import Face, Faces, Game, Sets, up_to_half
+from peel_gateway.mechanisms.base import Face, Faces, Game, Mechanism, Sets, up_to_half
 from peel_gateway.mechanisms.intervals import Z95
 
 __all__ = ["HARMONY", "harmony_game", "plain_means"]

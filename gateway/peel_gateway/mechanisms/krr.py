@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Categorical
-from peel_gateway.mechanisms.game import Game, Sets, both_ends
+from peel_gateway.mechanisms.base import Categorical, Game, Sets, both_ends
 
 __all__ = ["KRR", "krr_game"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.exposure import Exposure
-from peel_gateway.model.moment import Moment
+from peel_gateway.model.exposure import AuditEntry, Exposure
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.verdict import Verdict
 
 __all__ = [
@@ -23,10 +23,10 @@ __all__ = [
     "STATE_COLUMNS",
     "UNKNOWN_DEVICE",
     "Aged",
-    "ConductTable",
     "Counts",
     "DeviceTable",
     "DeviceTallyTable",
+    "DeviceTestTable",
     "Difference",
     "Effects",
     "FiledTable",
@@ -36,11 +36,13 @@ __all__ = [
     "LogTable",
     "PastTable",
     "Questions",
+    "RegistryState",
     "TallyTable",
     "Written",
 ]
 
 Ints = npt.NDArray[np.int64]
+
 Objects = npt.NDArray[np.object_]
 
 
@@ -129,8 +131,10 @@ class DeviceTable:
 
 
 DEVICE_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(DeviceTable))
+
 STATE_COLUMNS = DEVICE_COLUMNS[1:]
 """What is known about a device, without its id."""
+
 MOVING_COLUMNS = (
     "last_number", "settled", "last_received", "filed_bucket", "filed_lowest", "filed_highest", "arrival", "accepted",
 )  # fmt: skip
@@ -138,7 +142,7 @@ MOVING_COLUMNS = (
 
 
 @dataclass
-class ConductTable:
+class DeviceTestTable:
     """States of the statistics layer's bets, one row per device and profile, each as it was after one event of the device."""
 
     device: Ints
@@ -146,7 +150,7 @@ class ConductTable:
     arrival: Ints
     """The device's last event that the state knows; what came after it is in the log."""
     state: list[bytes]
-    """Packed (`screening/packing.py`)."""
+    """Packed (`screening/device_tests.py`)."""
 
     def __len__(self) -> int:
         return len(self.device)
@@ -277,7 +281,7 @@ class Effects:
     """New states of the devices that changed."""
     lasting: npt.NDArray[np.bool_]
     """Which of them changed in more than `MOVING_COLUMNS`."""
-    conduct: ConductTable
+    device_tests: DeviceTestTable
     """New checkpoints: the former ones of these devices are of no use any more."""
     tallies: TallyTable
     """To be added."""
@@ -293,7 +297,7 @@ class Effects:
     """To be added to the verdict counters."""
     arrival: int
     """The last event of the log, this batch included."""
-    moment: Moment
+    moment: GatewayTime
 
 
 @dataclass(frozen=True)
@@ -382,3 +386,14 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.table} {self.key}: stored {self.stored}, the log says {self.recounted}"
+
+
+class RegistryState(NamedTuple):
+    """A state of `devices.jsonl`. All zero before a gateway has used one."""
+
+    revision: int = 0
+    """How many times the file was changed, counted from 1."""
+    mark: int = 0
+    """32 random bits that belong to that change."""
+    last_id: int = 0
+    """The highest device id that was given out until then."""

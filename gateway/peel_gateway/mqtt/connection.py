@@ -29,7 +29,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
-from peel_gateway.model.mail import Mail
+from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.stream import ReportStream, StreamError
 from peel_gateway.settings import Settings
@@ -147,7 +147,7 @@ class _Client(paho.Client):
 class InFlight(NamedTuple):
     """Reports that one connection received together and that are not acknowledged yet."""
 
-    mail: Mail
+    mail: MessageBatch
     connection: Connection
     identifiers: npt.NDArray[np.uint16]
     """Packet identifiers on that connection; 0 for a report that needs no acknowledgement."""

@@ -20,7 +20,7 @@ from typing import TypeVar
 from peel_gateway.engine.engine import Engine
 from peel_gateway.logs import Log, Outage
 from peel_gateway.metrics import Metrics
-from peel_gateway.model.mail import Mail
+from peel_gateway.model.messages import MessageBatch
 from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.mqtt.connection import InFlight
 from peel_gateway.mqtt.inbox import Inbox
@@ -152,7 +152,7 @@ class Ingest:
 
     def _store(self, batch: Sequence[InFlight]) -> bool:
         """Store and acknowledge a batch; False when the service stops before the store recovers."""
-        mail = Mail.join([part.mail for part in batch])
+        mail = MessageBatch.join([part.mail for part in batch])
         try:
             seconds = self._commit(mail)
         except _StopAskedError:
@@ -164,7 +164,7 @@ class Ingest:
         self.generation += 1
         return True
 
-    def _commit(self, mail: Mail) -> float:
+    def _commit(self, mail: MessageBatch) -> float:
         """Store messages, or make those at fault dead letters; return the seconds that the commits took."""
         for _ in range(_ATTEMPTS_ALONE if len(mail) == 1 else 1):
             outcome = self._patiently(lambda: self._attempt(mail))
@@ -181,7 +181,7 @@ class Ingest:
         _log.error("a message cannot be processed; it is now a dead letter", file=path, bytes=message.size, cause=cause)
         return 0.0
 
-    def _attempt(self, mail: Mail) -> float | Exception:
+    def _attempt(self, mail: MessageBatch) -> float | Exception:
         """Commit messages; return the seconds that took, or the error that the messages caused."""
         try:
             report = self._engine.process(mail)

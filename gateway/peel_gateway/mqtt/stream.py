@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
 from peel_gateway.logs import Log
-from peel_gateway.model.mail import Mail
-from peel_gateway.model.message import LONGEST_TOPIC
+from peel_gateway.model.messages import LONGEST_TOPIC, MessageBatch
 
 __all__ = ["ReportStream", "Reports", "StreamError"]
 
@@ -43,7 +42,7 @@ _FAULTS = {
 
 _log = Log("stream")
 
-Reports = tuple[Mail, npt.NDArray[np.uint16]]
+Reports = tuple[MessageBatch, npt.NDArray[np.uint16]]
 """Reports that were received together, and their packet identifiers: 0 for a report that needs no acknowledgement."""
 
 
@@ -201,7 +200,7 @@ class ReportStream:
         count = int(parts.reports)
         if not count:
             return None
-        mail = Mail(
+        mail = MessageBatch(
             payloads[: int(payload_ends[count - 1])].tobytes(),
             payload_ends[:count].copy(),
             topics[: int(topic_ends[count - 1])].tobytes(),

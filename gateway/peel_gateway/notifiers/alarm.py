@@ -12,7 +12,7 @@ from peel_gateway.fleet.folder import device_label
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.queries.exposed import MANY
-from peel_gateway.screening.plan import ExposedDevice
+from peel_gateway.screening.judge import ExposedDevice
 from peel_gateway.storage.store import StoreError
 
 __all__ = ["MANY", "SOON_SECONDS", "Alarm"]

@@ -18,7 +18,7 @@ from peel_gateway.fleet.claims import Claim, claim_table
 from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
 from peel_gateway.fleet.folder import REVOKED, Device
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.pace import RATE_SLACK
+from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict

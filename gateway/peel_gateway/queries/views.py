@@ -17,8 +17,7 @@ from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.audit import PARDON, AuditEntry
-from peel_gateway.model.exposure import Exposure, ExposureFilter
+from peel_gateway.model.exposure import PARDON, AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook

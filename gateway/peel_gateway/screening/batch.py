@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from peel_core import Opened
 from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
-from peel_gateway.model.mail import Mail
-from peel_gateway.model.moment import Moment
+from peel_gateway.model.gateway_time import GatewayTime
+from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import freshness, layers
-from peel_gateway.screening.book import Book, States, seen_in
+from peel_gateway.screening.decode_context import DecodeContext
 from peel_gateway.screening.layers import OPEN, Decoded
-from peel_gateway.screening.roster import Roster
-from peel_gateway.screening.seen import give_up, used
+from peel_gateway.screening.numbers import give_up, used
+from peel_gateway.screening.state_cache import StateCache, States, used_numbers
 
 __all__ = ["Batch", "front", "listen", "speakers"]
 
@@ -37,7 +37,7 @@ _LONGEST_OFF = 365 * 86_400_000
 class Batch:
     """Messages, and what they say."""
 
-    mail: Mail
+    messages: MessageBatch
     opened: Opened
     decoded: Decoded
     received: Ints
@@ -65,12 +65,12 @@ class Batch:
     def raw(self, row: int) -> bytes:
         """The bytes of one report, or of the faulty piece."""
         start, length = int(self.opened.offset[row]), int(self.opened.length[row])
-        return self.mail.payload(int(self.opened.message[row]))[start : start + length]
+        return self.messages.payload(int(self.opened.message[row]))[start : start + length]
 
 
-def front(opened: Opened, roster: Roster) -> Ints:
+def front(opened: Opened, context: DecodeContext) -> Ints:
     """The verdicts of the layers that need to know nothing but the roster, see `layers.judge_front`."""
-    return layers.judge_front(opened, roster.has_revoked(opened.device))
+    return layers.judge_front(opened, context.has_revoked(opened.device))
 
 
 def speakers(opened: Opened, verdicts: Ints) -> Ints:
@@ -78,11 +78,11 @@ def speakers(opened: Opened, verdicts: Ints) -> Ints:
     return np.unique(opened.slot[verdicts == OPEN]).astype(np.int64)
 
 
-def listen(mail: Mail, opened: Opened, verdicts: Ints, book: Book, moment: Moment) -> Batch:
+def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateCache, moment: GatewayTime) -> Batch:
     """Run the layers before freshness on the verdicts of `front`. The book knows all `speakers`."""
-    roster = book.roster
+    context = cache.context
     number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
-    verdicts = _judge_seals(opened, slot, verdicts, book)
+    verdicts = _judge_seals(opened, slot, verdicts, cache)
     speaking = verdicts == OPEN
     order = np.flatnonzero(speaking)
     order = order[np.lexsort((number[order], slot[order]))]
@@ -90,21 +90,21 @@ def listen(mail: Mail, opened: Opened, verdicts: Ints, book: Book, moment: Momen
     heard, lowest = slot[order[first]], number[order[first]]
     at = np.zeros(len(opened), np.int64)
     at[order] = np.cumsum(first) - 1
-    before = book.gather(heard)
+    before = cache.gather(heard)
     sealed = before["sealed"].copy()
     sealed[at[layers.authenticated(opened, verdicts)]] = 1
-    states = _begin(before | {"sealed": sealed}, roster, heard, lowest, moment)
+    states = _begin(before | {"sealed": sealed}, context, heard, lowest, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
-        states = _follow_quota(states, roster, heard, moment)
-    decoded = layers.decode(opened, roster.codewords)
+        states = _follow_quota(states, context, heard, moment)
+    decoded = layers.decode(opened, context.codewords)
     return Batch(
-        mail=mail,
+        messages=messages,
         opened=opened,
         decoded=decoded,
-        cell=_cells(opened, decoded, roster),
-        received=mail.received[opened.message],
+        cell=_cells(opened, decoded, context),
+        received=messages.received[opened.message],
         number=number,
-        body=_bodies(mail, opened, speaking),
+        body=_bodies(messages, opened, speaking),
         verdicts=verdicts,
         order=order,
         heard=heard,
@@ -115,34 +115,34 @@ def listen(mail: Mail, opened: Opened, verdicts: Ints, book: Book, moment: Momen
     )
 
 
-def _cells(opened: Opened, decoded: Decoded, roster: Roster) -> Ints:
+def _cells(opened: Opened, decoded: Decoded, context: DecodeContext) -> Ints:
     """The tally cell of each codeword."""
     cell = decoded.index.copy()
-    for position, profile in enumerate(roster.keyring.profiles):
+    for position, profile in enumerate(context.keyring.profiles):
         rows = np.flatnonzero((opened.profile == position) & (decoded.index >= 0))
         expected = opened.index[rows].astype(np.int64)
         cell[rows] = profile.cell(expected, decoded.index[rows])
     return cell
 
 
-def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, book: Book) -> Ints:
+def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, cache: StateCache) -> Ints:
     """Whoever has sealed once, before or in this batch, is not believed without a seal: a downgrade would be a forgery."""
     sealed = layers.authenticated(opened, verdicts)
     unsealed = np.flatnonzero((verdicts == OPEN) & ~sealed)
     if not len(unsealed):
         return verdicts
     verdicts = verdicts.copy()
-    can_seal = (book.column("sealed", slot[unsealed]) != 0) | np.isin(slot[unsealed], slot[sealed])
+    can_seal = (cache.column("sealed", slot[unsealed]) != 0) | np.isin(slot[unsealed], slot[sealed])
     verdicts[unsealed[can_seal]] = Verdict.UNSEALED
     return verdicts
 
 
-def _begin(states: States, roster: Roster, heard: Ints, lowest: Ints, moment: Moment) -> States:
+def _begin(states: States, context: DecodeContext, heard: Ints, lowest: Ints, moment: GatewayTime) -> States:
     """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
     new = states["first_number"] == 0
     first = np.maximum(lowest, states["settled"] + 1)
     if new.any():
-        states = states | _given_up(states, roster, heard, np.where(new, first, 0), moment)
+        states = states | _given_up(states, context, heard, np.where(new, first, 0), moment)
     return states | {
         "first_number": np.where(new, first, states["first_number"]),
         "first_tick": np.where(new, moment.tick, states["first_tick"]),
@@ -150,25 +150,25 @@ def _begin(states: States, roster: Roster, heard: Ints, lowest: Ints, moment: Mo
     }
 
 
-def _given_up(states: States, roster: Roster, heard: Ints, first: Ints, moment: Moment) -> States:
+def _given_up(states: States, context: DecodeContext, heard: Ints, first: Ints, moment: GatewayTime) -> States:
     """Devices choose the number that they begin with, so of what is below no more is open than they can have made by now.
 
     That is about the bundle in force. What a device made with a former one is far below and may still come; the keyring bounds it. Nor
     is that taken off what it can have made: it may have had another quota.
     """
     now = moment.wall + _LONGEST_OFF if moment.behind else moment.wall
-    enrolled = np.where(roster.enrolled[heard] > 0, roster.enrolled[heard], now)
-    seen, bundle = seen_in(states), roster.issued_number[heard]
+    enrolled = np.where(context.enrolled[heard] > 0, context.enrolled[heard], now)
+    seen, bundle = used_numbers(states), context.issued_number[heard]
     passed = np.maximum(seen.last_number + 1 - bundle, 0)
     # What came of these, or may still come: all but those given up, where these are not a former bundle's.
     accounted = np.maximum(np.minimum(used(seen), passed), passed - seen.forgone)
-    made = freshness.backlog(accounted, now - enrolled, *roster.quotas(heard))
+    made = freshness.backlog(accounted, now - enrolled, *context.quotas(heard))
     return vars(give_up(seen, bundle, first - 1 - made))
 
 
-def _follow_quota(states: States, roster: Roster, heard: Ints, moment: Moment) -> States:
+def _follow_quota(states: States, context: DecodeContext, heard: Ints, moment: GatewayTime) -> States:
     """Fill the buckets of devices whose profile has changed by the new quota, from now on."""
-    quota, period = roster.quotas(heard)
+    quota, period = context.quotas(heard)
     differs = (states["quota"] != quota) | (states["period"] != period)
     changed = np.flatnonzero(differs & (states["quota"] != 0))
     first_number, first_tick = states["first_number"].copy(), states["first_tick"].copy()
@@ -182,10 +182,10 @@ def _follow_quota(states: States, roster: Roster, heard: Ints, moment: Moment) -
     return states | {"first_number": first_number, "first_tick": first_tick, "quota": quota, "period": period}
 
 
-def _bodies(mail: Mail, opened: Opened, wanted: Bools) -> Ints:
+def _bodies(messages: MessageBatch, opened: Opened, wanted: Bools) -> Ints:
     """32 bits per report that tell it from any other with its number: of the seal's tag, or of a hash where there is none."""
-    data = np.frombuffer(mail.payloads, np.uint8)
-    starts = mail.payload_starts.astype(np.int64)
+    data = np.frombuffer(messages.payloads, np.uint8)
+    starts = messages.payload_starts.astype(np.int64)
     result = np.zeros(len(opened), np.int64)
     unsealed = (opened.flags & FLAG_UNSEALED) != 0
     sealed = np.flatnonzero(wanted & ~unsealed)
@@ -195,6 +195,6 @@ def _bodies(mail: Mail, opened: Opened, wanted: Bools) -> Ints:
         result[sealed] = np.ascontiguousarray(tags).view("<i4").reshape(-1)
     for row in np.flatnonzero(wanted & unsealed).tolist():
         start = int(opened.offset[row])
-        frame = mail.payload(int(opened.message[row]))[start : start + int(opened.length[row])]
+        frame = messages.payload(int(opened.message[row]))[start : start + int(opened.length[row])]
         result[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=_BODY_BYTES).digest(), "little", signed=True)
     return result

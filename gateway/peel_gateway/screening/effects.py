@@ -3,20 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Profile
+from peel_core import CODE_NAMES, Profile
+from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.grouping import add_up
-from peel_gateway.model.tables import ConductTable, GapTable, LogTable, TallyTable
-from peel_gateway.screening.book import Played, States, cohort_rows
-from peel_gateway.screening.conduct import Conduct, checkpoints, joined
-from peel_gateway.screening.roster import Roster
+from peel_gateway.model.tables import DeviceTestTable, GapTable, LogTable, TallyTable
+from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
+from peel_gateway.screening.batch import Batch
+from peel_gateway.screening.decode_context import DecodeContext
+from peel_gateway.screening.device_tests import DeviceTests, checkpoints, joined
+from peel_gateway.screening.e_process import EProcess, in_words
+from peel_gateway.screening.layers import among, by_verdict
+from peel_gateway.screening.state_cache import Played, States, cohort_rows
 
-__all__ = ["conduct_table", "in_order", "net_totals", "tallies"]
+__all__ = [
+    "MOST_PIECES",
+    "Case",
+    "Exhibits",
+    "beyond",
+    "device_exposure",
+    "device_test_table",
+    "exhibit",
+    "in_order",
+    "net_totals",
+    "tallies",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -40,12 +58,14 @@ def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
     return totals
 
 
-def conduct_table(roster: Roster, conduct: Sequence[Conduct], played: Sequence[Played]) -> ConductTable:
+def device_test_table(
+    context: DecodeContext, device_tests: Sequence[DeviceTests], played: Sequence[Played]
+) -> DeviceTestTable:
     """What is stored of the bets on devices with news."""
     tables = []
-    for profile, of, each in zip(roster.keyring.profiles, conduct, played, strict=True):
+    for profile, of, each in zip(context.keyring.profiles, device_tests, played, strict=True):
         rows = each.rows[each.stored]
-        ids = roster.ids(of.seats.slot[rows])
+        ids = context.ids(of.row_cache.slot[rows])
         tables.append(checkpoints(profile, ids, each.arrival[each.stored], of.states, rows))
     return joined(tables)
 
@@ -66,4 +86,129 @@ def in_order(
         replace(log, arrival=place[: len(log)]),
         replace(gaps, arrival=place[len(log) :]),
         states | {"arrival": arrival},
+    )
+
+
+Bools = npt.NDArray[np.bool_]
+
+MOST_PIECES = 100
+"""Refused pieces of one source that a batch puts into quarantine; the rest is counted alone.
+
+A row costs 15 times as much as a good report. The source is the topic, or the device where a seal proves it.
+"""
+
+_BLAMED, _EXHIBITED = among(BLAMED), among((NETWORK | BLAMED) - {Verdict.STATISTICS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A screened batch, as exposures are taken from it."""
+
+    batch: Batch
+    verdicts: Ints
+    allowed: Ints
+    reached: Ints
+    surplus: Ints
+    """Rows of pieces that no device is blamed for, beyond what their topic may put into quarantine."""
+    most_pieces: int
+    """Pieces that a device may put into quarantine."""
+    profiles: Sequence[Profile]
+
+
+@dataclass(frozen=True)
+class Exhibits:
+    """The pieces of a batch that a layer objected to."""
+
+    held: Sequence[Exposure]
+    dropped: Mapping[Verdict, int]
+    """Those beyond the bounds of their source, which are counted and not held."""
+
+
+def exhibit(case: Case) -> Exhibits:
+    """Make exposures of the reports that a layer objected to, first come first served within each source's bound."""
+    objected = _EXHIBITED[case.verdicts]
+    held = objected.copy()
+    held[case.surplus] = False
+    blamed = np.flatnonzero(held & _BLAMED[case.verdicts])
+    held[blamed[beyond(case.batch.at[blamed], case.most_pieces)]] = False
+    dropped = by_verdict(case.verdicts[objected & ~held])
+    return Exhibits([_exposure(case, row) for row in np.flatnonzero(held).tolist()], dropped)
+
+
+def beyond(source: npt.NDArray[np.integer], most: int) -> Bools:
+    """Tell for each entry whether at least so many equal ones are before it."""
+    result = np.zeros(len(source), np.bool_)
+    if len(source) > most:
+        order = np.argsort(source, kind="stable")
+        first = np.flatnonzero(np.concatenate([[True], np.diff(source[order]) != 0]))
+        sizes = np.diff(first, append=len(source))
+        result[order] = np.arange(len(source)) - np.repeat(first, sizes) >= most
+    return result
+
+
+def _exposure(case: Case, row: int) -> Exposure:
+    opened = case.batch.opened
+    position = int(opened.profile[row])
+    return Exposure(
+        verdict=Verdict(int(case.verdicts[row])),
+        device=int(opened.device[row]),
+        number=int(opened.number[row]),
+        profile=case.profiles[position].id if position >= 0 else 0,
+        received=int(case.batch.received[row]) / 1000,
+        topic=case.batch.messages.topic(int(opened.message[row])),
+        raw=case.batch.raw(row),
+        evidence=_facts(case, row),
+    )
+
+
+def _facts(case: Case, row: int) -> dict[str, Any]:
+    verdict = Verdict(int(case.verdicts[row]))
+    code = int(case.batch.opened.code[row])
+    if verdict in NETWORK and code:
+        return {"code": CODE_NAMES[code]}
+    if verdict in (Verdict.REVOKED, Verdict.UNSEALED, Verdict.STALE):
+        return {}
+    facts: dict[str, Any] = {"code": CODE_NAMES[code]} if code else _content(case, row)
+    if verdict == Verdict.FLOOD:
+        facts |= {"last_allowed": int(case.allowed[row]), "reached": int(case.reached[row])}
+    return facts
+
+
+def _content(case: Case, row: int) -> dict[str, Any]:
+    opened, decoded = case.batch.opened, case.batch.decoded
+    profile = case.profiles[int(opened.profile[row])]
+    facts: dict[str, Any] = {
+        "rule": int(opened.rule[row]),
+        "rule_expected": profile.rule,
+        "reconstructed": int(decoded.index[row]),
+        "sign": int(decoded.sign[row]),
+        "residual": round(float(decoded.residual[row]), 9),
+    }
+    if mechanism_of(profile).assigns:
+        facts["expected"] = int(opened.index[row])
+    return facts
+
+
+def device_exposure(
+    profile: Profile, device: int, e_process: EProcess, state: npt.NDArray[np.uint8], now: int
+) -> Exposure:
+    """Exposure of a device by statistics: the bet that won most, in words too, and the wealth; now in milliseconds."""
+    bet = e_process.explain(state)
+    wealth = float(e_process.log_wealth(state[None])[0])
+    names = [profile.label(i) for i in range(profile.size)]
+    return Exposure(
+        verdict=Verdict.STATISTICS,
+        device=device,
+        number=0,
+        profile=profile.id,
+        received=now / 1000,
+        topic="",
+        raw=b"",
+        evidence={
+            "bet": asdict(bet),
+            "words": in_words(bet, "attribute", names),
+            "since": bet.since,
+            "log10_wealth": round(wealth / np.log(10), 3),
+            "alpha": e_process.alpha,
+        },
     )

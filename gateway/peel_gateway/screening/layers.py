@@ -16,11 +16,12 @@ from peel_core import CODE_NAMES, Opened, Profile
 from peel_core.frame import FLAG_UNSEALED
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.codewords import Codewords
+from peel_gateway.screening.decode_context import Codewords
 
 __all__ = [
     "OPEN",
     "Decoded",
+    "Policy",
     "among",
     "authenticated",
     "by_verdict",
@@ -31,14 +32,19 @@ __all__ = [
 ]
 
 Ints = npt.NDArray[np.int64]
+
 Bools = npt.NDArray[np.bool_]
+
 Floats = npt.NDArray[np.float32]
 
 OPEN = -1
 
 _CODES = {name: code for code, name in CODE_NAMES.items()}
+
 _E_DEVICE, _E_PROFILE, _E_UNSEALED, _E_SEAL = (_CODES[name] for name in ("device", "profile", "unsealed", "seal"))
+
 _MALFORMED = np.ones(1 - min(CODE_NAMES), np.bool_)
+
 _MALFORMED[[0, *(-code for code in (_E_DEVICE, _E_PROFILE, _E_UNSEALED, _E_SEAL, _CODES["trits"]))]] = False
 """Codes of the core, negated, that mean no more than `malformed`."""
 
@@ -132,3 +138,14 @@ def judge_content(
         object_to(verdicts, mine & codeword & ~supported, Verdict.SUPPORT)
         object_to(verdicts, mine & ~codeword, Verdict.STRUCTURE)
     return verdicts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What the operator has chosen; the engine's docs say what each means."""
+
+    residual_limit: float
+    alpha: float
+    withdraw_faulty: bool
+    number_allowance: int
+    bucket_seconds: int

@@ -12,17 +12,16 @@ import numpy.typing as npt
 from peel_core import index_many
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.exposure import Exposure
-from peel_gateway.model.moment import Moment
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import GapTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import layers
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.book import Book, States
-from peel_gateway.screening.conduct import events_of
-from peel_gateway.screening.exposures import device_exposure
-from peel_gateway.screening.layers import OPEN
-from peel_gateway.screening.policy import Policy
-from peel_gateway.screening.roster import Roster, slots_of
+from peel_gateway.screening.decode_context import DecodeContext, slots_of
+from peel_gateway.screening.device_tests import events_of
+from peel_gateway.screening.effects import device_exposure
+from peel_gateway.screening.layers import OPEN, Policy
+from peel_gateway.screening.state_cache import StateCache, States
 
 __all__ = ["Gaps", "Judged", "find_gaps", "judge"]
 
@@ -54,11 +53,11 @@ class Judged:
     """Per profile: positions among the heard devices, and the rows of the bets on them, which have been played."""
 
 
-def find_gaps(roster: Roster, device: Ints, number: Ints) -> Gaps:
+def find_gaps(context: DecodeContext, device: Ints, number: Ints) -> Gaps:
     """The attributes that missing numbers assign: those of bundles whose numbers assign some."""
     if not len(device):
         return Gaps(GapTable(*np.zeros((len(fields(GapTable)), 0), np.int64)), device, device)
-    keyring = roster.keyring
+    keyring = context.keyring
     bundle = keyring.find(device, number)
     assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
     known = bundle >= 0
@@ -69,35 +68,35 @@ def find_gaps(roster: Roster, device: Ints, number: Ints) -> Gaps:
     for each in np.unique(position):
         of = position == each
         index[of] = index_many(keyring.profiles[each], device[of], keyring.keys.of(bundle[of]), number[of])
-    table = GapTable(device, number, roster.profile_ids()[position], index, np.zeros(len(device), np.int64))
+    table = GapTable(device, number, context.profile_ids()[position], index, np.zeros(len(device), np.int64))
     return Gaps(table, slots_of(keyring, device), position)
 
 
 def judge(
     batch: Batch,
-    book: Book,
+    cache: StateCache,
     verdicts: Ints,
     states: States,
     gaps: Gaps,
     late: Ints,
     policy: Policy,
-    moment: Moment,
+    moment: GatewayTime,
 ) -> Judged:
     """Judge all devices with news; the reports that tip the balance do not count. The bets on them are played in the book."""
     verdicts = verdicts.copy()
     cohort = np.zeros(len(verdicts), np.int64)
     convicted, cases, played = [np.zeros(0, np.int64)], [], []
-    for position, profile in enumerate(book.roster.keyring.profiles):
+    for position, profile in enumerate(cache.context.keyring.profiles):
         mine = (verdicts == OPEN) & (batch.opened.profile == position)
         if mechanism_of(profile).signed:
-            cohort[mine] = np.sign(book.totals[position])[batch.decoded.index[mine]]
-        devices, rows, crossed = _play(batch, book, batch.order[mine[batch.order]], cohort, late, gaps, position)
+            cohort[mine] = np.sign(cache.totals[position])[batch.decoded.index[mine]]
+        devices, rows, crossed = _play(batch, cache, batch.order[mine[batch.order]], cohort, late, gaps, position)
         tipped = crossed & (states["withdrawn"][devices] == 0)
-        conduct = book.conduct[position]
-        ids = book.roster.ids(batch.heard[devices[tipped]])
+        device_tests = cache.device_tests[position]
+        ids = cache.context.ids(batch.heard[devices[tipped]])
         cases += [
-            device_exposure(profile, int(device), conduct.bets, state, moment.seen)
-            for device, state in zip(ids, conduct.states[rows[tipped]], strict=True)
+            device_exposure(profile, int(device), device_tests.e_process, state, moment.seen)
+            for device, state in zip(ids, device_tests.states[rows[tipped]], strict=True)
         ]
         if tipped.any():
             layers.object_to(verdicts, np.isin(batch.at, devices[tipped]) & mine, Verdict.STATISTICS)
@@ -108,13 +107,13 @@ def judge(
 
 
 def _play(
-    batch: Batch, book: Book, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
+    batch: Batch, cache: StateCache, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
 ) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
     """Play the bets on the heard devices of a profile with news: these devices, their rows, and whose wealth has reached the limit.
 
     Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log. Both come by device and number.
     """
-    conduct = book.conduct[position]
+    device_tests = cache.device_tests[position]
     of = np.flatnonzero(gaps.position == position)
     gap_at = np.searchsorted(batch.heard, gaps.slot[of])
     news = np.zeros(len(batch.heard), np.bool_)
@@ -122,7 +121,7 @@ def _play(
     devices, place = np.flatnonzero(news), np.cumsum(news) - 1
     row, gap_row = place[batch.at[rows]], place[gap_at]
     events = events_of(
-        book.roster.keyring.profiles[position],
+        cache.context.keyring.profiles[position],
         row=row,
         number=batch.number[rows],
         index=batch.cell[rows],
@@ -134,6 +133,6 @@ def _play(
         gap_index=gaps.table.index[of],
         order=np.argsort(np.concatenate([row, gap_row]), kind="stable"),
     )
-    places = conduct.rows(batch.heard[devices])
-    crossed = conduct.bets.update(conduct.states, events, places)
+    places = device_tests.rows(batch.heard[devices])
+    crossed = device_tests.e_process.update(device_tests.states, events, places)
     return devices, places, crossed >= 0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from peel_gateway.files import sync_folder, write_atomically
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.storage.store import StoreError
 
 __all__ = ["MOST_FILES", "DeadLetterError", "DeadLetters"]

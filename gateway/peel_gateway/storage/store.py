@@ -20,22 +20,21 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.exits import Exit
-from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.exposure import Exposure, ExposureFilter
-from peel_gateway.model.moment import Moment
-from peel_gateway.model.registry_state import RegistryState
+from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import (
     Aged,
-    ConductTable,
     Counts,
     DeviceTable,
     DeviceTallyTable,
+    DeviceTestTable,
     Effects,
     Found,
     GapTable,
     Kept,
     LogTable,
     Questions,
+    RegistryState,
     TallyTable,
     Written,
 )
@@ -131,11 +130,11 @@ class Transaction(abc.ABC):
         """The number of the last committed transaction. It changes when another process writes."""
 
     @abc.abstractmethod
-    def clock(self) -> Moment:
+    def clock(self) -> GatewayTime:
         """Return the gateway's time at the last transaction."""
 
     @abc.abstractmethod
-    def set_clock(self, moment: Moment) -> None:
+    def set_clock(self, moment: GatewayTime) -> None:
         """Store the gateway's time without any other effect."""
 
     @property
@@ -153,7 +152,7 @@ class Transaction(abc.ABC):
         """Return the states of those devices that were ever heard, by id."""
 
     @abc.abstractmethod
-    def conduct(self, only: Ints) -> ConductTable:
+    def device_tests(self, only: Ints) -> DeviceTestTable:
         """Return the devices' checkpoints, by id."""
 
     @abc.abstractmethod
@@ -161,7 +160,7 @@ class Transaction(abc.ABC):
         """Return the events after an arrival."""
 
     @abc.abstractmethod
-    def checkpoint(self, conduct: ConductTable, upto: int) -> None:
+    def checkpoint(self, device_tests: DeviceTestTable, upto: int) -> None:
         """Replace the checkpoints of some devices. Checkpoints then include all events up to `upto`."""
 
     @abc.abstractmethod
@@ -181,7 +180,7 @@ class Transaction(abc.ABC):
         """Apply all effects."""
 
     @abc.abstractmethod
-    def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: Moment) -> AuditEntry | None:
+    def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: GatewayTime) -> AuditEntry | None:
         """Clear a device's exposure and write an audit entry; return None if the device is not exposed.
 
         Its tests and its token bucket start again. With `restore` its earlier reports count again, otherwise they stay withdrawn.
@@ -192,11 +191,11 @@ class Transaction(abc.ABC):
         """Return the next batch of events at the beginning of the log that are older than `before` (Unix seconds)."""
 
     @abc.abstractmethod
-    def bases(self, only: Ints) -> ConductTable:
+    def bases(self, only: Ints) -> DeviceTestTable:
         """Return the devices' test states at the beginning of the log, for devices with pruned events."""
 
     @abc.abstractmethod
-    def prune(self, aged: Aged, bases: ConductTable) -> None:
+    def prune(self, aged: Aged, bases: DeviceTestTable) -> None:
         """Delete these events and keep their sums; `bases` are the test states at the new beginning of the log."""
 
     @abc.abstractmethod
@@ -345,9 +344,9 @@ class Inspection:
     kept: Kept
     events: Callable[[], Iterator[tuple[LogTable, GapTable]]]
     """Iterates over the log in pieces, from its beginning on each call."""
-    conduct: Callable[[Ints], ConductTable]
+    device_tests: Callable[[Ints], DeviceTestTable]
     """Checkpoints of some devices (ascending ids)."""
-    bases: Callable[[Ints], ConductTable]
+    bases: Callable[[Ints], DeviceTestTable]
     """Test states at the beginning of the log, of devices with pruned events."""
 
 

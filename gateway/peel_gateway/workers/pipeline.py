@@ -22,7 +22,7 @@ from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.mqtt.ingest import Ingest
 from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.notifiers.alarm import Alarm
-from peel_gateway.screening.roster import Registry, Roster
+from peel_gateway.screening.decode_context import DecodeContext, DeviceSource
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
 
@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 class _Part:
     """A fleet with the keys of one partition, so that a worker's memory grows with its part of the fleet."""
 
-    fleet: Registry
+    fleet: DeviceSource
     keyring: Keyring
     revoked: frozenset[int]
 
@@ -48,7 +48,7 @@ class _Part:
         return self.fleet.issued_at(devices)
 
 
-def registry_of(fleet: Registry, partition: Partition) -> Registry:
+def registry_of(fleet: DeviceSource, partition: Partition) -> DeviceSource:
     """Return the part of a fleet that belongs to a partition."""
     if partition.whole:
         return fleet
@@ -63,7 +63,7 @@ DRAIN_SECONDS = 30.0
 _log = Log("pipeline")
 
 
-def ready_roster(engine: Engine, snapshot: Snapshot, partition: Partition) -> Roster:
+def ready_roster(engine: Engine, snapshot: Snapshot, partition: Partition) -> DecodeContext:
     """Return a partition's devices and matrices for the engine; FleetError if a profile cannot be decoded."""
     try:
         return engine.ready(registry_of(snapshot, partition))
@@ -137,9 +137,9 @@ class Pipeline:
         self.client.abort()
         return self.ingest.abandon(DRAIN_SECONDS)
 
-    def adopt(self, roster: Roster) -> None:
+    def adopt(self, context: DecodeContext) -> None:
         """Load these devices into the engine soon, between two batches."""
-        self.ingest.defer(lambda: self.engine.adopt(roster))
+        self.ingest.defer(lambda: self.engine.adopt(context))
 
     def prune(self) -> None:
         """Delete rows past the retention time soon, between two batches."""

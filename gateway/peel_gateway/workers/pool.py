@@ -30,7 +30,7 @@ def open_engine(settings: Settings, store: Store, snapshot: Snapshot, partition:
         accept_unsealed=settings.screen_accept_unsealed,
         withdraw_faulty=settings.screen_withdraw_faulty,
         number_allowance=settings.screen_number_allowance,
-        room=settings.screen_memory_bytes,
+        cache_bytes=settings.screen_memory_bytes,
     )
     engine.adopt(ready_roster(engine, snapshot, partition))
     return engine
@@ -138,8 +138,8 @@ class PipelinePool:
             pipelines = self.pipelines
             rosters = [ready_roster(pipeline.engine, snapshot, pipeline.partition) for pipeline in pipelines]
             self._snapshot = snapshot
-            for pipeline, roster in zip(pipelines, rosters, strict=True):
-                pipeline.adopt(roster)
+            for pipeline, context in zip(pipelines, rosters, strict=True):
+                pipeline.adopt(context)
 
     def _remove(self, pipeline: Pipeline) -> None:
         with self._changing:

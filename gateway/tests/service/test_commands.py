@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from field import MakeField
 from registers import without
 
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.settings import settings_table
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_tools.commands.fleet import fleet as fleet_group

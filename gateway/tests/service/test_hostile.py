@@ -11,7 +11,7 @@ import pytest
 from field import Field
 from paho.mqtt.enums import CallbackAPIVersion
 
-from peel_gateway.model.message import LONGEST_TOPIC
+from peel_gateway.model.messages import LONGEST_TOPIC
 from peel_gateway.notifiers.alarm import MANY
 
 LONG_TOPIC = "peel/v1/field/00/" + "x" * 60_000 + "/report"

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets, Shares
+from peel_gateway.mechanisms.base import Face, Faces, Game, HeavyHitters, Sets, Shares
 
 __all__ = ["Event", "Reference"]
 
@@ -105,8 +105,8 @@ class Purse:
 
 def outdated(notebooks: list[list[Purse]]) -> int:
     """Which notebook is begun anew: not the richest, and of the others the poorest at the larger fractions."""
-    wealth = [in_order([bet.worth for bet in bets]) for bets in notebooks]
-    lately = [in_order([in_order(bet.held[:5]) for bet in bets]) for bets in notebooks]
+    wealth = [in_order([bet.worth for bet in e_process]) for e_process in notebooks]
+    lately = [in_order([in_order(bet.held[:5]) for bet in e_process]) for e_process in notebooks]
     others = [i for i in range(len(notebooks)) if i != wealth.index(max(wealth))]
     return min(others, key=lambda i: lately[i])
 
@@ -117,7 +117,7 @@ class FacesPart:
     def __init__(self, faces: Faces) -> None:
         self.faces = faces
         self.clock = 0
-        self.bets = [Purse() for _ in range(Face.RECENT + NOTEBOOKS)]
+        self.e_process = [Purse() for _ in range(Face.RECENT + NOTEBOOKS)]
         self.units = [Purse(UNIT_FRACTIONS) for _ in range(faces.units if faces.unit_capital else 0)]
         self.past, self.short, *self.notebooks = [[0] * faces.units for _ in range(2 + NOTEBOOKS)]
 
@@ -151,7 +151,7 @@ class FacesPart:
         for i, face in enumerate(self.predictions(event.unit, event.cohort)):
             capital = faces.capital.get(Face(min(i, Face.RECENT)), 0.0)
             right = None if face is None else face == event.symbol
-            pooled += self.bets[i].play(share * capital, right, faces.most, now) if capital else 0.0
+            pooled += self.e_process[i].play(share * capital, right, faces.most, now) if capital else 0.0
         alone = 0.0
         if faces.unit_capital:
             face = self.leader(self.short[event.unit])
@@ -163,14 +163,16 @@ class FacesPart:
             limit = min(most, SHORT_LEAD) if cells is self.short else most
             cells[event.unit] = self.vote(cells[event.unit], event.symbol, limit)
         if self.clock % BURN_EVERY == 0:
-            self.notebooks[outdated([[bet] for bet in self.bets[Face.RECENT :]])] = [0] * faces.units
+            self.notebooks[outdated([[bet] for bet in self.e_process[Face.RECENT :]])] = [0] * faces.units
         return pooled, alone
 
     def pack(self) -> bytes:
         runs = [struct.pack("<IHH", each.since, each.trials, each.events) for each in self.units]
         purses = [struct.pack("<4f", *each.held) for each in self.units]
         cells = [bytes(each) for each in (self.past, self.short, *self.notebooks)]
-        return b"".join([struct.pack("<II", self.clock, 0), *(bet.pack() for bet in self.bets), *runs, *purses, *cells])
+        return b"".join(
+            [struct.pack("<II", self.clock, 0), *(bet.pack() for bet in self.e_process), *runs, *purses, *cells]
+        )
 
 
 class SetsPart:
@@ -181,18 +183,18 @@ class SetsPart:
         self.clock = 0
         self.counts = [[0] * sets.items for _ in range(1 + sets.notebooks)]
         sizes = [(*sets.few, *sets.many)] + [sets.few] * sets.notebooks
-        self.bets = [[(size, Purse()) for size in each] for each in sizes]
+        self.e_process = [[(size, Purse()) for size in each] for each in sizes]
 
     def play_memory(self, memory: int, stake: float, item: int, now: int) -> float:
-        counts, bets = self.counts[memory], self.bets[memory]
+        counts, e_process = self.counts[memory], self.e_process[memory]
         ranking = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
         shown = sum(count > 0 for count in counts)
         held = 0.0
-        for wanted, bet in bets:
+        for wanted, bet in e_process:
             size = min(wanted, shown) if wanted in self.sets.few or shown == 0 else wanted
             right = item in ranking[:size] if size else None
             bound = (self.sets.most + (size - 1) * self.sets.least) * HAIR if size else 1.0
-            held += bet.play(stake / len(bets), right, bound, now)
+            held += bet.play(stake / len(e_process), right, bound, now)
         return held
 
     def play(self, item: int, now: int) -> float:
@@ -205,16 +207,16 @@ class SetsPart:
                 counts[:] = [count // 2 for count in counts]
             counts[item] += 1
         if self.sets.notebooks and self.clock % BURN_EVERY == 0:
-            old = outdated([[bet for _, bet in bets] for bets in self.bets[1:]])
+            old = outdated([[bet for _, bet in e_process] for e_process in self.e_process[1:]])
             self.counts[1 + old] = [0] * self.sets.items
         return in_order(held)
 
     def pack(self) -> bytes:
         past, *notebooks = self.counts
-        bets = b"".join(bet.pack() for memory in self.bets for _, bet in memory)
+        e_process = b"".join(bet.pack() for memory in self.e_process for _, bet in memory)
         return (
             struct.pack("<I", self.clock)
-            + bets
+            + e_process
             + struct.pack(f"<{len(past)}H", *past)
             + b"".join(map(bytes, notebooks))
         )
@@ -231,50 +233,50 @@ def hashed(hash_: int, category: int, symbols: int, digits: int) -> int:
 class CandidatesPart:
     """Bets that a report supports one of the categories that the last reports point to."""
 
-    def __init__(self, candidates: Candidates) -> None:
-        self.candidates = candidates
+    def __init__(self, heavy_hitters: HeavyHitters) -> None:
+        self.heavy_hitters = heavy_hitters
         self.clock = 0
         self.reports: list[tuple[int, int]] = []
         self.lists: list[list[int]] = [[] for _ in range(NOTEBOOKS)]
-        self.bets = [[Purse() for _ in (*candidates.sizes, *candidates.votes)] for _ in range(NOTEBOOKS)]
+        self.e_process = [[Purse() for _ in (*heavy_hitters.sizes, *heavy_hitters.votes)] for _ in range(NOTEBOOKS)]
 
     def hash_of(self, hash_: int, category: int) -> int:
-        return hashed(hash_, category, self.candidates.symbols, self.candidates.digits)
+        return hashed(hash_, category, self.heavy_hitters.symbols, self.heavy_hitters.digits)
 
     def predictions(self, which: int, unit: int) -> Iterator[tuple[set[int], float]]:
         """Symbols that are bet on, and the bound; none for no bet."""
         said = [self.hash_of(unit, category) for category in self.lists[which]]
-        for size in self.candidates.sizes:
+        for size in self.heavy_hitters.sizes:
             symbols = set(said[:size])
             yield (
                 symbols,
-                (self.candidates.most + (len(symbols) - 1) * self.candidates.least) * HAIR if symbols else 1.0,
+                (self.heavy_hitters.most + (len(symbols) - 1) * self.heavy_hitters.least) * HAIR if symbols else 1.0,
             )
-        for size in self.candidates.votes:
+        for size in self.heavy_hitters.votes:
             votes = Counter(said[:size]).most_common(2)
             tied = not votes or (len(votes) == 2 and votes[0][1] == votes[1][1])
-            yield (set() if tied else {votes[0][0]}), self.candidates.most
+            yield (set() if tied else {votes[0][0]}), self.heavy_hitters.most
 
     def play_list(self, which: int, stake: float, event: Event, now: int) -> float:
         held = 0.0
-        for bet, (symbols, bound) in zip(self.bets[which], self.predictions(which, event.unit), strict=True):
+        for bet, (symbols, bound) in zip(self.e_process[which], self.predictions(which, event.unit), strict=True):
             right = event.symbol in symbols if symbols else None
-            held += bet.play(stake / len(self.bets[which]), right, bound, now)
+            held += bet.play(stake / len(self.e_process[which]), right, bound, now)
         return held
 
     def play(self, event: Event, now: int) -> float:
         self.clock += 1
-        share = put_in(self.clock) * self.candidates.capital
+        share = put_in(self.clock) * self.heavy_hitters.capital
         held = [self.play_list(which, share, event, now) for which in range(NOTEBOOKS)]
         self.reports = [*self.reports[-255:], (event.unit, event.symbol)]
         if self.clock % BURN_EVERY == 0:
             window = self.reports if self.clock % 256 == 0 else self.reports[-BURN_EVERY:]
             support = [
                 sum(self.hash_of(hash_, category) == symbol for hash_, symbol in window)
-                for category in range(self.candidates.categories)
+                for category in range(self.heavy_hitters.categories)
             ]
             ranking = sorted(range(len(support)), key=lambda category: (-support[category], category))
-            self.lists[outdated(self.bets)] = ranking[:16]
+            self.lists[outdated(self.e_process)] = ranking[:16]
         return in_order(held)
 
     def pack(self) -> bytes:
@@ -282,7 +284,7 @@ class CandidatesPart:
         ring = [(0, 0)] * kept
         for back, report in enumerate(reversed(self.reports)):
             ring[(self.clock - 1 - back) % kept] = report
-        parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.bets for bet in each)]
+        parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.e_process for bet in each)]
         parts.append(struct.pack(f"<{kept}I", *(hash_ for hash_, _ in ring)))
         parts += [struct.pack("<16H", *each, *[0] * (16 - len(each))) for each in self.lists]
         return b"".join(parts) + bytes(map(len, self.lists)) + bytes(symbol for _, symbol in ring)
@@ -294,7 +296,7 @@ class SharesPart:
     def __init__(self, shares: Shares) -> None:
         self.shares = shares
         self.clock = 0
-        self.bets = [Purse(), Purse()]
+        self.e_process = [Purse(), Purse()]
         self.counts = [[0] * shares.symbols for _ in range(shares.units)]
 
     def play(self, event: Event, now: int) -> float:
@@ -303,7 +305,7 @@ class SharesPart:
         ranking = sorted(range(len(counts)), key=lambda symbol: (-counts[symbol], symbol))
         bounds = (self.shares.most * HAIR, (1 - self.shares.least) * HAIR)
         held = []
-        for bet, bound, symbols in zip(self.bets, bounds, (ranking[:1], ranking[:-1]), strict=True):
+        for bet, bound, symbols in zip(self.e_process, bounds, (ranking[:1], ranking[:-1]), strict=True):
             beyond = sum(counts[symbol] for symbol in symbols) - bound * said
             right = event.symbol in symbols if beyond > 0 else None
             risked = beyond / ((said + 16) * (1 - bound)) if beyond > 0 else 1.0
@@ -315,7 +317,11 @@ class SharesPart:
 
     def pack(self) -> bytes:
         return b"".join(
-            [struct.pack("<I", self.clock), *(bet.pack() for bet in self.bets), *(bytes(each) for each in self.counts)]
+            [
+                struct.pack("<I", self.clock),
+                *(bet.pack() for bet in self.e_process),
+                *(bytes(each) for each in self.counts),
+            ]
         )
 
 
@@ -331,7 +337,7 @@ class Reference:
             for name in ("reports", "gaps", "symbols", "late")
             if (sets := getattr(game, name)) is not None
         }
-        self.candidates = CandidatesPart(game.candidates) if game.candidates else None
+        self.heavy_hitters = CandidatesPart(game.heavy_hitters) if game.heavy_hitters else None
         self.shares = SharesPart(game.shares) if game.shares else None
         self.worth = dict.fromkeys(("faces", "unit", "reports", "gaps", "symbols", "candidates", "shares", "late"), 0.0)
 
@@ -345,8 +351,8 @@ class Reference:
         for name, item in items.items():
             if name in self.sets:
                 self.worth[name] = self.sets[name].play(item, now)
-        if self.candidates and event.kind != "gap":
-            self.worth["candidates"] = self.candidates.play(event, now)
+        if self.heavy_hitters and event.kind != "gap":
+            self.worth["candidates"] = self.heavy_hitters.play(event, now)
         if self.shares and event.kind != "gap":
             self.worth["shares"] = self.shares.play(event, now)
         if self.faces and event.kind != "gap":
@@ -363,6 +369,6 @@ class Reference:
         parts = [struct.pack("<Q8d", self.first, *self.worth.values())]
         parts += [self.faces.pack()] if self.faces else []
         parts += [part.pack() for part in self.sets.values()]
-        parts += [self.candidates.pack()] if self.candidates else []
+        parts += [self.heavy_hitters.pack()] if self.heavy_hitters else []
         parts += [self.shares.pack()] if self.shares else []
         return b"".join(part + bytes(-len(part) % 8) for part in parts)

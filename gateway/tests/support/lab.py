@@ -18,9 +18,9 @@ from peel_core.projection import search_seed
 from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine, look_up
 from peel_gateway.estimation.estimate import Estimates, estimates
-from peel_gateway.model.message import Message
-from peel_gateway.screening.book import Book
-from peel_gateway.screening.roster import Dated
+from peel_gateway.model.messages import Message
+from peel_gateway.screening.decode_context import TimesFromDicts
+from peel_gateway.screening.state_cache import StateCache
 
 WIDTH = 48
 START = 1_700_000_000.0
@@ -85,7 +85,7 @@ def hashing_profile(domain: int = 1000, *, epsilon: float = 1.0) -> Profile:
     )
 
 
-class Lab(Dated):
+class Lab(TimesFromDicts):
     """A fleet, its devices' encoders, and the engine that hears them. Time is what the test says, and the wall clock is off by `skew`."""
 
     def __init__(
@@ -128,22 +128,22 @@ class Lab(Dated):
         return Reading(round((self.now + self.skew) * 1000), self.boot, round(self.now * 1000))
 
     @property
-    def book(self) -> Book:
+    def cache(self) -> StateCache:
         """The engine's device states in memory."""
         assert self.engine._book is not None, "no batch yet"
         return self.engine._book
 
     def known(self) -> list[object]:
         """All that the engine knows of each device, whether it has it in memory or must look it up."""
-        book, slots = self.book, np.arange(len(self.keyring.device_ids))
+        cache, slots = self.cache, np.arange(len(self.keyring.device_ids))
         with self.store.begin() as transaction:
-            look_up(book, slots, transaction)
-        bets = []
-        for position, conduct in enumerate(book.conduct):
-            rows = conduct.rows(np.flatnonzero(book.roster.members(position)))
-            bets.append(conduct.states[rows].tobytes())
-        states = {name: column.tolist() for name, column in book.gather(slots).items()}
-        return [states, bets, [total.tolist() for total in book.totals], book.arrival]
+            look_up(cache, slots, transaction)
+        e_process = []
+        for position, device_tests in enumerate(cache.device_tests):
+            rows = device_tests.rows(np.flatnonzero(cache.context.members(position)))
+            e_process.append(device_tests.states[rows].tobytes())
+        states = {name: column.tolist() for name, column in cache.gather(slots).items()}
+        return [states, e_process, [total.tolist() for total in cache.totals], cache.arrival]
 
     def make_engine(self, **options: Any) -> Engine:
         """An engine on the lab's store, as after a restart."""

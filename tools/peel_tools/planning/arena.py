@@ -17,9 +17,9 @@ from peel_core import hash_family
 from peel_core.hashing import hashed
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
 from peel_gateway.mechanisms.harmony import harmony_game
-from peel_gateway.mechanisms.hashing_bets import hashing_game
+from peel_gateway.mechanisms.hashing import hashing_game
 from peel_gateway.mechanisms.krr import krr_game
-from peel_gateway.screening.bets import Bets
+from peel_gateway.screening.e_process import EProcess
 
 __all__ = ["ALPHA", "Arena", "Goal", "HarmonyArena", "HashingArena", "KrrArena"]
 
@@ -45,7 +45,7 @@ class Goal:
 class Arena(abc.ABC):
     """A mechanism with its parameters, and the bets on its devices."""
 
-    bets: Bets
+    e_process: EProcess
     lives: Sequence[str]
     """Kinds of honest lives before a device turns; `live` knows them."""
 
@@ -71,7 +71,7 @@ class HarmonyArena(Arena):
         self.k = k
         self.rule = rule(round(epsilon * EPSILON_ONE), 2)
         self.bias = self.rule / RULE_ONE
-        self.bets = Bets(harmony_game(k, self.rule), ALPHA)
+        self.e_process = EProcess(harmony_game(k, self.rule), ALPHA)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.k, n)
@@ -107,7 +107,7 @@ class KrrArena(Arena):
         self.k = k
         self.rule = rule(round(epsilon * EPSILON_ONE), k)
         self.truth = self.rule / RULE_ONE
-        self.bets = Bets(krr_game(k, self.rule), ALPHA)
+        self.e_process = EProcess(krr_game(k, self.rule), ALPHA)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return np.zeros(n, np.int64)
@@ -151,7 +151,7 @@ class HashingArena(Arena):
         digits = hash_family.digits(self.symbols, domain)
         self.rule = rule(round(epsilon * EPSILON_ONE), self.symbols)
         self.truth = self.rule / RULE_ONE
-        self.bets = Bets(hashing_game(domain, self.symbols, digits, self.rule), ALPHA)
+        self.e_process = EProcess(hashing_game(domain, self.symbols, digits, self.rule), ALPHA)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.hashes, n)

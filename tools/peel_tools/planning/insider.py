@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.screening.bets import FRESH, Events
+from peel_gateway.screening.e_process import FRESH, Events
 from peel_tools.planning.arena import ALPHA, Arena, Generator, Goal, HarmonyArena
 
 __all__ = ["HONEST_LIFE", "in_order", "one_attribute", "ratios", "turned"]
@@ -31,9 +31,9 @@ def in_order(unit: Ints, symbol: Ints, first: int, kind: Ints | int = FRESH) -> 
 
 def turned(arena: Arena, goal: Goal, life: str, honest: int, rng: Generator) -> npt.NDArray[np.uint8]:
     """The state of a device after an honest life, uint8[1, state_bytes]."""
-    states = arena.bets.new_states(1)
+    states = arena.e_process.new_states(1)
     unit = arena.assign(rng, honest)
-    if arena.bets.update(states, in_order(unit, arena.live(rng, life, unit, goal), 1))[0] >= 0:
+    if arena.e_process.update(states, in_order(unit, arena.live(rng, life, unit, goal), 1))[0] >= 0:
         raise RuntimeError(f"an honest device was exposed: life {life}, goal {goal.name}")
     return states
 
@@ -58,7 +58,7 @@ def _beginnings(
     arena: Arena, goals: Sequence[Goal], rng: Generator, lives: Sequence[str]
 ) -> Iterator[tuple[str, npt.NDArray[np.uint8], Goal, int]]:
     for goal in goals:
-        yield "", arena.bets.new_states(1), goal, 1
+        yield "", arena.e_process.new_states(1), goal, 1
         for life in lives:
             honest = HONEST_LIFE + int(rng.integers(0, 64))
             yield "sleeper_", turned(arena, goal, life, honest, rng), goal, honest + 1
@@ -76,7 +76,7 @@ def _walk(
     """Harm per report after so many of them, as far as he has come without being exposed."""
     unit = arena.assign(rng, max(lengths))
     wanted, other = (in_order(unit, say(rng, unit), first) for say in (goal.wanted, goal.other))
-    took, walked = arena.bets.walk(state, wanted, other, ceiling=style[0] / ALPHA, price=style[1])
+    took, walked = arena.e_process.walk(state, wanted, other, ceiling=style[0] / ALPHA, price=style[1])
     harm = np.cumsum(np.where(took, goal.gain, goal.loss))
     return {n: float(harm[n - 1] / n) for n in lengths if n < walked or walked == len(unit)}
 
@@ -93,7 +93,7 @@ def one_attribute(arena: HarmonyArena, lengths: Sequence[int], rng: Generator) -
         truth = arena.toss(rng, np.zeros(len(unit)))
         wanted = in_order(unit, np.where(mine, 1, truth), honest + 1)
         other = in_order(unit, np.where(mine, 0, truth), honest + 1)
-        took, walked = arena.bets.walk(state, wanted, other, ceiling=0.5 / ALPHA)
+        took, walked = arena.e_process.walk(state, wanted, other, ceiling=0.5 / ALPHA)
         harm = np.cumsum(np.where(took[mine], goal.gain, goal.loss))
         if walked == len(unit):
             result |= {f"{prefix}ratio_{n}": float(harm[n - 1] / n) for n in lengths}

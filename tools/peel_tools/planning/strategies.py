@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core.hashing import hashed
-from peel_gateway.screening.bets import FRESH, GAP, Events
+from peel_gateway.screening.e_process import FRESH, GAP, Events
 from peel_tools.planning.arena import Arena, Generator, Goal, HarmonyArena, HashingArena, KrrArena
 from peel_tools.planning.insider import HONEST_LIFE, in_order, turned
 
@@ -46,7 +46,7 @@ def exposed_after(strategy: Strategy, rng: Generator) -> int | None:
     honest = 0 if strategy.life is None else HONEST_LIFE + int(rng.integers(0, 64))
     state = turned(arena, goal, strategy.life or arena.lives[0], honest, rng)
     played = strategy.play(arena, goal, rng, honest + 1)
-    at = int(arena.bets.update(state, played)[0])
+    at = int(arena.e_process.update(state, played)[0])
     return int(np.count_nonzero(strategy.counts(played)[: at + 1])) if at >= 0 else None
 
 

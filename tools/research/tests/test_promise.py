@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from peel_core.hashing import hashed
-from peel_gateway.mechanisms.game import Face
-from peel_gateway.screening.bets import Bets, Events
+from peel_gateway.mechanisms.base import Face
+from peel_gateway.screening.e_process import EProcess, Events
 from peel_research.promise import honest
 from peel_research.promise.picking import STRATEGIES as PICKING
 from peel_research.promise.picking import Setting, pick
@@ -43,10 +43,10 @@ def test_an_insider_in_the_long_run() -> None:
 def test_without_notebooks_the_promise_would_be_broken() -> None:
     """So the sleeper is one who finds what there is to find."""
     arena = HarmonyArena(1.0, 252)
-    faces = arena.bets.game.faces
+    faces = arena.e_process.game.faces
     assert faces is not None
-    blind = replace(arena.bets.game, faces=replace(faces, capital={**faces.capital, Face.RECENT: 0.0}))
-    arena.bets = Bets(blind, ALPHA)
+    blind = replace(arena.e_process.game, faces=replace(faces, capital={**faces.capital, Face.RECENT: 0.0}))
+    arena.e_process = EProcess(blind, ALPHA)
     measured = ratios(arena, [arena.mixed()], (1000, 10_000), np.random.default_rng(11))
     assert measured["sleeper_ratio_1000"] > 2
     assert measured["sleeper_ratio_10000"] > 1.5
@@ -61,14 +61,14 @@ def weighing(arena: HashingArena, size: int, reports: int, price: float, rng: np
     chosen = rng.choice(arena.domain, size, replace=False)
     told = hashed(np.arange(arena.hashes)[:, None], chosen, arena.symbols, arena.domain)
     speaks = (told[:, :, None] == np.arange(arena.symbols)).sum(axis=1)
-    state, zero, total = arena.bets.new_states(1), np.zeros(arena.symbols, np.int64), 0
+    state, zero, total = arena.e_process.new_states(1), np.zeros(arena.symbols, np.int64), 0
     for number, hash_ in enumerate(arena.assign(rng, reports).tolist(), 1):
         options = in_order(zero + hash_, np.arange(arena.symbols), number)
-        wealth = arena.bets.peek(state, options)
+        wealth = arena.e_process.peek(state, options)
         worth = np.where(wealth < 0.2 / ALPHA, speaks[hash_] - price * np.log(wealth), -np.inf)
         said = int(worth.argmax()) if np.isfinite(worth).any() else int(wealth.argmin())
         only = Events(**{name: column[said : said + 1] for name, column in vars(options).items()})
-        assert arena.bets.update(state, only)[0] == -1
+        assert arena.e_process.update(state, only)[0] == -1
         total += speaks[hash_, said]
     by_chance = size / arena.symbols
     return float((total / reports - by_chance) / (arena.truth * (speaks.max(axis=1).mean() - by_chance)))
@@ -78,7 +78,7 @@ def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> N
     """Is held by what is bet on each hash by itself; without it, he would go on like that."""
     arena = HashingArena(1.0, 16)
     assert 1 < weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) < 1.6
-    arena.bets = Bets(replace(arena.bets.game, shares=None), ALPHA)
+    arena.e_process = EProcess(replace(arena.e_process.game, shares=None), ALPHA)
     assert weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) > 2
 
 
@@ -97,7 +97,7 @@ def test_noise_that_hides_who_names_one_of_six_categories_leaves_less_than_a_lie
         unit = arena.assign(rng, reports)
         named = told[unit, rng.integers(0, 6, reports)]
         said = np.where(rng.random(reports) < noise, rng.integers(0, arena.symbols, reports), named)
-        exposed = arena.bets.update(arena.bets.new_states(1), in_order(unit, said, 1))[0] >= 0
+        exposed = arena.e_process.update(arena.e_process.new_states(1), in_order(unit, said, 1))[0] >= 0
         by_chance = 6 / arena.symbols
         liar = arena.truth * (speaks.max(axis=1).mean() - by_chance)
         assert (speaks[unit, said].mean() - by_chance) / liar < harm
@@ -178,7 +178,7 @@ def test_a_walk_ends_where_the_device_is_exposed() -> None:
     state = turned(arena, goal, "middle", 0, np.random.default_rng(0))
     unit = np.zeros(500, np.int64)
     plus = in_order(unit, unit + 1, 1)
-    took, walked = arena.bets.walk(state, plus, plus, ceiling=1 / ALPHA)
+    took, walked = arena.e_process.walk(state, plus, plus, ceiling=1 / ALPHA)
     assert 50 < walked < 80
     assert not took[walked:].any()
 

@@ -11,10 +11,8 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.audit import AuditEntry
-from peel_gateway.model.exposure import Exposure, ExposureFilter
+from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.grouping import add_up
-from peel_gateway.model.registry_state import RegistryState
 from peel_gateway.model.tables import (
     Counts,
     DeviceTable,
@@ -23,6 +21,7 @@ from peel_gateway.model.tables import (
     GapTable,
     Kept,
     LogTable,
+    RegistryState,
     TallyTable,
 )
 from peel_gateway.model.verdict import Verdict
@@ -219,7 +218,7 @@ class SqlStore(SqlArchive, Store):
             yield Inspection(
                 kept=read_kept(connection),
                 events=lambda: (as_tables(columns, last) for last, columns in read_columns(connection)),
-                conduct=lambda only: read_conduct(connection, only=only),
+                device_tests=lambda only: read_conduct(connection, only=only),
                 bases=lambda only: read_conduct(connection, "conduct_base", only),
             )
 

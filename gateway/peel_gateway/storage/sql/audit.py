@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.tables import PastTable
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rows import add_counts, add_past, add_tallies, columns, in_chunks

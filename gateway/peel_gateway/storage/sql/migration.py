@@ -17,8 +17,8 @@ from dataclasses import asdict, fields
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.grouping import add_up
-from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import MOVING_COLUMNS, STATE_COLUMNS, TallyTable
 from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.storage.records import GAP, Columns
@@ -65,7 +65,7 @@ def copy_archive(source: Connection, target: Connection) -> None:
     """Fill an empty archive. `source` is a snapshot, `target` is in a transaction."""
     old, new = source.scopes(), target.scopes()
     metas: list[dict[str, int]] = [dict(scope.rows("SELECT key, value FROM {meta} AS meta")) for scope in old]
-    clocks = [Moment(**{each.name: meta[each.name] for each in fields(Moment)}) for meta in metas]
+    clocks = [GatewayTime(**{each.name: meta[each.name] for each in fields(GatewayTime)}) for meta in metas]
     now = max(clocks, key=lambda clock: clock.wall)
     moved = _copy_log(old, new, [meta["checkpointed"] for meta in metas])
     arrivals = moved.arrivals()

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.tables import DEVICE_COLUMNS, ConductTable, DeviceTable, PastTable, TallyTable
+from peel_gateway.model.tables import DEVICE_COLUMNS, DeviceTable, DeviceTestTable, PastTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import add_checksum, drop_checksum
 from peel_gateway.storage.sql.connection import Connection, Row
@@ -92,17 +92,17 @@ def read_devices(connection: Connection, only: Ints | None = None, where: str = 
     )
 
 
-def read_conduct(connection: Connection, table: str = "conduct", only: Ints | None = None) -> ConductTable:
+def read_conduct(connection: Connection, table: str = "conduct", only: Ints | None = None) -> DeviceTestTable:
     """Read devices' test states: the checkpoints, or those at the beginning of the log."""
     query = f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct"
     return as_conduct(_by_device(connection, query, only))
 
 
-def as_conduct(rows: Sequence[Row]) -> ConductTable:
+def as_conduct(rows: Sequence[Row]) -> DeviceTestTable:
     """Return rows of device, profile, arrival and state as a table."""
     device, profile, arrival = columns([row[:3] for row in rows], 3)
     try:
-        return ConductTable(device, profile, arrival, [_state(row[0], row[3]) for row in rows])
+        return DeviceTestTable(device, profile, arrival, [_state(row[0], row[3]) for row in rows])
     except ValueError as error:
         raise StoreCorrupt(f"the store is damaged: {error}; restore a copy") from None
 
@@ -115,12 +115,12 @@ def _state(device: int, stored: bytes) -> bytes:
         raise ValueError(f"test state of device {device:08x}: {error}") from None
 
 
-def put_conduct(connection: Connection, conduct: ConductTable, table: str = "conduct") -> None:
+def put_conduct(connection: Connection, device_tests: DeviceTestTable, table: str = "conduct") -> None:
     """Replace the test states of some devices."""
     connection.put(
         table,
-        {"device": conduct.device, "profile": conduct.profile},
-        {"arrival": conduct.arrival, "state": [add_checksum(state) for state in conduct.state]},
+        {"device": device_tests.device, "profile": device_tests.profile},
+        {"arrival": device_tests.arrival, "state": [add_checksum(state) for state in device_tests.state]},
     )
 
 

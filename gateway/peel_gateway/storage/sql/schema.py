@@ -128,7 +128,7 @@ CREATE TABLE refused ({partition}
     PRIMARY KEY ({by_partition}device, verdict)
 ){clustered};
 
--- Checkpoints of the statistical tests: the state of a device and profile after the event `arrival`, packed (`screening/packing.py`),
+-- Checkpoints of the statistical tests: the state of a device and profile after the event `arrival`, packed (`screening/device_tests.py`),
 -- with a checksum. Later events are in the log.
 CREATE TABLE conduct ({partition}
     device  {int} NOT NULL,

@@ -9,15 +9,15 @@ from dataclasses import asdict, fields
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.audit import AuditEntry
+from peel_gateway.model.exposure import AuditEntry
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.grouping import add_up, extremes
-from peel_gateway.model.moment import Moment
 from peel_gateway.model.tables import (
     MOVING_COLUMNS,
     STATE_COLUMNS,
     Aged,
-    ConductTable,
     DeviceTable,
+    DeviceTestTable,
     Effects,
     FiledTable,
     Found,
@@ -68,10 +68,10 @@ class SqlTransaction(Transaction):
     def generation(self) -> int:
         return self._meta["generation"]
 
-    def clock(self) -> Moment:
-        return Moment(**{each.name: self._meta[each.name] for each in fields(Moment)})
+    def clock(self) -> GatewayTime:
+        return GatewayTime(**{each.name: self._meta[each.name] for each in fields(GatewayTime)})
 
-    def set_clock(self, moment: Moment) -> None:
+    def set_clock(self, moment: GatewayTime) -> None:
         self._set_meta(asdict(moment))
 
     @property
@@ -85,14 +85,14 @@ class SqlTransaction(Transaction):
     def devices(self, only: Ints) -> DeviceTable:
         return read_devices(self._connection, only)
 
-    def conduct(self, only: Ints) -> ConductTable:
+    def device_tests(self, only: Ints) -> DeviceTestTable:
         return read_conduct(self._connection, only=only)
 
-    def checkpoint(self, conduct: ConductTable, upto: int) -> None:
-        put_conduct(self._connection, conduct)
+    def checkpoint(self, device_tests: DeviceTestTable, upto: int) -> None:
+        put_conduct(self._connection, device_tests)
         self._set_meta({"checkpointed": upto})
 
-    def bases(self, only: Ints) -> ConductTable:
+    def bases(self, only: Ints) -> DeviceTestTable:
         return read_conduct(self._connection, "conduct_base", only)
 
     def events(self, after: int) -> tuple[LogTable, GapTable]:
@@ -101,7 +101,7 @@ class SqlTransaction(Transaction):
     def aged(self, before: float, now: float) -> Aged:
         return retention.aged(self._connection, round(before * 1000), round(now * 1000))
 
-    def prune(self, aged: Aged, bases: ConductTable) -> None:
+    def prune(self, aged: Aged, bases: DeviceTestTable) -> None:
         put_conduct(self._connection, bases, "conduct_base")
         retention.prune(self._connection, aged)
         bucket = max(self._meta["pruned_bucket"], int(aged.log.bucket.max(initial=0)))
@@ -116,7 +116,7 @@ class SqlTransaction(Transaction):
             }
         )
 
-    def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: Moment) -> AuditEntry | None:
+    def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: GatewayTime) -> AuditEntry | None:
         entry = audit.pardon(self._connection, device, restore=restore, reason=reason, who=who, now=moment.seen)
         if entry:
             self._set_meta({"generation": self.generation + 1} | asdict(moment))
@@ -175,7 +175,7 @@ class SqlTransaction(Transaction):
         self._add_refused(effects.log)
         add_counts(self._connection, "gap", {0: len(effects.gaps)})
         self._put_devices(effects.devices, effects.lasting)
-        put_conduct(self._connection, effects.conduct)
+        put_conduct(self._connection, effects.device_tests)
         add_tallies(self._connection, effects.tallies)
         self._widen_filed(effects.filed)
         left = self._withdraw(effects.withdrawn)

@@ -24,7 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_gateway.engine.clock import Reading, read_clock
 from peel_gateway.engine.engine import Engine
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
 from peel_gateway.storage.sqlite.store import SqliteStore

@@ -27,12 +27,11 @@ from peel_core import Keyring, open_joined
 from peel_core.projection import matrix, reconstruction
 from peel_gateway.engine import engine as engine_module
 from peel_gateway.engine.engine import Engine
-from peel_gateway.model.mail import Mail
+from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import book as book_module
-from peel_gateway.screening import layers, statistics
-from peel_gateway.screening.book import Book
-from peel_gateway.screening.conduct import TAIL
+from peel_gateway.screening import layers, state_cache, statistics
+from peel_gateway.screening.device_tests import TAIL
+from peel_gateway.screening.state_cache import StateCache
 from peel_gateway.storage.records import FIELDS, Records, records_of
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_research.bench.alone import alone
@@ -113,7 +112,7 @@ class _Round:
             (engine_module, "listen", "screen"),
             (engine_module, "draft", "screen"),
             (engine_module, "plan", "screen"),
-            (Book, "apply", "screen"),
+            (StateCache, "apply", "screen"),
             (layers, "decode", "reconstruct"),
             (statistics, "judge", "statistics"),
         )
@@ -159,26 +158,26 @@ class _Bench:
         self._keyring = workload.registry.keyring
         self._gamma = reconstruction(workload.profile.seed, workload.profile.width)
         self._store = SqliteStore(folder / "engine.sqlite")
-        self._engine = Engine(self._store, room=_ROOM)
+        self._engine = Engine(self._store, cache_bytes=_ROOM)
         self._engine.load(workload.registry)
         self._floor = _Floor(folder / "floor.sqlite", self._keyring)
 
     def play(self, into: _Round) -> None:
         """One batch through the engine, onto the floor, and through the product."""
-        mail = self._workload.batch()
+        messages = self._workload.batch()
         began = time.perf_counter()
         with into.watching():
-            into.timed("engine", self._engine.process)(mail)
+            into.timed("engine", self._engine.process)(messages)
         into.seconds["wall"] += time.perf_counter() - began
-        into.timed("floor", self._floor.append)(mail, self._logged(len(mail)))
-        trits = open_joined(self._keyring, mail.payloads, mail.payload_ends).trits
+        into.timed("floor", self._floor.append)(messages, self._logged(len(messages)))
+        trits = open_joined(self._keyring, messages.payloads, messages.payload_ends).trits
         into.timed("product", np.matmul)(trits, self._gamma.T)
 
     def checkpoint(self) -> float:
         """CPU seconds by which a batch is dearer when the states of all bets are stored before it."""
         usual, dear = _Round(), _Round()
         usual.timed("engine", self._engine.process)(self._workload.batch())
-        with mock.patch.object(book_module, "TAIL", 0):
+        with mock.patch.object(state_cache, "TAIL", 0):
             dear.timed("engine", self._engine.process)(self._workload.batch())
         return max(0.0, dear.seconds["engine"] - usual.seconds["engine"])
 
@@ -207,8 +206,8 @@ class _Floor:
         self._connection.execute(f"CREATE TABLE log (arrival INTEGER PRIMARY KEY, {columns})")
         self._insert = f"INSERT INTO log VALUES (NULL, {', '.join('?' * len(FIELDS))})"
 
-    def append(self, mail: Mail, records: Records) -> None:
-        open_joined(self._keyring, mail.payloads, mail.payload_ends)
+    def append(self, messages: MessageBatch, records: Records) -> None:
+        open_joined(self._keyring, messages.payloads, messages.payload_ends)
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany(self._insert, records.tolist())
         self._connection.execute("COMMIT")
@@ -220,8 +219,8 @@ class _Floor:
 def _naive_seconds(workload: Workload) -> float:
     """CPU seconds per report of whoever inverts the projection anew for each: the pseudoinverse, then its product with the trits."""
     phi = matrix(workload.profile.seed, workload.profile.width).astype(np.float64)
-    mail, keyring = workload.batch(), workload.registry.keyring
-    trits = open_joined(keyring, mail.payloads, mail.payload_ends).trits
+    messages, keyring = workload.batch(), workload.registry.keyring
+    trits = open_joined(keyring, messages.payloads, messages.payload_ends).trits
     began, reports = time.process_time(), 0
     while reports == 0 or (reports < len(trits) and time.process_time() - began < _NAIVE_SECONDS):
         np.argmax(np.abs(np.linalg.pinv(phi) @ trits[reports]))

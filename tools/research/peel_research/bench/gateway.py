@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.screening.bets import FRESH, Events
-from peel_gateway.screening.conduct import make_bets
+from peel_gateway.screening.device_tests import make_e_process
+from peel_gateway.screening.e_process import FRESH, Events
 from peel_research.bench import engine
 from peel_research.bench.engine import Size
 from peel_research.bench.workload import bench_profile
@@ -25,7 +25,7 @@ BIASES = {"always_plus": 1.0, "plus_95": 0.95, "plus_88": 0.88, "plus_82": 0.82}
 
 def _reports_until_exposed(plus: float, k: int = 4, alpha: float = 1e-6) -> npt.NDArray[np.int64]:
     """For each of many coins that show plus with this chance: epsilon 1, judged after every report, no cohort to agree with."""
-    bets, chance = make_bets(bench_profile(k), alpha), np.random.default_rng(1)
+    e_process, chance = make_e_process(bench_profile(k), alpha), np.random.default_rng(1)
     order = np.arange(COINS * (NEVER - 1))  # coin by coin, report by report
     events = Events(
         row=order // (NEVER - 1),
@@ -35,7 +35,7 @@ def _reports_until_exposed(plus: float, k: int = 4, alpha: float = 1e-6) -> npt.
         cohort=np.zeros(len(order), np.int8),
         kind=np.full(len(order), FRESH),
     )
-    crossed = bets.update(bets.new_states(COINS), events)
+    crossed = e_process.update(e_process.new_states(COINS), events)
     return np.where(crossed < 0, NEVER, crossed % (NEVER - 1) + 1)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
-from peel_gateway.model.mail import Mail
+from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries.devices import DeviceFilter
 from peel_gateway.queries.exposed import Cases, ExposedQuestion
@@ -163,10 +163,10 @@ def _prepare(engine: Engine, workload: Workload, stage: Stage) -> None:
         engine.process(_junk(min(BATCH, stage.exposures - first)))
 
 
-def _junk(count: int) -> Mail:
+def _junk(count: int) -> MessageBatch:
     """Pieces that are no reports, each of other bytes: all of them are held."""
     ends = np.arange(1, count + 1, dtype=np.uint64)
-    return Mail(
+    return MessageBatch(
         payloads=os.urandom(_PIECE_BYTES * count),
         payload_ends=ends * np.uint64(_PIECE_BYTES),
         topics=b"t" * count,
@@ -179,9 +179,9 @@ def _timed(engine: Engine, workload: Workload, batches: int) -> tuple[float, flo
     """CPU seconds and seconds of some batches, and their reports; encoding them does not count."""
     spent = passed = 0.0
     for _ in range(batches):
-        mail = workload.batch()
+        messages = workload.batch()
         cpu, wall = time.process_time(), time.perf_counter()
-        engine.process(mail)
+        engine.process(messages)
         spent += time.process_time() - cpu
         passed += time.perf_counter() - wall
     return spent, passed, batches * BATCH

@@ -25,7 +25,7 @@ from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, 
 from peel_core.batch import perturb_many
 from peel_core.projection import search_seed
 from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.screening.codewords import Codewords
+from peel_gateway.screening.decode_context import Codewords
 
 __all__ = ["Peer", "PeersMissingError", "Task", "installed", "measure", "prio3_histogram_bits"]
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
 from peel_core.projection import search_seed
-from peel_gateway.model.mail import Mail
-from peel_gateway.screening.roster import Dated, Registry
+from peel_gateway.model.messages import MessageBatch
+from peel_gateway.screening.decode_context import DeviceSource, TimesFromDicts
 
 __all__ = ["BATCH", "Workload", "bench_profile", "small_registry"]
 
@@ -33,14 +33,14 @@ def bench_profile(k: int) -> Profile:
 
 
 @dataclass(frozen=True)
-class _Registry(Dated):
+class _Registry(TimesFromDicts):
     keyring: Keyring
     revoked: frozenset[int] = frozenset()
     enrolled: dict[int, float] = field(default_factory=dict)
     issued: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
-def small_registry(k: int, devices: int) -> Registry:
+def small_registry(k: int, devices: int) -> DeviceSource:
     """So many devices of one profile."""
     ids = np.arange(1, devices + 1, dtype=np.uint32)
     keys = derive_keys(bytes(32), "bench", ids, 1, bytes(16))
@@ -58,7 +58,7 @@ class Workload:
         How many of them speak, spread over all.
     """
 
-    def __init__(self, registry: Registry, speaking: int | None = None) -> None:
+    def __init__(self, registry: DeviceSource, speaking: int | None = None) -> None:
         self.registry = registry
         keyring = registry.keyring
         (self.profile,) = keyring.profiles
@@ -74,7 +74,7 @@ class Workload:
         """Batches until every device has spoken."""
         return -(-len(self._ids) // BATCH)
 
-    def batch(self, size: int = BATCH) -> Mail:
+    def batch(self, size: int = BATCH) -> MessageBatch:
         """The next reports, one per message, received now."""
         turn = self._sent + np.arange(size)
         self._sent += size
@@ -83,7 +83,7 @@ class Workload:
         frames = encode_many(
             self.profile, self._ids[who], self._keys.of(who), numbers, readings, entropy=os.urandom(64)
         )
-        return Mail(
+        return MessageBatch(
             payloads=frames.tobytes(),
             payload_ends=_ends(size, frames.shape[1]),
             topics=_TOPIC * size,

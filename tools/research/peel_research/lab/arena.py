@@ -18,11 +18,10 @@ from peel_core import Profile
 from peel_gateway.engine.engine import BatchReport
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.exposure import ExposureFilter
-from peel_gateway.model.mail import Mail
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message, MessageBatch
 from peel_gateway.model.verdict import Layer, Verdict
-from peel_gateway.screening.bets import Bets
-from peel_gateway.screening.conduct import replay
+from peel_gateway.screening.device_tests import replay
+from peel_gateway.screening.e_process import EProcess
 from peel_research.lab.attacks.record import LabAttack
 from peel_research.lab.data import LabData
 from peel_research.lab.fleet import LabFleet, Sent
@@ -186,20 +185,20 @@ class _Run:
         kept[victims] = [frame.tobytes() in unharmed for frame in frames[victims]]
         return kept, [each for each in turned if each.bad]
 
-    def _mail(self, frames: Frames) -> Mail:
+    def _mail(self, frames: Frames) -> MessageBatch:
         """One message per frame, received now."""
         count = len(frames)
         none = np.zeros(count, np.uint64)
         ends = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(frames.shape[1])
-        return Mail(frames.tobytes(), ends, b"", none, np.full(count, round(self.world.now * 1000), np.int64))
+        return MessageBatch(frames.tobytes(), ends, b"", none, np.full(count, round(self.world.now * 1000), np.int64))
 
-    def _letters(self, sent: Iterable[Sent]) -> Mail:
-        return Mail.of([Message("", each.frame, self.world.now) for each in sent])
+    def _letters(self, sent: Iterable[Sent]) -> MessageBatch:
+        return MessageBatch.of([Message("", each.frame, self.world.now) for each in sent])
 
-    def _note(self, into: Counter[Verdict], mail: Mail) -> None:
-        if not len(mail):
+    def _note(self, into: Counter[Verdict], messages: MessageBatch) -> None:
+        if not len(messages):
             return
-        report: BatchReport = self.world.engine.process(mail)
+        report: BatchReport = self.world.engine.process(messages)
         into.update(report.counts)
         self.exposed |= {each.device: each.cause for each in report.exposed_devices}
 
@@ -217,8 +216,8 @@ class _Run:
     def _tipped(self, device: int) -> int:
         """How many reports it took to expose a device by statistics: its batch is judged as a whole, so its log is played again."""
         profile, log, gaps = self.world.profile, self.world.store.log(device), self.world.store.gaps()
-        bets = Bets(mechanism_of(profile).game(profile), ALPHA)
-        (at,) = replay(profile, bets, np.array([device]), bets.new_states(1), log, gaps)
+        e_process = EProcess(mechanism_of(profile).game(profile), ALPHA)
+        (at,) = replay(profile, e_process, np.array([device]), e_process.new_states(1), log, gaps)
         judged = np.isin(log.verdict, (Verdict.ACCEPTED, Verdict.STATISTICS))
         order = np.sort(np.concatenate([log.arrival[judged], gaps.arrival[gaps.device == device]]))
         return int(np.count_nonzero(log.arrival <= order[at]))

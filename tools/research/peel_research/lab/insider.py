@@ -34,7 +34,7 @@ from math import log
 
 import numpy as np
 
-from peel_gateway.mechanisms.game import Face
+from peel_gateway.mechanisms.base import Face
 from peel_tools.planning.arena import ALPHA, Arena, Goal, HarmonyArena, HashingArena, KrrArena
 from peel_tools.planning.insider import HONEST_LIFE, ratios
 
@@ -146,7 +146,7 @@ Bounds = Callable[[Goal, int], tuple[float | None, float | None, float | None]]
 
 
 def _harmony_bounds(arena: HarmonyArena) -> Bounds:
-    game = arena.bets.game
+    game = arena.e_process.game
     assert game.faces is not None
     plus, past = (Purse(game.faces.most, game.faces.capital[face], game.late_share) for face in (Face.PLUS, Face.PAST))
 
@@ -161,21 +161,21 @@ def _harmony_bounds(arena: HarmonyArena) -> Bounds:
 
 
 def _krr_bounds(arena: KrrArena) -> Bounds:
-    sets = arena.bets.game.symbols
+    sets = arena.e_process.game.symbols
     assert sets is not None
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
         size = int(goal.name.split()[0])
         played = next(each for each in sets.few if each >= size)
         most = sets.most + (played - 1) * sets.least
-        purse = Purse(most, sets.past / len(sets.few + sets.many), arena.bets.game.late_share)
+        purse = Purse(most, sets.past / len(sets.few + sets.many), arena.e_process.game.late_share)
         return steady_bound(purse, goal, n, free=size, lost=size), None, None
 
     return bounds
 
 
 def _hashing_bounds(arena: HashingArena) -> Bounds:
-    game = arena.bets.game
+    game = arena.e_process.game
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
         if game.faces is None:  # so many hashes that what is said about each is not remembered

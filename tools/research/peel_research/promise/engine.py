@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from peel_core import Profile, encode_many, index_many, make_profile
 from peel_core.primitives import READING_ONE, codeword
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.filing import UNFILED
+from peel_gateway.screening.bucketing import UNFILED
 from peel_tools.simulation.piece import sealed_frame
 from peel_tools.simulation.world import World
 

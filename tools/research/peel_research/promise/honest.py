@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
+from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events
 from peel_tools.planning.arena import Generator, HarmonyArena, HashingArena, KrrArena
 
 __all__ = ["count_exposed"]
@@ -25,13 +25,15 @@ LOST = 0.15
 def count_exposed(rng: Generator) -> tuple[int, int]:
     """How many honest devices were exposed, and how many reports they sent."""
     exposed = reports = 0
-    for bets, unit, symbol, cohort in _data(rng):
+    for e_process, unit, symbol, cohort in _data(rng):
         lost, late = _losses(unit.shape, rng)
         kind = np.where(lost, GAP, FRESH)
-        states = bets.new_states(len(unit))
-        crossed = bets.update(states, _events(unit, symbol, cohort, kind)) >= 0
+        states = e_process.new_states(len(unit))
+        crossed = e_process.update(states, _events(unit, symbol, cohort, kind)) >= 0
         rows, columns = np.nonzero(late)
-        crossed |= bets.update(states, _events(unit, symbol, cohort, np.full(unit.shape, TARDY), (rows, columns))) >= 0
+        crossed |= (
+            e_process.update(states, _events(unit, symbol, cohort, np.full(unit.shape, TARDY), (rows, columns))) >= 0
+        )
         exposed += int(crossed.sum())
         reports += int((~lost | late).sum())
     return exposed, reports
@@ -49,7 +51,7 @@ def _events(unit: Ints, symbol: Ints, cohort: Ints, kind: Ints, where: tuple[Int
     return Events(row=rows, number=columns + 1, unit=unit[at], symbol=symbol[at], cohort=cohort[at], kind=kind[at])
 
 
-def _data(rng: Generator) -> Iterator[tuple[Bets, Ints, Ints, Ints]]:
+def _data(rng: Generator) -> Iterator[tuple[EProcess, Ints, Ints, Ints]]:
     """Bets, units, symbols and the cohort's signs, int64[devices, reports] each."""
     shape = (DEVICES, REPORTS)
     none = np.zeros(shape, np.int64)
@@ -59,16 +61,16 @@ def _data(rng: Generator) -> Iterator[tuple[Bets, Ints, Ints, Ints]]:
             unit = rng.integers(0, k, shape)
             reading = readings[np.arange(REPORTS), unit]
             symbol = arena.toss(rng, reading.ravel()).reshape(shape)
-            yield arena.bets, unit, symbol, cohort_sign[unit]
+            yield arena.e_process, unit, symbol, cohort_sign[unit]
     for epsilon, k in ((1.0, 2), (1.0, 16), (2.0, 16)):
         krr = KrrArena(epsilon, k)
         for value in (none, rng.integers(0, k, shape), np.arange(REPORTS) % k + none):
-            yield krr.bets, none, krr.answer(rng, value.ravel()).reshape(shape), none
+            yield krr.e_process, none, krr.answer(rng, value.ravel()).reshape(shape), none
     for domain in (200, 5000):
         hashing = HashingArena(1.0, domain)
         for value in (none, rng.integers(0, domain, shape)):
             unit = hashing.assign(rng, none.size)
-            yield hashing.bets, unit.reshape(shape), hashing.answer(rng, unit, value.ravel()).reshape(shape), none
+            yield hashing.e_process, unit.reshape(shape), hashing.answer(rng, unit, value.ravel()).reshape(shape), none
 
 
 def _readings(k: int, rng: Generator) -> Iterator[tuple[npt.NDArray[np.float64], Ints]]:

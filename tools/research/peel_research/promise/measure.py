@@ -54,7 +54,7 @@ def _insider(arena: Arena) -> dict[str, float]:
     rng = np.random.default_rng(2)
     goals = arena.goals(rng)
     figures = {"cap": max(goal.gain for goal in goals), **ratios(arena, goals, LENGTHS, rng)}
-    return {name: round(value, 3) for name, value in figures.items()} | {"state_bytes": arena.bets.state_bytes}
+    return {name: round(value, 3) for name, value in figures.items()} | {"state_bytes": arena.e_process.state_bytes}
 
 
 def _harmony(arena: HarmonyArena) -> dict[str, float]:

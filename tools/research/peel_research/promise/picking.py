@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from peel_core import Profile, index_many, make_profile
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.filing import room
+from peel_gateway.screening.bucketing import bucket_capacity
 from peel_research.promise.engine import Site
 
 __all__ = ["HELD", "SETTINGS", "STRATEGIES", "Picked", "Setting", "pick", "picking"]
@@ -53,7 +53,7 @@ class Setting:
     @property
     def room(self) -> int:
         """Numbers that a bucket holds."""
-        return int(room(np.array(self.quota), np.array(PERIOD), PERIOD // HOUR))
+        return int(bucket_capacity(np.array(self.quota), np.array(PERIOD), PERIOD // HOUR))
 
     def profile(self) -> Profile:
         """A Harmony profile."""

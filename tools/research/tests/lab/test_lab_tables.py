@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from peel_core.hashing import hashed
-from peel_gateway.mechanisms.game import Face
+from peel_gateway.mechanisms.base import Face
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.cells import times
 from peel_research.lab.insider import FRACTIONS, Purse, most_lead, plus_bound, turning_bound
@@ -90,7 +90,7 @@ def test_the_bound_holds_for_a_sleeper_too() -> None:
 
 
 def test_plus_and_minus_have_purses_of_the_same_size() -> None:
-    faces = HarmonyArena(1.0, 8).bets.game.faces
+    faces = HarmonyArena(1.0, 8).e_process.game.faces
     assert faces is not None and faces.capital[Face.PLUS] == faces.capital[Face.MINUS]
 
 
@@ -130,9 +130,9 @@ def test_an_interval_that_is_cut_off_on_one_side_is_not_made_smaller() -> None:
 
 
 def _purse(arena: HarmonyArena | HashingArena, face: Face) -> Purse:
-    faces = arena.bets.game.faces
+    faces = arena.e_process.game.faces
     assert faces is not None
-    return Purse(faces.most, faces.capital[face], arena.bets.game.late_share)
+    return Purse(faces.most, faces.capital[face], arena.e_process.game.late_share)
 
 
 @pytest.mark.parametrize("wasted", [0.1, 0.2, 0.3])
@@ -144,7 +144,7 @@ def test_who_wastes_reports_to_make_ties_does_more_than_a_steady_insider_and_sta
     unit = arena.assign(rng, n)
     visit = np.array([np.count_nonzero(unit[:i] == each) for i, each in enumerate(unit)])
     symbol = np.where(unit < wasted * arena.k, visit % 2, unit % 2)
-    exposed = int(arena.bets.update(arena.bets.new_states(1), in_order(unit, symbol, 1))[0])
+    exposed = int(arena.e_process.update(arena.e_process.new_states(1), in_order(unit, symbol, 1))[0])
     assert exposed > 0, "so it went beyond what anybody may for long"
     net = sum(abs(np.count_nonzero(unit[:exposed][symbol[:exposed] == 1] == each) * 2 - np.count_nonzero(unit[:exposed] == each))
               for each in range(arena.k))  # fmt: skip
@@ -165,7 +165,7 @@ def test_wasted_reports_buy_little_harm_to_one_attribute_as_the_threat_model_say
     for pushed, back, turns in WASTEFUL:
         said = np.resize([1] * pushed + [0] * back + [1, 0] * turns, np.count_nonzero(unit == 0))
         symbol[unit == 0] = said
-        if arena.bets.update(arena.bets.new_states(1), in_order(unit, symbol, 1))[0] == -1:
+        if arena.e_process.update(arena.e_process.new_states(1), in_order(unit, symbol, 1))[0] == -1:
             harm = max(harm, (2 * said - 1).mean() / arena.bias)
     assert 1 < harm < 1.06
     assert "1.06 times a liar's harm" in " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
@@ -178,7 +178,7 @@ def _sharing(domain: int, size: int, seed: int) -> tuple[int, float, float]:
     unit = arena.assign(rng, 30_000)
     each = hashed(unit[:, None], rng.choice(domain, size, replace=False), arena.symbols, domain)
     said = each[np.arange(len(unit)), rng.integers(0, size, len(unit))]
-    exposed = int(arena.bets.update(arena.bets.new_states(1), in_order(unit, said, 1))[0])
+    exposed = int(arena.e_process.update(arena.e_process.new_states(1), in_order(unit, said, 1))[0])
     votes = np.array([(each == symbol).sum(axis=1) for symbol in range(arena.symbols)])
     pushed = votes[said, np.arange(len(unit))] - size / arena.symbols
     alone = (each == said[:, None]).mean(axis=0) - 1 / arena.symbols

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.verdict import Layer
-from peel_gateway.screening.bets import FRESH, Bets, Events
+from peel_gateway.screening.e_process import FRESH, EProcess, Events
 from peel_research.lab.attacks.readings import TALKATIVE, TARGET
 from peel_research.lab.attacks.record import Course, LabAttack, Needs, Place, Say
 from peel_tools.planning.arena import ALPHA
@@ -124,14 +124,16 @@ def _patterned(course: Course) -> Course:
 def _minding_the_bets(course: Course) -> Course:
     """Plus, or the target, unless that would bring the wealth of the bets on oneself near the limit."""
     profile = course.profile
-    bets = Bets(mechanism_of(profile).game(profile), ALPHA)
+    e_process = EProcess(mechanism_of(profile).game(profile), ALPHA)
     wanted, other = biased(1.0)(course), biased(0.0)(course)
-    took = np.array([_walk(bets, wanted, other, row) for row in range(len(course.devices))])
+    took = np.array([_walk(e_process, wanted, other, row) for row in range(len(course.devices))])
     return course.saying(np.where(took, wanted.index, other.index), np.where(took, wanted.sign, other.sign))
 
 
-def _walk(bets: Bets, wanted: Course, other: Course, row: int) -> npt.NDArray[np.bool_]:
-    took, _ = bets.walk(bets.new_states(1), _events(wanted, row), _events(other, row), ceiling=_CEILING / ALPHA)
+def _walk(e_process: EProcess, wanted: Course, other: Course, row: int) -> npt.NDArray[np.bool_]:
+    took, _ = e_process.walk(
+        e_process.new_states(1), _events(wanted, row), _events(other, row), ceiling=_CEILING / ALPHA
+    )
     return took
 
 

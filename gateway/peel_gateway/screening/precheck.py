@@ -9,37 +9,36 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.exposure import digest_of
-from peel_gateway.model.moment import Moment
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import Questions
 from peel_gateway.model.verdict import LOGGED, NETWORK, Verdict
-from peel_gateway.screening import filing, freshness, layers
+from peel_gateway.screening import bucketing, freshness, layers
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.book import Book, seen_in
-from peel_gateway.screening.exposures import MOST_PIECES, beyond
-from peel_gateway.screening.layers import OPEN
-from peel_gateway.screening.policy import Policy
-from peel_gateway.screening.seen import unseen
+from peel_gateway.screening.effects import MOST_PIECES, beyond
+from peel_gateway.screening.layers import OPEN, Policy
+from peel_gateway.screening.numbers import unseen
+from peel_gateway.screening.state_cache import StateCache, used_numbers
 
-__all__ = ["Draft", "draft"]
+__all__ = ["Precheck", "precheck"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class Precheck:
     """A batch as it is before anything has been looked up."""
 
     batch: Batch
-    book: Book
+    cache: StateCache
     policy: Policy
-    moment: Moment
+    moment: GatewayTime
     verdicts: Ints
     """After freshness; `OPEN` where nobody has objected."""
     allowed: Ints
     """Largest number that the device may have reached, 0 where that was not judged."""
     reached: Ints
-    crowded: filing.Crowded
+    crowded: bucketing.Crowded
     held: Ints
     """Rows of pieces that are known by their bytes alone, and may be held already: `questions.digests` are theirs."""
     surplus: Ints
@@ -50,7 +49,9 @@ class Draft:
     """Few for honest reports, whose bytes are new and whose buckets have room."""
 
 
-def draft(batch: Batch, book: Book, policy: Policy, moment: Moment, *, most_pieces: int = MOST_PIECES) -> Draft:
+def precheck(
+    batch: Batch, cache: StateCache, policy: Policy, moment: GatewayTime, *, most_pieces: int = MOST_PIECES
+) -> Precheck:
     """Judge the freshness of a batch, and find out what must be known of the store to plan it.
 
     Parameters
@@ -58,23 +59,23 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment, *, most_piec
     most_pieces : int
         Refused pieces that a topic or a device may put into quarantine with this batch.
     """
-    verdicts = _judge_numbers(batch, book)
+    verdicts = _judge_numbers(batch, cache)
     judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
     allowed, reached = np.zeros((2, len(verdicts)), np.int64)
     if len(batch.heard):
         reached = np.where(judged, np.maximum(batch.number, batch.states["last_number"][batch.at]), 0)
     if len(batch.heard) and not moment.behind:  # else nobody knows how far devices may have come
-        allowed = np.where(judged, _last_allowed(batch, book, policy, moment)[batch.at], 0)
+        allowed = np.where(judged, _last_allowed(batch, cache, policy, moment)[batch.at], 0)
         layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
-    crowded = filing.crowded(batch, verdicts == OPEN, book, policy.bucket_seconds, moment.seen)
+    crowded = bucketing.crowded(batch, verdicts == OPEN, cache, policy.bucket_seconds, moment.seen)
     network = np.flatnonzero(_NETWORK[verdicts])
-    surplus = network[beyond(batch.mail.topic_hashes(batch.opened.message[network]), most_pieces)]
+    surplus = network[beyond(batch.messages.topic_hashes(batch.opened.message[network]), most_pieces)]
     known = _HELD[verdicts]
     known[surplus] = False
     held = np.flatnonzero(known)
-    return Draft(
+    return Precheck(
         batch=batch,
-        book=book,
+        cache=cache,
         policy=policy,
         moment=moment,
         verdicts=verdicts,
@@ -86,22 +87,22 @@ def draft(batch: Batch, book: Book, policy: Policy, moment: Moment, *, most_piec
         most_pieces=most_pieces,
         questions=Questions(
             digests=[digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in held.tolist()],
-            filed_device=book.roster.ids(batch.heard[crowded.devices]),
+            filed_device=cache.context.ids(batch.heard[crowded.devices]),
             filed_from=crowded.begins,
             filed_upto=crowded.newest,
         ),
     )
 
 
-def _judge_numbers(batch: Batch, book: Book) -> Ints:
+def _judge_numbers(batch: Batch, cache: StateCache) -> Ints:
     """Refuse numbers that were used or given up: the same report again, another one, or nobody can tell any more."""
     verdicts, rows = batch.verdicts.copy(), batch.order
     at, number = batch.at[rows], batch.number[rows]
-    used = ~unseen(seen_in(batch.states), at, number)
+    used = ~unseen(used_numbers(batch.states), at, number)
     logged, logged_body = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.int64)
     if used.any():
-        device = book.roster.ids(batch.heard[at[used]])
-        logged[used], logged_body[used] = book.recent.find(device, number[used])
+        device = cache.context.ids(batch.heard[at[used]])
+        logged[used], logged_body[used] = cache.recent.find(device, number[used])
     repeat = freshness.repeats(at, number, batch.body[rows], logged, logged_body)
     verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
     verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
@@ -109,15 +110,15 @@ def _judge_numbers(batch: Batch, book: Book) -> Ints:
     return verdicts
 
 
-def _last_allowed(batch: Batch, book: Book, policy: Policy, moment: Moment) -> Ints:
+def _last_allowed(batch: Batch, cache: StateCache, policy: Policy, moment: GatewayTime) -> Ints:
     """The larger of two bounds: since first contact, and since the device's bundle was made, at the bundle's first number.
 
     A network that delivers an old report first makes a device look fast since first contact; the other bound it cannot touch. Where
     nobody knows when that was, or the clocks say that it is yet to come, a device is granted more once.
     """
-    states, roster = batch.states, book.roster
+    states, context = batch.states, cache.context
     quota, period = states["quota"], states["period"]
-    issued, first = roster.issued[batch.heard], roster.issued_number[batch.heard]
+    issued, first = context.issued[batch.heard], context.issued_number[batch.heard]
     doubtful = (issued == 0) | (issued > moment.wall)
     allowance = policy.number_allowance + np.where(doubtful, freshness.UNKNOWN_ALLOWANCE, 0)
     contact = moment.tick - states["first_tick"]

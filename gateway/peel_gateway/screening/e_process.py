@@ -58,9 +58,9 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
-from peel_gateway.mechanisms.game import Candidates, Face, Faces, Game, Sets, Shares
+from peel_gateway.mechanisms.base import Face, Faces, Game, HeavyHitters, Sets, Shares
 
-__all__ = ["FRESH", "GAP", "TARDY", "Bet", "Bets", "Events", "Unplayable", "in_words"]
+__all__ = ["FRESH", "GAP", "TARDY", "Bet", "DamagedTestState", "EProcess", "Events", "in_words"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ _ROUNDING = 2.0**-30
 """The sums that are compared with 1/alpha are off by far less than this, relatively."""
 
 
-class Unplayable(ValueError):  # noqa: N818 - the name says what is wrong with them
+class DamagedTestState(ValueError):  # noqa: N818 - the name says what is wrong with them
     """Events or states that the game has not: no layer lets such a report through, so what is stored is damaged."""
 
 
@@ -116,7 +116,7 @@ class Bet:
     """From this report number on."""
 
 
-class Bets:
+class EProcess:
     """All bets on the devices of a profile.
 
     Parameters
@@ -137,8 +137,8 @@ class Bets:
             sets = getattr(game, name)
             if sets is not None:
                 _fill_sets(getattr(self._game, name), sets)
-        if game.candidates is not None:
-            _fill_candidates(self._game.candidates, game.candidates)
+        if game.heavy_hitters is not None:
+            _fill_heavy_hitters(self._game.candidates, game.heavy_hitters)
         if game.shares is not None:
             _fill_shares(self._game.shares, game.shares)
         self._game.late_share = game.late_share
@@ -288,7 +288,7 @@ class Bets:
         _check_range("unit", events.unit, min(units, default=2**32))
         symbols = {self.game.symbols.items} if self.game.symbols is not None else set()
         symbols |= {
-            part.symbols for part in (self.game.faces, self.game.candidates, self.game.shares) if part is not None
+            part.symbols for part in (self.game.faces, self.game.heavy_hitters, self.game.shares) if part is not None
         }
         _check_range("symbol", events.symbol, min(symbols))
         pointer = ffi.new("peel_bets_events *", {"count": len(events)})
@@ -327,8 +327,8 @@ def _check(game: Game, alpha: float) -> None:
     if game.faces is not None:
         capital += game.faces.unit_capital
         capital += sum(share * (notebooks if face == Face.RECENT else 1) for face, share in game.faces.capital.items())
-    if game.candidates is not None:
-        capital += notebooks * game.candidates.capital
+    if game.heavy_hitters is not None:
+        capital += notebooks * game.heavy_hitters.capital
     if game.shares is not None:
         capital += len(_SHARE_NAMES) * game.shares.capital
     late = game.late.past + game.late.notebooks * game.late.notebook if game.late is not None else 0.0
@@ -338,7 +338,7 @@ def _check(game: Game, alpha: float) -> None:
 
 def _check_range(name: str, column: npt.NDArray[Any], limit: int) -> None:
     if len(column) and (column.min() < 0 or column.max() >= limit):
-        raise Unplayable(f"events.{name} goes from {column.min()} to {column.max()}, expected 0 to {limit - 1}")
+        raise DamagedTestState(f"events.{name} goes from {column.min()} to {column.max()}, expected 0 to {limit - 1}")
 
 
 def _fill_faces(target: Any, faces: Faces) -> None:
@@ -358,16 +358,22 @@ def _fill_sets(target: Any, sets: Sets) -> None:
     target.past, target.notebook = sets.past, sets.notebook
 
 
-def _fill_candidates(target: Any, candidates: Candidates) -> None:
-    sizes, votes = candidates.sizes, candidates.votes
+def _fill_heavy_hitters(target: Any, heavy_hitters: HeavyHitters) -> None:
+    sizes, votes = heavy_hitters.sizes, heavy_hitters.votes
     room, most = int(lib.PEEL_BETS_LIST_SIZES), int(lib.PEEL_BETS_CANDIDATES)
-    if max(len(sizes), len(votes)) > room or max((*sizes, *votes)) > most or candidates.symbols > 127:
-        raise ValueError(f"candidates {sizes} and {votes} of {candidates.symbols} symbols are more than the kernel has")
-    target.categories, target.symbols, target.digits = candidates.categories, candidates.symbols, candidates.digits
+    if max(len(sizes), len(votes)) > room or max((*sizes, *votes)) > most or heavy_hitters.symbols > 127:
+        raise ValueError(
+            f"candidates {sizes} and {votes} of {heavy_hitters.symbols} symbols are more than the kernel has"
+        )
+    target.categories, target.symbols, target.digits = (
+        heavy_hitters.categories,
+        heavy_hitters.symbols,
+        heavy_hitters.digits,
+    )
     target.sizes, target.votes = len(sizes), len(votes)
     target.size[0 : len(sizes)] = sizes
     target.vote[0 : len(votes)] = votes
-    target.most, target.least, target.capital = candidates.most, candidates.least, candidates.capital
+    target.most, target.least, target.capital = heavy_hitters.most, heavy_hitters.least, heavy_hitters.capital
 
 
 def _fill_shares(target: Any, shares: Shares) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DOUBT", "STEP", "Moment"]
+__all__ = ["DOUBT", "RATE_SLACK", "RATE_SLACK_TENTHS", "STEP", "GatewayTime"]
 
 STEP = 3_600_000
 """Milliseconds: a wall clock that is further off than this was set, or the machine was off."""
+
 DOUBT = 24 * STEP
 """Milliseconds after such a step during which nothing is deleted because of its age."""
 
 
 @dataclass(frozen=True)
-class Moment:
+class GatewayTime:
     """The gateway's time at its last transaction; all 0 in a new store."""
 
     tick: int = 0
@@ -34,3 +35,9 @@ class Moment:
     def doubtful(self) -> bool:
         """Whether the wall clock is, or has lately been, of a kind that nothing should be deleted by."""
         return bool(self.behind) or (self.stepped > 0 and self.wall - self.stepped < DOUBT)
+
+
+RATE_SLACK_TENTHS = 11
+
+RATE_SLACK = RATE_SLACK_TENTHS / 10
+"""A device's clock may run this much fast (RC oscillators in deep sleep are off by several per cent)."""

@@ -15,19 +15,41 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_HOLES", "NO_HOLES", "Seen", "enter", "give_up", "holes_of", "pack_holes", "unseen", "used"]
+from peel_core.receipts import MAX_RUNS
+
+__all__ = [
+    "CHUNK",
+    "LIMIT",
+    "MOST_HOLES",
+    "NO_HOLES",
+    "WINDOW",
+    "AckRanges",
+    "UsedNumbers",
+    "ack_ranges_of",
+    "enter",
+    "give_up",
+    "holes_of",
+    "missing",
+    "pack_holes",
+    "settle_to",
+    "unseen",
+    "used",
+]
 
 Ints = npt.NDArray[np.int64]
+
 Bools = npt.NDArray[np.bool_]
+
 Objects = npt.NDArray[np.object_]
 
 MOST_HOLES = 1024
 """Holes that are kept of one device: more than an outbox of as many frames can leave."""
+
 NO_HOLES = b""
 
 
 @dataclass(frozen=True)
-class Seen:
+class UsedNumbers:
     """What some devices have used, one entry per device."""
 
     low_water: Ints
@@ -48,7 +70,7 @@ def pack_holes(holes: Ints) -> bytes:
     return holes.astype("<i8", copy=False).tobytes()
 
 
-def used(seen: Seen) -> Ints:
+def used(seen: UsedNumbers) -> Ints:
     """How many numbers each device has used, int64[D]."""
     count = seen.last_number - seen.forgone
     for device in np.flatnonzero(seen.holes != NO_HOLES).tolist():
@@ -57,7 +79,7 @@ def used(seen: Seen) -> Ints:
     return count
 
 
-def unseen(seen: Seen, at: Ints, number: Ints) -> Bools:
+def unseen(seen: UsedNumbers, at: Ints, number: Ints) -> Bools:
     """Which numbers were never used and may still come.
 
     Parameters
@@ -75,7 +97,7 @@ def unseen(seen: Seen, at: Ints, number: Ints) -> Bools:
     return result
 
 
-def enter(seen: Seen, at: Ints, number: Ints, most_holes: int = MOST_HOLES) -> Seen:
+def enter(seen: UsedNumbers, at: Ints, number: Ints, most_holes: int = MOST_HOLES) -> UsedNumbers:
     """Use numbers that are `unseen`, each once.
 
     A device whose numbers simply go on needs no look at its holes; that is all of them, most of the time.
@@ -98,10 +120,10 @@ def enter(seen: Seen, at: Ints, number: Ints, most_holes: int = MOST_HOLES) -> S
         if len(given_up):
             low_water[device] = given_up[-1, 1]
             forgone[device] += (given_up[:, 1] - given_up[:, 0] + 1).sum()
-    return Seen(low_water, highest, holes, forgone)
+    return UsedNumbers(low_water, highest, holes, forgone)
 
 
-def give_up(seen: Seen, first: Ints, last: Ints) -> Seen:
+def give_up(seen: UsedNumbers, first: Ints, last: Ints) -> UsedNumbers:
     """Give up the numbers from `first` to `last` that are above every number seen: they never come, as if all below had been passed.
 
     Parameters
@@ -126,3 +148,77 @@ def _holes_after(holes: Ints, last_number: int, numbers: Ints) -> Ints:
     first = np.sort(np.concatenate([holes[:, 0], numbers + 1]))
     last = np.sort(np.concatenate([numbers - 1, holes[:, 1]]))
     return np.stack([first, last], axis=1)[first <= last]
+
+
+WINDOW = 16
+"""Numbers this close to the largest one are still expected: deliveries overtake each other after a reconnect."""
+
+CHUNK = 16
+"""Settle this many at least: numbers that come one by one are settled together."""
+
+LIMIT = 1024
+"""Most numbers examined per device and batch; of a longer jump only the last ones are, whatever they assign."""
+
+
+def settle_to(settled: Ints, last_number: Ints) -> Ints:
+    """Up to where each device's numbers are to be settled now; unchanged where it is not worth it yet."""
+    due = last_number - settled >= WINDOW + CHUNK
+    return np.asarray(np.where(due, last_number - WINDOW, settled))
+
+
+def missing(device: Ints, above: Ints, upto: Ints, holes: npt.NDArray[np.object_]) -> tuple[Ints, Ints]:
+    """Return (device, number) of all numbers in (above, upto] that are in a device's holes, of its last `LIMIT` numbers.
+
+    Parameters
+    ----------
+    device, above, upto : int64, shape (D,)
+    holes : object, shape (D,)
+        As `seen` packs them.
+    """
+    devices, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for at in np.flatnonzero(holes != NO_HOLES).tolist():
+        first = max(int(above[at]), int(upto[at]) - LIMIT) + 1
+        spans = np.clip(holes_of(holes[at]), [first, 0], [2**62, int(upto[at])])
+        spans = spans[spans[:, 0] <= spans[:, 1]]
+        numbers += [np.arange(low, high + 1) for low, high in spans.tolist()]
+        devices.append(np.full((spans[:, 1] - spans[:, 0] + 1).sum(), device[at]))
+    return np.concatenate(devices), np.concatenate(numbers)
+
+
+@dataclass(frozen=True)
+class AckRanges:
+    """What receipts say, as `peel_core.receipts.write_receipts` takes it."""
+
+    upto: Ints
+    """Every number up to this one, int64[T]."""
+    runs: Ints
+    """Runs above, first and last number, device after device, int64[R, 2]."""
+    run_ends: Ints
+    """Where each device's runs end, int64[T]."""
+
+
+def ack_ranges_of(seen: UsedNumbers, lowest: Ints) -> AckRanges:
+    """What to tell some devices.
+
+    Parameters
+    ----------
+    seen : Seen
+        What they have used, one entry per device.
+    lowest : int64, shape (T,)
+        The lowest number that was heard of each since its last receipt.
+    """
+    upto, counts, told = seen.last_number.copy(), np.zeros(len(lowest), np.int64), []
+    for device in np.flatnonzero(seen.holes != NO_HOLES).tolist():
+        holes = holes_of(seen.holes[device])
+        upto[device] = holes[0, 0] - 1
+        runs = np.stack([holes[:, 1] + 1, np.append(holes[1:, 0] - 1, seen.last_number[device])], axis=1)
+        told.append(_chosen(runs, int(lowest[device])))
+        counts[device] = len(told[-1])
+    return AckRanges(upto, np.concatenate([np.zeros((0, 2), np.int64), *told]), np.cumsum(counts))
+
+
+def _chosen(runs: Ints, lowest: int) -> Ints:
+    """At most `MAX_RUNS` of a device's runs: half of them from the one that has this number, half of them the last ones."""
+    half = MAX_RUNS // 2
+    begin = min(int(np.searchsorted(runs[:, 1], lowest)), max(0, len(runs) - MAX_RUNS))
+    return np.concatenate([runs[begin : begin + half], runs[begin + half :][-half:]])

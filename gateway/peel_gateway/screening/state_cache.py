@@ -17,20 +17,20 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.tables import STATE_COLUMNS, ConductTable, DeviceTable, GapTable, LogTable, TallyTable
-from peel_gateway.screening.conduct import TAIL, Conduct, checkpoints, held_against, joined, restore, select
-from peel_gateway.screening.recent import WINDOW, Recent
-from peel_gateway.screening.roster import Roster
-from peel_gateway.screening.seats import Seats
-from peel_gateway.screening.seen import NO_HOLES, Seen
+from peel_gateway.model.tables import STATE_COLUMNS, DeviceTable, DeviceTestTable, GapTable, LogTable, TallyTable
+from peel_gateway.screening.decode_context import DecodeContext
+from peel_gateway.screening.device_tests import TAIL, DeviceTests, checkpoints, held_against, joined, restore, select
+from peel_gateway.screening.freshness import WINDOW, RecentReports
+from peel_gateway.screening.numbers import NO_HOLES, UsedNumbers
+from peel_gateway.screening.row_cache import RowCache
 
-__all__ = ["ROOM", "Book", "Change", "Played", "States", "cohort_rows", "seen_in", "states_of"]
+__all__ = ["CACHE_BYTES", "Change", "Played", "StateCache", "States", "cohort_rows", "states_of", "used_numbers"]
 
 Ints = npt.NDArray[np.int64]
 States = dict[str, npt.NDArray[Any]]
 """Device states by column of `STATE_COLUMNS`, one entry per device."""
 
-ROOM = 2**28
+CACHE_BYTES = 2**28
 """Bytes of memory for what devices have done: 120,000 devices at 16 attributes, 20,000 at 252."""
 _STATE_BYTES = 8 * len(STATE_COLUMNS)
 
@@ -54,7 +54,7 @@ class Change:
     """Devices that were heard, int64[T]."""
     states: States
     """Their new states, int64[T] per column."""
-    conduct: Sequence[Played]
+    device_tests: Sequence[Played]
     """Per profile."""
     totals: Sequence[Ints]
     """Per profile: what to add, int64[k]."""
@@ -65,47 +65,47 @@ class Change:
 
 
 @dataclass
-class Book:
+class StateCache:
     """All that the engine must remember between batches. States are zero for a device that was never heard."""
 
-    roster: Roster
+    context: DecodeContext
     generation: int
-    seats: Seats
+    row_cache: RowCache
     """Where the states of slots are; those of all others are in the store."""
     states: States
     """int64[rows] per column."""
     most: int
     """So many states are kept."""
-    conduct: list[Conduct]
+    device_tests: list[DeviceTests]
     """Per profile."""
     totals: list[Ints]
     """Per profile: plus minus minus of all reports that count, per attribute, int64[k]; 0 where reports are not signs."""
-    recent: Recent
+    recent: RecentReports
     """The bodies of the last reports."""
     arrival: int
     """The log's last event."""
     checkpointed: int
     """Events up to this one are in the stored checkpoints."""
-    aside: ConductTable
-    """To be stored with the next checkpoint, see `conduct.Restored`."""
+    aside: DeviceTestTable
+    """To be stored with the next checkpoint, see `device_tests.Restored`."""
     stuck: int | None
     """The event before the first one of a profile that is not there: no checkpoint goes beyond it."""
 
     @classmethod
     def open(
         cls,
-        roster: Roster,
+        context: DecodeContext,
         *,
         alpha: float,
-        room: int,
+        cache_bytes: int,
         generation: int,
         devices: DeviceTable,
-        conduct: ConductTable,
+        device_tests: DeviceTestTable,
         checkpointed: int,
         arrival: int,
         tail: tuple[LogTable, GapTable],
         totals: TallyTable,
-    ) -> Book:
+    ) -> StateCache:
         """A book of what a store knows.
 
         Parameters
@@ -118,20 +118,20 @@ class Book:
             What is stored of the devices in it, of those that `unstored` names at least.
         """
         news = select(tail, lambda each: each.arrival > checkpointed)
-        restored = restore(roster, alpha, room, conduct, checkpointed, *held_against(devices, news))
-        recent = Recent(WINDOW)
+        restored = restore(context, alpha, cache_bytes, device_tests, checkpointed, *held_against(devices, news))
+        recent = RecentReports(WINDOW)
         recent.note(tail[0].device, tail[0].number, tail[0].body)
-        slots = len(roster.keyring.device_ids)
-        most = max(1, room // 8 // _STATE_BYTES)
-        seats = Seats(slots, min(slots, most))
+        slots = len(context.keyring.device_ids)
+        most = max(1, cache_bytes // 8 // _STATE_BYTES)
+        row_cache = RowCache(slots, min(slots, most))
         return cls(
-            roster=roster,
+            context=context,
             generation=generation,
-            seats=seats,
-            states={name: _nothing(name, len(seats.slot)) for name in STATE_COLUMNS},
+            row_cache=row_cache,
+            states={name: _nothing(name, len(row_cache.slot)) for name in STATE_COLUMNS},
             most=most,
-            conduct=restored.conduct,
-            totals=_totals(roster.keyring.profiles, totals),
+            device_tests=restored.device_tests,
+            totals=_totals(context.keyring.profiles, totals),
             recent=recent,
             arrival=arrival,
             checkpointed=checkpointed,
@@ -141,7 +141,7 @@ class Book:
 
     @staticmethod
     def tail_begins(arrival: int, checkpointed: int) -> int:
-        """The event after which a book must know the log: checkpoints do not know what follows, and `Recent` is as long."""
+        """The event after which a book must know the log: checkpoints do not know what follows, and `RecentReports` is as long."""
         return max(0, min(checkpointed, arrival - WINDOW))
 
     @staticmethod
@@ -149,55 +149,55 @@ class Book:
         """Ids of devices whose checkpoints do not know all that they did."""
         return np.unique(np.concatenate([each.device[each.arrival > checkpointed] for each in tail]))
 
-    def strangers(self, slots: Ints) -> Ints:
+    def absent(self, slots: Ints) -> Ints:
         """Those of some slots of which something is not in memory."""
-        absent = self.seats.absent(slots)
-        for conduct in self.conduct:
-            absent |= conduct.lacks(slots)
+        absent = self.row_cache.absent(slots)
+        for device_tests in self.device_tests:
+            absent |= device_tests.lacking(slots)
         return slots[absent]
 
-    def admit(self, slots: Ints, devices: DeviceTable, conduct: ConductTable) -> None:
+    def load(self, slots: Ints, devices: DeviceTable, device_tests: DeviceTestTable) -> None:
         """Take in what is stored of strangers (ascending); what is in memory of them stays as it is."""
-        self._admit_states(slots[self.seats.absent(slots)], devices)
-        for profile, each in zip(self.roster.keyring.profiles, self.conduct, strict=True):
-            lacking = slots[each.lacks(slots)]
-            each.admit_stored(lacking, self.roster.ids(lacking), profile, conduct)
+        self._load_states(slots[self.row_cache.absent(slots)], devices)
+        for profile, each in zip(self.context.keyring.profiles, self.device_tests, strict=True):
+            lacking = slots[each.lacking(slots)]
+            each.load_stored(lacking, self.context.ids(lacking), profile, device_tests)
 
-    def _admit_states(self, slots: Ints, stored: DeviceTable) -> None:
-        rows = self.seats.seat(slots)
-        added = len(self.seats.slot) - len(self.states["arrival"])
-        new = states_of(self.roster.ids(slots), stored)
+    def _load_states(self, slots: Ints, stored: DeviceTable) -> None:
+        rows = self.row_cache.assign(slots)
+        added = len(self.row_cache.slot) - len(self.states["arrival"])
+        new = states_of(self.context.ids(slots), stored)
         for name, column in self.states.items():
             self.states[name] = np.append(column, _nothing(name, added)) if added else column
             self.states[name][rows] = new[name]
 
     def apply(self, change: Change, left: TallyTable, generation: int) -> None:
         """Make a committed batch's changes, and take off what left the estimates with it."""
-        rows = self.seats.rows(change.slots)
+        rows = self.row_cache.rows(change.slots)
         for name, column in self.states.items():
             column[rows] = change.states[name]
-        for conduct, played in zip(self.conduct, change.conduct, strict=True):
-            conduct.arrival[played.rows] = played.arrival
-            conduct.checkpoint[played.rows[played.stored]] = played.arrival[played.stored]
-        for profile, totals, added in zip(self.roster.keyring.profiles, self.totals, change.totals, strict=True):
+        for device_tests, played in zip(self.device_tests, change.device_tests, strict=True):
+            device_tests.arrival[played.rows] = played.arrival
+            device_tests.checkpoint[played.rows[played.stored]] = played.arrival[played.stored]
+        for profile, totals, added in zip(self.context.keyring.profiles, self.totals, change.totals, strict=True):
             mine = cohort_rows(profile, left)
             totals += added
             np.subtract.at(totals, left.index[mine], (left.withdrawn_plus - left.withdrawn_minus)[mine])
         self.recent.note(change.log.device, change.log.number, change.log.body)
         self.arrival, self.generation = change.arrival, generation
-        self.thin()
+        self.evict()
 
-    def thin(self) -> None:
+    def evict(self) -> None:
         """Give up whoever has been silent longest, where there are too many; not what is not stored yet."""
-        self.seats.thin(self.most, self.states["arrival"], np.ones(len(self.seats.slot), np.bool_))
-        for conduct in self.conduct:
-            conduct.thin()
+        self.row_cache.evict(self.most, self.states["arrival"], np.ones(len(self.row_cache.slot), np.bool_))
+        for device_tests in self.device_tests:
+            device_tests.evict()
 
     @property
     def overdue(self) -> bool:
         """Whether a checkpoint is to be stored: there is no more room for states that are not, or many events have come since the last
         one, and it would know more of them."""
-        if any(conduct.crowded for conduct in self.conduct):
+        if any(device_tests.crowded for device_tests in self.device_tests):
             return True
         return self.arrival - self.checkpointed >= TAIL and self._known_to > self.checkpointed
 
@@ -206,34 +206,34 @@ class Book:
         """Events up to this one are in the states, or in `aside`."""
         return self.arrival if self.stuck is None else self.stuck
 
-    def checkpoint(self) -> tuple[ConductTable, int]:
+    def checkpoint(self) -> tuple[DeviceTestTable, int]:
         """The states that are not stored yet, and the event up to which everything is stored with them."""
         tables = [self.aside]
-        for profile, conduct in zip(self.roster.keyring.profiles, self.conduct, strict=True):
-            due = np.flatnonzero(conduct.unstored)
-            ids = self.roster.ids(conduct.seats.slot[due])
-            tables.append(checkpoints(profile, ids, conduct.arrival[due], conduct.states, due))
+        for profile, device_tests in zip(self.context.keyring.profiles, self.device_tests, strict=True):
+            due = np.flatnonzero(device_tests.unstored)
+            ids = self.context.ids(device_tests.row_cache.slot[due])
+            tables.append(checkpoints(profile, ids, device_tests.arrival[due], device_tests.states, due))
         return joined(tables), self._known_to
 
     def note_checkpoint(self) -> None:
         """The checkpoint was committed."""
-        for conduct in self.conduct:
-            conduct.note_stored()
+        for device_tests in self.device_tests:
+            device_tests.note_stored()
         self.aside, self.checkpointed = joined([]), self._known_to
 
     def gather(self, slots: Ints) -> States:
         """Copies of the states of some slots, which must be in memory."""
-        rows = self.seats.rows(slots)
+        rows = self.row_cache.rows(slots)
         return {name: column[rows] for name, column in self.states.items()}
 
     def column(self, name: str, slots: Ints) -> npt.NDArray[Any]:
         """One column of the same."""
-        return np.asarray(self.states[name][self.seats.rows(slots)])
+        return np.asarray(self.states[name][self.row_cache.rows(slots)])
 
 
-def seen_in(states: States) -> Seen:
+def used_numbers(states: States) -> UsedNumbers:
     """Which numbers devices have used, as their states say."""
-    return Seen(**{each.name: states[each.name] for each in fields(Seen)})
+    return UsedNumbers(**{each.name: states[each.name] for each in fields(UsedNumbers)})
 
 
 def cohort_rows(profile: Profile, table: TallyTable) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 but the states of bets: they are played where they are, since copies of them would cost more than all the rest. So a book that a batch was
 planned against is either that batch's, once it is committed, or is thrown away.
 
-The engine looks up who speaks, listens to a batch (`batch.listen`), drafts it (`draft.draft`), asks the store what must be known, and
+The engine looks up who speaks, listens to a batch (`batch.listen`), drafts it (`precheck.precheck`), asks the store what must be known, and
 then plans ::
 
     verdicts = front(opened, roster)
@@ -26,19 +26,19 @@ import numpy.typing as npt
 from peel_core import Keyring
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.exposure import Exposure
-from peel_gateway.model.moment import Moment
+from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import MOVING_COLUMNS, DeviceTable, Effects, Found, LogTable
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
-from peel_gateway.screening import effects, filing, gaps, layers, statistics
+from peel_gateway.screening import bucketing, effects, layers, statistics
+from peel_gateway.screening import numbers as gaps
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.book import Book, Change, Played, States, seen_in
-from peel_gateway.screening.draft import Draft
-from peel_gateway.screening.exposures import Case, Exhibits, exhibit
-from peel_gateway.screening.layers import OPEN
-from peel_gateway.screening.policy import Policy
-from peel_gateway.screening.seen import enter
+from peel_gateway.screening.effects import Case, Exhibits, exhibit
+from peel_gateway.screening.layers import OPEN, Policy
+from peel_gateway.screening.numbers import enter
+from peel_gateway.screening.precheck import Precheck
+from peel_gateway.screening.state_cache import Change, Played, StateCache, States, used_numbers
 
-__all__ = ["ExposedDevice", "Plan", "plan"]
+__all__ = ["ExposedDevice", "Judgement", "plan"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -59,7 +59,7 @@ class ExposedDevice:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Judgement:
     """All effects of a batch, for the store and for the book."""
 
     effects: Effects
@@ -70,17 +70,17 @@ class Plan:
 # ---- who is to blame ----
 
 
-def _come_again(drafted: Draft, found: Found) -> Ints:
+def _come_again(prechecked: Precheck, found: Found) -> Ints:
     """Return the draft's verdicts; the same bytes again, held already or earlier in this batch, are a redelivery.
 
     They have been judged, and blame nobody once more. Otherwise the network could expose a pardoned device with what it was pardoned for.
     """
-    verdicts = drafted.verdicts.copy()
+    verdicts = prechecked.verdicts.copy()
     seen, again = set(found.digests), []
-    for digest in drafted.questions.digests:
+    for digest in prechecked.questions.digests:
         again.append(digest in seen)
         seen.add(digest)
-    verdicts[drafted.held[np.array(again, np.bool_)]] = Verdict.REDELIVERED
+    verdicts[prechecked.held[np.array(again, np.bool_)]] = Verdict.REDELIVERED
     return verdicts
 
 
@@ -93,7 +93,7 @@ class _Standing:
     """Positions among the heard devices, with what exposed them."""
 
 
-def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool, moment: Moment) -> _Standing:
+def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool, moment: GatewayTime) -> _Standing:
     """Mark heard devices; the first cause stays."""
     states = standing.states
     cause, when, withdrawn = (states[name].copy() for name in ("cause", "cause_time", "withdrawn"))
@@ -110,7 +110,7 @@ def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool,
     )
 
 
-def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: Moment) -> tuple[Ints, _Standing]:
+def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: GatewayTime) -> tuple[Ints, _Standing]:
     """Expose the devices of faulty reports; what else a withdrawn device sends does not count."""
     verdicts = verdicts.copy()
     faulty = np.flatnonzero(_BLAMED[verdicts])
@@ -139,21 +139,23 @@ def _assigning(keyring: Keyring, slots: Ints) -> Bools:
     return np.asarray(assigns[keyring.profile_of[slots]], dtype=np.bool_)
 
 
-def _settle(batch: Batch, book: Book, verdicts: Ints, states: States, moment: Moment) -> _Numbers:
+def _settle(batch: Batch, cache: StateCache, verdicts: Ints, states: States, moment: GatewayTime) -> _Numbers:
     """Use the numbers that enter the log, settle those that are no longer expected, and find what the missing ones assign."""
     entering = _LOGGED[verdicts] | (verdicts == OPEN)
     at, number, settled = batch.at[entering], batch.number[entering], states["settled"]
-    states = states | vars(enter(seen_in(states), at, number)) | _heard(states, at, batch.received[entering], moment)
+    states = (
+        states | vars(enter(used_numbers(states), at, number)) | _heard(states, at, batch.received[entering], moment)
+    )
     upto = np.where(states["withdrawn"] == 0, gaps.settle_to(settled, states["last_number"]), settled)
-    mine = np.flatnonzero((upto > settled) & _assigning(book.roster.keyring, batch.heard))
-    ids = book.roster.ids(batch.heard[mine])
+    mine = np.flatnonzero((upto > settled) & _assigning(cache.context.keyring, batch.heard))
+    ids = cache.context.ids(batch.heard[mine])
     device, missing = gaps.missing(ids, settled[mine], upto[mine], states["holes"][mine])
     late = np.zeros(len(verdicts), np.int64)
     late[entering] = number <= settled[at]
-    return _Numbers(states | {"settled": upto}, statistics.find_gaps(book.roster, device, missing), late)
+    return _Numbers(states | {"settled": upto}, statistics.find_gaps(cache.context, device, missing), late)
 
 
-def _heard(states: States, at: Ints, received: Ints, moment: Moment) -> States:
+def _heard(states: States, at: Ints, received: Ints, moment: GatewayTime) -> States:
     """Note when devices were heard, by the clock that their silence is looked for with: a time yet to come would hide it until then."""
     last = states["last_received"].copy()
     last[at] = np.where((last[at] > moment.seen) | (moment.behind > 0), 0, last[at])
@@ -180,14 +182,14 @@ class _Screened:
     """Of single reports; exposures by statistics are among what was judged."""
 
 
-def _screen(drafted: Draft, found: Found) -> _Screened:
-    batch, book, policy, moment = drafted.batch, drafted.book, drafted.policy, drafted.moment
-    profiles = book.roster.keyring.profiles
-    verdicts = _come_again(drafted, found)
+def _screen(prechecked: Precheck, found: Found) -> _Screened:
+    batch, cache, policy, moment = prechecked.batch, prechecked.cache, prechecked.policy, prechecked.moment
+    profiles = cache.context.keyring.profiles
+    verdicts = _come_again(prechecked, found)
     verdicts = layers.judge_content(verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
-    numbers = _settle(batch, book, verdicts, standing.states, moment)
-    judged = statistics.judge(batch, book, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
+    numbers = _settle(batch, cache, verdicts, standing.states, moment)
+    judged = statistics.judge(batch, cache, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
     standing = _expose(
         _Standing(numbers.states, standing.exposed),
         judged.convicted,
@@ -198,10 +200,10 @@ def _screen(drafted: Draft, found: Found) -> _Screened:
     case = Case(
         batch=batch,
         verdicts=judged.verdicts,
-        allowed=drafted.allowed,
-        reached=drafted.reached,
-        surplus=drafted.surplus,
-        most_pieces=drafted.most_pieces,
+        allowed=prechecked.allowed,
+        reached=prechecked.reached,
+        surplus=prechecked.surplus,
+        most_pieces=prechecked.most_pieces,
         profiles=profiles,
     )
     return _Screened(judged.verdicts, standing, numbers, judged, exhibit(case))
@@ -210,15 +212,20 @@ def _screen(drafted: Draft, found: Found) -> _Screened:
 # ---- all effects ----
 
 
-def plan(drafted: Draft, found: Found) -> Plan:
+def plan(prechecked: Precheck, found: Found) -> Judgement:
     """Screen a batch against the book and what was found in the store."""
-    screened = _screen(drafted, found)
-    batch, book, moment, bucket_seconds = drafted.batch, drafted.book, drafted.moment, drafted.policy.bucket_seconds
+    screened = _screen(prechecked, found)
+    batch, cache, moment, bucket_seconds = (
+        prechecked.batch,
+        prechecked.cache,
+        prechecked.moment,
+        prechecked.policy.bucket_seconds,
+    )
     verdicts, standing, numbers, judged = screened.verdicts, screened.standing, screened.numbers, screened.judged
-    roster = book.roster
-    profiles = roster.keyring.profiles
+    context = cache.context
+    profiles = context.keyring.profiles
     counted = verdicts == Verdict.ACCEPTED
-    filed = filing.file_reports(batch, book, found, counted, standing.states, drafted.crowded, bucket_seconds)
+    filed = bucketing.assign_buckets(batch, cache, found, counted, standing.states, prechecked.crowded, bucket_seconds)
     tallies = effects.tallies(
         profiles,
         batch.opened.profile[counted].astype(np.int64),
@@ -227,47 +234,49 @@ def plan(drafted: Draft, found: Found) -> Plan:
         batch.decoded.sign[counted],
     )
     log, gap_table, states = effects.in_order(
-        _log(batch, book, verdicts, judged.cohort, numbers.late, filed.bucket),
+        _log(batch, cache, verdicts, judged.cohort, numbers.late, filed.bucket),
         numbers.gaps.table,
-        roster.ids(batch.heard),
+        context.ids(batch.heard),
         filed.states
         | {"accepted": filed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.heard))},
-        book.arrival,
+        cache.arrival,
     )
-    last = book.arrival + len(log) + len(gap_table)
-    changed, lasting = _changed_devices(batch, book, states)
-    played = _checkpointed(batch, book, states, judged)
+    last = cache.arrival + len(log) + len(gap_table)
+    changed, lasting = _changed_devices(batch, cache, states)
+    played = _checkpointed(batch, cache, states, judged)
     newly = (states["withdrawn"] != 0) & (batch.before["withdrawn"] == 0)
     written = Effects(
         log=log,
         devices=changed,
         lasting=lasting,
-        conduct=effects.conduct_table(roster, book.conduct, played),
+        device_tests=effects.device_test_table(context, cache.device_tests, played),
         tallies=tallies,
         filed=filed.table,
         gaps=gap_table,
         exposures=[*screened.exhibits.held, *judged.cases],
         dropped=screened.exhibits.dropped,
-        withdrawn=roster.ids(batch.heard[newly]).tolist(),
+        withdrawn=context.ids(batch.heard[newly]).tolist(),
         counts=layers.by_verdict(verdicts),
         arrival=last,
         moment=moment,
     )
     change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies), log, last)
-    return Plan(written, change, _exposed_devices(batch, book, standing, judged.cases))
+    return Judgement(written, change, _exposed_devices(batch, cache, standing, judged.cases))
 
 
-def _checkpointed(batch: Batch, book: Book, states: States, judged: statistics.Judged) -> list[Played]:
+def _checkpointed(batch: Batch, cache: StateCache, states: States, judged: statistics.Judged) -> list[Played]:
     """The bets that were played, and which of them are to be stored at once: the first, and the last one that matters."""
     result = []
-    for conduct, (devices, rows) in zip(book.conduct, judged.played, strict=True):
-        stored = (conduct.checkpoint[rows] < 0) | np.isin(devices, judged.convicted)
+    for device_tests, (devices, rows) in zip(cache.device_tests, judged.played, strict=True):
+        stored = (device_tests.checkpoint[rows] < 0) | np.isin(devices, judged.convicted)
         result.append(Played(rows, stored, states["arrival"][devices]))
     return result
 
 
-def _exposed_devices(batch: Batch, book: Book, standing: _Standing, cases: Sequence[Exposure]) -> list[ExposedDevice]:
-    ids = book.roster.ids(batch.heard)
+def _exposed_devices(
+    batch: Batch, cache: StateCache, standing: _Standing, cases: Sequence[Exposure]
+) -> list[ExposedDevice]:
+    ids = cache.context.ids(batch.heard)
     words = {case.device: str(case.evidence["words"]) for case in cases}
     withdrawn = standing.states["withdrawn"]
     return [
@@ -281,7 +290,7 @@ def _exposed_devices(batch: Batch, book: Book, standing: _Standing, cases: Seque
     ]
 
 
-def _changed_devices(batch: Batch, book: Book, states: States) -> tuple[DeviceTable, Bools]:
+def _changed_devices(batch: Batch, cache: StateCache, states: States) -> tuple[DeviceTable, Bools]:
     """New states of the devices that this batch changed, and which of them changed in what seldom does."""
     moved, lasting = np.zeros((2, len(batch.heard)), np.bool_)
     for name, column in states.items():
@@ -289,17 +298,17 @@ def _changed_devices(batch: Batch, book: Book, states: States) -> tuple[DeviceTa
         moved |= differs
         if name not in MOVING_COLUMNS:
             lasting |= differs
-    ids = book.roster.ids(batch.heard[moved])
+    ids = cache.context.ids(batch.heard[moved])
     return DeviceTable(device=ids, **{name: column[moved] for name, column in states.items()}), lasting[moved]
 
 
-def _log(batch: Batch, book: Book, verdicts: Ints, cohort: Ints, late: Ints, bucket: Ints) -> LogTable:
+def _log(batch: Batch, cache: StateCache, verdicts: Ints, cohort: Ints, late: Ints, bucket: Ints) -> LogTable:
     rows = batch.order[_LOGGED[verdicts[batch.order]]]
     sign = batch.decoded.sign[rows]
     return LogTable(
         device=batch.opened.device[rows].astype(np.int64),
         number=batch.number[rows],
-        profile=book.roster.profile_ids()[batch.opened.profile[rows]],
+        profile=cache.context.profile_ids()[batch.opened.profile[rows]],
         received=batch.received[rows],
         verdict=verdicts[rows],
         index=batch.cell[rows],

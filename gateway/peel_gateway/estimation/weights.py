@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from peel_gateway.mechanisms.intervals import Weighing
 
-__all__ = ["Holdings", "Largest", "capped", "equal_devices", "equal_reports", "largest", "weighing"]
+__all__ = ["Largest", "ReportCounts", "capped", "equal_devices", "equal_reports", "largest", "weighing"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Holdings:
+class ReportCounts:
     """Reports of devices, int64[holdings] each: one entry per device and figure that it has reports of.
 
     Figures that are made of the same reports (shares of categories) count as one here.
@@ -33,7 +33,7 @@ class Holdings:
     """How many figures there are; some may have no entry."""
 
     @classmethod
-    def of(cls, device: Ints, figure: Ints, reports: Ints, figures: int) -> tuple[Holdings, Ints]:
+    def of(cls, device: Ints, figure: Ints, reports: Ints, figures: int) -> tuple[ReportCounts, Ints]:
         """Add up rows of the same device and figure; the second is each row's place."""
         keys, place = np.unique(device * figures + figure, return_inverse=True)
         total = np.bincount(place, reports, len(keys)).astype(np.int64)
@@ -60,17 +60,17 @@ class Largest:
     """The first of them, where several weigh the same."""
 
 
-def equal_reports(holdings: Holdings) -> Floats:
+def equal_reports(report_counts: ReportCounts) -> Floats:
     """Weights for a mean over reports: each counts once."""
-    return np.ones(len(holdings.reports))
+    return np.ones(len(report_counts.reports))
 
 
-def equal_devices(holdings: Holdings) -> Floats:
+def equal_devices(report_counts: ReportCounts) -> Floats:
     """Weights for a mean over devices: each device counts once, whatever it has reported."""
-    return 1 / holdings.reports
+    return 1 / report_counts.reports
 
 
-def capped(holdings: Holdings, cap: float) -> Floats:
+def capped(report_counts: ReportCounts, cap: float) -> Floats:
     """Weights for a mean over reports in which no device has more than a share of `cap`.
 
     A device with n reports counts like min(n, t), with the largest t (not a whole number) for which t / sum min(n, t) <= cap. A cap below
@@ -80,17 +80,19 @@ def capped(holdings: Holdings, cap: float) -> Floats:
     m devices after it are held at t = cap (n_1 + ... + n_i + m t), which is cap (n_1 + ... + n_i) / (1 - m cap).
     """
     if cap >= 1:
-        return equal_reports(holdings)
-    order = np.lexsort((holdings.reports, holdings.figure))
+        return equal_reports(report_counts)
+    order = np.lexsort((report_counts.reports, report_counts.figure))
     # Floats: products of two counts have no room in 64 bits, and below 2^53 nothing is lost.
-    figure, reports = holdings.figure[order], holdings.reports[order].astype(np.float64)
-    devices = np.bincount(figure, minlength=holdings.figures)
+    figure, reports = report_counts.figure[order], report_counts.reports[order].astype(np.float64)
+    devices = np.bincount(figure, minlength=report_counts.figures)
     first = np.cumsum(devices) - devices
     limit = np.maximum(cap, 1 / devices[figure])
     before = np.cumsum(reports) - reports
     sums = before - before[first[figure]] + reports
     above = devices[figure] - (np.arange(len(order)) - first[figure]) - 1
-    keeps = np.bincount(figure, reports / (sums + above * reports) <= limit, holdings.figures).astype(np.int64)[figure]
+    keeps = np.bincount(figure, reports / (sums + above * reports) <= limit, report_counts.figures).astype(np.int64)[
+        figure
+    ]
     held = devices[figure] - keeps
     threshold = limit * sums[first[figure] + keeps - 1] / (1 - held * limit)
     weights = np.empty(len(order))
@@ -98,20 +100,20 @@ def capped(holdings: Holdings, cap: float) -> Floats:
     return weights
 
 
-def weighing(holdings: Holdings, weights: Floats) -> Weighing:
+def weighing(report_counts: ReportCounts, weights: Floats) -> Weighing:
     """How the reports weigh in each figure."""
-    one, two, three, four = (holdings.sums(holdings.reports * weights**power) for power in (1, 2, 3, 4))
+    one, two, three, four = (report_counts.sums(report_counts.reports * weights**power) for power in (1, 2, 3, 4))
     with np.errstate(invalid="ignore", divide="ignore"):
         doubt = four / two**2 - 2 * three / (two * one) + two / one**2
-        return Weighing(one, one**2 / two, np.maximum(doubt, 0), holdings.largest(weights) / one)
+        return Weighing(one, one**2 / two, np.maximum(doubt, 0), report_counts.largest(weights) / one)
 
 
-def largest(holdings: Holdings, weights: Floats) -> Largest:
+def largest(report_counts: ReportCounts, weights: Floats) -> Largest:
     """Which device weighs most, and how much."""
-    part = holdings.reports * weights
-    order = np.lexsort((holdings.device, -part, holdings.figure))
-    figures, first = np.unique(holdings.figure[order], return_index=True)
-    share, device = np.full(holdings.figures, np.nan), np.zeros(holdings.figures, np.int64)
-    share[figures] = part[order][first] / holdings.sums(part)[figures]
-    device[figures] = holdings.device[order][first]
+    part = report_counts.reports * weights
+    order = np.lexsort((report_counts.device, -part, report_counts.figure))
+    figures, first = np.unique(report_counts.figure[order], return_index=True)
+    share, device = np.full(report_counts.figures, np.nan), np.zeros(report_counts.figures, np.int64)
+    share[figures] = part[order][first] / report_counts.sums(part)[figures]
+    device[figures] = report_counts.device[order][first]
     return Largest(share, device)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.estimation.holdings import Holdings, equal_reports, largest, weighing
+from peel_gateway.estimation.weights import ReportCounts, equal_reports, largest, weighing
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.mechanisms.intervals import chance_interval
 
@@ -62,22 +62,22 @@ class Reports:
     cell: Ints
     plus: Ints
     minus: Ints
-    holdings: Holdings
+    report_counts: ReportCounts
     place: Ints
-    """Each row's place in `holdings`."""
+    """Each row's place in `report_counts`."""
 
     @classmethod
     def of(cls, profile: Profile, device: Ints, cell: Ints, plus: Ints, minus: Ints) -> Reports:
         """Put rows in order."""
         separate = mechanism_of(profile).separate
         figure, figures = (cell, profile.size) if separate else (np.zeros_like(cell), 1)
-        holdings, place = Holdings.of(device, figure, plus + minus, figures)
-        return cls(profile, cell, plus, minus, holdings, place)
+        report_counts, place = ReportCounts.of(device, figure, plus + minus, figures)
+        return cls(profile, cell, plus, minus, report_counts, place)
 
     def figures(self, weights: Floats) -> Figures:
         """Estimate everything, with weights float64[holdings]."""
         mechanism = mechanism_of(self.profile)
-        weighed, most = weighing(self.holdings, weights), largest(self.holdings, weights)
+        weighed, most = weighing(self.report_counts, weights), largest(self.report_counts, weights)
         share = self._share(weights)
         lean = share if (weights == weights[:1]).all() else self._share(weights**2)
         chances = mechanism.chances(self.profile)
@@ -96,17 +96,17 @@ class Reports:
     def plain(self) -> Bounds:
         """The textbook's estimates over reports."""
         plain = mechanism_of(self.profile).plain(self.profile, self.cell, self.plus, self.minus)
-        return self.figures(equal_reports(self.holdings)).bounds if plain is None else Bounds(*plain)
+        return self.figures(equal_reports(self.report_counts)).bounds if plain is None else Bounds(*plain)
 
     def sums(self, values: Ints) -> Ints:
         """Add up values of holdings by figure; categories share their reports, and all have the same."""
-        return np.broadcast_to(self.holdings.sums(values).astype(np.int64), self.profile.size)
+        return np.broadcast_to(self.report_counts.sums(values).astype(np.int64), self.profile.size)
 
     def _share(self, weights: Floats) -> Floats:
         """Which part of the weight speaks for each figure; NaN where there is none."""
         speaking = mechanism_of(self.profile).speaking(self.profile, self.cell, self.plus * weights[self.place])
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(speaking / self.holdings.sums(self.holdings.reports * weights))
+            return np.asarray(speaking / self.report_counts.sums(self.report_counts.reports * weights))
 
 
 class _Scale(NamedTuple):

@@ -11,12 +11,31 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.message import LONGEST_TOPIC, Message
+__all__ = ["LONGEST_TOPIC", "Message", "MessageBatch"]
 
-__all__ = ["Mail"]
+LONGEST_TOPIC = 128
+"""Bytes kept of a topic. Ours have half as many; it is a hint and proves nothing, but it is stored with each refused piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One MQTT message."""
+
+    topic: str
+    payload: bytes
+    received: float
+    """Unix seconds."""
+
+    @property
+    def size(self) -> int:
+        """What it counts for in limits."""
+        return len(self.topic) + len(self.payload)
+
 
 Ends = npt.NDArray[np.uint64]
+
 Times = npt.NDArray[np.int64]
+
 Hashes = npt.NDArray[np.uint64]
 
 _TOPIC_WEIGHTS = np.frombuffer(secrets.token_bytes(8 * LONGEST_TOPIC), np.uint64)
@@ -24,7 +43,7 @@ _TOPIC_WEIGHTS = np.frombuffer(secrets.token_bytes(8 * LONGEST_TOPIC), np.uint64
 
 
 @dataclass(frozen=True)
-class Mail:
+class MessageBatch:
     """N messages: their payloads one behind the other, and their topics, and when they came."""
 
     payloads: bytes
@@ -94,11 +113,11 @@ class Mail:
         """One message as an object."""
         return Message(self.topic(place), self.payload(place), int(self.received[place]) / 1000)
 
-    def part(self, first: int, end: int) -> Mail:
+    def part(self, first: int, end: int) -> MessageBatch:
         """The messages from one up to another."""
         a, b = _start(self.payload_ends, first), _start(self.payload_ends, end)
         c, d = _start(self.topic_ends, first), _start(self.topic_ends, end)
-        return Mail(
+        return MessageBatch(
             self.payloads[a:b],
             self.payload_ends[first:end] - np.uint64(a),
             self.topics[c:d],

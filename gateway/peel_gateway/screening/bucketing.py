@@ -6,9 +6,9 @@ of a bucket::
 
     room = ceil(1.1 quota bucket_seconds / period)
 
-**The rule.** All reports of one device in one bucket have numbers within `room` consecutive ones. A device cannot choose what its numbers
-assign. So it cannot choose what a bucket holds of it either: sending some numbers first, late or never does not bring numbers together
-that are far apart. The rule does not look at signs or attributes, and refuses nothing.
+**The rule.** All reports of one device in one bucket have numbers within `capacity` consecutive ones. A device cannot choose which
+attribute a number assigns, so it cannot choose what a bucket holds of it: sending numbers early, late or never does not bring distant
+numbers together. The rule does not look at signs or attributes, and refuses no report.
 
 Within the rule a report is filed, in this order of preference:
 
@@ -33,12 +33,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.pace import RATE_SLACK_TENTHS
+from peel_gateway.model.gateway_time import RATE_SLACK_TENTHS
 from peel_gateway.model.tables import FiledTable, Found
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.book import Book, States
+from peel_gateway.screening.state_cache import StateCache, States
 
-__all__ = ["LOOKBACK", "UNFILED", "Crowded", "Filed", "crowded", "file_reports", "kept_from", "room", "stretch"]
+__all__ = [
+    "LOOKBACK",
+    "UNFILED",
+    "Crowded",
+    "Filed",
+    "assign_buckets",
+    "bucket_capacity",
+    "crowded",
+    "kept_from",
+    "stretch",
+]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -92,7 +102,7 @@ def stretch(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
     return np.asarray(np.clip(buckets, 1, _LONGEST) * bucket_seconds)
 
 
-def room(quota: Ints, period: Ints, seconds: Ints | int) -> Ints:
+def bucket_capacity(quota: Ints, period: Ints, seconds: Ints | int) -> Ints:
     """Return how many consecutive numbers of a device such a stretch holds, at least one; int64 of the shape of quota."""
     return np.asarray(-(-RATE_SLACK_TENTHS * quota * seconds // (10 * period)))
 
@@ -108,7 +118,7 @@ def receipts(batch: Batch, bucket_seconds: int, now: int) -> Ints:
     return np.where(bucket > _LAST, UNFILED, bucket)
 
 
-def crowded(batch: Batch, fresh: Bools, book: Book, bucket_seconds: int, now: int) -> Crowded:
+def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, now: int) -> Crowded:
     """Find the devices whose reports cannot be filed by their states alone; now in Unix milliseconds.
 
     The states are enough for devices that send within their quota, in time and in order.
@@ -124,20 +134,20 @@ def crowded(batch: Batch, fresh: Bools, book: Book, bucket_seconds: int, now: in
     receipt = receipts(batch, bucket_seconds, now)
     oldest, newest = (each.reduceat(receipt[rows], first) if len(rows) else first for each in (np.minimum, np.maximum))
     lowest, highest = batch.number[rows[first]], batch.number[rows[first + coming - 1]]  # rows are in this order
-    rates = book.roster.quotas(batch.heard[heard])
+    rates = cache.context.quotas(batch.heard[heard])
     seconds = stretch(*rates, bucket_seconds)
-    rooms = room(*rates, seconds)
+    capacities = bucket_capacity(*rates, seconds)
     filed, low, high, filled = (
         batch.states[name][heard] for name in ("filed_bucket", "filed_lowest", "filed_highest", "filed_down_to")
     )
     begun = filed // seconds == newest // seconds
     span = np.where(begun, np.maximum(high, highest) - low, highest - lowest)
     in_order = lowest >= np.where(begun, low, high + 1)
-    mine = np.flatnonzero((oldest != newest) | (oldest < filed) | ~in_order | (span >= rooms))
+    mine = np.flatnonzero((oldest != newest) | (oldest < filed) | ~in_order | (span >= capacities))
     heard, oldest, seconds, filled = heard[mine], oldest[mine], seconds[mine], filled[mine]
-    windows = np.minimum(coming, (highest - lowest) // rooms + 1)[mine]
+    windows = np.minimum(coming, (highest - lowest) // capacities + 1)[mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest), oldest)
-    begins = np.maximum(oldest - LOOKBACK * bucket_seconds, _start(batch, book, heard, oldest, bucket_seconds))
+    begins = np.maximum(oldest - LOOKBACK * bucket_seconds, _start(batch, cache, heard, oldest, bucket_seconds))
     begins = np.maximum(begins, deepest - (_FURTHER + 4 * windows) * seconds)
     return Crowded(
         devices=heard,
@@ -148,21 +158,21 @@ def crowded(batch: Batch, fresh: Bools, book: Book, bucket_seconds: int, now: in
     )
 
 
-def _start(batch: Batch, book: Book, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
+def _start(batch: Batch, cache: StateCache, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
     """Return the first bucket in which heard devices have room: that of their enrolment, or of their first report if that is earlier."""
     heard_first = batch.states["first_received"][devices] // 1000 // bucket_seconds * bucket_seconds
-    enrolled = book.roster.enrolled[batch.heard[devices]] // 1000 // bucket_seconds * bucket_seconds
+    enrolled = cache.context.enrolled[batch.heard[devices]] // 1000 // bucket_seconds * bucket_seconds
     start = np.where(heard_first > 0, np.minimum(heard_first, oldest), oldest)
     return np.where(enrolled > 0, np.minimum(enrolled, start), start)
 
 
-def file_reports(
-    batch: Batch, book: Book, found: Found, counted: Bools, states: States, crowded: Crowded, bucket_seconds: int
+def assign_buckets(
+    batch: Batch, cache: StateCache, found: Found, counted: Bools, states: States, crowded: Crowded, bucket_seconds: int
 ) -> Filed:
     """File the reports that count."""
     bucket = crowded.receipt.copy()
-    rooms = room(*book.roster.quotas(batch.heard[crowded.devices]), crowded.stretch)
-    ids = book.roster.ids(batch.heard)
+    capacities = bucket_capacity(*cache.context.quotas(batch.heard[crowded.devices]), crowded.stretch)
+    ids = cache.context.ids(batch.heard)
     down_to = states["filed_down_to"].copy()
     order = batch.order[counted[batch.order]]
     at = batch.at[order]
@@ -173,7 +183,7 @@ def file_reports(
             continue
         of = slice(*np.searchsorted(found.filed.device, [ids[device], ids[device] + 1]))
         upto = int(bucket[rows].max())
-        shelf = _Shelf(begin, upto, int(crowded.stretch[place]), bucket_seconds, room=int(rooms[place]))
+        shelf = _Shelf(begin, upto, int(crowded.stretch[place]), bucket_seconds, capacity=int(capacities[place]))
         shelf.take(found.filed.bucket[of], found.filed.lowest[of], found.filed.highest[of])
         shelf.take(*(states[name][[device]] for name in ("filed_bucket", "filed_lowest", "filed_highest")))
         bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
@@ -216,8 +226,8 @@ class _Shelf:
     The numbers between these two are the stretch's *window*. Windows do not overlap, except where receipts or quotas force it.
     """
 
-    def __init__(self, begin: int, newest: int, seconds: int, bucket_seconds: int, *, room: int) -> None:
-        self._begin, self._seconds, self._bucket, self._room = begin, seconds, bucket_seconds, room
+    def __init__(self, begin: int, newest: int, seconds: int, bucket_seconds: int, *, capacity: int) -> None:
+        self._begin, self._seconds, self._bucket, self._capacity = begin, seconds, bucket_seconds, capacity
         stretches = max(0, (newest - begin) // seconds + 1)
         self._low, self._high = np.full(stretches, _NO_NUMBER), np.zeros(stretches, np.int64)
 
@@ -230,7 +240,7 @@ class _Shelf:
 
     def file(self, receipt: Ints, number: Ints) -> Ints:
         """Return the buckets of reports: those of the newest receipt are filed first, of these the newest numbers."""
-        windows = _Windows(self._low, self._high, self._room)
+        windows = _Windows(self._low, self._high, self._capacity)
         result = np.full(len(receipt), UNFILED, np.int64)
         for newest in np.unique(receipt)[::-1].tolist():
             rows = np.flatnonzero(receipt == newest)
@@ -245,12 +255,12 @@ class _Shelf:
 class _Windows:
     """The windows of one device in the order of their numbers, and the stretches that are empty."""
 
-    def __init__(self, low: Ints, high: Ints, room: int) -> None:
+    def __init__(self, low: Ints, high: Ints, capacity: int) -> None:
         places = np.flatnonzero(high)
         places = places[np.argsort(low[places], kind="stable")]
         self._places, self._lows, self._highs = (each.tolist() for each in (places, low[places], high[places]))
         self._taken = set(self._places)
-        self._room, self._last = room, len(low) - 1
+        self._capacity, self._last = capacity, len(low) - 1
         self._known = max(self._highs, default=0)
         """The highest number before those that are filed now."""
 
@@ -279,22 +289,22 @@ class _Windows:
         below, ended, reach = above - 1, 0, 0  # numbers from `reach` on are too high for the window below
         if above:
             ended = self._highs[below]
-            reach = self._lows[below] + self._room if self._places[below] <= self._last else 0
+            reach = self._lows[below] + self._capacity if self._places[below] <= self._last else 0
         if number <= ended and reach:
             return below, self._lows[below]
         bottom = min(ended + 1, number)
         free = self._next_empty()
         if above == len(self._lows) and free == self._last:  # in order, and the first in its bucket
-            return self._open(above, number, free), max(bottom, number - self._room + 1)
+            return self._open(above, number, free), max(bottom, number - self._capacity + 1)
         if self._reaches_down(above, number):
             middle = (ended + self._lows[above]) // 2
             if number >= reach or number > middle:
-                return above, max(bottom, self._highs[above] - self._room + 1, middle + 1 if number < reach else 0)
+                return above, max(bottom, self._highs[above] - self._capacity + 1, middle + 1 if number < reach else 0)
         # A backlog fills the buckets of the outage, a late report joins its neighbours.
         newer = number > self._known and (above == 0 or free > self._places[below])
         if number < reach and not newer:
             return below, bottom
-        bottom = max(bottom, number - self._room + 1 if free >= 0 else 0, 0 if newer else reach)
+        bottom = max(bottom, number - self._capacity + 1 if free >= 0 else 0, 0 if newer else reach)
         return self._open(above, number, free), bottom
 
     def _reaches_down(self, window: int, number: int) -> bool:
@@ -302,7 +312,7 @@ class _Windows:
         return (
             window < len(self._lows)
             and self._places[window] <= self._last
-            and self._highs[window] - number < self._room
+            and self._highs[window] - number < self._capacity
         )
 
     def _next_empty(self) -> int:

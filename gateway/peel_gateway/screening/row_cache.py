@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Seats"]
+__all__ = ["RowCache"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-class Seats:
+class RowCache:
     """Rows of tables, given to slots and taken back.
 
     Parameters
@@ -20,7 +20,7 @@ class Seats:
     slots : int
         How many there are.
     rows : int
-        How many rows there are at first; `seat` adds more when all are taken.
+        How many rows there are at first; `assign` adds more when all are taken.
     """
 
     def __init__(self, slots: int, rows: int) -> None:
@@ -40,7 +40,7 @@ class Seats:
             raise LookupError("a device that speaks is not in memory")
         return rows
 
-    def seat(self, slots: Ints) -> Ints:
+    def assign(self, slots: Ints) -> Ints:
         """Give rows to slots that have none; return them. What was in these rows before is not theirs."""
         lacking = len(slots) - (len(self.slot) - self.taken)
         if lacking > 0:
@@ -50,7 +50,7 @@ class Seats:
         self.taken += len(slots)
         return rows
 
-    def thin(self, most: int, age: Ints, may_leave: Bools) -> None:
+    def evict(self, most: int, age: Ints, may_leave: Bools) -> None:
         """Where more than `most` rows are taken, take back as many as may leave, the lowest ages first, until half of `most` are."""
         if self.taken <= most:
             return

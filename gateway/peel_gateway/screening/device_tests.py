@@ -10,40 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
+from peel_gateway._kernels import ffi, lib
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import up_to
-from peel_gateway.model.tables import Aged, ConductTable, DeviceTable, GapTable, LogTable
+from peel_gateway.model.tables import Aged, DeviceTable, DeviceTestTable, GapTable, LogTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.bets import FRESH, GAP, TARDY, Bets, Events
-from peel_gateway.screening.packing import pack, unpack
-from peel_gateway.screening.roster import Roster, slots_of
-from peel_gateway.screening.seats import Seats
+from peel_gateway.screening.decode_context import DecodeContext, slots_of
+from peel_gateway.screening.e_process import FRESH, GAP, TARDY, DamagedTestState, EProcess, Events
+from peel_gateway.screening.row_cache import RowCache
 
 __all__ = [
     "TAIL",
-    "Conduct",
+    "DeviceTests",
     "Restored",
     "bases",
     "checkpoints",
     "events_of",
     "held_against",
     "joined",
-    "make_bets",
+    "make_e_process",
+    "pack",
     "replay",
     "restore",
     "select",
     "starts",
+    "unpack",
 ]
 
 Ints = npt.NDArray[np.int64]
+
 Bools = npt.NDArray[np.bool_]
+
 Bytes = npt.NDArray[np.uint8]
+
 Table = TypeVar("Table", LogTable, GapTable)
 
 TAIL = 2**18
@@ -53,7 +59,7 @@ _PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS))
 """Reports that were bet on: those that no other layer had objected to."""
 
 
-class Conduct:
+class DeviceTests:
     """The bets on the devices that ever had a bundle of one profile; their states, as far as they are in memory.
 
     Parameters
@@ -64,13 +70,13 @@ class Conduct:
         How many bytes of states there may be; more only while they are not stored yet.
     """
 
-    def __init__(self, bets: Bets, members: Bools, room: int) -> None:
-        self.bets = bets
+    def __init__(self, e_process: EProcess, members: Bools, cache_bytes: int) -> None:
+        self.e_process = e_process
         self._members = members
-        self._most = max(1, room // bets.state_bytes)
+        self._most = max(1, cache_bytes // e_process.state_bytes)
         rows = min(self._most, int(members.sum()))
-        self.seats = Seats(len(members), rows)
-        self.states = bets.new_states(rows)
+        self.row_cache = RowCache(len(members), rows)
+        self.states = e_process.new_states(rows)
         """uint8[rows, state_bytes]."""
         self.checkpoint: Ints = np.full(rows, -1, np.int64)
         """The event after which each state was last stored, -1 where it never was."""
@@ -79,20 +85,20 @@ class Conduct:
 
     def rows(self, slots: Ints) -> Ints:
         """Where the states of these slots are; they must be in memory."""
-        return self.seats.rows(slots)
+        return self.row_cache.rows(slots)
 
-    def lacks(self, slots: Ints) -> Bools:
+    def lacking(self, slots: Ints) -> Bools:
         """Which of some slots are the profile's and not in memory."""
-        return np.asarray(self._members[slots] & self.seats.absent(slots))
+        return np.asarray(self._members[slots] & self.row_cache.absent(slots))
 
-    def admit(self, slots: Ints, states: Bytes, checkpoint: Ints, arrival: Ints) -> None:
+    def load(self, slots: Ints, states: Bytes, checkpoint: Ints, arrival: Ints) -> None:
         """Take in states of slots that were lacking."""
-        rows = self._seat(slots)
+        rows = self._assign(slots)
         self.states[rows], self.checkpoint[rows], self.arrival[rows] = states, checkpoint, arrival
 
-    def admit_stored(self, slots: Ints, devices: Ints, profile: Profile, stored: ConductTable) -> None:
+    def load_stored(self, slots: Ints, devices: Ints, profile: Profile, stored: DeviceTestTable) -> None:
         """Take in slots that were lacking (sorted ids) as the store has them: everything that they did is in their checkpoints."""
-        rows, checkpoint = self._seat(slots), np.full(len(devices), -1, np.int64)
+        rows, checkpoint = self._assign(slots), np.full(len(devices), -1, np.int64)
         mine = _rows_of(stored, profile, devices)
         place = np.searchsorted(devices, stored.device[mine])
         checkpoint[place] = stored.arrival[mine]
@@ -100,12 +106,12 @@ class Conduct:
         unpack(self.states, rows[place], [stored.state[at] for at in mine.tolist()])
         self.checkpoint[rows], self.arrival[rows] = checkpoint, np.maximum(checkpoint, 0)
 
-    def _seat(self, slots: Ints) -> Ints:
+    def _assign(self, slots: Ints) -> Ints:
         """Give rows to slots; what is in them is not theirs."""
-        rows = self.seats.seat(slots)
-        added = len(self.seats.slot) - len(self.states)
+        rows = self.row_cache.assign(slots)
+        added = len(self.row_cache.slot) - len(self.states)
         if added:
-            self.states = np.concatenate([self.states, self.bets.new_states(added)])
+            self.states = np.concatenate([self.states, self.e_process.new_states(added)])
             self.checkpoint = np.append(self.checkpoint, np.full(added, -1))
             self.arrival = np.append(self.arrival, np.zeros(added, np.int64))
         return rows
@@ -113,16 +119,16 @@ class Conduct:
     @property
     def unstored(self) -> Bools:
         """Which rows hold states that are not stored as they are now."""
-        return np.asarray((self.seats.slot >= 0) & (self.arrival > np.maximum(self.checkpoint, 0)))
+        return np.asarray((self.row_cache.slot >= 0) & (self.arrival > np.maximum(self.checkpoint, 0)))
 
     @property
     def crowded(self) -> bool:
         """Whether there is no more room, since too many states are not stored yet."""
-        return self.seats.taken > self._most
+        return self.row_cache.taken > self._most
 
-    def thin(self) -> None:
+    def evict(self) -> None:
         """Make room: give up states that are stored, of those who have been silent longest first."""
-        self.seats.thin(self._most, self.arrival, ~self.unstored)
+        self.row_cache.evict(self._most, self.arrival, ~self.unstored)
 
     def note_stored(self) -> None:
         """All states are stored."""
@@ -130,9 +136,9 @@ class Conduct:
         self.checkpoint[begun] = self.arrival[begun]
 
 
-def make_bets(profile: Profile, alpha: float) -> Bets:
+def make_e_process(profile: Profile, alpha: float) -> EProcess:
     """The bets on devices of a profile."""
-    return Bets(mechanism_of(profile).game(profile), alpha)
+    return EProcess(mechanism_of(profile).game(profile), alpha)
 
 
 def events_of(
@@ -163,7 +169,7 @@ def events_of(
     return Events(**{name: np.concatenate(parts)[order] for name, parts in columns.items()})
 
 
-def replay(profile: Profile, bets: Bets, devices: Ints, states: Bytes, log: LogTable, gaps: GapTable) -> Ints:
+def replay(profile: Profile, e_process: EProcess, devices: Ints, states: Bytes, log: LogTable, gaps: GapTable) -> Ints:
     """Play logged events of some devices (sorted ids, one state each) in place.
 
     Returns
@@ -188,51 +194,57 @@ def replay(profile: Profile, bets: Bets, devices: Ints, states: Bytes, log: LogT
         gap_index=gaps.index[missing],
         order=np.lexsort((arrival, np.concatenate([row, gap_row]))),
     )
-    return bets.update(states, events)
+    return e_process.update(states, events)
 
 
 @dataclass(frozen=True)
 class Restored:
     """What devices have done, from checkpoints and what was logged after them."""
 
-    conduct: list[Conduct]
+    device_tests: list[DeviceTests]
     """Per profile of the roster."""
-    aside: ConductTable
+    aside: DeviceTestTable
     """States of devices that the roster does not have any more: they are stored with the next checkpoint."""
     stuck: int | None
     """The event before the first one of a profile that is not there, if there is one: it could not be played."""
 
 
 def restore(
-    roster: Roster, alpha: float, room: int, stored: ConductTable, checkpointed: int, log: LogTable, gaps: GapTable
+    context: DecodeContext,
+    alpha: float,
+    cache_bytes: int,
+    stored: DeviceTestTable,
+    checkpointed: int,
+    log: LogTable,
+    gaps: GapTable,
 ) -> Restored:
     """The conduct of the devices that have done something since all states were stored, at event `checkpointed`.
 
     Parameters
     ----------
     room : int
-        Bytes for all states together, see `Conduct`.
+        Bytes for all states together, see `DeviceTests`.
     stored : ConductTable
         The checkpoints of those devices.
     log, gaps
         What came after that event.
     """
-    conduct, aside = [], []
-    for position, profile in enumerate(roster.keyring.profiles):
-        bets, members = make_bets(profile, alpha), roster.members(position)
-        each = Conduct(bets, members, room // len(roster.keyring.profiles))
-        played = _played_on(stored, profile, bets, log, gaps)
-        slots = slots_of(roster.keyring, played.device)
+    device_tests, aside = [], []
+    for position, profile in enumerate(context.keyring.profiles):
+        e_process, members = make_e_process(profile, alpha), context.members(position)
+        each = DeviceTests(e_process, members, cache_bytes // len(context.keyring.profiles))
+        played = _played_on(stored, profile, e_process, log, gaps)
+        slots = slots_of(context.keyring, played.device)
         mine = slots >= 0
         mine[mine] = members[slots[mine]]
-        each.admit(slots[mine], played.states[mine], played.checkpoint[mine], played.arrival[mine])
-        conduct.append(each)
+        each.load(slots[mine], played.states[mine], played.checkpoint[mine], played.arrival[mine])
+        device_tests.append(each)
         other = ~mine & (played.arrival > played.checkpoint)
         aside.append(played.checkpoints(profile, other))
-    known = roster.profile_ids()
+    known = context.profile_ids()
     strange = np.concatenate([table.arrival[~np.isin(table.profile, known)] for table in (log, gaps)])
     strange = strange[strange > checkpointed]
-    return Restored(conduct, joined(aside), int(strange.min()) - 1 if len(strange) else None)
+    return Restored(device_tests, joined(aside), int(strange.min()) - 1 if len(strange) else None)
 
 
 @dataclass(frozen=True)
@@ -244,27 +256,31 @@ class _Played:
     arrival: Ints
     states: Bytes
 
-    def checkpoints(self, profile: Profile, which: Bools) -> ConductTable:
+    def checkpoints(self, profile: Profile, which: Bools) -> DeviceTestTable:
         """Some of them as the store wants them."""
         rows = np.flatnonzero(which)
         return checkpoints(profile, self.device[rows], self.arrival[rows], self.states, rows)
 
 
-def _played_on(stored: ConductTable, profile: Profile, bets: Bets, log: LogTable, gaps: GapTable) -> _Played:
+def _played_on(
+    stored: DeviceTestTable, profile: Profile, e_process: EProcess, log: LogTable, gaps: GapTable
+) -> _Played:
     """Play what the checkpoints of a profile do not know."""
     mine = stored.profile == profile.id
     begun = [log.device[log.profile == profile.id], gaps.device[gaps.profile == profile.id]]
     devices = np.unique(np.concatenate([stored.device[mine], *begun]))
     checkpoint = np.full(len(devices), -1, np.int64)
     checkpoint[np.searchsorted(devices, stored.device[mine])] = stored.arrival[mine]
-    states = starts(stored, profile, devices, bets)
+    states = starts(stored, profile, devices, e_process)
     news = select((log, gaps), lambda each: each.profile == profile.id)
     news = select(news, lambda each: each.arrival > checkpoint[np.searchsorted(devices, each.device)])
     arrival = np.maximum(checkpoint, 0)
     for table in news:
         np.maximum.at(arrival, np.searchsorted(devices, table.device), table.arrival)
-    going_on = ~bets.over(states)  # else what came after the exposure, in the same batch, was not played
-    replay(profile, bets, devices, states, *select(news, lambda each: going_on[np.searchsorted(devices, each.device)]))
+    going_on = ~e_process.over(states)  # else what came after the exposure, in the same batch, was not played
+    replay(
+        profile, e_process, devices, states, *select(news, lambda each: going_on[np.searchsorted(devices, each.device)])
+    )
     return _Played(devices, checkpoint, arrival, states)
 
 
@@ -286,41 +302,91 @@ def held_against(devices: DeviceTable, events: tuple[LogTable, GapTable]) -> tup
 
 
 def bases(
-    former: ConductTable, aged: Aged, devices: DeviceTable, profiles: Sequence[Profile], alpha: float
-) -> ConductTable:
+    former: DeviceTestTable, aged: Aged, devices: DeviceTable, profiles: Sequence[Profile], alpha: float
+) -> DeviceTestTable:
     """The states of bets where the log begins once aged events have gone."""
     events = held_against(devices, (aged.log, aged.gaps))
     tables = []
     for profile in profiles:
-        played = _played_on(former, profile, make_bets(profile, alpha), *events)
+        played = _played_on(former, profile, make_e_process(profile, alpha), *events)
         tables.append(played.checkpoints(profile, played.arrival > played.checkpoint))
     return joined(tables)
 
 
-def starts(former: ConductTable, profile: Profile, devices: Ints, bets: Bets) -> Bytes:
+def starts(former: DeviceTestTable, profile: Profile, devices: Ints, e_process: EProcess) -> Bytes:
     """States that devices (sorted ids) begin with: a former one, or that of a device that has said nothing."""
-    states = bets.new_states(len(devices))
+    states = e_process.new_states(len(devices))
     mine = _rows_of(former, profile, devices)
     unpack(states, np.searchsorted(devices, former.device[mine]), [former.state[at] for at in mine.tolist()])
     return states
 
 
-def _rows_of(table: ConductTable, profile: Profile, devices: Ints) -> Ints:
+def _rows_of(table: DeviceTestTable, profile: Profile, devices: Ints) -> Ints:
     """Where a table has the states of devices of a profile."""
     return np.flatnonzero((table.profile == profile.id) & np.isin(table.device, devices))
 
 
-def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes, rows: Ints) -> ConductTable:
+def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes, rows: Ints) -> DeviceTestTable:
     """States of devices of a profile, which are in these rows, as the store wants them."""
-    return ConductTable(device, np.full(len(device), profile.id), arrival, pack(states, rows))
+    return DeviceTestTable(device, np.full(len(device), profile.id), arrival, pack(states, rows))
 
 
-def joined(tables: Sequence[ConductTable]) -> ConductTable:
+def joined(tables: Sequence[DeviceTestTable]) -> DeviceTestTable:
     """All rows of some tables."""
     none = [np.zeros(0, np.int64)]
-    return ConductTable(
+    return DeviceTestTable(
         device=np.concatenate(none + [table.device for table in tables]),
         profile=np.concatenate(none + [table.profile for table in tables]),
         arrival=np.concatenate(none + [table.arrival for table in tables]),
         state=[state for table in tables for state in table.state],
     )
+
+
+_ROOM = 2**24
+"""Bytes that states are packed into at a time."""
+
+
+def pack(states: Bytes, rows: Ints) -> list[bytes]:
+    """States at some rows of uint8[S, state_bytes], each by itself; none is longer than it was."""
+    size = states.shape[1]
+    some = max(1, _ROOM // size)
+    cache_bytes = np.empty(min(some, len(rows)) * size, np.uint8)
+    packed: list[bytes] = []
+    for begin in range(0, len(rows), some):
+        packed += _pack(cache_bytes, states, rows[begin : begin + some])
+    return packed
+
+
+def _pack(cache_bytes: Bytes, states: Bytes, rows: Ints) -> list[bytes]:
+    ends = np.empty(len(rows), np.uint64)
+    places = np.ascontiguousarray(rows, np.uint64)
+    lib.peel_zeros_pack(
+        ffi.from_buffer("uint8_t[]", cache_bytes),
+        ffi.from_buffer("uint64_t[]", ends),
+        ffi.from_buffer("uint8_t[]", states),
+        ffi.from_buffer("uint64_t[]", places),
+        len(rows),
+        states.shape[1],
+    )
+    data, bounds = cache_bytes[: int(ends[-1])].tobytes(), [0, *ends.tolist()]
+    return [data[begin:end] for begin, end in pairwise(bounds)]
+
+
+def unpack(states: Bytes, rows: Ints, packed: Sequence[bytes]) -> None:
+    """Put packed states into rows of uint8[S, state_bytes]. Raises `DamagedTestState` for what was never packed from such a state."""
+    if len(rows) != len(packed):
+        raise ValueError(f"{len(packed)} states for {len(rows)} rows")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < len(states):
+        raise ValueError(f"rows go from {rows.min()} to {rows.max()}, and there are {len(states)}")
+    ends = np.cumsum([len(each) for each in packed], dtype=np.uint64)
+    places = np.ascontiguousarray(rows, np.uint64)
+    right = lib.peel_zeros_unpack(
+        ffi.from_buffer("uint8_t[]", states, require_writable=True),
+        ffi.from_buffer("uint64_t[]", places),
+        b"".join(packed),
+        ffi.from_buffer("uint64_t[]", ends),
+        len(rows),
+        states.shape[1],
+    )
+    if right < len(rows):
+        raise DamagedTestState(f"a state of {len(packed[right])} bytes is none of {states.shape[1]} bytes, packed")
