@@ -26,7 +26,7 @@ from peel_gateway.screening.decode_context import DecodeContext, DeviceSource, s
 from peel_gateway.screening.device_tests import bases
 from peel_gateway.screening.e_process import DamagedTestState
 from peel_gateway.screening.effects import MOST_PIECES
-from peel_gateway.screening.judge import ExposedDevice, plan
+from peel_gateway.screening.judge import ExposedDevice, judge
 from peel_gateway.screening.layers import Policy
 from peel_gateway.screening.numbers import ack_ranges_of
 from peel_gateway.screening.precheck import precheck
@@ -168,7 +168,7 @@ class Engine:
             prechecked = precheck(batch, cache, self._policy, moment, most_pieces=len(opened) if taken else MOST_PIECES)
             found = transaction.find(prechecked.questions)
             self._book = None  # judging changes its states: without a commit they differ from the store's
-            judgement = plan(prechecked, found)
+            judgement = judge(prechecked, found)
             written = transaction.write(judgement.effects)
             generation = transaction.generation
         self._note_time(before, moment)

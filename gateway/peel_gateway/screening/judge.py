@@ -38,7 +38,7 @@ from peel_gateway.screening.numbers import enter
 from peel_gateway.screening.precheck import Precheck
 from peel_gateway.screening.state_cache import Change, Played, StateCache, States, used_numbers
 
-__all__ = ["ExposedDevice", "Judgement", "plan"]
+__all__ = ["ExposedDevice", "Judgement", "judge"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -189,7 +189,7 @@ def _screen(prechecked: Precheck, found: Found) -> _Screened:
     verdicts = layers.judge_content(verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
     numbers = _settle(batch, cache, verdicts, standing.states, moment)
-    judged = statistics.judge(batch, cache, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
+    judged = statistics.judge_devices(batch, cache, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
     standing = _expose(
         _Standing(numbers.states, standing.exposed),
         judged.convicted,
@@ -212,7 +212,7 @@ def _screen(prechecked: Precheck, found: Found) -> _Screened:
 # ---- all effects ----
 
 
-def plan(prechecked: Precheck, found: Found) -> Judgement:
+def judge(prechecked: Precheck, found: Found) -> Judgement:
     """Screen a batch against the book and what was found in the store."""
     screened = _screen(prechecked, found)
     batch, cache, moment, bucket_seconds = (

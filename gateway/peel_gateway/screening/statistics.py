@@ -23,7 +23,7 @@ from peel_gateway.screening.effects import device_exposure
 from peel_gateway.screening.layers import OPEN, Policy
 from peel_gateway.screening.state_cache import StateCache, States
 
-__all__ = ["Gaps", "Judged", "find_gaps", "judge"]
+__all__ = ["Gaps", "Judged", "find_gaps", "judge_devices"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -72,7 +72,7 @@ def find_gaps(context: DecodeContext, device: Ints, number: Ints) -> Gaps:
     return Gaps(table, slots_of(keyring, device), position)
 
 
-def judge(
+def judge_devices(
     batch: Batch,
     cache: StateCache,
     verdicts: Ints,

@@ -110,11 +110,11 @@ class _Round:
             (engine_module, "front", "screen"),
             (engine_module, "speakers", "screen"),
             (engine_module, "listen", "screen"),
-            (engine_module, "draft", "screen"),
-            (engine_module, "plan", "screen"),
+            (engine_module, "precheck", "screen"),
+            (engine_module, "judge", "screen"),
             (StateCache, "apply", "screen"),
             (layers, "decode", "reconstruct"),
-            (statistics, "judge", "statistics"),
+            (statistics, "judge_devices", "statistics"),
         )
         with ExitStack() as patches:
             for owner, name, what in parts:
