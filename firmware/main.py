@@ -10,7 +10,7 @@ if hasattr(gc, "threshold"):  # MicroPython only
     gc.threshold(COLLECT_EVERY)
 
 import peel_load  # noqa: E402
-from peel_device import app, config, status  # noqa: E402
+from peel_device import app, config  # noqa: E402
 from peel_device.errors import BoardError, ConfigError, DeviceError  # noqa: E402
 from peel_device.files import FlashFiles  # noqa: E402
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BUNDLE = "peel.json"
 ROOT = "peel"
 FAULT_ROUNDS = 10
+_BLINK_MS = 250
+_GAP_MS = 1000
 
 
 def find_board(name: str) -> "Board":
@@ -66,9 +68,21 @@ def main() -> None:
         _report_fault(fault)
         board = board or _board_without_bundle()
         if board is not None:
-            status.blink(board, fault.blinks if isinstance(fault, DeviceError) else DeviceError.blinks, FAULT_ROUNDS)
+            blink(board, fault.blinks if isinstance(fault, DeviceError) else DeviceError.blinks, FAULT_ROUNDS)
             if not isinstance(fault, ConfigError):
                 board.reset()
+
+
+def blink(board: "Board", count: int, rounds: int) -> None:
+    """Blink the status LED `count` times, `rounds` times over."""
+    for _ in range(rounds):
+        for _ in range(count):
+            board.led(True)
+            board.pause(_BLINK_MS)
+            board.led(False)
+            board.pause(_BLINK_MS)
+            board.feed()
+        board.pause(_GAP_MS)
 
 
 def _board_without_bundle() -> "Board | None":

@@ -12,8 +12,8 @@ import pytest
 from peel_core.frame import NUMBER
 from peel_hil.device import Device
 from peel_hil.duts import Dut
+from peel_hil.listener import Tap
 from peel_hil.site import TRACES, BoardSite
-from peel_hil.tap import Tap
 
 OUTBOX = 12
 TIMEOUT_MS = 1500

@@ -13,8 +13,8 @@ import pytest
 from peel_core.frame import NUMBER
 from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
+from peel_hil.listener import Tap
 from peel_hil.site import TRACES, BoardSite
-from peel_hil.tap import Tap
 from peel_tools.servers.ports import free_port
 
 TIMEOUT_MS = 1500

@@ -21,9 +21,8 @@ from peel_core.receipts import write_receipts
 from peel_core.topics import device_topic
 from peel_hil.device import Device
 from peel_hil.duts import Dut
-from peel_hil.listener import Listener
+from peel_hil.listener import Listener, Tap
 from peel_hil.site import TRACES, BoardSite
-from peel_hil.tap import Tap
 
 TIMEOUT_MS = 1500
 RESEND_MS = 2000

@@ -12,11 +12,13 @@ from typing import Self
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_core.frame import split
 from peel_hil.duts import Endpoint
 
-__all__ = ["Listener"]
+__all__ = ["Listener", "Tap"]
 
 _CONNECT_SECONDS = 10.0
+
 _POLL_SECONDS = 0.02
 
 
@@ -67,3 +69,21 @@ class Listener:
                 raise TimeoutError(f"{len(self.messages)} of {count} messages within {timeout:g} s")
             time.sleep(_POLL_SECONDS)
         return self.messages
+
+
+class Tap(Listener):
+    """Listens to the devices of a fleet and collects their frames, all of one width."""
+
+    def __init__(self, broker: Endpoint, width: int) -> None:
+        super().__init__(broker)
+        self._width = width
+        self.frames: list[bytes] = []
+
+    def hear(self, topic: str, payload: bytes) -> None:
+        super().hear(topic, payload)
+        if topic.endswith("/report"):
+            self.frames += split(payload, self._width)
+
+    def statuses(self, device: str) -> list[bytes]:
+        """Return the statuses of a device, including its will, oldest first."""
+        return [payload for topic, payload in self.messages if topic.endswith(f"/{device}/status")]

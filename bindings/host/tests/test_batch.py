@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from peel_core import (
     CODE_NAMES,
+    MECHANISMS,
     Keyring,
     PeelError,
     Profile,
@@ -23,6 +24,8 @@ from peel_core import (
     primitives,
     projection,
 )
+from peel_core.batch import perturb_many
+from peel_core.primitives import Drbg, perturb, rule
 
 MASTER = bytes(range(32))
 ENTROPY = bytes(range(100, 164))
@@ -198,3 +201,30 @@ def test_an_unsealed_frame_opens_only_when_asked_to() -> None:
     assert primitives.frame_open_unsealed(SMALL.width, made)[0] == SMALL.rule
     with pytest.raises(PeelError, match="unsealed"):
         primitives.frame_open_unsealed(SMALL.width, frames(SMALL, [0], [1])[0])
+
+
+@pytest.mark.parametrize(("name", "k", "domain"), [("harmony", 5, 0), ("krr", 5, 0), ("hashing", 3, 20)])
+def test_coins_in_bulk_equal_the_cores_coins_one_by_one(
+    name: str, k: int, domain: int, rng: np.random.Generator
+) -> None:
+    mechanism, entropy, threshold = MECHANISMS[name].id, rng.bytes(32), rule(2**20, k)
+    words = rng.integers(2**32, size=300, dtype=np.uint32)
+    if name == "harmony":
+        readings = rng.integers(-(2**15), 2**15, size=(300, k), endpoint=True)
+    else:
+        readings = rng.integers(domain or k, size=(300, 1))
+    index, sign = perturb_many(mechanism, threshold, k, words, readings, entropy=entropy, domain=domain)
+    drbg = Drbg(entropy)
+    for i, word in enumerate(words):
+        alone = perturb(mechanism, threshold, k, domain, int(word), readings[i].tolist(), drbg)
+        assert (index[i], sign[i]) == (alone[0], 1 - 2 * alone[1])
+
+
+def test_the_report_whose_coin_fails_is_named(rng: np.random.Generator) -> None:
+    with pytest.raises(PeelError, match="report 2 of the batch"):
+        perturb_many(MECHANISMS["krr"].id, 2**30, 4, np.zeros(3), [0, 3, 4], entropy=rng.bytes(32))
+
+
+def test_no_coins_are_no_error(rng: np.random.Generator) -> None:
+    index, sign = perturb_many(MECHANISMS["krr"].id, 2**30, 4, [], [], entropy=rng.bytes(32))
+    assert len(index) == len(sign) == 0
