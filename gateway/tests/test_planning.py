@@ -77,13 +77,13 @@ def test_a_budget_per_day_is_kept_and_used_well() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (Given(attributes=1, categories=2), "not two of them"),
-        (Given(epsilon=1, epsilon_per_day=2, interval_s=3), "give two of them"),
+        (Given(attributes=1, categories=2), "exclude each other"),
+        (Given(epsilon=1, epsilon_per_day=2, interval_s=3), "Give two of them"),
         (Given(devices=0), "devices: must be between 1 and"),
         (Given(accuracy=float("nan")), "accuracy: must be between"),
-        (Given(epsilon_per_day=1e6, interval_s=DAY), "at most 16"),
-        (Given(epsilon_per_day=1e9, interval_s=900, accuracy=0.05), "at most 16"),
-        (Given(epsilon_per_day=1e-6, interval_s=1), "at least 1e-06"),
+        (Given(epsilon_per_day=1e6, interval_s=DAY), "between 1e-06 and 16"),
+        (Given(epsilon_per_day=1e9, interval_s=900, accuracy=0.05), "between 1e-06 and 16"),
+        (Given(epsilon_per_day=1e-6, interval_s=1), "between 1e-06 and 16"),
         (Given(devices=2, interval_s=3600, accuracy=0.01), "no epsilon gives"),
         (Given(devices=2, epsilon_per_day=1, accuracy=0.01), "out of reach"),
     ],

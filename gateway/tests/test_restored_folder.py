@@ -146,7 +146,7 @@ def test_a_folder_from_before_a_change_is_refused(gateway: Gateway, change: Call
 def test_the_folder_of_another_fleet_is_refused(gateway: Gateway, tmp_path: Path) -> None:
     other = Fleet.create(tmp_path / "other", "greenhouse", [tmp_path / "climate.toml"])
     for _ in range(5):
-        with pytest.raises(RestoredFolder, match="another fleet's"):
+        with pytest.raises(RestoredFolder, match="another fleet"):
             FleetWatch(other.folder, Metrics()).join(gateway.store)
         other.enrol("climate")
 
@@ -223,7 +223,7 @@ def store_setting(database: Database) -> str:
     if isinstance(database, SqliteFile):
         return f'path = "{database.path}"'
     assert isinstance(database, PostgresSchema)
-    return f'url = "{database.url}"\nschema = "{database.schema}"\nshares = 1'
+    return f'url = "{database.url}"\nschema = "{database.schema}"\npartitions = 1'
 
 
 def heard(**numbers: int) -> tuple[Any, Any]:

@@ -61,7 +61,7 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ('[log]\nlevel = "loud"', "log.level: must be one of info, warning, error"),
         ("[mqtt", "not TOML"),
         ('[mqtt]\nca = "ca.pem"', "mqtt.tls: is false"),
-        ('[mqtt]\ntls = true\nkey = "k.pem"', "mqtt.key: needs mqtt.certificate too"),
+        ('[mqtt]\ntls = true\nkey = "k.pem"', "mqtt.key: is set without mqtt.certificate"),
         ('[mqtt]\nname = "a/b"', "mqtt.name: 'a/b' cannot be part of a topic"),
         ('[mqtt]\nname = "+"', "mqtt.name: '+' cannot be part of a topic"),
         ('[mqtt]\nname = "line\\nbreak"', "mqtt.name: 'line\\nbreak' cannot be part of a topic"),
@@ -121,7 +121,7 @@ def test_a_wrong_type_of_secret_is_not_shown(tmp_path: Path) -> None:
 def test_secret_files(tmp_path: Path) -> None:
     token = write(tmp_path / "token", "\ufeff0123456789abcdef\r\n")  # as some editors write it
     assert load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(token)}).http_token == Secret(b"0123456789abcdef")
-    with pytest.raises(SettingsError, match="not both"):
+    with pytest.raises(SettingsError, match="both are set"):
         load_settings(None, {"PEEL_GATEWAY_HTTP_TOKEN_FILE": str(token), "PEEL_GATEWAY_HTTP_TOKEN": "x" * 16})
     token.chmod(0o640)
     with pytest.raises(SettingsError, match="chmod 600"):

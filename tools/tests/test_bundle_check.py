@@ -60,7 +60,7 @@ FAULTS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda t: t.update(interval_s=10), "interval_s: 10 s is more often than 60 reports in any 3600 s allow"),
     (lambda t: t.update(interval_s="hourly"), "interval_s: must be a number"),
     (lambda t: t.update(outbox=0), "outbox: must be a whole number"),
-    (lambda t: t.update(colour="red"), "colour: does not belong into a template"),
+    (lambda t: t.update(colour="red"), "colour: unknown key in a template"),
 ]
 
 

@@ -104,7 +104,7 @@ def test_the_lock_does_not_follow_a_link(folder: Path, tmp_path: Path) -> None:
     (folder / ".lock").symlink_to(tmp_path / "precious")
     done = peel("fleet", "add", folder)
     assert (done.exit_code, (tmp_path / "precious").read_text()) == (3, "precious")
-    assert ".lock: is a symbolic link" in done.stderr and "remove it" in done.stderr
+    assert ".lock: is a symbolic link" in done.stderr and "Remove it" in done.stderr
 
 
 @pytest.mark.parametrize("who", ["ada\x1b[2J", "ada\nroot", "\t", "", "x" * 101])

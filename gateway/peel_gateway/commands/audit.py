@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway pardon` and `audit`: take an exposure back, and see who did."""
+"""`peel gateway pardon` and `audit`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = ["audit", "pardon"]
 @click.option(
     "--restore/--forfeit",
     default=False,
-    help="What they had counted before counts again, or stays withdrawn for ever.  [default: forfeit]",
+    help="Count their earlier reports again, or leave them withdrawn for good.  [default: forfeit]",
 )
-@click.option("--cause", help="Instead of naming devices: all that this verdict has exposed.")
-@click.option("--since", help="Of these: at or after this time, Unix seconds or ISO 8601.")
-@click.option("--yes", is_flag=True, help="Do not ask before many are pardoned.")
+@click.option("--cause", help="Instead of naming devices: all devices that this verdict has exposed.")
+@click.option("--since", help="With --cause: exposed at or after this time, Unix seconds or ISO 8601.")
+@click.option("--yes", is_flag=True, help="With --cause: do not ask for confirmation.")
 def pardon(
     config: Path | None,
     as_json: bool,
@@ -49,14 +49,14 @@ def pardon(
     since: str | None,
     yes: bool,
 ) -> None:
-    """Take back what exposed devices: they count again, from now on, and are judged as if they were new.
+    """Pardon exposed devices: from now on their reports count again, and they are judged as if they were new.
 
-    Put right first what was wrong with them. A running gateway follows with its next batch.
+    Fix the cause first. A running gateway follows with its next batch.
     """
     with opened(config) as (_, store, snapshot):
         text = check_reason(reason)
         if bool(device) == bool(cause):
-            raise QueryError("device: name devices, or --cause (and --since) for all that it has exposed")
+            raise QueryError("device: name devices, or give --cause (and --since), but not both")
         chosen = [_known(store, snapshot, name) for name in device] if device else _by_cause(store, cause, since)
         if cause and not yes:
             _confirm(chosen, as_json)
@@ -65,20 +65,20 @@ def pardon(
 
 
 def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
-    """A device that has been heard."""
+    """Return the id of a device that the gateway has heard."""
     device = parse_device(name)
     if len(store.devices(np.array([device]))):
         return device
     registered = snapshot.devices.has(device)
-    what = "was never heard, so there is nothing to pardon" if registered else "is not registered in this fleet"
+    what = "has never sent a report, so there is nothing to pardon" if registered else "is not registered in this fleet"
     raise PardonError(f"device {device_label(device)}: {what}")
 
 
 def _by_cause(store: Archive, cause: str | None, since: str | None) -> list[int]:
-    """Devices that one verdict has exposed."""
+    """Return the devices that one verdict has exposed."""
     verdicts = parse_verdicts(cause, blamed=True) if cause else frozenset()
     if len(verdicts) != 1:
-        raise QueryError("cause: one verdict at a time")
+        raise QueryError(f"cause: must be one verdict, got {cause!r}")
     chosen = exposed_devices(store.exposed(), *verdicts, since=parse_moment("since", since) if since else 0.0)
     if not chosen:
         raise PardonError(f"no device is exposed by {cause}{f' since {since}' if since else ''}")
@@ -86,9 +86,9 @@ def _by_cause(store: Archive, cause: str | None, since: str | None) -> list[int]
 
 
 def _confirm(devices: Sequence[int], as_json: bool) -> None:
-    """Ask before many are pardoned at once: what is forfeited never comes back."""
+    """Ask for confirmation: forfeited reports cannot be restored."""
     if as_json:
-        raise QueryError("yes: needed with --json and --cause, since nobody can be asked")
+        raise QueryError("yes: --json cannot ask for confirmation. Add --yes.")
     click.echo(f"exposed: {' '.join(device_label(device) for device in devices)}", err=True)
     click.confirm(f"pardon {len(devices)} devices?", abort=True, err=True)
 
@@ -101,8 +101,8 @@ def _show_pardons(rows: Sequence[Table], as_json: bool) -> None:
         return
     print_table(_AUDIT_COLUMNS, [[row[key] for key in _AUDIT_COLUMNS] for row in rows])
     click.echo(
-        f"{len(rows)} pardoned; {restored} reports count again, {forfeited} stay withdrawn for ever; "
-        "what they sent while exposed was not judged and does not count"
+        f"{len(rows)} pardoned; {restored} reports count again, {forfeited} stay withdrawn for good. "
+        "Reports sent while exposed were not judged and do not count."
     )
     for verdict in sorted({row["cause"] for row in rows} & _STILL_TO_DO.keys()):
         click.echo(f"{verdict}: {_STILL_TO_DO[verdict]}", err=True)
@@ -110,13 +110,13 @@ def _show_pardons(rows: Sequence[Table], as_json: bool) -> None:
 
 _AUDIT_COLUMNS = ["device", "cause", "restored", "reports", "time", "who", "reason"]
 _STILL_TO_DO = {
-    "reused": "two boards had its keys; leave one on, and write it a new bundle (`peel fleet bundle`), or it is exposed again",
+    "reused": "two boards had its keys; switch one off and give the other a new bundle (`peel fleet bundle`), or it is exposed again",
     "rule": "its board must get the profile's epsilon (`peel fleet bundle`), or it is exposed again",
     "support": "its board must get sound firmware and its own keys, or it is exposed again",
     "structure": "its board must get sound firmware and its profile (`peel fleet bundle`), or it is exposed again",
-    "statistics": "its bets begin anew: a coin that is no honest coin is exposed again, after as many reports",
+    "statistics": "its tests start again: a device that does not randomize honestly is exposed again, after as many reports",
 }
-"""What a pardon does not put right."""
+"""Per verdict: what remains to be fixed after a pardon."""
 
 
 @click.command()
@@ -126,7 +126,7 @@ _STILL_TO_DO = {
 @click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
 @click.option("--before", type=int, help="Continue below this id.")
 def audit(config: Path | None, as_json: bool, **given: object) -> None:
-    """The audit trail, newest first: pardons; and what was revoked in the fleet folder."""
+    """List pardons, and revocations in the fleet folder, newest first."""
     with opened(config) as (_, store, snapshot):
         page = Views(store, lambda: snapshot).audit(**audit_page(given_as_query(**given)))
     if as_json:

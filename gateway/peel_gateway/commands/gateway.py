@@ -31,13 +31,15 @@ __all__ = ["clock", "gateway", "workers"]
 @click.command()
 @config_option
 @json_option
-@click.option("--believe", "believed", is_flag=True, help="The clock is right; what the gateway saw before was not.")
+@click.option(
+    "--believe", "believed", is_flag=True, help="The clock is right now; the later time seen before was wrong."
+)
 def clock(config: Path | None, as_json: bool, believed: bool) -> None:
-    """Tell whether the gateway believes its machine's clock, or make it.
+    """Show whether the gateway trusts its machine's clock; with --believe, make it trust the clock.
 
-    A machine that comes up with an earlier time than it had is taken to be behind until its clock reaches that time: no
-    flood is judged, nothing is deleted. Where the clock is right now, and was ahead then, that may be in years:
-    --believe ends it. For another day nothing is deleted because of its age.
+    If the machine starts with an earlier time than before, the gateway takes its clock to be behind until it reaches that time. Until then
+    no device is exposed for a flood and nothing is deleted. If the clock was wrong before and is right now, that could take years:
+    --believe ends it at once. For one more day nothing is deleted because of its age.
     """
     with opened(config) as (_, archive, _):
         rows = [_row(store.partition, _moment(store, believed)) for store in archive.stores()]
@@ -73,11 +75,13 @@ def _text(milliseconds: int) -> str:
 @config_option
 @json_option
 def workers(config: Path | None, as_json: bool) -> None:
-    """Which worker owns which partition of the fleet, and for how long without a word from it (PostgreSQL only)."""
+    """List the workers, their partitions of the fleet, and the time left on their leases (PostgreSQL only)."""
     with explained():
         leases = open_leases(find_settings(config))
         if leases is None:
-            raise SettingsError("store.url: is not set; an SQLite file has one partition, and whoever runs owns it")
+            raise SettingsError(
+                "store.url: not set. Only a PostgreSQL database has workers: an SQLite file has one gateway."
+            )
         try:
             there, partitions = leases.workers(), _partitions(leases)
         finally:
@@ -93,7 +97,7 @@ def workers(config: Path | None, as_json: bool) -> None:
 
 
 def _partitions(leases: Leases) -> list[Table]:
-    """All partitions; the owner of one that has run out is nobody."""
+    """Return all partitions; one whose lease has run out has no owner."""
     return [
         {
             "partition": lease.partition,
@@ -120,11 +124,11 @@ for command in (
 
 @gateway.command(epilog="\b\nSettings, with their defaults:\n" + in_two_columns(help_rows()))
 @config_option
-@click.option("--store", help="store.url, or store.path, whatever the settings say; passwords do not belong here.")
+@click.option("--store", help="Overrides store.url or store.path. Do not put a password here.")
 def run(config: Path | None, store: str | None) -> None:
     """Run the service until SIGTERM or Ctrl-C; SIGHUP reloads devices and profiles.
 
-    On a PostgreSQL database it runs as one of several workers, as many as there are.
+    On a PostgreSQL database several processes can run; each is a worker.
     """
     with explained():
         settings = with_store(find_settings(config), store)

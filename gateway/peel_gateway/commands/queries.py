@@ -41,15 +41,15 @@ __all__ = ["devices", "estimates", "export", "exposures", "quarantine", "show_kn
 @click.option(
     "--top",
     type=int,
-    help=f"How many categories, where there are more than {Choice.top}: the largest.  [default: {Choice.top}]",
+    help=f"Show only this many categories, the largest ones.  [default: {Choice.top}]",
 )
 @click.option(
     "--devices/--no-devices",
     default=True,
-    help="Whether to say what single devices can do, and take means over devices too: reads the log.  [default: devices]",
+    help="Include the influence of single devices and means over devices; this reads the log.  [default: devices]",
 )
 def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, **given: object) -> None:
-    """Means and frequencies with 95% intervals, over reports and over devices, and how far one device can move them."""
+    """Show means and frequencies with 95% intervals, over reports and over devices, and one device's greatest influence."""
     with opened(config) as (settings, store, snapshot):
         query = estimate_query(given_as_query(**given, devices=yes_or_no(devices), groups=yes_or_no(groups)))
         claims = load_claims(settings.claims_path).get
@@ -69,7 +69,7 @@ def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, *
 
 
 def _estimate_lines(table: Table, row: Table) -> Iterator[list[Any]]:
-    """One for the mean over reports, one for the mean over devices."""
+    """Yield a line for the mean over reports and one for the mean over devices."""
     for figure in (row, row["over_devices"]):
         if figure is None:
             continue
@@ -87,7 +87,7 @@ def _whose(table: Table) -> str:
 
 
 _SAID = ("firmware", "failing", "skipped", "dropped", "entropy", "refused")
-"""What listings show of a device's own words."""
+"""The status fields of a device that listings show."""
 
 
 @click.command()
@@ -100,7 +100,7 @@ _SAID = ("firmware", "failing", "skipped", "dropped", "entropy", "refused")
 @click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
 @click.option("--after", help="Continue above this device.")
 def devices(config: Path | None, as_json: bool, **given: object) -> None:
-    """Registered devices and what is known of them, by their reports and by their own word."""
+    """List registered devices with their state, reports and status messages."""
     with opened(config) as (settings, store, snapshot):
         views = open_views(settings, store, lambda: snapshot, load_claims(settings.claims_path).get)
         page = views.devices(device_filter(given_as_query(**given)))
@@ -121,7 +121,7 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
 
 
 def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Table], as_json: bool) -> None:
-    """Print rows of the registry, with what the gateway knows of the devices; what is left of a lifetime is the registry's."""
+    """Print rows of the device directory with what the database knows of the devices. "left" is the directory's."""
     with explained():
         known = _known(settings, fleet)
     rows = [row | known.get(row["device"], {}) | {"left": row["left"]} for row in rows]
@@ -195,7 +195,7 @@ def _exposure_row(row: Table) -> list[Any]:
 @json_option
 @_page_options
 def exposures(config: Path | None, as_json: bool, **given: object) -> None:
-    """Reports that only their device can have made wrong, newest first, with the evidence."""
+    """List reports that only their device can have made wrong, newest first, with the evidence."""
     _list_exposures(config, as_json, blamed=True, **given)
 
 
@@ -204,7 +204,7 @@ def exposures(config: Path | None, as_json: bool, **given: object) -> None:
 @json_option
 @_page_options
 def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
-    """Pieces that were refused and that nobody is blamed for, newest first."""
+    """List refused pieces that no device is blamed for, newest first."""
     _list_exposures(config, as_json, blamed=False, **given)
 
 
@@ -218,7 +218,7 @@ def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
 def export(file: Path, config: Path | None, as_json: bool, table: str, **given: object) -> None:
     """Write reports, estimates per time bucket, or exposures into FILE, whose name ends with .csv or .parquet.
 
-    Whether the gateway runs or not. Parquet needs the extra: pip install 'peel-telemetry[parquet]'.
+    The gateway may run meanwhile. Parquet needs the extra: pip install 'peel-telemetry[parquet]'.
     """
     with opened(config) as (settings, store, snapshot), explaining(ExportError):
         source = Source(store, snapshot, open_views(settings, store, lambda: snapshot))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What commands share: finding the settings, opening what they name, turning errors into one line and an exit code."""
+"""Helpers of the commands: find the settings, open the database and the fleet, turn errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def explained() -> AbstractContextManager[None]:
 
 
 def find_used_settings(config: Path | None) -> Settings:
-    """The settings of a gateway that has run: its database exists."""
+    """Return the settings. Raises SettingsError if the database does not exist."""
     settings = find_settings(config)
     if missing := missing_store(settings):
-        raise SettingsError(f"{missing}; has the gateway run yet?")
+        raise SettingsError(f"{missing}. Has the gateway run yet? `peel gateway run` makes the database.")
     return settings
 
 
 @contextmanager
 def opened(config: Path | None) -> Iterator[tuple[Settings, Archive, Snapshot]]:
-    """The database and the fleet that the settings name; the database must exist."""
+    """Open the database and the fleet of the settings; the database must exist."""
     with explained():
         settings = find_used_settings(config)
         snapshot = take_snapshot(Fleet(settings.fleet_folder))
@@ -60,12 +60,12 @@ def opened(config: Path | None) -> Iterator[tuple[Settings, Archive, Snapshot]]:
 
 
 def given_as_query(**values: object) -> dict[str, str]:
-    """Options as parameters of a query, so that commands and API check them alike."""
+    """Return options as parameters of a query: commands and API check them alike."""
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def yes_or_no(flag: bool) -> str:
-    """A switch as a parameter of a query."""
+    """Return a switch as a parameter of a query."""
     return "yes" if flag else "no"
 
 

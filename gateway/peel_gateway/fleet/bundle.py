@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The provisioning bundle: all that one device needs to know, and nothing about any other."""
+"""Provisioning bundles, which hold all that one device needs and nothing about any other, and logins at the broker."""
 
 from __future__ import annotations
 
@@ -36,32 +36,34 @@ __all__ = [
 ]
 
 TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox", "confirm")
-"""What a template may hold: the part of a bundle that devices share."""
+"""The keys of a template, the part of a bundle that devices share."""
 
 _KEYS = ("seal_key", "index_key", "receipt_key")
 
 _SEED_BYTES = 32
 
 _BATCH = 256
-"""How many bundles are written together."""
+"""Bundles that are written and synced to disk together."""
 
 
 def load_template(path: Path) -> dict[str, Any]:
-    """Read the shared part of a bundle. It may hold passwords, so nobody else may read it."""
+    """Read the template. If it holds a password, its mode must be 0600."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             template = json.load(file)
     except (OSError, ValueError) as error:
-        raise FleetError(f"{path}: cannot be read: {error}") from None
+        raise FleetError(
+            f"{path}: cannot read the template: {error}. Check the path, its permissions and the JSON."
+        ) from None
     if not isinstance(template, dict):
         raise FleetError(f"{path}: must be a JSON object with some of: {', '.join(TEMPLATE_KEYS)}")
     unknown = sorted(set(template) - set(TEMPLATE_KEYS))
     if unknown:
-        raise FleetError(f"{path}: {unknown[0]}: does not belong into a template; known: {', '.join(TEMPLATE_KEYS)}")
+        raise FleetError(f"{path}: {unknown[0]}: unknown key in a template. Known keys: {', '.join(TEMPLATE_KEYS)}")
     for part in ("mqtt", "wifi", "sensors"):
         if not isinstance(template.get(part, {}), dict):
-            raise FleetError(f"{path}: {part}: must be a JSON object")
+            raise FleetError(f"{path}: {part}: must be a JSON object, got {type(template[part]).__name__}")
     _check_login(path, template.get("mqtt", {}))
     holds_password = any(template.get(part, {}).get("password") for part in ("mqtt", "wifi"))
     if holds_password and mode & 0o077:
@@ -74,14 +76,16 @@ def _check_login(path: Path, mqtt: Mapping[str, Any]) -> None:
         return
     if mqtt["login"] != OWN_LOGIN:
         raise FleetError(
-            f"{path}: mqtt.login: must be {OWN_LOGIN!r}; for a login that devices share give user and password"
+            f"{path}: mqtt.login: must be {OWN_LOGIN!r}, got {mqtt['login']!r}. For a login that devices share, set user and password."
         )
     if "user" in mqtt or "password" in mqtt:
-        raise FleetError(f"{path}: mqtt.login: gives each device its own user and password; leave those two out")
+        raise FleetError(
+            f"{path}: mqtt.login: gives each device its own user and password. Remove mqtt.user and mqtt.password."
+        )
 
 
 def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each device's present bundle, the last one that was issued to it."""
+    """Yield each device's present bundle, which is the last one issued to it."""
     profiles = fleet.profiles()
     for device in devices:
         if not device.bundles:
@@ -101,7 +105,7 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
 
 
 def draft_bundle(fleet: Fleet, profile: Profile, template: Mapping[str, Any]) -> dict[str, Any]:
-    """A bundle as devices with this profile would get it, without keys: to be checked before anybody is registered."""
+    """Return a bundle of this profile with zero keys, to check the template before a device is registered."""
     issue = IssuedBundle(
         first_number=1,
         last_number=1,
@@ -137,17 +141,17 @@ def _bundle(
         "last_number": issue.last_number,
         "profile": profile.table(),
         "sensors": {},
-        # Without another wish a device spends its quota evenly.
+        # By default a device spends its quota evenly.
         "interval_s": profile.interval_s,
         "sleep": "none",
         **template,
-        # A device that finds no time server takes certificates that were valid now.
+        # A device without a time server checks certificates against this time.
         "mqtt": {"host": "127.0.0.1", "port": 1883, **mqtt, "made": int(issue.time.timestamp())},
     }
 
 
 def prepare_bundles(fleet: Fleet) -> None:
-    """Refuse what would end `write_bundles` in the middle, before anybody is registered and anything is issued: a bad key, no folder."""
+    """Check the key and make the bundle folder, so that `write_bundles` does not fail after devices were registered."""
     fleet.master()
     with fleet.writing():
         (fleet.folder / "bundles").mkdir(mode=0o700, exist_ok=True)
@@ -163,7 +167,7 @@ def write_bundles(
 ) -> list[Path]:
     """IssuedBundle bundles and write them with mode 0600; return their paths.
 
-    Each bundle's numbers begin above those of the former one. `on_written` is called with how many more are written.
+    Each bundle's numbers begin above those of the previous one. `on_written` is called with the size of each written batch.
     """
     prepare_bundles(fleet)
     issued = {device.id: device for device in fleet.issue([device.id for device in devices], first_number)}
@@ -184,7 +188,7 @@ GATEWAY_USER = "gateway"
 """The gateway's user name at the broker, as the sample ACL has it; no device id looks like it."""
 
 OWN_LOGIN = "own"
-"""What a template says under `mqtt.login` to give each device its own: its id, and a password that follows from the master key."""
+"""The value of `mqtt.login` in a template that gives each device its own login: its id, and a password derived from the master key."""
 
 _PASSWORD_BYTES = 16
 
@@ -196,8 +200,8 @@ _SALT_BYTES = 12
 def device_password(master: bytes, fleet: str, device: Device) -> str:
     """Derive a device's password at the broker: independent of its keys, and of every other device's password.
 
-    The salt of its first bundle is part of it. The password stays the same with later bundles. Another device that gets the same id from a
-    restored registry has another password.
+    The salt of its first bundle goes in, so later bundles keep the password, and a device that gets the same id
+    after the folder was restored from an old copy has another password.
     """
     return _password(master, f"{fleet}/{device.label}".encode() + device.bundles[0].salt)
 
@@ -221,7 +225,7 @@ def password_lines(fleet: Fleet) -> Iterator[str]:
 
 
 def _hashed(password: str) -> str:
-    """As `mosquitto_passwd` does: PBKDF2 with SHA-512. Few rounds will do for 128 random bits."""
+    """Hash a password as `mosquitto_passwd` does: PBKDF2 with SHA-512. Few rounds are enough for 128 random bits."""
     salt = secrets.token_bytes(_SALT_BYTES)
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
     return f"$7${_ROUNDS}${b64encode(salt).decode()}${b64encode(digest).decode()}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What devices say of themselves: claims, never evidence.
+"""Claims: the fields of devices' status messages, in memory and in a file beside the database.
 
-A status message has no seal: whoever may publish below a device's topic can write one, and the broker can. So it is read
-as hostile input, kept for registered devices alone, and only ever shown; no verdict and no estimate depends on it.
+A status message has no seal: the broker, and every client that may publish to the topic, can forge one. It is parsed as
+hostile input, kept for registered devices only, and only shown. No verdict and no estimate depends on it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 MOST_BYTES = 2048
-"""Of a status message; the firmware's are about 400."""
+"""Longest status message; the firmware's have about 400 bytes."""
 
 _MOST_REFUSED = 16
 
@@ -51,26 +51,26 @@ STATES = ("online", "offline", "stopped")
 
 
 class ClaimError(ValueError):
-    """A status message that is none; the message says why."""
+    """A malformed status message; the text says why."""
 
 
 class StatusOutcome(Enum):
-    """What became of a status message."""
+    """The outcome of a status message."""
 
     TAKEN = "taken"
     UNREGISTERED = "unregistered"
     MALFORMED = "malformed"
     LIMITED = "limited"
-    """Dropped unread: its topic has too many."""
+    """Dropped unread: its topic exceeded the rate limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The last that a device said; what it did not say is None."""
+    """The newest values of a device's status fields; None for a field that it never sent."""
 
     state: str
     heard: float | None = None
-    """Unix seconds; None for what the broker had kept from a time at which nobody listened."""
+    """Unix seconds; None for a retained message from before the gateway subscribed."""
     asleep: bool = False
     firmware: str | None = None
     core: str | None = None
@@ -87,7 +87,7 @@ class Claim:
     refused: tuple[str, ...] | None = None
     faults: int | None = None
     failing: str | None = None
-    """The sensor that fails, and how: "temperature: it gave nan"."""
+    """The failing sensor and its fault: "temperature: it gave nan"."""
 
 
 def _count(value: object) -> int:
@@ -121,7 +121,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _failing(value: object) -> str | None:
-    """Read which sensor fails; the empty text says that none does."""
+    """Read the failing sensor; the empty text means that no sensor fails."""
     if not isinstance(value, str) or len(value) > _MOST_FAILING or not value.isprintable():
         raise ClaimError(f"must be a printable text of at most {_MOST_FAILING} characters")
     return value or None
@@ -136,13 +136,13 @@ _FIELDS: Mapping[str, Callable[[object], Any]] = {
     "refused": _texts,
     "failing": _failing,
 }
-"""The fields of a status message that anybody here knows; others are passed over."""
+"""The known fields of a status message; others are ignored."""
 
 
 def read_claim(payload: bytes) -> dict[str, Any]:
-    """What a status message says, field by field; ClaimError where it is none."""
+    """Parse a status message into its known fields. Raises ClaimError if it is malformed."""
     if len(payload) > MOST_BYTES:
-        raise ClaimError(f"{len(payload)} bytes, a status has at most {MOST_BYTES}")
+        raise ClaimError(f"{len(payload)} bytes; a status has at most {MOST_BYTES}")
     try:
         document = json.loads(payload)
     except (ValueError, RecursionError) as error:
@@ -151,7 +151,7 @@ def read_claim(payload: bytes) -> dict[str, Any]:
 
 
 def read_fields(document: object) -> dict[str, Any]:
-    """The known fields of a JSON object, each checked."""
+    """Return the known fields of a JSON object, each checked."""
     if not isinstance(document, dict):
         raise ClaimError("not a JSON object")
     if "state" not in document:
@@ -167,7 +167,7 @@ def read_fields(document: object) -> dict[str, Any]:
 
 
 def claim_table(claim: Claim) -> dict[str, Any]:
-    """A claim as plain values, `heard` aside."""
+    """Return a claim as plain values, without `heard`."""
     table = asdict(claim)
     del table["heard"]
     table["refused"] = None if claim.refused is None else list(claim.refused)
@@ -175,14 +175,14 @@ def claim_table(claim: Claim) -> dict[str, Any]:
 
 
 class Claims:
-    """The last claim of each registered device. One thread hears, others read.
+    """The newest claim of each registered device. One thread calls `hear`, any thread reads.
 
     Parameters
     ----------
     registered : callable
-        Whether a device's claims are kept; memory is bounded by it, whatever others publish.
+        Tells whether a device is registered. Only claims of registered devices are kept, which bounds the memory.
     known : mapping of int to Claim
-        What was heard in earlier runs.
+        Claims of earlier runs.
     """
 
     def __init__(self, fleet: str, registered: Callable[[int], bool], known: Mapping[int, Claim] | None = None) -> None:
@@ -192,7 +192,7 @@ class Claims:
         self.changes = 0
 
     def hear(self, topic: str, payload: bytes, *, retained: bool, now: float) -> StatusOutcome:
-        """Take a status message in. What a shorter one does not say, such as a will, stays as it was said before."""
+        """Merge a status message into its device's claim. Fields that it does not have (a will has few) keep their values."""
         device = _device_of(self._fleet, topic)
         if device is None:
             return StatusOutcome.MALFORMED
@@ -209,16 +209,16 @@ class Claims:
         return StatusOutcome.TAKEN
 
     def get(self, device: int) -> Claim | None:
-        """The last claim of a device."""
+        """Return the newest claim of a device."""
         return self._known.get(device)
 
     def copy(self) -> dict[int, Claim]:
-        """All claims of devices that are still registered."""
+        """Return the claims of all devices that are still registered."""
         return {device: claim for device, claim in self._known.copy().items() if self._registered(device)}
 
 
 def _device_of(fleet: str, topic: str) -> int | None:
-    """The device whose status topic this is; None where it is nobody's."""
+    """Return the device of a status topic; None if it is not a status topic of this fleet."""
     _, _, level = topic.removesuffix("/status").rpartition("/")
     if not _LEVEL.fullmatch(level):
         return None
@@ -229,11 +229,11 @@ def _device_of(fleet: str, topic: str) -> int | None:
 _LEAST_SECONDS = 60.0
 
 _BYTES_PER_SECOND = 1024
-"""What is written on average, at most: an SD card wears."""
+"""Highest average write rate, to spare SD cards."""
 
 
 def load_claims(path: Path) -> dict[int, Claim]:
-    """The claims in a file; none where there is no such file, or it is damaged: devices will say them again."""
+    """Read the claims in a file; empty if it is missing or damaged, since devices send their status again."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return {parse_device(label): _claim(row) for label, row in document["claims"].items()}
@@ -242,7 +242,7 @@ def load_claims(path: Path) -> dict[int, Claim]:
 
 
 class ClaimsFile:
-    """Writes claims now and then, when they have changed, and the more rarely the more there are."""
+    """Writes changed claims to a file, at most once a minute and less often the larger the file is."""
 
     def __init__(self, path: Path, claims: Claims) -> None:
         self._path = path
@@ -251,13 +251,13 @@ class ClaimsFile:
         self._due = 0.0
 
     def tick(self, now: float) -> None:
-        """Write if it is time; `now` is monotonic. OSError when the disk refuses."""
+        """Write if it is due; `now` is monotonic. Raises OSError if the file cannot be written."""
         if now >= self._due and self._claims.changes != self._changes:
             self._due = now + _LEAST_SECONDS
             self._due = now + max(_LEAST_SECONDS, self.write() / _BYTES_PER_SECOND)
 
     def write(self) -> int:
-        """Write all claims; return how many bytes that were."""
+        """Write all claims; return the number of bytes."""
         self._changes = self._claims.changes
         text = _file_text(self._claims.copy())
         write_atomically(self._path, text)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the registry knows of a device."""
+"""A registered device, the bundles issued to it, and the report numbers of its next bundle.
+
+No number is given out twice, so a device never reuses one.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +36,20 @@ REVOKED = "revoked"
 
 
 class FleetError(Exception):
-    """A fleet folder that cannot be used; the message names the file and says what to do."""
+    """A fleet folder cannot be used; the message names the file and the remedy."""
 
     exit_code = Exit.FLEET
 
 
 def device_label(device: int) -> str:
-    """A device id as topics, listings and file names spell it: eight hexadecimal digits."""
+    """Return a device id as in topics, listings and file names: eight hexadecimal digits."""
     return f"{device:08x}"
 
 
 def parse_device(text: str) -> int:
-    """Read a device id: up to eight hexadecimal digits, not all of them 0."""
+    """Parse a device id: up to eight hexadecimal digits, not all 0."""
     if not re.fullmatch("[0-9a-fA-F]{1,8}", text):
-        raise FleetError(f"device {text!r}: not a hexadecimal number of up to 8 digits, such as 0000002a")
+        raise FleetError(f"device {text!r}: must be a hexadecimal number of up to 8 digits, such as 0000002a")
     if not (device := int(text, 16)):
         raise FleetError(f"device {text!r}: must be from 00000001 to ffffffff")
     return device
@@ -54,30 +57,31 @@ def parse_device(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IssuedBundle:
-    """A bundle that was written for a device: its numbers, and how fast it may use them."""
+    """The record of a bundle that was issued to a device: its numbers and its quota."""
 
     first_number: int
     last_number: int
-    """The device uses none above it, so the next bundle can begin there, whatever any clock says."""
+    """The device uses no number above it, so the next bundle can begin there whatever the clocks say."""
     salt: bytes
-    """16 random bytes from which its keys are derived too: no other bundle has its keys, even if the registry is an old copy."""
+    """16 random bytes that go into its keys: no other bundle has the same keys, even if devices.jsonl is an old copy."""
     made: str
-    """ISO 8601 with its zone."""
+    """ISO 8601 with time zone."""
     profile: str
     profile_id: str
-    """Of the profile as it was then, eight hexadecimal digits: a name may be given to another file, an id may not."""
+    """The id of the profile at that time, eight hexadecimal digits. A name can be reused for another profile, an id cannot."""
     quota: int
     period: int
 
     @property
     def time(self) -> datetime:
-        """When it was made."""
+        """The time at which it was made."""
         return datetime.fromisoformat(self.made)
 
     def first_unused(self, now: datetime) -> int:
-        """The lowest number that a device with this bundle cannot have used.
+        """Return the lowest number that a device with this bundle cannot have used.
 
-        A device may use a burst at once, and then what time brings (SPEC section 10), on a clock as fast as the gateway believes in.
+        A device may use a burst at once and then its quota as time passes (SPEC section 10), on the fastest clock that the gateway
+        tolerates (`RATE_SLACK`).
         """
         elapsed = max(0.0, (now - self.time).total_seconds())
         burst = burst_size(self.quota)
@@ -93,11 +97,11 @@ class Device:
     state: str = ACTIVE
     note: str = ""
     group: str = ""
-    """Where it belongs: a floor, a zone, a customer; empty for nowhere in particular."""
+    """A floor, a zone or a customer, for example; empty if it is in no group."""
     created: str
-    """ISO 8601 with its zone."""
+    """ISO 8601 with time zone."""
     bundles: tuple[IssuedBundle, ...] = ()
-    """All that were ever written for it, by first number: each has keys of its own, and the last one is the present one."""
+    """All bundles ever issued to it, by first number. Each has its own keys; the last one is the present one."""
 
     @property
     def label(self) -> str:
@@ -105,14 +109,14 @@ class Device:
 
 
 _BUNDLE_SECONDS = 20 * 365.25 * 86400
-"""A bundle has numbers for twenty years at full quota: no device stops for want of them."""
+"""A bundle has numbers for twenty years at full quota, so no device runs out of them."""
 
 _MOST_NUMBERS = 2**40
 
 _LAST_NUMBER = 2**48 - 1
 
 _CLOCK_STEP = timedelta(minutes=1)
-"""Clocks are set right by so much without anybody noticing: what is reckoned by them counts as much time more."""
+"""Clock corrections of up to this size are tolerated: elapsed time is taken to be this much longer."""
 
 
 def with_new_bundle(
@@ -125,27 +129,29 @@ def with_new_bundle(
 ) -> Device:
     """Return the device with a further bundle, made now.
 
-    `seen` is the latest time that the registry knows of. Numbers up to `used` were used with bundles that it does not know.
+    `seen` is the latest time in devices.jsonl. Numbers up to `used` were used with bundles that the file does not list.
     """
     if device.profile not in profiles:
-        raise FleetError(f"device {device.label}: its profile {device.profile!r} is not in the fleet")
+        raise FleetError(
+            f"device {device.label}: its profile {device.profile!r} is not in the fleet. Put {device.profile}.toml back into profiles/."
+        )
     rate = profiles[device.profile]
     if first_number is None and _by_clock(device, rate):
         _check_clock(device, now, max(seen, device.bundles[-1].time))
     lowest = first_free(device, rate, now, used)
     if first_number is not None and first_number < lowest:
         raise FleetError(
-            f"device {device.label}: it may have used all numbers below {lowest} with its former bundles; "
-            "leave --first-number out, or give that or more"
+            f"device {device.label}: --first-number is {first_number}, but it may have used all numbers below {lowest} with its "
+            "former bundles. Leave --first-number out, or give that or more."
         )
     first = first_number or lowest
     if rate.lifetime is not None and first > rate.lifetime:
         raise FleetError(
-            f"device {device.label}: may have used all {rate.lifetime} numbers of its profile's lifetime; "
-            "enrol a new device, or give it a profile with a longer one"
+            f"device {device.label}: may have used all {rate.lifetime} numbers of its profile's lifetime. "
+            "Enrol a new device, or give it a profile with a longer lifetime."
         )
     if first > _LAST_NUMBER:
-        raise FleetError(f"device {device.label}: no report numbers are left; enrol a new device")
+        raise FleetError(f"device {device.label}: no report numbers are left. Enrol a new device.")
     issue = IssuedBundle(
         first_number=first,
         last_number=_last_number(first, rate),
@@ -160,20 +166,20 @@ def with_new_bundle(
 
 
 def _last_number(first: int, rate: Profile) -> int:
-    """The last number of a bundle that begins with `first`."""
+    """Return the last number of a bundle that begins with `first`."""
     numbers = min(_MOST_NUMBERS, math.ceil(_BUNDLE_SECONDS * rate.quota / rate.period))
     return min(first - 1 + numbers, rate.lifetime or _LAST_NUMBER)
 
 
 def _by_clock(device: Device, rate: Profile) -> bool:
-    """Whether its last bundle was given all that is left of its lifetime, so that only time tells what it can have used."""
+    """Return whether the last bundle has all the numbers left in the lifetime. Then only elapsed time bounds those it has used."""
     return bool(device.bundles) and rate.lifetime is not None and device.bundles[-1].last_number >= rate.lifetime
 
 
 def first_free(device: Device, rate: Profile, now: datetime, used: int = 0) -> int:
     """Return the lowest number above `used` that no bundle of the device allowed.
 
-    Where the last bundle was given all that is left of a lifetime: the lowest one that it cannot have used by now.
+    If the last bundle has all the numbers left in the lifetime, return the lowest one that it cannot have used by now.
     """
     if not device.bundles:
         return used + 1
@@ -183,10 +189,10 @@ def first_free(device: Device, rate: Profile, now: datetime, used: int = 0) -> i
 
 
 def _check_clock(device: Device, now: datetime, seen: datetime) -> None:
-    """Refuse to reckon with a clock that was set back."""
+    """Raise FleetError if the clock was set back: then the elapsed time is unknown."""
     if now + _CLOCK_STEP < seen:
         raise FleetError(
-            f"device {device.label}: this machine's clock says {now.isoformat(timespec='seconds')}, and the registry was "
-            f"written at {seen.isoformat(timespec='seconds')}: set the clock, or nobody knows how many numbers the device has "
-            "used since. If it is right now and was wrong then, give --first-number, above every number of this device"
+            f"device {device.label}: this machine's clock says {now.isoformat(timespec='seconds')}, but devices.jsonl was written at "
+            f"{seen.isoformat(timespec='seconds')}. So it is unknown how many numbers the device has used since. Set the clock. If it "
+            "is right now and was wrong then, give --first-number, above every number of this device."
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The directory: all registered devices as columns, since a fleet may have a million of them.
+"""All registered devices as columns: a fleet may have a million of them.
 
-What is said of many devices alike (profile, state, group, when they were registered) is held once, and a device has a number that points to
-it; so do bundles. That takes some 50 bytes per device with one bundle. A `Device` is made when somebody looks at one.
+Values that many devices share (profile, state, note, group, creation time) are stored once in `infos`, and each device has a position in
+it. Bundles do the same with `bundle_infos`. A device with one bundle takes about 50 bytes. `Device` objects are made on access.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Value = TypeVar("Value", bound=tuple[Any, ...])
 
 
 class DeviceInfo(NamedTuple):
-    """What the registry says of a device beside its id and its bundles; see `Device`."""
+    """The fields of a `Device` without its id and its bundles."""
 
     profile: str
     state: str
@@ -39,7 +39,7 @@ class DeviceInfo(NamedTuple):
 
 
 class BundleInfo(NamedTuple):
-    """What a bundle says beside its numbers; see `IssuedBundle`."""
+    """The fields of an `IssuedBundle` without its numbers and its salt."""
 
     made: str
     profile: str
@@ -50,14 +50,14 @@ class BundleInfo(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeviceDirectory(Sequence[Device]):
-    """Devices by id."""
+    """All devices, by ascending id: D devices with B bundles."""
 
     ids: npt.NDArray[np.uint32]
     """Ascending, uint32[D]."""
     info_of: npt.NDArray[np.int32]
     """Positions in `infos`, int32[D]."""
     ends: Ints
-    """Where the bundles of each device end, int64[D]; they begin where those of the one before it end."""
+    """End of each device's bundles, int64[D]; they begin at the end of the previous device's."""
     first: Ints
     """First number of each bundle, int64[B], by device and number."""
     last: Ints
@@ -70,7 +70,7 @@ class DeviceDirectory(Sequence[Device]):
 
     @classmethod
     def of(cls, devices: Iterable[Device]) -> DeviceDirectory:
-        """A directory of some devices, in any order."""
+        """Build a directory from devices in any order."""
         columns = _Columns()
         for device in devices:
             columns.add(
@@ -82,7 +82,7 @@ class DeviceDirectory(Sequence[Device]):
 
     @classmethod
     def alike(cls, ids: npt.ArrayLike, device: Device) -> DeviceDirectory:
-        """Make a directory of devices (ascending ids) that are like one but for their ids and for fresh salts of their bundles."""
+        """Build a directory of copies of a device under these ascending ids, each with new salts."""
         who = np.asarray(ids, np.uint32)
         one = cls.of([device])
         return cls(
@@ -99,7 +99,7 @@ class DeviceDirectory(Sequence[Device]):
 
     @classmethod
     def parse(cls, rows: Iterable[Mapping[str, Any]]) -> DeviceDirectory:
-        """A directory of devices as `lines` spells them; ValueError, KeyError or TypeError where one is none."""
+        """Parse the rows of `lines`. Raises ValueError, KeyError or TypeError for a malformed one."""
         columns = _Columns()
         for row in rows:
             bundles = [
@@ -118,7 +118,7 @@ class DeviceDirectory(Sequence[Device]):
         return directory
 
     def lines(self) -> Iterator[str]:
-        """Each device as a line of JSON."""
+        """Yield each device as a line of JSON."""
         infos = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.infos]
         texts = [json.dumps(each._asdict(), ensure_ascii=False)[1:-1] for each in self.bundle_infos]
         salts = self.salts.tobytes().hex()
@@ -163,7 +163,7 @@ class DeviceDirectory(Sequence[Device]):
         )
 
     def rows(self, ids: npt.ArrayLike) -> Ints:
-        """Where devices are, -1 for those that are not registered."""
+        """Return the positions of device ids, -1 for those that are not registered."""
         wanted = np.asarray(ids, np.int64)
         if not len(self):
             return np.full(wanted.shape, -1, np.int64)
@@ -171,30 +171,30 @@ class DeviceDirectory(Sequence[Device]):
         return np.asarray(np.where(self.ids[place] == wanted, place, -1), np.int64)
 
     def has(self, device: int) -> bool:
-        """Whether a device is registered."""
+        """Return whether a device is registered."""
         place = int(np.searchsorted(self.ids, device))
         return place < len(self) and int(self.ids[place]) == device
 
     def per_device(self, said: Callable[[DeviceInfo], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Something that the registry says of each device, [D]."""
+        """Return a value for each device, computed once per distinct `DeviceInfo`, [D]."""
         return np.array([said(info) for info in self.infos], dtype)[self.info_of]
 
     def per_bundle(self, said: Callable[[BundleInfo], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Something that each bundle says, [B]."""
+        """Return a value for each bundle, computed once per distinct `BundleInfo`, [B]."""
         return np.array([said(info) for info in self.bundle_infos], dtype)[self.bundle_info_of]
 
     @property
     def counts(self) -> Ints:
-        """How many bundles each device has, int64[D]."""
+        """Number of bundles of each device, int64[D]."""
         return np.diff(self.ends, prepend=0)
 
     @property
     def owners(self) -> Ints:
-        """Whose bundles they are, as positions, int64[B]."""
+        """Position of each bundle's device, int64[B]."""
         return np.repeat(np.arange(len(self)), self.counts)
 
     def take(self, rows: Ints) -> DeviceDirectory:
-        """These devices, in this order; ascending ids are the caller's care."""
+        """Return the devices at these positions, in this order; the caller sees to ascending ids."""
         counts = self.counts[rows]
         ends = np.cumsum(counts)
         bundles = np.repeat((self.ends - self.counts)[rows] - (ends - counts), counts) + np.arange(counts.sum())
@@ -213,7 +213,7 @@ class DeviceDirectory(Sequence[Device]):
         )
 
     def updated(self, new: DeviceDirectory) -> DeviceDirectory:
-        """The directory with some devices added, or in the place of those with the same ids."""
+        """Return the directory with these devices added; they replace devices with the same ids."""
         kept = self.take(np.flatnonzero(~np.isin(self.ids, new.ids)))
         both = DeviceDirectory(
             ids=np.concatenate([kept.ids, new.ids]),
@@ -229,7 +229,7 @@ class DeviceDirectory(Sequence[Device]):
         return both.take(np.argsort(both.ids, kind="stable"))
 
     def _check(self) -> None:
-        """Refuse what nobody could work with; ValueError names the device."""
+        """Raise ValueError for duplicate ids, unknown states, times without a zone, and bundles out of order."""
         if np.any(self.ids[1:] == self.ids[:-1]):
             raise ValueError("a device is listed twice")
         for place, info in enumerate(self.infos):
@@ -246,7 +246,7 @@ class DeviceDirectory(Sequence[Device]):
 
 
 class _Columns:
-    """A directory in the making."""
+    """Builds a directory row by row."""
 
     def __init__(self) -> None:
         self._ids, self._counts = array("I"), array("q")
@@ -289,7 +289,7 @@ class _Columns:
 def _compact(
     codes: npt.NDArray[np.int32], values: tuple[Value, ...]
 ) -> tuple[npt.NDArray[np.int32], tuple[Value, ...]]:
-    """The same with each value once, and none that nobody has."""
+    """Return positions and values without unused and duplicate values."""
     used, places = np.unique(codes, return_inverse=True)
     distinct: dict[Value, int] = {}
     number = np.array([distinct.setdefault(values[place], len(distinct)) for place in used.tolist()], np.int32)

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The register: the contents of `devices.jsonl`, one JSON object per line: a head, the devices by id, the audit trail, a checksum.
+"""`devices.jsonl`: one JSON object per line, namely a head, the devices by id, the audit trail, and a checksum.
 
-Without the last a file that was cut between two lines would be a smaller fleet: ids and numbers would be given out again.
+The checksum detects a file that was cut between two lines. It would look like a smaller fleet, and ids and numbers would be given out
+again.
+
+The head has a history: one random mark per change. By it a gateway tells whether the file descends from the one it has used. A copy
+from before the last change lacks that change's mark. A copy that was changed after it was restored has other marks in the same places.
 """
 
 from __future__ import annotations
@@ -29,19 +33,19 @@ UNREVOKE = "unrevoke"
 
 @dataclass(frozen=True, kw_only=True)
 class FleetAction:
-    """One entry."""
+    """An entry of the audit trail: a revocation or its reversal."""
 
     time: str
-    """ISO 8601 with its zone."""
+    """ISO 8601 with time zone."""
     action: str
     device: str
-    """As labels spell it."""
+    """Its label, eight hexadecimal digits."""
     who: str
     reason: str
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> FleetAction:
-        """Read an entry; ValueError or KeyError where it is none."""
+        """Parse an entry. Raises ValueError or KeyError if it is malformed."""
         if row["action"] not in (REVOKE, UNREVOKE):
             raise ValueError(f"audit: unknown action {row['action']!r}")
         return cls(**{name: str(row[name]) for name in ("time", "action", "device", "who", "reason")})
@@ -86,8 +90,9 @@ class History:
             else f"change {seen.revision} is not the one that the gateway has used"
         )
         raise RestoredFolder(
-            f"devices.jsonl: does not continue the registry that this gateway's database knows: {why}. It was restored from an old copy, "
-            "or is another fleet's. Put the newest devices.jsonl back. If it is lost, stop the gateway and run `peel fleet accept-restored`"
+            f"devices.jsonl: does not continue the file that this gateway's database knows: {why}. "
+            "It was restored from an old copy, or belongs to another fleet. Put the newest devices.jsonl back. "
+            "If it is lost, stop the gateway and run `peel fleet accept-restored`."
         )
 
     def joined(self, seen: RegistryState) -> History:
@@ -108,38 +113,38 @@ FILE_NAME = "devices.jsonl"
 _FORMAT = 1
 
 _END = "crc32"
-"""What the last line has, and no other: the checksum of all lines above it."""
+"""The key of the last line, and of no other: the checksum of all lines above it."""
 
 _MARKS = re.compile(r"([0-9a-f]{8})*")
 
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 _CHARACTERS = 1 << 20
-"""So many are parsed together: a fleet of a million has a file of 300 MB."""
+"""Size of the pieces that are parsed together: a million devices have a file of 300 MB."""
 
 
 @dataclass
 class DirectoryFile:
-    """Devices and audit trail, of one moment."""
+    """The contents of `devices.jsonl`."""
 
     devices: DeviceDirectory
     audit: list[FleetAction]
     clock: datetime = _LONG_AGO
-    """The latest time at which it was written: time never was earlier than that."""
+    """The latest time at which it was written. A clock that shows less was set back."""
     history: History = field(default_factory=History)
     used: dict[int, int] = field(default_factory=dict)
-    """Per device id: numbers up to this one were used with bundles that this file lost when it was restored from an old copy."""
+    """Per device id: the highest number used with a bundle that was lost when this file was restored from an old copy."""
 
     @classmethod
     def read(cls, path: Path) -> DirectoryFile:
-        """Read the file; OSError, ValueError, KeyError or TypeError where it is none."""
+        """Read the file. Raises OSError, ValueError, KeyError or TypeError if it is missing or malformed."""
         audit: list[FleetAction] = []
         with path.open(encoding="utf-8-sig") as file:
             first = file.readline()
             head = _parsed(first, 1)
             if head.get("peel_devices") != _FORMAT:
                 raise ValueError(
-                    f'line 1: must begin with {{"peel_devices": {_FORMAT}; another version, or no such file'
+                    f'line 1: must begin with {{"peel_devices": {_FORMAT}; this is another version or another kind of file'
                 )
             devices = DeviceDirectory.parse(_devices(file, audit, _checksum(first)))
         return cls(
@@ -151,7 +156,7 @@ class DirectoryFile:
         )
 
     def lines(self) -> Iterator[str]:
-        """The file."""
+        """Yield the lines of the file."""
         checksum = 0
         for line in self._content():
             checksum = _checksum(line, checksum)
@@ -179,12 +184,12 @@ def _marks(text: str) -> str:
 
 
 def _checksum(text: str, before: int = 0) -> int:
-    """CRC-32, continued."""
+    """Continue a CRC-32 over more text."""
     return zlib.crc32(text.encode(), before)
 
 
 def _devices(file: TextIO, audit: list[FleetAction], checksum: int) -> Iterator[dict[str, Any]]:
-    """Yield the devices, and put the rest aside; ValueError where it is not all there, or not as it was written."""
+    """Yield the device rows and append the audit entries to `audit`. Raises ValueError for a truncated or changed file."""
     number, end = 2, None
     while lines := file.readlines(_CHARACTERS):
         rows = _rows(lines, number)
@@ -199,15 +204,13 @@ def _devices(file: TextIO, audit: list[FleetAction], checksum: int) -> Iterator[
         checksum = _checksum("".join(lines), checksum)
         number += len(rows)
     if end is None:
-        raise ValueError(f"ends with line {number - 1}, without the checksum that its last line must have: it was cut")
+        raise ValueError(f"ends with line {number - 1}, without the checksum line: the file is truncated")
     if end != f"{checksum:08x}":
-        raise ValueError(
-            f"line {number}: the checksum is that of another text: something was changed by hand, or damaged"
-        )
+        raise ValueError(f"line {number}: wrong checksum: the file was edited by hand or damaged")
 
 
 def _rows(lines: list[str], first: int) -> list[dict[str, Any]]:
-    """Lines as objects: all at once, since that takes half as long, and one by one where something is wrong."""
+    """Parse lines: all at once, which takes half as long, and one by one after an error, to name the line."""
     try:
         rows: list[dict[str, Any]] = json.loads(f"[{','.join(lines)}]")
     except ValueError:

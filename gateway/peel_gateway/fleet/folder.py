@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The fleet folder: name, master key, devices, profiles.
 
-fleet/
-  fleet.toml        name = "greenhouse", which key it goes with, and whether its devices are simulated
-  master.key        64 hexadecimal digits, mode 0600, owned by whoever runs the gateway
-  devices.jsonl     what `peel fleet add`, `bundle`, `revoke`, `unrevoke`, `group` and `note` write, with the trail of revocations
-  profiles/*.toml   what the devices report
-  template.json     the part of a bundle that devices share: broker, Wi-Fi, sensors
-  bundles/*.json    one per device, mode 0600
+- `fleet.toml`: name, mark of the master key, and whether the devices are simulated
+- `master.key`: 64 hexadecimal digits, mode 0600, owned by the gateway's user
+- `devices.jsonl`: devices, bundles issued to them, and the audit trail of revocations
+- `profiles/*.toml`: the profiles of the devices
+- `template.json`: the part of a bundle that devices share: broker, Wi-Fi, sensors
+- `bundles/*.json`: one per device, mode 0600
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ __all__ = [
 ]
 
 SIMULATION_FILE = "simulation.sqlite"
-"""In the folder of a simulated fleet: which numbers its devices have used, and the truth about their reports."""
+"""In a simulated fleet's folder: the numbers that its devices have used, and the true readings."""
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
@@ -74,13 +73,13 @@ class Accepted(NamedTuple):
     """Devices whose newest bundle is not in a folder that was restored from an old copy, by id."""
 
     without_bundle: list[int]
-    """Registered, but heard with numbers that no bundle in the folder explains: each needs a fresh bundle."""
+    """Registered, but heard with numbers that no bundle in the folder covers: each needs a new bundle."""
     unknown: list[int]
-    """Heard, and not registered: each has to be enrolled again."""
+    """Heard but not registered: each must be enrolled again."""
 
 
 def key_mark(master: bytes, fleet: str) -> str:
-    """What tells a fleet's master key from others, and says nothing else of it: all keys follow from both."""
+    """Return a hash that identifies the master key of a fleet without revealing it."""
     return hashlib.blake2b(fleet.encode(), key=master, digest_size=8, person=b"peel key mark").hexdigest()
 
 
@@ -91,7 +90,7 @@ def _writing(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename2 or error.filename or folder  # the second is what something was to be renamed to
         raise FleetError(
-            f"{where}: cannot be written: {error.strerror}; put that right, and repeat the command"
+            f"{where}: cannot be written: {error.strerror}. Check the path and its permissions, then repeat the command."
         ) from None
 
 
@@ -105,7 +104,7 @@ def _locked(folder: Path) -> Iterator[None]:
         if error.errno != errno.ELOOP:
             raise
         raise FleetError(
-            f"{path}: is a symbolic link, and could make this command write elsewhere; remove it"
+            f"{path}: is a symbolic link, which could make this command write elsewhere. Remove it."
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -115,9 +114,11 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _refuse_existing(folder: Path) -> None:
-    """Raise FleetError where a folder has a fleet, or a part of one."""
+    """Raise FleetError if the folder contains a fleet or a part of one."""
     if (folder / "fleet.toml").exists():
-        raise FleetError(f"{folder}: is a fleet already; its master key cannot be replaced without losing its devices")
+        raise FleetError(
+            f"{folder}: is a fleet already. A new master key would lock out its devices; choose another folder."
+        )
     if (folder / "master.key").exists():
         raise FleetError(
             f"{folder}: has a master.key and no fleet.toml. If the fleet has devices, restore fleet.toml from your backup. "
@@ -135,7 +136,7 @@ class Fleet:
     Parameters
     ----------
     guard : callable, optional
-        Called with the registry's history before each change of it; raises FleetError to refuse the change.
+        Called with the history of devices.jsonl before each change; raises FleetError to refuse it.
     """
 
     def __init__(
@@ -190,31 +191,31 @@ class Fleet:
         refuse_unsound(path, [profile])
         target = self.folder / "profiles" / f"{profile.name}.toml"
         if target.exists() and parsed_profile(target).id != profile.id:
-            raise FleetError(f"{target}: exists and differs; a changed profile needs a new name")
+            raise FleetError(f"{target}: exists and differs. Give the changed profile a new name.")
         with self.writing():
             write_atomically(target, path.read_text(encoding="utf-8-sig"), mode=0o644)
         return profile
 
     def devices(self) -> DeviceDirectory:
-        """All devices, by id."""
+        """Return all devices, by id."""
         return self.read_directory().devices
 
     def audit(self) -> list[FleetAction]:
-        """Revocations and what was taken back of them, oldest first."""
+        """Return the audit trail of revocations, oldest first."""
         return self.read_directory().audit
 
     def read_directory(self) -> DirectoryFile:
-        """Devices and audit trail, of one moment."""
+        """Read `devices.jsonl`."""
         path = self.folder / FILE_NAME
         try:
             return DirectoryFile.read(path)
         except FileNotFoundError:
-            raise FleetError(f"{path}: missing; restore it, or the gateway knows no device") from None
+            raise FleetError(f"{path}: missing, so the gateway knows no device. Restore it from your backup.") from None
         except (OSError, ValueError, KeyError, TypeError, OverflowError, FleetError) as error:
-            raise FleetError(f"{path}: cannot be read: {_said(error)}; restore it from your backup") from None
+            raise FleetError(f"{path}: cannot be read: {_said(error)}. Restore it from your backup.") from None
 
     def profiles(self) -> dict[str, Profile]:
-        """All profiles, by name."""
+        """Return all profiles, by name."""
         found: dict[str, Profile] = {}
         for path in sorted((self.folder / "profiles").glob("*.toml")):
             profile = parsed_profile(path)
@@ -224,7 +225,7 @@ class Fleet:
         return found
 
     def usable_profiles(self, devices: DeviceDirectory) -> dict[str, Profile]:
-        """All profiles, by name, once they are found sound and to be those that devices were given, all of them."""
+        """Return all profiles, by name, after checking that they are sound, complete, and unchanged since devices got them."""
         found = self.profiles()
         where = self.folder / "profiles"
         refuse_unsound(where, found.values())
@@ -233,7 +234,7 @@ class Fleet:
         return found
 
     def device(self, device: int) -> Device:
-        """One device; FleetError when it is not registered."""
+        """Return a device. Raises FleetError if it is not registered."""
         devices = self.devices()
         row = int(devices.rows([device])[0])
         if row >= 0:
@@ -260,7 +261,7 @@ class Fleet:
         return enrolled
 
     def _free_ids(self, file: DirectoryFile, profile: str, ids: Sequence[int], count: int) -> npt.NDArray[np.int64]:
-        """The ids of devices that are to have a profile, ascending."""
+        """Return ids for new devices of a profile, ascending: the given ones, or `count` free ones."""
         known = self.usable_profiles(file.devices)
         if profile not in known:
             names = ", ".join(known) or f"none; put one into {self.folder / 'profiles'}"
@@ -280,11 +281,11 @@ class Fleet:
         return Device(id=device, profile=profile, note=_note(note), group=_group(group), created=created)
 
     def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
-        """Note that bundles are about to be written, and which numbers they have: above all that the former ones allowed.
+        """Record a new bundle for each device, before it is written. Its numbers begin above all that the former ones allowed.
 
-        Where the former one was given all that is left of a lifetime, what its device can have used is told by the time since. A clock
-        that is behind what the registry has seen tells nothing: then only a `first_number` will do, with which the caller says that no
-        number from there on was used.
+        If the former bundle has all the numbers left in a lifetime, the time since bounds those that its device can have used. If the
+        clock is behind the time in devices.jsonl, that time is unknown: then the caller must give a `first_number` from which on no
+        number was used.
         """
 
         with self._changing() as file:
@@ -297,7 +298,7 @@ class Fleet:
             )
 
     def left(self, devices: Sequence[Device]) -> list[int | None]:
-        """How many numbers the lifetime of each device's profile has for a fresh bundle; None without such a limit."""
+        """Return how many numbers of its lifetime each device's next bundle would get; None without a lifetime."""
         profiles = self.profiles()
         now, used = self._clock(), self.read_directory().used
 
@@ -310,7 +311,7 @@ class Fleet:
         return [count(device) for device in devices]
 
     def bundle_path(self, device: Device) -> Path:
-        """Where a device's bundle is written."""
+        """Return the path of a device's bundle."""
         return self.folder / "bundles" / f"{device.label}.json"
 
     def revoke(self, ids: Sequence[int], *, reason: str = "", who: str = "") -> list[Device]:
@@ -318,16 +319,18 @@ class Fleet:
         return self._set_state(ids, REVOKED, REVOKE, reason, who)
 
     def unrevoke(self, ids: Sequence[int], *, reason: str, who: str = "") -> list[Device]:
-        """Take these devices' reports again; FleetError, and nothing done, when one of them is not revoked."""
+        """Accept these devices' reports again. Raises FleetError, and changes nothing, if one of them is not revoked."""
         return self._set_state(ids, ACTIVE, UNREVOKE, reason, who)
 
     def _set_state(self, ids: Sequence[int], state: str, action: str, reason: str, who: str) -> list[Device]:
-        """Change the state of devices, and write down who did and why, at once."""
+        """Change the state of devices and add an audit entry for each, in one write."""
         now = self._clock().isoformat(timespec="seconds")
 
         def change(device: Device) -> Device:
             if action == UNREVOKE and device.state != REVOKED:
-                raise FleetError(f"device {device.label}: is not revoked, so there is nothing to take back")
+                raise FleetError(
+                    f"device {device.label}: is not revoked, so it cannot be unrevoked. See `peel fleet list`."
+                )
             return replace(device, state=state)
 
         entries = [
@@ -339,7 +342,7 @@ class Fleet:
             return _changed(file, ids, change)
 
     def accept(self, seen: RegistryState, heard: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> Accepted:
-        """Make a folder that was restored from an old copy continue the registry that a gateway has used.
+        """Make a folder that was restored from an old copy continue the devices.jsonl that a gateway has used.
 
         Ids go on above the highest that was given out. Numbers of a device go on above the highest that the gateway has heard of it.
 
@@ -355,7 +358,7 @@ class Fleet:
         with self._changing() as file:
             if file.history.descends_from(seen):
                 raise FleetError(
-                    f"{self.folder}: continues the registry that the gateway has used, so there is nothing to accept"
+                    f"{self.folder}: continues the devices.jsonl that the gateway has used, so there is nothing to accept"
                 )
             profiles, now = self.usable_profiles(file.devices), self._clock()
             accepted = Accepted([], [])
@@ -377,43 +380,45 @@ class Fleet:
             return _changed(file, [device], lambda found: replace(found, note=_note(note)))[0]
 
     def assign(self, ids: Sequence[int], group: str) -> list[Device]:
-        """Put devices into a group, out of the one they were in; the empty one is none."""
+        """Move devices into a group; the empty name removes them from theirs."""
         with self._changing() as file:
             return _changed(file, ids, lambda device: replace(device, group=_group(group)))
 
     def master(self) -> Secret:
-        """The master key; refused when anybody else could have read it."""
+        """Return the master key. Raises FleetError if other users can read it, or if it is another fleet's."""
         path = self.folder / "master.key"
         try:
             with path.open("rb") as file:
                 info = os.fstat(file.fileno())
                 text = file.read(200)
         except OSError as error:
-            raise FleetError(f"{path}: cannot be read: {error.strerror}") from None
+            raise FleetError(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions.") from None
         if not stat.S_ISREG(info.st_mode):
-            raise FleetError(f"{path}: not a regular file")
+            raise FleetError(f"{path}: must be a regular file. Restore it from your backup.")
         if info.st_uid != os.geteuid():
-            raise FleetError(f"{path}: belongs to user {info.st_uid}, the gateway runs as {os.geteuid()}; run chown")
+            raise FleetError(
+                f"{path}: belongs to user {info.st_uid}, the gateway runs as user {os.geteuid()}. Run chown {os.geteuid()} {path}."
+            )
         if info.st_mode & 0o077:
             mode = stat.S_IMODE(info.st_mode)
             raise FleetError(
-                f"{path}: others can read it (mode {mode:04o}); run chmod 600 {path}, and think about a new key"
+                f"{path}: others can read it (mode {mode:04o}). Run chmod 600 {path}. If somebody may have read it, make a new fleet."
             )
         try:
             key = bytes.fromhex(text.decode("utf-8-sig").strip())
         except ValueError:
             key = b""
         if len(key) != _MASTER_BYTES:
-            raise FleetError(f"{path}: must hold {2 * _MASTER_BYTES} hexadecimal digits; restore it from your backup")
+            raise FleetError(f"{path}: must hold {2 * _MASTER_BYTES} hexadecimal digits. Restore it from your backup.")
         if key_mark(key, self.name) != self._key_mark:
             raise FleetError(
-                f"{path}: is not the key of the fleet that {self.folder / 'fleet.toml'} names, so that no device's keys would be right; "
-                "one of the two is damaged, or another fleet's: restore it from your backup"
+                f"{path}: is not the key of the fleet in {self.folder / 'fleet.toml'}, so all device keys would be wrong. "
+                "One of the two files is damaged or belongs to another fleet. Restore it from your backup."
             )
         return Secret(key)
 
     def fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
-        """What changes when a file of the folder changes."""
+        """Return a value that changes when a file of the folder changes."""
         paths = [self.folder / "fleet.toml", self.folder / FILE_NAME, *(self.folder / "profiles").glob("*.toml")]
         marks = []
         for path in sorted(paths):
@@ -438,11 +443,11 @@ class Fleet:
                 f"{self.folder}: not a fleet folder; make one with `peel fleet init {self.folder} --name NAME`"
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FleetError(f"{path}: cannot be read: {_said(error)}; restore it from your backup") from None
+            raise FleetError(f"{path}: cannot be read: {_said(error)}. Restore it from your backup.") from None
         return str(name), str(mark), simulated
 
     def writing(self) -> AbstractContextManager[None]:
-        """Say by FleetError what the disk, or who may write to it, does not allow."""
+        """Turn an OSError into a FleetError that names the file."""
         return _writing(self.folder)
 
     @contextmanager
@@ -460,7 +465,7 @@ class Fleet:
 
 
 def _changed(file: DirectoryFile, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
-    """Change devices of a file; return them as they are then. FleetError when one is not in it."""
+    """Change devices of the file; return the changed ones. Raises FleetError if one is not registered."""
     wanted = sorted(set(ids))
     rows = file.devices.rows(wanted)
     missing = [id_ for id_, row in zip(wanted, rows.tolist(), strict=True) if row < 0]
@@ -473,15 +478,15 @@ def _changed(file: DirectoryFile, ids: Sequence[int], change: Callable[[Device],
 
 def _note(text: str) -> str:
     if len(text) > _NOTE_CHARACTERS or not (text.isprintable()):
-        raise FleetError(f"note: at most {_NOTE_CHARACTERS} printable characters")
+        raise FleetError(f"note: must have at most {_NOTE_CHARACTERS} printable characters")
     return text
 
 
 def _group(text: str) -> str:
-    """Groups are part of topics, of questions over HTTP and of metrics."""
+    """Check the name of a group, which is part of topics, URLs and metrics."""
     if text and not _GROUP.fullmatch(text):
         raise FleetError(
-            f"group {text!r}: 1 to 32 characters from a-z, 0-9, '-' and '_', not beginning with the last two"
+            f"group {text!r}: must have 1 to 32 characters from a-z, 0-9, '-' and '_', and begin with a letter or digit"
         )
     return text
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The profiles of a fleet folder: what must hold before devices or a gateway work with them."""
+"""Checks of a fleet folder's profiles, before devices or a gateway use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["parsed_profile", "refuse_edited", "refuse_missing", "refuse_unsound"
 
 
 def parsed_profile(path: Path) -> Profile:
-    """Read a profile; FleetError says what is wrong with it."""
+    """Read a profile. Raises FleetError if it is invalid."""
     try:
         return load_profile(path)
     except ProfileError as error:
@@ -36,18 +36,18 @@ def refuse_unsound(where: Path, profiles: Iterable[Profile]) -> None:
 
 
 def refuse_missing(where: Path, profiles: Mapping[str, Profile], devices: DeviceDirectory) -> None:
-    """Raise FleetError where devices have a profile that is not there."""
+    """Raise FleetError if a device's profile is missing."""
     named = devices.per_device(lambda info: info.profile not in profiles, np.bool_)
     named[devices.owners[devices.per_bundle(lambda info: info.profile not in profiles, np.bool_)]] = True
     if named.any():
         device = devices[int(np.argmax(named))]
         names = [device.profile, *(bundle.profile for bundle in device.bundles)]
         name = next(each for each in names if each not in profiles)
-        raise FleetError(f"device {device.label}: its profile {name!r} is not in {where}; put it back")
+        raise FleetError(f"device {device.label}: its profile {name!r} is not in {where}. Put it back.")
 
 
 def refuse_edited(where: Path, profiles: Mapping[str, Profile], devices: DeviceDirectory) -> None:
-    """Raise FleetError for a profile that is not the one that devices have in their bundles: no report of theirs would be known."""
+    """Raise FleetError for a profile that differs from the one in devices' bundles: their reports could not be read."""
     ids = {name: f"{profile.id:08x}" for name, profile in profiles.items()}
     other = devices.per_bundle(lambda info: ids.get(info.profile, info.profile_id) != info.profile_id, np.bool_)
     if other.any():

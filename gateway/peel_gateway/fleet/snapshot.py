@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the engine works with: a fleet folder at one moment, every key derived."""
+"""A fleet folder at one point in time, with all keys derived, as the engine uses it."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _GRACE = timedelta(days=7)
-"""How long after a fresh bundle was made its board may go on with the former one."""
+"""Time after a new bundle was made in which its board may still use the former one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A fleet folder at one moment, ready for the engine."""
+    """A fleet folder at one point in time, with all keys."""
 
     fleet: str
     profiles: tuple[Profile, ...]
     devices: DeviceDirectory
     keyring: Keyring
-    """Of the devices that have bundles."""
+    """The keys of all devices that have bundles."""
     revoked: frozenset[int]
     history: History
-    """Tells whether the registry continues the one that a gateway has used."""
+    """Tells whether devices.jsonl continues the one that a gateway has used."""
     audit: tuple[FleetAction, ...] = ()
-    """What was revoked, oldest first."""
+    """The audit trail of revocations, oldest first."""
 
     def enrolled_at(self, devices: Ints) -> Floats:
-        """When devices were registered, Unix seconds, 0 for those that are not; float64[N]."""
+        """Return the times of registration, Unix seconds, 0 for unregistered devices; float64[N]."""
         rows = self.devices.rows(devices)
         times = self.devices.per_device(lambda info: _seconds(info.created), np.float64)
         return np.where(rows >= 0, np.append(times, 0.0)[rows], 0.0)
 
     def issued_at(self, devices: Ints) -> tuple[Ints, Floats]:
-        """The first number of each device's last bundle, and when that was made; 0 where there is none. int64[N] and float64[N]."""
+        """Return the first number and the time of each device's last bundle, 0 without a bundle; int64[N] and float64[N]."""
         directory = self.devices
         rows = directory.rows(devices)
         bundle = np.where(rows >= 0, np.append(directory.ends, 0)[rows] - 1, -1)
@@ -57,7 +57,7 @@ class Snapshot:
 
 
 def take_snapshot(fleet: Fleet) -> Snapshot:
-    """Read everything and derive every key."""
+    """Read the fleet folder and derive all keys."""
     file = fleet.read_directory()
     devices = file.devices
     profiles = fleet.usable_profiles(devices)
@@ -73,7 +73,7 @@ def take_snapshot(fleet: Fleet) -> Snapshot:
 
 
 def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: DeviceDirectory) -> Keyring:
-    """The keys of all bundles of all devices, derived in one go."""
+    """Derive the keys of all bundles of all devices together."""
     places = {name: place for place, name in enumerate(profiles)}
     ids = devices.ids[devices.owners]
     keys = derive_keys(fleet.master().reveal(), fleet.name, ids, devices.first, devices.salts)
@@ -85,13 +85,12 @@ def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: DeviceDirec
 
 
 def _last_numbers(devices: DeviceDirectory) -> Ints:
-    """The last number of each bundle that is taken from its device, int64[B].
+    """Return the last number of each bundle that the gateway accepts, int64[B].
 
-    Of the one that is in force any, however high: only its device can have made what opens with its keys, and a number that it cannot have
-    reached exposes it, or, where nothing was heard of it before, opens nothing below.
-
-    Of one that was replaced, what its device can have reached until a week after, unless the times make no sense: whoever has a copy of it
-    is to have no more.
+    - Present bundle: any number. Only its device can seal with its keys. A number that it cannot have reached exposes the device or,
+      if nothing was heard of it before, opens nothing below.
+    - Replaced bundle: the numbers that its device can have reached a week after the next one was made, so that a stolen copy is of
+      little use. If the times are out of order, any number up to its last.
     """
     last = devices.last.copy()
     last[devices.ends[devices.counts > 0] - 1] = NUMBER_MAX
@@ -106,7 +105,7 @@ def _last_numbers(devices: DeviceDirectory) -> Ints:
 
 
 def _reach(before: BundleInfo, after: BundleInfo) -> int:
-    """How far beyond the first number of a bundle its device can have come a week after the next one was made."""
+    """Return how many numbers a device can have used of a bundle by a week after the next one was made."""
     issue = IssuedBundle(first_number=0, last_number=0, salt=b"", **before._asdict())
     then = datetime.fromisoformat(after.made)
     return issue.first_unused(then + _GRACE) - 1 if issue.time <= then else NUMBER_MAX

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What follows from a fleet's size, pace and budget, before there is a fleet: accuracy, privacy, advice. Formulas only."""
+"""Accuracy, privacy and advice for a planned fleet, from its size, interval and epsilon. Formulas only."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What follows from a task, as one table of plain values: the page shows it, and `peel plan` with what it plays and counts beside it."""
+"""The outlook of a task as plain values, for the page and `peel plan`: accuracy, privacy, influence of one device, and advice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ YEAR_DAYS = 365
 
 
 def outlook(solved: Solved, accuracy: float | None = None) -> dict[str, Any]:
-    """Everything that is a formula; `accuracy` gets a line of its own."""
+    """Return all that follows by formula. `accuracy` adds a row for that half-width."""
     task = solved.task
     return {
         "task": {
@@ -74,7 +74,7 @@ def _privacy(task: Task) -> dict[str, Any]:
 
 
 def _insider(task: Task) -> dict[str, Any]:
-    """One device among many: a liar moves a figure by at most its part of the reports, an insider by that times the cap."""
+    """Return one device's influence: a liar moves an estimate by at most its share of the reports, an insider by that times the cap."""
     liar = 1 / task.devices
     cap = task.subject.cap(task.epsilon)
     return {
@@ -85,7 +85,7 @@ def _insider(task: Task) -> dict[str, Any]:
 
 
 def rounded(value: float) -> float:
-    """Three figures: more would promise too much."""
+    """Round to three significant digits."""
     return float(f"{value:.3g}")
 
 
@@ -101,7 +101,7 @@ _LARGE_CAP = 5.0
 
 
 def advice(task: Task) -> list[str]:
-    """Everything that speaks against a task as it is; empty where nothing does."""
+    """Return sentences about weaknesses of a task, each with the reason and a remedy."""
     return [*_about_epsilon(task), *_about_size(task), *_about_devices(task)]
 
 
@@ -109,7 +109,7 @@ def _about_epsilon(task: Task) -> Iterator[str]:
     if task.subject.numeric and task.epsilon > _ENOUGH_EPSILON:
         gained = 1 - half_width(task, DAY) / half_width(replace(task, epsilon=_ENOUGH_EPSILON), DAY)
         yield (
-            f"epsilon {task.epsilon:g} gives away more than {_ENOUGH_EPSILON:g} and makes intervals only {gained:.1%} narrower: "
+            f"epsilon {task.epsilon:g} reveals more than {_ENOUGH_EPSILON:g} and makes intervals only {gained:.1%} narrower: "
             f"{_ENOUGH_EPSILON:g} is enough"
         )
     per_day = task.epsilon * task.reports_per_day
@@ -130,7 +130,7 @@ def _about_size(task: Task) -> Iterator[str]:
     if subject.numeric and subject.size > _MANY_ATTRIBUTES:
         yield (
             f"each of the {subject.size} attributes gets one report in {subject.size}, so intervals are {subject.size**0.5:.0f} times "
-            "as wide as with one: leave out what nobody asks for, or split the fleet into profiles of fewer attributes"
+            "as wide as with one: leave out attributes that you do not need, or split the fleet into profiles of fewer attributes"
         )
     if subject.numeric and subject.size == 1:
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""From what somebody knows of a fleet to all of it.
+"""Solve for the missing numbers of a planned fleet.
 
-Devices, interval and epsilon (of a report, or of a day) and the accuracy wanted within a time hang together by one equation
-(`accuracy`): where accuracy is given, one of the others may be left open, and what else is missing gets a default.
+One equation connects devices, interval, epsilon (per report or per day) and the accuracy wanted within a time (`task.half_width`).
+If accuracy is given, one of the others is solved for. All other missing numbers get defaults.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from peel_gateway.planning.task import BEST_EPSILON, DAY, Subject, Task, half_wi
 __all__ = ["Given", "PlanError", "Solved", "solve"]
 
 DEVICES, INTERVAL, EPSILON = 100, 900.0, 1.0
-"""Where nothing is said."""
+"""Defaults."""
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 16.0
-"""As in profiles."""
+"""The limits of epsilon in profiles."""
 
 
 class PlanError(Exception):
-    """No fleet is like that; the message says why, and what to change."""
+    """No fleet fulfils the request; the message says why and what to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What is known; None is left open."""
+    """The known numbers of a planned fleet; None for unknown ones."""
 
     attributes: int | None = None
     categories: int | None = None
     subject: Subject | None = None
-    """Of a profile, instead of one of the above."""
+    """From a profile, instead of the two above."""
     devices: int | None = None
     interval_s: float | None = None
     epsilon: float | None = None
@@ -43,7 +43,7 @@ class Given:
     within_s: float = DAY
 
     def of_profile(self, profile: Profile) -> Given:
-        """The same about a profile: what is not given is what it says."""
+        """Return a copy for a profile, whose epsilon and interval fill in missing ones."""
         no_budget = self.epsilon_per_day is None
         return replace(
             self,
@@ -63,12 +63,12 @@ LIMITS: dict[str, tuple[float, float]] = {
     "accuracy": (1e-6, 1.0),
     "within_s": (1.0, 100 * 365 * DAY),
 }
-"""Least and most of what can be given, by the fields of `Given`."""
+"""Least and greatest value of each field of `Given`."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """A task, and which of its numbers follow from the others or are defaults."""
+    """A task, and the names of its numbers that were solved for or are defaults."""
 
     task: Task
     found: tuple[str, ...]
@@ -76,7 +76,7 @@ class Solved:
 
 
 def solve(given: Given) -> Solved:
-    """Complete what is given."""
+    """Return the complete task. Raises PlanError if no fleet fulfils the request."""
     _check(given)
     missing = _missing(given)
     unknown = _unknown(given, missing)
@@ -91,18 +91,20 @@ def solve(given: Given) -> Solved:
 
 def _check(given: Given) -> None:
     if sum(value is not None for value in (given.attributes, given.categories, given.subject)) > 1:
-        raise PlanError("give attributes, categories or a profile, not two of them")
+        raise PlanError("attributes, categories and a profile exclude each other. Give one of them.")
     if given.epsilon is not None and given.epsilon_per_day is not None and given.interval_s is not None:
-        raise PlanError("epsilon per report, epsilon per day and interval follow from each other: give two of them")
+        raise PlanError(
+            "two of epsilon per report, epsilon per day and interval determine the third. Give two of them."
+        )
     for name, (least, most) in LIMITS.items():
         value = getattr(given, name)
         if value is not None and not least <= value <= most:
             label = name.removesuffix("_s").replace("_", " ")
-            raise PlanError(f"{label}: must be between {least:g} and {most:g}, not {value:g}")
+            raise PlanError(f"{label}: must be between {least:g} and {most:g}, got {value:g}")
 
 
 def _missing(given: Given) -> list[str]:
-    """What is not given and does not follow by itself."""
+    """Return the numbers that are neither given nor determined by others."""
     missing = ["devices"] if given.devices is None else []
     budgets = sum(value is not None for value in (given.epsilon, given.epsilon_per_day, given.interval_s))
     if given.epsilon is None and given.epsilon_per_day is None:
@@ -113,7 +115,7 @@ def _missing(given: Given) -> list[str]:
 
 
 def _unknown(given: Given, missing: list[str]) -> str | None:
-    """What the accuracy decides: devices if they are open, or else the interval, or the epsilon."""
+    """Return the number to solve for: devices if unknown, else interval or epsilon; None without an accuracy."""
     if given.accuracy is None:
         return None
     order = ("devices", "epsilon", "interval") if given.interval_s is not None else ("devices", "interval", "epsilon")
@@ -131,8 +133,8 @@ def _with_defaults(given: Given) -> Task:
     epsilon = EPSILON if epsilon is None else epsilon
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
         raise PlanError(
-            f"epsilon would be {epsilon:.3g} per report, and at least {LEAST_EPSILON:g} and at most {MOST_EPSILON:g} is possible; "
-            "another interval, or another budget per day, makes it so"
+            f"epsilon per report must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, but this interval and budget give {epsilon:.3g}. "
+            "Change the interval or the budget per day."
         )
     return Task(
         _subject(given, epsilon),
@@ -162,7 +164,7 @@ def _solve_interval(given: Given, task: Task, half: float) -> Task:
 
 
 def _best_of_budget(given: Given, task: Task, half: float) -> Task:
-    """With a budget per day the defaults are the best interval already: it is enough, or nothing is."""
+    """Return the task if it is accurate enough: its interval is the best for a budget per day, so no other would do."""
     if half_width(task, given.within_s) > half:
         raise PlanError(
             f"with {given.epsilon_per_day:g} per day and {task.devices} devices ±{half:.1%} is out of reach within that time: at best "
@@ -172,13 +174,13 @@ def _best_of_budget(given: Given, task: Task, half: float) -> Task:
 
 
 def _solve_epsilon(given: Given, task: Task, half: float) -> Task:
-    """The least epsilon that is enough, by halving; whatever the mechanism, more epsilon means less spread."""
+    """Find the least sufficient epsilon by bisection: for every mechanism the spread falls as epsilon grows."""
     low, high = 0.0, MOST_EPSILON
     if half_width(replace(task, epsilon=high), given.within_s) > half:
         best = half_width(replace(task, epsilon=high), given.within_s)
         raise PlanError(
             f"no epsilon gives ±{half:.1%}: {task.devices} devices every {task.interval_s:g} s reach ±{best:.1%} at best within that "
-            "time; more devices or a longer time is needed"
+            "time. Use more devices or a longer time."
         )
     for _ in range(40):
         middle = (low + high) / 2
@@ -188,7 +190,7 @@ def _solve_epsilon(given: Given, task: Task, half: float) -> Task:
 
 
 def _at(given: Given, task: Task, epsilon: float) -> Task:
-    """The same at another epsilon; categories may want another mechanism there."""
+    """Return the task at another epsilon, where categories may need another mechanism."""
     epsilon = max(epsilon, LEAST_EPSILON)
     return replace(task, epsilon=epsilon, subject=_subject(given, epsilon))
 

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A task: what a fleet is to find out, how often its devices speak, and what each report may give away."""
+"""A task of a planned fleet (what it measures, how often its devices report, epsilon), with formulas for accuracy and privacy.
+
+::
+
+    half-width of a 95% interval, as a part of the range  =  1.96 spread / sqrt(reports)        `Subject.spread`
+
+This is the worst case over possible readings, for honest reports with equal weights.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +24,19 @@ DAY = 86_400
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: means of so many numeric attributes, or shares of so many categories."""
+    """The measured quantity: means of `size` numeric attributes, or frequencies of `size` categories."""
 
     mechanism: str
     size: int
 
     @classmethod
     def of(cls, profile: Profile) -> Subject:
-        """What a profile is about."""
+        """Return the subject of a profile."""
         return cls(profile.mechanism, profile.size)
 
     @classmethod
     def categories(cls, count: int, epsilon: float) -> Subject:
-        """Categories by kRR or, where that is better, by local hashing."""
+        """Return a subject of categories with the better mechanism: kRR or local hashing."""
         return cls("hashing" if choice.hashing_is_better(_q20(epsilon), count) else "krr", count)
 
     @property
@@ -37,13 +44,13 @@ class Subject:
         return self.mechanism == "harmony"
 
     def cap(self, epsilon: float) -> float:
-        """How far one forged report can move an estimate, in honest ones."""
+        """Return the influence of one forged report, in honest reports."""
         if self.numeric:
             return RULE_ONE / rule(_q20(epsilon), 2)
         return self._cost(epsilon).cap
 
     def spread(self, epsilon: float) -> float:
-        """Standard deviation of a figure, as a part of its range, times the root of the number of *all* reports; the worst case.
+        """Return the worst-case standard deviation of an estimate, as a part of its range, times the root of the number of *all* reports.
 
         Harmony: a mean over [-1, 1] from n / k signs, scaled up by c, has the variance k c^2 / n at most (at the middle of the range),
         and the range is 2 long. Categories: the share of a rare one (`choice`).
@@ -59,23 +66,23 @@ class Subject:
 
 @dataclass(frozen=True)
 class Task:
-    """A subject with everything that accuracy and privacy follow from."""
+    """A subject with the numbers that determine accuracy and privacy."""
 
     subject: Subject
     devices: int
     interval_s: float
     """Seconds between two reports of a device."""
     epsilon: float
-    """Of one report."""
+    """Epsilon of one report."""
 
     @property
     def reports_per_day(self) -> float:
-        """Of one device."""
+        """Reports of one device per day."""
         return DAY / self.interval_s
 
     @property
     def reports_per_second(self) -> float:
-        """Of the whole fleet."""
+        """Reports of the whole fleet per second."""
         return self.devices / self.interval_s
 
 
@@ -84,23 +91,23 @@ def _q20(epsilon: float) -> int:
 
 
 def half_width(task: Task, seconds: float) -> float:
-    """Half of a 95% interval after so much time, as a part of the range; at most the whole range."""
+    """Return the half-width of a 95% interval after a time, as a part of the range, at most 1."""
     reports = task.reports_per_second * seconds
     return min(1.0, Z95 * task.subject.spread(task.epsilon) / math.sqrt(reports))
 
 
 def reports_for(subject: Subject, epsilon: float, half: float) -> int:
-    """How many reports of the whole fleet an interval of this half-width takes."""
+    """Return the number of reports of the whole fleet for an interval of this half-width."""
     return math.ceil((Z95 * subject.spread(epsilon) / half) ** 2)
 
 
 def seconds_for(task: Task, half: float) -> float:
-    """How long the fleet takes to send them."""
+    """Return the time in which the fleet sends the reports for an interval of this half-width."""
     return reports_for(task.subject, task.epsilon, half) / task.reports_per_second
 
 
 BEST_EPSILON = 2.18
-"""The epsilon per report that makes most of a budget per day.
+"""The best epsilon per report for a budget per day.
 
 For means, n reports of epsilon each are worth n tanh(epsilon/2)^2; with n epsilon fixed that is largest where
 tanh(epsilon/2)^2 / epsilon is.
@@ -108,7 +115,7 @@ tanh(epsilon/2)^2 / epsilon is.
 
 
 def composed_epsilon(epsilon: float, count: int, delta: float) -> float:
-    """The epsilon' for which `count` reports of epsilon each are together (epsilon', delta)-private.
+    """Return the epsilon' for which `count` reports of epsilon each are together (epsilon', delta)-private.
 
     ::
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The gateway's settings: one table of them, and what reads, checks and prints it."""
+"""The gateway's settings: the table, and functions that read, check and print it."""
 
 from peel_gateway.settings.reading import SettingsError, load_settings, with_store
 from peel_gateway.settings.table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table

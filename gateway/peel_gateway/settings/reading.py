@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading the gateway's settings: the environment wins over the file, the file over the default of the table."""
+"""Read and check the gateway's settings. The environment overrides the file, the file overrides the defaults."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ SECRET_FILES = (
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message names the key, where it came from and what would be right."""
+    """An invalid setting; the message names the key, its source and the remedy."""
 
 
 def check_together(settings: Settings) -> None:
-    """Refuse settings of which each is right and which do not go together."""
+    """Raise SettingsError for settings that contradict each other."""
     _check_secrets(settings)
     _check_mqtt(settings)
     check_store(settings)
@@ -64,21 +64,21 @@ def check_together(settings: Settings) -> None:
 def _check_secrets(settings: Settings) -> None:
     for secret, file in SECRET_FILES:
         if getattr(settings, secret) is not None and getattr(settings, file) is not None:
-            raise SettingsError(f"{dotted(secret)} and {dotted(file)}: give one of them, not both")
+            raise SettingsError(f"{dotted(secret)} and {dotted(file)}: both are set. Remove one of them.")
 
 
 def _check_mqtt(settings: Settings) -> None:
     for one, other in (("mqtt_certificate", "mqtt_key"), ("mqtt_key", "mqtt_certificate")):
         if getattr(settings, one) is not None and getattr(settings, other) is None:
-            raise SettingsError(f"{dotted(one)}: needs {dotted(other)} too")
+            raise SettingsError(f"{dotted(one)}: is set without {dotted(other)}. Set both or neither.")
     if not settings.mqtt_tls and (settings.mqtt_ca or settings.mqtt_certificate):
-        raise SettingsError("mqtt.tls: is false, yet mqtt.ca or mqtt.certificate is set; set mqtt.tls = true")
+        raise SettingsError("mqtt.tls: is false, but mqtt.ca or mqtt.certificate is set. Set mqtt.tls = true.")
     for field in ("mqtt_ca", "mqtt_certificate", "mqtt_key"):
         path = getattr(settings, field)
         if path is not None and not os.access(path, os.R_OK):
             raise SettingsError(f"{dotted(field)}: cannot read {path}")
     if not settings.mqtt_host:
-        raise SettingsError("mqtt.host: is empty; name the broker")
+        raise SettingsError("mqtt.host: is empty. Set the broker's name or address.")
     if not _NAME.fullmatch(settings.gateway_name):
         whence = "" if settings.mqtt_name else " (from mqtt.client_id)"
         raise SettingsError(
@@ -88,11 +88,11 @@ def _check_mqtt(settings: Settings) -> None:
 
 
 def check_store(settings: Settings) -> None:
-    """Refuse a store that cannot be one; for one that a command line names, too."""
+    """Raise SettingsError for an invalid store, from the settings or a command line."""
     if settings.store_url is not None and not settings.store_url.reveal().startswith(
         (b"postgresql://", b"postgres://")
     ):
-        raise SettingsError("store.url: must begin with postgresql://; for an SQLite file set store.path")
+        raise SettingsError("store.url: must begin with postgresql://. For an SQLite file set store.path.")
     if settings.store_partitions & (settings.store_partitions - 1):
         raise SettingsError(f"store.partitions: must be a power of two, not {settings.store_partitions}")
     if not _SCHEMA.fullmatch(settings.store_schema):
@@ -103,20 +103,26 @@ def check_store(settings: Settings) -> None:
 
 def _check_publishing(settings: Settings) -> None:
     if settings.publish_homeassistant and not settings.publish_seconds:
-        raise SettingsError("publish.homeassistant: needs publish.seconds, since what it announces is published then")
+        raise SettingsError(
+            "publish.homeassistant: announces published estimates, but publish.seconds is 0. Set publish.seconds, such as 60."
+        )
     if not _PREFIX.fullmatch(settings.publish_prefix):
-        raise SettingsError(f"publish.prefix: {settings.publish_prefix!r} is no topic; usually it is homeassistant")
+        raise SettingsError(
+            f"publish.prefix: {settings.publish_prefix!r} is not a valid topic. The default is homeassistant."
+        )
 
 
 def _check_webhook(url: str) -> None:
-    """A call says which device was exposed, and carries a token: not in the clear over a network."""
+    """Raise SettingsError for a bad URL, and for plain http to another machine: calls carry a token and name devices."""
     if not url:
         return
     parts = urllib.parse.urlsplit(url)
     if not parts.hostname or parts.username or parts.scheme not in ("https", "http"):
         raise SettingsError("webhook.url: must be an address such as https://example.org/hook, without a user name")
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise SettingsError(f"webhook.url: {parts.hostname} is another machine: use https")
+        raise SettingsError(
+            f"webhook.url: {parts.hostname} is another machine, and http would send the token unencrypted. Use https."
+        )
 
 
 def _check_proxy(proxy: str) -> None:
@@ -129,7 +135,7 @@ def _check_proxy(proxy: str) -> None:
 
 
 def dotted(field: str) -> str:
-    """The setting that a field of `Settings` is: `mqtt_host` is `mqtt.host`."""
+    """Return the setting of a field of `Settings`: `mqtt_host` is `mqtt.host`."""
     return field.replace("_", ".", 1)
 
 
@@ -153,12 +159,10 @@ def _default_paths(base: Path) -> dict[str, object]:
 def _from_file(path: Path) -> dict[str, object]:
     try:
         with path.open("rb") as file:
-            document = tomllib.loads(file.read().decode("utf-8-sig"))  # some editors put a mark first
+            document = tomllib.loads(file.read().decode("utf-8-sig"))  # some editors write a byte order mark
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except FileNotFoundError:
-        raise SettingsError(
-            f"{path}: no such file; `peel gateway settings --sample` prints one to start from"
-        ) from None
+        raise SettingsError(f"{path}: no such file. `peel gateway settings --sample` prints a sample.") from None
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -201,7 +205,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
 
 
 def _from_text(row: Setting, text: str) -> object:
-    """Give the text of an environment variable the type that TOML would have given it; what does not fit stays text."""
+    """Convert the text of an environment variable to the setting's type; leave it as text if that fails."""
     try:
         if row.kind is bool:
             return {"true": True, "false": False}.get(text.lower(), text)
@@ -251,15 +255,15 @@ def _suggestion(name: str, known: list[str]) -> str:
 
 
 def with_store(settings: Settings, store: str | None) -> Settings:
-    """The same settings with another store, given on a command line as a URL or as a path; None changes nothing."""
+    """Return the settings with another store, a URL or a path from a command line; None changes nothing."""
     if store is None:
         return settings
     if "://" not in store:
         return dataclasses.replace(settings, store_url=None, store_path=Path(store))
     if _has_password(store):
         raise SettingsError(
-            "everybody on this machine can read a password on a command line; put it into store.url "
-            "(the environment, or a file of mode 0600), a password file (PGPASSFILE) or a service file"
+            "store: contains a password, and every user of this machine can read command lines. Put it into store.url "
+            "(the environment, or a file of mode 0600), a password file (PGPASSFILE) or a service file."
         )
     changed = dataclasses.replace(settings, store_url=Secret(store.encode()))
     check_store(changed)
@@ -290,7 +294,7 @@ def _read_secret(path: Path, name: str) -> Secret:
     if mode & 0o077:
         raise SettingsError(f"{name}: {path} can be read by others (mode {mode:04o}); run chmod 600 {path}")
     if not text:
-        raise SettingsError(f"{name}: {path} is empty")
+        raise SettingsError(f"{name}: {path} is empty. Write the secret into it.")
     return Secret(text)
 
 
@@ -300,10 +304,10 @@ config_option = click.option(
     "-c",
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Settings file. Without it: gateway.toml in this folder, if there is one. The environment wins over it.",
+    help="Settings file; by default gateway.toml in this folder, if it exists. Environment variables override it.",
 )
 
 
 def find_settings(config: Path | None) -> Settings:
-    """The settings of a file that was named, or of the one in this folder, or the defaults."""
+    """Return the settings of the named file, or of gateway.toml in this folder, or the defaults."""
     return load_settings(config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.exists() else None))

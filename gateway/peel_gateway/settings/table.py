@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # ruff: noqa: RUF009 - _setting is dataclasses.field with metadata
-"""The one table of settings: what there is, with defaults, bounds and a sentence each. `settings` reads values for it.
+"""The table of settings, with defaults, bounds and a sentence each, and its text for the sample file, the docs and `--help`.
 
 A field `mqtt_host` of `Settings` is the key `host` in the section `[mqtt]` of gateway.toml and the variable
 `PEEL_GATEWAY_MQTT_HOST`.
@@ -50,7 +50,10 @@ class Settings:
 
     fleet_folder: Path = _setting(Path("fleet"), "The fleet folder made by `peel fleet init`: key, devices, profiles.")
     fleet_reload_seconds: float = _setting(
-        5.0, "How often to look for changed devices and profiles; 0 reloads on SIGHUP only.", minimum=0, maximum=86400
+        5.0,
+        "Seconds between checks for changed devices and profiles; 0 reloads on SIGHUP only.",
+        minimum=0,
+        maximum=86400,
     )
 
     mqtt_host: str = _setting("127.0.0.1", "Name or address of the broker.")
@@ -61,49 +64,53 @@ class Settings:
         choices=("auto", "5", "3.1.1"),
     )
     mqtt_client_id: str = _setting(
-        "", "The session's name on the broker; empty means peel-gateway-<fleet>. The broker keeps reports under it."
+        "",
+        "MQTT client id; empty means peel-gateway-<fleet>. The broker keeps reports for it while the gateway is down.",
     )
     mqtt_name: str = _setting(
         "",
         "The gateway's name in its own topics, peel/v1/<fleet>/gateway/<name>/...; the same for all workers on one database. "
-        "Empty means mqtt.client_id, or main where that is empty too.",
+        "Empty means mqtt.client_id, or main if that is empty too.",
     )
     mqtt_user: str = _setting("", "User name for the broker; empty connects anonymously.")
     mqtt_password: Secret | None = _setting(None, "Password for the broker.")
     mqtt_password_file: Path | None = _setting(None, "File that holds the password, instead of mqtt.password.")
-    mqtt_tls: bool = _setting(False, "Speak TLS and check the broker's certificate and name.")
-    mqtt_ca: Path | None = _setting(None, "PEM file with the broker's CA; empty trusts the system's authorities.")
-    mqtt_certificate: Path | None = _setting(None, "PEM file with a client certificate, where the broker wants one.")
+    mqtt_tls: bool = _setting(False, "Use TLS and check the broker's certificate and name.")
+    mqtt_ca: Path | None = _setting(None, "PEM file with the broker's CA; empty trusts the CAs of the system.")
+    mqtt_certificate: Path | None = _setting(None, "PEM file with a client certificate, if the broker requires one.")
     mqtt_key: Path | None = _setting(None, "PEM file with the client certificate's private key.")
-    mqtt_keepalive_seconds: int = _setting(30, "Keep-alive of the connection.", minimum=5, maximum=3600)
+    mqtt_keepalive_seconds: int = _setting(30, "Keep-alive interval of the connection.", minimum=5, maximum=3600)
     mqtt_session_days: float = _setting(
         14.0,
-        "How long the broker keeps the session, and the reports, of a gateway that is away.",
+        "How long the broker keeps the session and its reports while the gateway is disconnected.",
         minimum=0.01,
         maximum=365,
     )
     mqtt_window: int = _setting(
         16_384,
-        "Messages in the gateway that are not acknowledged yet (MQTT 5 receive maximum); bounds the memory. "
-        "Twice batch.messages, so that the broker sends while a batch is stored.",
+        "Most unacknowledged messages in the gateway (MQTT 5 receive maximum); bounds the memory. "
+        "Twice batch.messages lets the broker send while a batch is stored.",
         minimum=1,
         maximum=65535,
     )
     mqtt_window_bytes: int = _setting(
-        67_108_864, "The same bound in bytes of payload.", minimum=65_536, maximum=4_294_967_296
+        67_108_864, "Most unacknowledged bytes of payload in the gateway.", minimum=65_536, maximum=4_294_967_296
     )
     mqtt_packet_bytes: int = _setting(
         1_048_576,
-        "Largest message taken (MQTT 5 maximum packet size); the broker drops larger ones.",
+        "Largest accepted message (MQTT 5 maximum packet size); the broker drops larger ones.",
         minimum=1024,
         maximum=268_435_455,
     )
     mqtt_backoff_seconds: float = _setting(
-        30.0, "Longest pause between two attempts to connect; it starts at 0.2 and doubles.", minimum=0.2, maximum=3600
+        30.0,
+        "Longest pause between two attempts to connect; the first is 0.2 s, and it doubles.",
+        minimum=0.2,
+        maximum=3600,
     )
     mqtt_receipt_seconds: float = _setting(
         10.0,
-        "Least time between two receipts for one device; the first comes at once. Devices wait half a minute for one.",
+        "Least time between two receipts for one device; the first is sent at once. Devices wait half a minute for one.",
         minimum=0,
         maximum=20,
     )
@@ -117,112 +124,124 @@ class Settings:
     )
     batch_seconds: float = _setting(
         1.0,
-        "How long a message may wait for others to share its transaction: the longer, the less is written per report. "
-        "A burst waits no longer than it lasts.",
+        "Longest time a message waits for others to share its transaction. Longer means fewer bytes written per report. "
+        "A batch is stored earlier once a burst has ended.",
         minimum=0,
         maximum=60,
     )
 
     store_path: Path = _setting(
-        Path("peel.sqlite"), "The SQLite file; made on first start. What else the gateway keeps stands beside it."
+        Path("peel.sqlite"),
+        "The SQLite file, created on first start. Claims and dead letters are kept in files beside it.",
     )
     store_url: Secret | None = _setting(
         None,
         "A PostgreSQL database instead of the file, postgresql://user@host/database, for gateways on several machines. "
-        "Passwords are better kept in a password file (PGPASSFILE) or a service file.",
+        "Keep its password in a password file (PGPASSFILE) or a service file.",
     )
-    store_schema: str = _setting("peel", "The schema in that database; another one for each fleet.")
+    store_schema: str = _setting("peel", "The schema in the PostgreSQL database; each fleet needs its own.")
     store_partitions: int = _setting(
         8,
-        "Into how many partitions, for as many workers, a PostgreSQL database is divided: a power of two, fixed when it is made.",
+        "Partitions of a PostgreSQL database, and so its most workers: a power of two, fixed when it is created.",
         minimum=1,
         maximum=64,
     )
     store_bucket_seconds: int = _setting(
-        300, "Finest time bucket of the estimates, fixed when the store is made.", minimum=1, maximum=86400
+        300,
+        "Smallest time bucket of the estimates, in seconds; fixed when the database is created.",
+        minimum=1,
+        maximum=86400,
     )
     store_lock_seconds: float = _setting(
         10.0,
-        "How long to wait for another process that writes before a commit counts as failed.",
+        "How long a commit waits for another process that writes before it fails.",
         minimum=0,
         maximum=600,
     )
     store_retention_days: float = _setting(
         90.0,
-        "Age at which reports leave the log, within a day; estimates stay, and sums per device without the time. "
-        "90 leaves a season to look into what happened; 0 keeps everything.",
+        "Age at which reports are deleted from the log, to within a day. Estimates stay, and so do sums per device, without times. "
+        "90 leaves a season to investigate; 0 keeps everything.",
         minimum=0,
         maximum=36500,
     )
 
     quarantine_pieces: int = _setting(
         100_000,
-        "Most refused pieces kept with their evidence, for each class: blamed on a device, or on nobody. Oldest go first.",
+        "Most refused pieces kept with their evidence, for each of two classes: a device is blamed, or none is. "
+        "The oldest are deleted first.",
         minimum=0,
         maximum=100_000_000,
     )
     quarantine_bytes: int = _setting(
-        67_108_864, "Most bytes of their frames, likewise.", minimum=0, maximum=1_099_511_627_776
+        67_108_864,
+        "Most bytes of refused frames kept, for each of the two classes.",
+        minimum=0,
+        maximum=1_099_511_627_776,
     )
 
     screen_alpha: float = _setting(
-        1e-6, "Largest probability of ever exposing an honest device by its statistics.", minimum=1e-15, maximum=0.1
+        1e-6,
+        "Upper bound on the probability that the statistical tests ever expose a given honest device.",
+        minimum=1e-15,
+        maximum=0.1,
     )
     screen_residual_limit: float = _setting(
         3e-3, "Largest relative residual of a codeword; honest ones stay below 1e-3.", minimum=1e-6, maximum=0.1
     )
     screen_number_allowance: int = _setting(
         64,
-        "Report numbers granted once per device beyond its quota; 1024 more where nobody knows when its bundle was made.",
+        "Report numbers granted once per device beyond its quota; 1024 more if the time of its bundle is unknown.",
         minimum=0,
         maximum=1_000_000,
     )
     screen_memory_bytes: int = _setting(
         268_435_456,
-        "Memory for what devices have done, per partition: 120,000 devices at 16 attributes, 20,000 at 252, 6,000 at 1024. Where more "
-        "speak, whoever has been silent longest is read from the store again, which takes many times as long.",
+        "Memory for device states, per partition: 120,000 devices at 16 attributes, 20,000 at 252, 6,000 at 1024. If more are "
+        "active, the states unused for longest are dropped and read from the store again, which takes many times as long.",
         minimum=1_048_576,
         maximum=1_099_511_627_776,
     )
     screen_withdraw_faulty: bool = _setting(
-        True, "Whether one report that only the device can have made wrong withdraws the device; if not, it is marked."
+        True, "Withdraw a device after one report that only the device can have made wrong; if false, only mark it."
     )
     screen_accept_unsealed: bool = _setting(
-        False, "Take unsealed frames, from devices that never sent a sealed one. For the lab and closed networks only."
+        False, "Accept unsealed frames from devices that never sent a sealed one. For the lab and closed networks only."
     )
 
     estimate_share_cap: float = _setting(
         1.0,
-        "Largest part of a mean over reports that one device may have: those of devices with more are weighed down, at most "
-        "until all devices weigh the same. 1 lets every report count once.",
+        "Largest share of a mean over reports that one device may have. Devices above it are weighted down, at most until all "
+        "devices weigh the same. 1 gives every report equal weight.",
         minimum=0,
         maximum=1,
     )
 
     publish_seconds: float = _setting(
         60.0,
-        "How often estimates are computed for others: published over MQTT, retained, and shown in the metrics. 0 is never.",
+        "Seconds between estimates that are published over MQTT (retained) and in the metrics; 0 turns this off.",
         minimum=0,
         maximum=86400,
     )
     publish_window: int = _setting(
         3600,
-        "Seconds up to now that published estimates are over. Where that is too short for enough reports, it is the next of 6 h, "
-        "24 h, 7 d and 30 d; what is published names its window.",
+        "Published estimates use the reports of this many seconds up to now. If they are too few, the window is the next of 6 h, "
+        "24 h, 7 d and 30 d. Each published estimate names its window.",
         minimum=1,
         maximum=31_536_000,
     )
     publish_homeassistant: bool = _setting(
         False, "Announce estimates, exposures and availability to Home Assistant by MQTT discovery."
     )
-    publish_prefix: str = _setting("homeassistant", "Where Home Assistant listens for discovery.")
+    publish_prefix: str = _setting("homeassistant", "Home Assistant's discovery prefix.")
 
     webhook_url: str = _setting(
-        "", "Where to post JSON when a device is exposed, and when many are: https, or http on this machine."
+        "",
+        "URL that gets a POST with JSON when a device is exposed, and when many are: https, or http on this machine.",
     )
-    webhook_token: Secret | None = _setting(None, "Bearer token that is sent along.")
+    webhook_token: Secret | None = _setting(None, "Bearer token of these requests.")
     webhook_token_file: Path | None = _setting(None, "File that holds the token, instead of webhook.token.")
-    webhook_seconds: float = _setting(10.0, "How long to wait for an answer to one attempt.", minimum=0.1, maximum=300)
+    webhook_seconds: float = _setting(10.0, "Timeout of one attempt.", minimum=0.1, maximum=300)
 
     http_host: str = _setting("127.0.0.1", "Address to listen on; any but loopback needs http.token.")
     http_port: int = _setting(8420, "Port to listen on; 0 turns HTTP off.", minimum=0, maximum=65535)
@@ -230,48 +249,48 @@ class Settings:
     http_token_file: Path | None = _setting(None, "File that holds the token, instead of http.token.")
     http_proxy: str = _setting(
         "",
-        "Address or network of the reverse proxy in front, whose X-Forwarded-For and X-Forwarded-Proto are believed; empty "
-        "believes nobody's.",
+        "Address or network of the reverse proxy whose X-Forwarded-For and X-Forwarded-Proto are trusted; empty trusts "
+        "none.",
     )
-    http_streams: int = _setting(32, "Most /api/events streams at a time.", minimum=1, maximum=10000)
+    http_streams: int = _setting(32, "Most concurrent /api/events streams.", minimum=1, maximum=10000)
 
     health_broker_seconds: float = _setting(
-        60.0, "How long the broker may be away before /healthz answers 503.", minimum=0, maximum=86400
+        60.0, "How long the broker may be unreachable before /healthz returns 503.", minimum=0, maximum=86400
     )
     health_store_seconds: float = _setting(
-        5.0, "How long the store may fail before /healthz answers 503.", minimum=0, maximum=86400
+        5.0, "How long the database may fail before /healthz returns 503.", minimum=0, maximum=86400
     )
     health_lag_seconds: float = _setting(
         30.0,
-        "How long a message may wait to be stored, beyond batch.seconds, or a receipt to be sent, before /healthz answers 503.",
+        "How long a message may wait to be stored, beyond batch.seconds, or a receipt to be sent, before /healthz returns 503.",
         minimum=0,
         maximum=86400,
     )
     health_silent_seconds: float = _setting(
         300.0,
-        "Least time without a word before a device counts as silent; three of its own intervals where that is more.",
+        "Least time without a message before a device counts as silent; three of its intervals if that is longer.",
         minimum=1,
         maximum=31_536_000,
     )
 
     worker_name: str = _setting(
         "",
-        "What this process is called among the workers on one PostgreSQL database; empty means the machine's name. "
-        "Several on one machine may have the same.",
+        "This process's name among the workers on one PostgreSQL database; empty means the host name. "
+        "Workers on one machine may have the same name.",
     )
     worker_lease_seconds: float = _setting(
         10.0,
-        "How long a worker owns a partition without a word from it; after that another takes the partition over.",
+        "How long a worker owns a partition without renewing its lease; after that another worker takes it over.",
         minimum=1,
         maximum=600,
     )
 
-    log_level: str = _setting("info", "Least level that is logged.", choices=("info", "warning", "error"))
+    log_level: str = _setting("info", "Lowest level that is logged.", choices=("info", "warning", "error"))
     log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
 
     @property
     def claims_path(self) -> Path:
-        """Where the gateway keeps what devices say of themselves, beside its database."""
+        """The file of the devices' claims, beside the database."""
         return self.store_path.with_name(self.store_path.name + ".claims.json")
 
     @property
@@ -281,7 +300,7 @@ class Settings:
 
     @property
     def gateway_name(self) -> str:
-        """The gateway's name in its own topics: no other gateway of this fleet has it, since client ids differ."""
+        """The gateway's name in its own topics. It is unique in the fleet, since client ids differ."""
         return self.mqtt_name or self.mqtt_client_id or "main"
 
 
@@ -322,7 +341,7 @@ class Setting:
 
 
 def settings_table() -> tuple[Setting, ...]:
-    """Every setting, in the order of the sample."""
+    """Return all settings, in the order of the sample."""
     hints = get_type_hints(Settings)
     rows = []
     for item in dataclasses.fields(Settings):
@@ -351,7 +370,7 @@ _HEADER = """\
 
 
 def sample_toml() -> str:
-    """The commented sample, which is the reference for the file."""
+    """Return the commented sample file."""
     lines = [_HEADER]
     for section, rows in groupby(settings_table(), key=lambda row: row.section):
         lines.append(f"[{section}]")
@@ -362,7 +381,7 @@ def sample_toml() -> str:
 
 
 def markdown_table() -> str:
-    """The table of the operating guide."""
+    """Return the table of settings for the docs."""
     lines = ["| setting | variable | default | what |", "|---|---|---|---|"]
     for row in settings_table():
         default = "(none)" if row.optional else f"`{_toml_value(row)}`"
@@ -371,7 +390,7 @@ def markdown_table() -> str:
 
 
 def help_rows() -> list[tuple[str, str]]:
-    """Each setting, and what it means with its default, for `peel gateway settings` and `--help`."""
+    """Return each setting with its sentence and default, for `peel gateway settings` and `--help`."""
     return [(row.name, f"{row.help} [{_toml_value(row)}]") for row in settings_table()]
 
 

@@ -177,7 +177,7 @@ def test_pardon_of_all_that_one_cause_exposed_is_asked_for(gateway: GatewayProce
     ("words", "said"),
     [
         (("pardon", "99", "--reason", "x"), "00000099: is not registered"),
-        (("pardon", "13", "--reason", "x"), "00000013: was never heard"),
+        (("pardon", "13", "--reason", "x"), "00000013: has never sent a report"),
         (("pardon", "1", "--reason", "x"), "00000001: is not exposed"),
         (("pardon", "14", "--reason", " "), "reason: say why"),
         (("pardon", "--reason", "x"), "name devices, or --cause"),
@@ -207,7 +207,7 @@ def test_asking_makes_no_database(gateway: GatewayProcess, tmp_path: Path, monke
     try:
         done = gateway.command("estimates")
         assert done.returncode == 2
-        assert "has the gateway run yet?" in done.stderr
+        assert "Has the gateway run yet?" in done.stderr
         assert not gateway.store_path.exists()
     finally:
         saved.rename(gateway.store_path)

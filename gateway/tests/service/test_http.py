@@ -210,7 +210,7 @@ def test_a_plan_begins_with_the_profile_and_the_fleet(field: Field, shared_gatew
         ("/api/exposures?verdict=guilty", "verdict: unknown verdict 'guilty'"),
         ("/api/exposures?verdict=seal", "verdict: seal is listed under quarantine"),
         ("/api/quarantine?verdict=rule", "verdict: rule is listed under exposures"),
-        ("/api/exposures?device=xyz", "device: device 'xyz': not a hexadecimal"),
+        ("/api/exposures?device=xyz", "device: device 'xyz': must be a hexadecimal"),
         ("/api/exposures?limit=1&limit=2", "limit: given more than once"),
         (
             "/api/devices?state=odd",
