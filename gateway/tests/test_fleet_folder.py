@@ -260,7 +260,7 @@ def test_each_further_bundle_begins_above_what_the_former_allowed(fleet: Fleet) 
         assert json.loads(path.read_text())["last_number"] == (1 + times) * years
     assert [first_number(path) for path in write_bundles(fleet, devices[1:], {}, first_number=10**6)] == [10**6]
     with pytest.raises(
-        FleetError, match="may have used all numbers below 1701280 with its former bundles. Leave --first-number out"
+        FleetError, match=r"may have used all numbers below 1701280 with its former bundles\. Leave --first-number out"
     ):
         write_bundles(fleet, devices[1:], {}, first_number=10**6)
 
@@ -269,7 +269,7 @@ def test_when_no_numbers_are_left_a_device_gets_no_bundle(fleet: Fleet) -> None:
     fleet.enrol("climate")
     (device,) = fleet.issue([1], first_number=2**48 - 10)
     assert device.bundles[-1].last_number == 2**48 - 1
-    with pytest.raises(FleetError, match="00000001: no report numbers are left. Enrol a new device"):
+    with pytest.raises(FleetError, match=r"00000001: no report numbers are left\. Enrol a new device"):
         fleet.issue([1])
 
 
