@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What pyproject.toml cannot say: the version, the cffi extensions, and the copies of a device's files that the package carries."""
+"""Add what pyproject.toml cannot say: the version, the cffi extensions, and copies of the device's files."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 CARRIED = Path("peel_tools") / "flashing" / "device"
-"""Where the package has the device's files: peel_tools.flashing.sources looks there."""
+"""The folder of the device's files in the package; peel_tools.flashing.sources looks there."""
 
 
 def version() -> str:
@@ -19,7 +19,7 @@ def version() -> str:
 
 
 def device_files() -> list[Path]:
-    """What provisioning copies onto a board, below ROOT. scripts/package puts the native modules there; git does not have them."""
+    """Return the files that provisioning copies onto a board, below ROOT. scripts/package adds the native modules, which git does not have."""
     patterns = (
         "firmware/main.py", "firmware/peel_device/*.py", "firmware/drivers/*.py", "firmware/boards/*.py", "firmware/native/*/peelcore.mpy",
         "bindings/micropython/*.py",
