@@ -13,9 +13,9 @@ typedef struct {
 /* Memories, a byte per unit each: the whole past, the last few reports of the unit, and the notebooks. */
 enum { CELLS_PAST, CELLS_SHORT, CELLS_NOTEBOOK, CELLS = CELLS_NOTEBOOK + PEEL_BETS_NOTEBOOKS };
 
-/* How far one symbol may be in the lead by the last few reports. If it were far less, whoever pushes an attribute could be back at a tie
- * before the bet on it has lost what it won, and let it lose the rest there at no cost to what he pushes; if more, whoever turns would
- * be found later. */
+/* How far one symbol may be in the lead by the last few reports. If it were far less, a device that pushes an attribute could be back at a
+ * tie before the bet on it has lost what it won, and let it lose the rest there at no cost to what he pushes; if more, a device that turns
+ * would be found later. */
 #define SHORT_LEAD 32
 
 typedef struct {

@@ -55,7 +55,7 @@ typedef struct {
   size_t reports;
   size_t rest_bytes;
   size_t limited;             /* statuses that were dropped */
-  size_t passed_bytes;        /* of a PUBLISH beyond the limit, which begins where the split ends; 0 if there is none */
+  size_t passed_bytes;        /* of a PUBLISH beyond the limit, which begins where the split ends; 0 if all of it fits */
   uint16_t passed_identifier; /* what to acknowledge it by, 0 at QoS 0 */
 } peel_packets_parts;
 

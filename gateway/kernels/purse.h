@@ -22,8 +22,8 @@
 static const double fractions[PEEL_BETS_FRACTIONS] = {0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003};
 
 /* What is put in at toss n = 1, 2, ... of a capital of 1: the tosses 2^b to 2^(b+1) - 1 share 1/((b + 1)(b + 2)), so all shares add up to
- * 1. Half of everything at the first toss, about 1/(n log2(n)^2) at the nth: for ever, so that whoever turns late is found as well. (As
- * long as a clock can count: at its end nothing is put in any more.) */
+ * 1. Half of everything at the first toss, about 1/(n log2(n)^2) at the nth: for ever, so that a device that turns late is found as well.
+ * (As long as a clock can count: at its end nothing is put in any more.) */
 static double put_in(uint32_t *clock) {
   uint32_t b = 0;
   if (*clock == UINT32_MAX) return 0.0;

@@ -5,8 +5,8 @@
 #include "parts.h"
 #include "purse.h"
 
-/* A count that is full halves those of its unit: some dozens of a unit's last reports are known, so whoever turns is soon seen for what he
- * is now. */
+/* A count that is full halves those of its unit: some dozens of a unit's last reports are known, so a device that turns is soon seen for
+ * what it is now. */
 #define FULL 31
 /* What is risked would be best if a unit's shares were as counted so far, and in these many more reports at the bound. */
 #define DOUBT 16

@@ -276,7 +276,7 @@ class Engine:
             )
 
     def _current_book(self, context: DecodeContext, transaction: Transaction) -> StateCache:
-        """Return the book, read again if it is missing or another process has written."""
+        """Return the cache, read again if it is missing or another process has written."""
         generation = transaction.generation
         if self._book is not None and self._book.generation == generation:
             return self._book
@@ -299,7 +299,7 @@ class Engine:
 
 
 def look_up(cache: StateCache, slots: Ints, transaction: Transaction) -> None:
-    """Load the stored states of devices that the book does not have in memory."""
+    """Load the stored states of devices that the cache does not have in memory."""
     absent = cache.absent(slots)
     if len(absent):
         ids = cache.context.ids(absent)

@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 REPORTS, DEVICES = "reports", "devices"
-"""What a mean is taken over."""
+"""A mean is taken over reports or over devices."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,21 @@ class Figure:
     """One way to estimate one thing."""
 
     over: str
-    """What the mean is over: reports, each counting once (or up to its device's cap), or devices, each counting once."""
+    """`REPORTS`: each report counts once, up to its device's cap. `DEVICES`: each device counts once."""
     within: Interval
     """Within the range of what is possible: this is the one to use."""
     unclipped: Interval
     """Without regard to the range: unbiased, and what to average over times or fleets."""
     effective: float
-    """How many reports of equal weight would be as good."""
+    """The effective number: this many reports of equal weight would be as precise."""
     influence: float | None
-    """How far the device that weighs most could move the unclipped value with other reports; None where devices are not known."""
+    """The largest change of the unclipped value that the heaviest device could cause with other reports; None if devices are unknown."""
     influence_share: float | None
     """That device's part of the weight."""
     influence_device: int | None
     """Its id; None where all devices weigh the same."""
     edge: str | None
-    """What the range cuts off: the value, only the interval, or nothing."""
+    """The part that the range cuts off: the value, only the interval, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Estimate:
     name: str
     unit: str
     range: tuple[float, float]
-    """What is possible."""
+    """The least and the greatest possible value."""
     n: int
     """Reports behind it."""
     devices: int | None
@@ -78,12 +78,12 @@ class Estimate:
     withdrawn: int
     """Reports that left because their device was exposed."""
     before: Interval
-    """What `published` would be had they stayed."""
+    """`published` as it would be if these reports had stayed."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which figures are listed."""
+    """The choice of statistics to list."""
 
     name: str | None = None
     """Only the one of this name, if any."""
@@ -95,7 +95,7 @@ class Choice:
         return [i for i in range(profile.size) if self.name in (None, profile.label(i))]
 
     def count(self, profile: Profile) -> int:
-        """How many are listed."""
+        """Return the number of listed statistics."""
         named = len(self.named(profile))
         return named if profile.attributes else min(named, self.top)
 
@@ -123,7 +123,7 @@ class Estimates:
     share_cap: float
     """The largest part of a mean over reports that one device was let have, if there are enough devices."""
     figures: int
-    """How many there are; not all need be listed."""
+    """The number of statistics of the profile; some may not be listed."""
     estimates: tuple[Estimate, ...]
 
 

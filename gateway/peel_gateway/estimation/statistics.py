@@ -46,9 +46,9 @@ class Figures:
     unclipped: Bounds
     """The same without knowing what is possible: unbiased."""
     effective: Floats
-    """How many reports of equal weight would be as good."""
+    """The effective number: this many reports of equal weight would be as precise."""
     influence: Floats
-    """How far the device that weighs most can move the unclipped value."""
+    """The largest change of the unclipped value that the heaviest device can cause."""
     share: Floats
     """Its part of the weight."""
     device: Ints
@@ -103,7 +103,7 @@ class Reports:
         return np.broadcast_to(self.report_counts.sums(values).astype(np.int64), self.profile.size)
 
     def _share(self, weights: Floats) -> Floats:
-        """Which part of the weight speaks for each figure; NaN where there is none."""
+        """Return the share of the weight that supports each statistic; NaN where no report has weight."""
         speaking = mechanism_of(self.profile).speaking(self.profile, self.cell, self.plus * weights[self.place])
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(speaking / self.report_counts.sums(self.report_counts.reports * weights))

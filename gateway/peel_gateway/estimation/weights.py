@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each device holds of each figure, and what its reports weigh.
+"""Counts of reports per device and statistic, and the weights of these reports.
 
 Weights depend on how many reports a device has, never on what they say, so no weighing biases an estimate.
 """
@@ -30,7 +30,7 @@ class ReportCounts:
     figure: Ints
     reports: Ints
     figures: int
-    """How many figures there are; some may have no entry."""
+    """The number of statistics; some may have no entry."""
 
     @classmethod
     def of(cls, device: Ints, figure: Ints, reports: Ints, figures: int) -> tuple[ReportCounts, Ints]:
@@ -44,7 +44,7 @@ class ReportCounts:
         return np.bincount(self.figure, values, self.figures).astype(np.float64, copy=False)
 
     def largest(self, values: Floats) -> Floats:
-        """The largest of float64[holdings] by figure; 0 where there is none."""
+        """Return the largest value per statistic; 0 for a statistic without entries."""
         most = np.zeros(self.figures)
         np.maximum.at(most, self.figure, values)
         return most
@@ -101,7 +101,7 @@ def capped(report_counts: ReportCounts, cap: float) -> Floats:
 
 
 def weighing(report_counts: ReportCounts, weights: Floats) -> Weighing:
-    """How the reports weigh in each figure."""
+    """Return the sums of weights that the intervals of each statistic need."""
     one, two, three, four = (report_counts.sums(report_counts.reports * weights**power) for power in (1, 2, 3, 4))
     with np.errstate(invalid="ignore", divide="ignore"):
         doubt = four / two**2 - 2 * three / (two * one) + two / one**2
@@ -109,7 +109,7 @@ def weighing(report_counts: ReportCounts, weights: Floats) -> Weighing:
 
 
 def largest(report_counts: ReportCounts, weights: Floats) -> Largest:
-    """Which device weighs most, and how much."""
+    """Return the heaviest device of each statistic and its share of the weight."""
     part = report_counts.reports * weights
     order = np.lexsort((report_counts.device, -part, report_counts.figure))
     figures, first = np.unique(report_counts.figure[order], return_index=True)

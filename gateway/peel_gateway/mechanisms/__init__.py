@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway knows about each mechanism, one object each: what it may send, what can be bet on it, what is estimated from it.
+"""One object per mechanism: the reports it may send, the bets on its devices, the estimates from its reports.
 
 `mechanism_of(profile)` finds it; a profile whose mechanism has no object here is refused by name.
 """

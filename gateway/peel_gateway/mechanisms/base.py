@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a mechanism is to the gateway."""
+"""The interface of a mechanism, and the bets on its devices (`Game`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Face(enum.IntEnum):
-    """What a pooled bet predicts, whatever unit a report is about; in the kernel's order."""
+    """The predictions of the pooled bets, for reports about any unit; in the kernel's order."""
 
     PLUS = 0
     MINUS = 1
@@ -36,11 +36,11 @@ class Face(enum.IntEnum):
     """The cohort's sign before the batch."""
     DISAGREE = 3
     PAST = 4
-    """What the device has said of this unit most often."""
+    """The symbol that the device has reported most often about this unit."""
     AGAINST = 5
-    """The other sign: for whoever turns against his own past."""
+    """The other sign: detects a device that reverses its own past."""
     RECENT = 6
-    """What a notebook says; the kernel keeps four of them, each with this capital."""
+    """The prediction of a restart window; the kernel keeps four windows, each with this capital."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Sets:
 
     items: int
     few: tuple[int, ...]
-    """Sizes up to half of the items, ascending: played by the whole past and by notebooks."""
+    """Sizes up to half of the items, ascending: played by the whole past and by restart windows."""
     many: tuple[int, ...] = ()
     """Sizes above, ascending: that the others come too seldom. Played by the whole past alone: it takes long anyhow."""
     most: float
@@ -72,7 +72,7 @@ class Sets:
     """Capital of the whole past, shared evenly among the sizes."""
     notebooks: int = 0
     notebook: float = 0.0
-    """Capital of each notebook, shared evenly among the sizes."""
+    """Capital of each restart window, shared evenly among the sizes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class HeavyHitters:
 
     categories: int
     symbols: int
-    """What categories are hashed into: g, a prime of at most 127."""
+    """The number of hash values: g, a prime of at most 127."""
     digits: int
     """m: categories and hashes have so many digits to base g."""
     sizes: tuple[int, ...]
@@ -115,17 +115,17 @@ class Game:
 
     faces: Faces | None = None
     reports: Sets | None = None
-    """Which units came."""
+    """Bets on the units of the reports that came."""
     gaps: Sets | None = None
-    """Which units did not."""
+    """Bets on the units of missing reports."""
     symbols: Sets | None = None
-    """Which symbols or categories came, whatever the unit."""
+    """Bets on symbols or categories, for reports about any unit."""
     heavy_hitters: HeavyHitters | None = None
     shares: Shares | None = None
     late: Sets | None = None
-    """Which units came after having been settled as missing. A process of its own."""
+    """Bets on the units of late reports, which had been settled as missing. A separate process."""
     late_share: float = 0.0
-    """What the process of late reports has of alpha."""
+    """The part of alpha that the process of late reports has."""
 
 
 def up_to_half(items: int, step: int) -> tuple[int, ...]:
@@ -168,15 +168,15 @@ class Mechanism(abc.ABC):
 
     @abc.abstractmethod
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
-        """Which codewords, decoded to (index, sign), an honest device may send where its number assigns `expected`."""
+        """Return True for each codeword, decoded to (index, sign), that an honest device may send if its number assigns `expected`."""
 
     @abc.abstractmethod
     def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
-        """What was tossed, as bets take it: the unit that each report is about, and the symbol that it says about it."""
+        """Return the unit that each report is about and the symbol that it reports."""
 
     @abc.abstractmethod
     def game(self, profile: Profile) -> Game:
-        """What is bet on the devices of a profile, and with which capital."""
+        """Return the bets on the devices of a profile and their capital."""
 
     @abc.abstractmethod
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
@@ -188,7 +188,7 @@ class Mechanism(abc.ABC):
 
     @abc.abstractmethod
     def speaking(self, profile: Profile, cell: Ints, weight: Floats) -> Floats:
-        """How many plus reports speak for each figure, float64[figures]: rows of so many of them, or of their weight, in a cell."""
+        """Return the weight of plus reports that support each statistic, float64[figures]; one row per cell with its weight."""
 
     def plain(self, profile: Profile, cell: Ints, plus: Ints, minus: Ints) -> tuple[Floats, Floats, Floats] | None:
         """Value, low and high of the textbook's estimator, float64[figures] each, where it is another one; from rows as above."""
@@ -196,7 +196,7 @@ class Mechanism(abc.ABC):
 
 
 class Categorical(Mechanism):
-    """What those have in common that report one of `k` symbols about the one attribute there is."""
+    """Base of the mechanisms that report one of `k` symbols about a single attribute."""
 
     assigns = False
     signed = False

@@ -27,7 +27,7 @@ Bools = npt.NDArray[np.bool_]
 
 _ONE = 2.0**31
 _LATE_SHARE = 1 / 8
-"""What the process of late reports has of alpha; late reports are few, and whoever chooses among them shows soon."""
+"""The part of alpha for late reports. It is small: late reports are few, and a device that selects them is soon exposed."""
 _ROUNDING = 2.0**-32
 """J = floor(w k / 2^32) hits an attribute with probability at most 1/k + 2^-32."""
 
@@ -92,7 +92,7 @@ def harmony_game(units: int, rule: int) -> Game:
     Half of the capital for the notebooks: a device that turns is found by one of them alone. What predicts without memory finds a bias in
     one direction, or with the cohort, sooner; it needs little, like the whole past, for the notebooks of a newcomer hold the same
     evidence. *Against* is for a device that turns all of its past around at once. One attribute: an eighth, for which all of them
-    compete. Which attributes came, and which did not: little, for whoever picks among the attributes that his numbers assign
+    compete. Bets on attributes that came or did not: little, for a device that picks among the attributes that its numbers assign
     gains nothing but a smaller share.
     """
     pooled = dict.fromkeys((Face.PLUS, Face.MINUS, Face.AGREE, Face.DISAGREE), 1 / 32)

@@ -28,9 +28,10 @@ _REMEMBERED_COUNTS = 7500
 def hashing_game(categories: int, symbols: int, digits: int, rule: int) -> Game:
     """The bets on devices that hash so many categories into a few symbols, with symbols^digits hashes.
 
-    Eleven sixteenths of the capital for candidates: they find whoever supports one category, or a few. An eighth for what is said about
-    each hash: it finds whoever supports any set of categories, by what is best for it under each hash, but a hash has to come back first.
-    A sixteenth for shares: whoever is too sure of himself only where his categories fall together. An eighth for symbols alone: a device
+    Eleven sixteenths of the capital for heavy hitters: they expose a device that supports one or a few categories. An eighth for
+    the reports on each hash: it exposes a device that supports any set of categories, choosing the best symbol per hash, but a hash must
+    recur first.
+    A sixteenth for shares: a device that is biased only where its categories share a symbol. An eighth for symbols alone: a device
     that does not even look at the hash. Which hashes came is not bet on: skipped numbers count, so picking among hashes gains nothing in
     a mean over reports. In one over devices it does (THREAT_MODEL.md, *Local hashing*).
     """

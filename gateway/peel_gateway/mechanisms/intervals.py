@@ -35,16 +35,16 @@ Z95 = 1.959963984540054
 
 
 class Weighing(NamedTuple):
-    """How reports weigh in figures, float64[figures] each (or one that all share)."""
+    """The weights of reports in statistics, float64[figures] each (or one value for all)."""
 
     total: Floats
     """Sum of the weights; 0 where there is no report."""
     effective: Floats
-    """How many reports of equal weight would be as good."""
+    """The effective number: this many reports of equal weight would be as precise."""
     doubt: Floats
     """0 where all weigh the same; see above."""
     step: Floats
-    """What the heaviest report moves a share by."""
+    """The change of a share that the heaviest report can cause."""
 
 
 def wilson(share: Floats, trials: Floats) -> tuple[Floats, Floats]:

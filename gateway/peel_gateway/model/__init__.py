@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What screening, engine and storage speak of: messages, verdicts, moments, tables. Imports nothing of them."""
+"""The types that screening, engine and storage share: messages, verdicts, time, tables. This folder imports none of them."""

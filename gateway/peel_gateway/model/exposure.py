@@ -27,7 +27,7 @@ class Exposure:
     raw: bytes
     """The frame, or the faulty rest of a payload; empty for an exposure by statistics."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """What the layer saw: residual, expected and reconstructed attribute, rule, wealth, ..."""
+    """The facts that the layer saw: residual, expected and reconstructed attribute, rule, wealth, ..."""
     id: int = 0
     """Given by the store."""
 
@@ -43,13 +43,13 @@ class Exposure:
 
 
 def digest_of(verdict: Verdict, raw: bytes) -> bytes:
-    """What tells a verdict on some bytes from all others."""
+    """Return a digest that identifies a verdict on these bytes."""
     return hashlib.blake2b(bytes([verdict]) + raw, digest_size=16).digest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExposureFilter:
-    """Which exposures to list; unset fields match all."""
+    """A filter for listing exposures; unset fields match all."""
 
     verdicts: frozenset[Verdict] = frozenset()
     device: int | None = None
@@ -79,7 +79,7 @@ class AuditEntry:
     restored: bool
     """Whether what the device had counted before counts again; else it stays withdrawn for ever."""
     reports: int
-    """How many reports those are."""
+    """The number of these reports."""
     last_exposure: int
     """Id of the newest exposure before it."""
     id: int = 0
@@ -91,7 +91,7 @@ class ReasonError(ValueError):
 
 
 def check_reason(text: str) -> str:
-    """A reason, as it is kept; ReasonError where there is none."""
+    """Return the reason as it is stored. Raises ReasonError for an empty, long or unprintable one."""
     text = text.strip()
     if not text or len(text) > _REASON_CHARACTERS or not text.isprintable():
         raise ReasonError(f"reason: say why, in 1 to {_REASON_CHARACTERS} printable characters")

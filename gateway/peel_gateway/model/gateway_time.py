@@ -27,7 +27,7 @@ class GatewayTime:
     boot: int = 0
     steady: int = 0
     behind: int = 0
-    """What the wall clock must reach before it is believed again; 0 while it is."""
+    """The time that the wall clock must reach before it is trusted again; 0 while it is trusted."""
     stepped: int = 0
     """`wall` after the last step, ahead or back."""
 

@@ -56,7 +56,7 @@ def extremes(keys: Sequence[Ints], lowest: Ints, highest: Ints) -> tuple[list[In
 
 
 def up_to(devices: Ints, marks: Ints, device: npt.NDArray[Any], arrival: Ints) -> npt.NDArray[np.bool_]:
-    """Which events, given by device and arrival, are not after the mark of their device; devices are sorted, others have no mark."""
+    """Return True for each event that is not after the mark of its device; `devices` are sorted, other devices have no mark."""
     if not len(devices):
         return np.zeros(len(device), np.bool_)
     place = np.minimum(np.searchsorted(devices, device), len(devices) - 1)

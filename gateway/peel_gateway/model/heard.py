@@ -30,7 +30,7 @@ class Heard:
 
     @classmethod
     def of(cls, device: Ints, number: Ints) -> Self:
-        """What reports tell, given by device and number, int64[N]."""
+        """Collect reports, given by device and number, int64[N]."""
         devices, at = np.unique(device, return_inverse=True)
         lowest = np.full(len(devices), np.iinfo(np.int64).max)
         np.minimum.at(lowest, at, number)

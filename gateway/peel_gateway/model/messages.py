@@ -28,7 +28,7 @@ class Message:
 
     @property
     def size(self) -> int:
-        """What it counts for in limits."""
+        """Bytes of topic and payload, as limits count them."""
         return len(self.topic) + len(self.payload)
 
 
@@ -82,11 +82,11 @@ class MessageBatch:
 
     @property
     def payload_starts(self) -> Ends:
-        """Where each payload begins."""
+        """The offset at which each payload begins."""
         return np.concatenate([np.zeros(1, np.uint64), self.payload_ends])[: len(self)]
 
     def fitting(self, size: int) -> int:
-        """How many messages from the first on are of that size together."""
+        """Return how many messages, from the first on, fit into this many bytes."""
         return int(np.searchsorted(self.payload_ends + self.topic_ends, max(size, 0), side="right"))
 
     def payload(self, place: int) -> bytes:

@@ -49,7 +49,7 @@ class Partition:
         return tuple(range(self.number, LANES, self.of))
 
     def has(self, devices: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Which of some device ids are in it, bool[D]."""
+        """Return True for each device id in this partition, bool[D]."""
         return np.asarray(devices % self.of == self.number)
 
     def receives(self, topic: str) -> bool:
@@ -62,7 +62,7 @@ class Partition:
         return _LANE_NAMES.index(lane) in self.lanes if lane in _LANE_NAMES else self.first
 
     def filters(self, fleet: str, about: str) -> Sequence[str]:
-        """What to subscribe to for all that is published about its devices on one last level.
+        """Return the topic filters for one last level of its devices' topics.
 
         >>> Partition(63, 64).filters("plant-7", "report")
         ['peel/v1/plant-7/3f/+/report']
@@ -71,5 +71,5 @@ class Partition:
         return [fleet_topic(fleet, lane, "+", about) for lane in lanes]
 
     def session(self, name: str) -> str:
-        """The name of its session on the broker, given that of the whole fleet's: whoever connects under it ousts the owner before."""
+        """Return the name of its broker session, from that of the whole fleet. A client that connects with it ousts the former one."""
         return name if self.whole else f"{name}-{self.number}-of-{self.of}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a device stands: the one table of states, and which one a device is in."""
+"""A device's standing: the table of standings, and the rules that choose one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _STANDINGS = tuple(Standing)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signs:
-    """What is known of a device, by the registry, by its reports and by its own word."""
+    """The facts about a device from the registry, its reports and its own status messages."""
 
     revoked: bool
     exposed: bool

@@ -65,8 +65,8 @@ class LogTable:
     late: Ints
     """1 when the number had already been settled as a gap."""
     body: Ints
-    """32 bits of the seal's tag: they tell this frame from any other with the same number. Whoever makes two with the same bits gets
-    the second refused all the same, as a redelivery."""
+    """32 bits of the seal's tag: they tell this frame from any other with the same number. If a device makes two with the same bits,
+    the second is still refused, as a redelivery."""
     bucket: Ints
     """Start of the time bucket that it is filed in, Unix seconds; 0 where none had room."""
     arrival: Ints
@@ -94,7 +94,7 @@ class DeviceTable:
     holes: Objects
     """The numbers between the two that were not used yet, as `screening.seen` packs them: bytes."""
     forgone: Ints
-    """How many numbers were given up."""
+    """The count of numbers that were given up."""
     sealed: Ints
     """1 once a sealed report has been verified."""
     cause: Ints
@@ -133,12 +133,12 @@ class DeviceTable:
 DEVICE_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(DeviceTable))
 
 STATE_COLUMNS = DEVICE_COLUMNS[1:]
-"""What is known about a device, without its id."""
+"""The columns of a device's state, without its id."""
 
 MOVING_COLUMNS = (
     "last_number", "settled", "last_received", "filed_bucket", "filed_lowest", "filed_highest", "arrival", "accepted",
 )  # fmt: skip
-"""What nearly every report changes; a store may keep it apart from the rest."""
+"""The columns that nearly every report changes; a store may keep them apart from the rest."""
 
 
 @dataclass
@@ -158,7 +158,7 @@ class DeviceTestTable:
 
 @dataclass
 class TallyTable:
-    """What estimates are made of, one row per profile, time bucket and attribute (or category)."""
+    """The sums behind the estimates, one row per profile, time bucket and attribute (or category)."""
 
     profile: Ints
     bucket: Ints
@@ -243,7 +243,7 @@ class FiledTable:
 
 @dataclass(frozen=True)
 class Aged:
-    """What retention drops at a time: all events up to one."""
+    """The events that retention drops together: all up to one."""
 
     arrival: int
     """The last event that goes."""
@@ -253,7 +253,7 @@ class Aged:
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """What a plan must know of the store before it can be made."""
+    """The lookups in the store that `judge` needs for a batch."""
 
     digests: Sequence[bytes]
     """Pieces that may be held as exposures already."""
@@ -280,7 +280,7 @@ class Effects:
     devices: DeviceTable
     """New states of the devices that changed."""
     lasting: npt.NDArray[np.bool_]
-    """Which of them changed in more than `MOVING_COLUMNS`."""
+    """True for those that changed outside `MOVING_COLUMNS`."""
     device_tests: DeviceTestTable
     """New checkpoints: the former ones of these devices are of no use any more."""
     tallies: TallyTable
@@ -302,12 +302,12 @@ class Effects:
 
 @dataclass(frozen=True)
 class Written:
-    """What a batch did to the store beyond what it said."""
+    """Effects of a batch that only the store can compute."""
 
     dropped: int
     """Pieces that had to leave the quarantine."""
     left: TallyTable
-    """What left the estimates, in the withdrawn columns."""
+    """The reports that left the estimates, in the withdrawn columns."""
 
 
 @dataclass(frozen=True)
@@ -392,7 +392,7 @@ class RegistryState(NamedTuple):
     """A state of `devices.jsonl`. All zero before a gateway has used one."""
 
     revision: int = 0
-    """How many times the file was changed, counted from 1."""
+    """The number of changes to the file, counted from 1."""
     mark: int = 0
     """32 random bits that belong to that change."""
     last_id: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can be said about a report: one verdict each, that of the first layer that objects.
+"""Verdicts on reports: each report has one, that of the first layer that objects.
 
 This is the one table of verdicts: screening, listings, metrics and docs read it. The numbers are stored in the database and never change
 meaning.
@@ -34,7 +34,7 @@ LAYERS: tuple[Layer, ...] = tuple(Layer)
 
 
 class Blame(enum.Enum):
-    """Who can have caused a verdict."""
+    """The party that can have caused a verdict."""
 
     NOBODY = "nobody"
     """There is nothing to object to."""
@@ -55,7 +55,7 @@ class Verdict(enum.IntEnum):
     logged: bool
     """Whether such a report uses up its number and has a row in the log."""
     sentence: str
-    """What it means, for people."""
+    """The meaning, for people."""
 
     def __new__(
         cls,

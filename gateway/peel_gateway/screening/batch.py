@@ -44,7 +44,7 @@ class Batch:
     """Unix milliseconds."""
     number: Ints
     cell: Ints
-    """What each codeword stands for, as tallies and the log have it; -1 where there is none."""
+    """The tally cell of each codeword; -1 where nothing was decoded."""
     body: Ints
     """32 bits that tell a report from any other with its number; 0 for reports that say nothing about a device."""
     verdicts: Ints
@@ -69,7 +69,7 @@ class Batch:
 
 
 def front(opened: Opened, context: DecodeContext) -> Ints:
-    """The verdicts of the layers that need to know nothing but the roster, see `layers.judge_front`."""
+    """Return the verdicts of the layers that need only the decode context, see `layers.judge_front`."""
     return layers.judge_front(opened, context.has_revoked(opened.device))
 
 
@@ -79,7 +79,7 @@ def speakers(opened: Opened, verdicts: Ints) -> Ints:
 
 
 def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateCache, moment: GatewayTime) -> Batch:
-    """Run the layers before freshness on the verdicts of `front`. The book knows all `speakers`."""
+    """Run the layers before freshness on the verdicts of `front`. The cache holds all `speakers`."""
     context = cache.context
     number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
     verdicts = _judge_seals(opened, slot, verdicts, cache)
@@ -126,7 +126,7 @@ def _cells(opened: Opened, decoded: Decoded, context: DecodeContext) -> Ints:
 
 
 def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, cache: StateCache) -> Ints:
-    """Whoever has sealed once, before or in this batch, is not believed without a seal: a downgrade would be a forgery."""
+    """Refuse unsealed reports of devices that have sealed once, before or in this batch: a downgrade is a forgery."""
     sealed = layers.authenticated(opened, verdicts)
     unsealed = np.flatnonzero((verdicts == OPEN) & ~sealed)
     if not len(unsealed):
@@ -183,7 +183,7 @@ def _follow_quota(states: States, context: DecodeContext, heard: Ints, moment: G
 
 
 def _bodies(messages: MessageBatch, opened: Opened, wanted: Bools) -> Ints:
-    """32 bits per report that tell it from any other with its number: of the seal's tag, or of a hash where there is none."""
+    """Return 32 bits per report that tell it from others with its number: from the seal's tag, or from a hash of an unsealed frame."""
     data = np.frombuffer(messages.payloads, np.uint8)
     starts = messages.payload_starts.astype(np.int64)
     result = np.zeros(len(opened), np.int64)

@@ -284,7 +284,7 @@ class _Windows:
         return result
 
     def _choose(self, number: int) -> tuple[int, int]:
-        """Choose a number's window, -1 if there is none. All numbers from the returned one up to this one have the same window."""
+        """Choose a number's window, -1 if no window fits. All numbers from the returned one up to this one have the same window."""
         above = bisect_right(self._lows, number)
         below, ended, reach = above - 1, 0, 0  # numbers from `reach` on are too high for the window below
         if above:
@@ -316,7 +316,7 @@ class _Windows:
         )
 
     def _next_empty(self) -> int:
-        """Return the latest empty stretch, -1 if there is none."""
+        """Return the latest empty stretch, -1 if no stretch is empty."""
         while self._free in self._taken:
             self._free -= 1
         return self._free

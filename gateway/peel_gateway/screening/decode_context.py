@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The roster: whom the engine knows at a time, and what it takes to read their reports."""
+"""The decode context: the keys, codewords and matrices that read the reports of all known devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BYTES, _INTS, _FLOATS, _PROFILES, _CODES = (
 
 
 class Codewords:
-    """The codewords of a projection, and the matrix that decodes whatever is none.
+    """The codewords of a projection, and the matrix that decodes all other reports.
 
     Raises `numpy.linalg.LinAlgError` where the projection cannot be inverted.
     """
@@ -81,7 +81,7 @@ class Codewords:
 
 
 class DeviceSource(Protocol):
-    """What a fleet says about itself at a time."""
+    """The devices of a fleet at one time, as the engine reads them."""
 
     @property
     def keyring(self) -> Keyring:
@@ -117,7 +117,7 @@ class TimesFromDicts:
 
 @dataclass(frozen=True)
 class DecodeContext:
-    """A registry, made ready for arrays. `slot` is a device's position in the keyring."""
+    """The devices of a `DeviceSource` as arrays. A *slot* is a device's position in the keyring."""
 
     keyring: Keyring
     codewords: Sequence[Codewords]
@@ -132,7 +132,7 @@ class DecodeContext:
 
     @classmethod
     def of(cls, registry: DeviceSource, former: DecodeContext | None = None) -> DecodeContext:
-        """Read a registry; codewords that the former roster has are taken from it.
+        """Read a device source; codewords of the former context are reused.
 
         Raises `numpy.linalg.LinAlgError` for a profile whose projection cannot be inverted.
         """
@@ -158,7 +158,7 @@ class DecodeContext:
         return {(profile.seed, profile.width): each for profile, each in pairs}
 
     def has_revoked(self, devices: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Which of these device ids, known or not, the operator has revoked."""
+        """Return True for each device id, known or not, that the operator has revoked."""
         if not len(self.revoked):
             return np.zeros(len(devices), np.bool_)
         return np.isin(devices, self.revoked)
@@ -168,7 +168,7 @@ class DecodeContext:
         return self.keyring.device_ids[slots].astype(np.int64)
 
     def members(self, position: int) -> npt.NDArray[np.bool_]:
-        """Which slots are devices that ever had a bundle of a profile, bool[D]."""
+        """Return True for each slot whose device ever had a bundle of a profile, bool[D]."""
         keyring = self.keyring
         members = np.zeros(len(keyring.device_ids), np.bool_)
         members[keyring.owners[keyring.bundle_profile == position]] = True

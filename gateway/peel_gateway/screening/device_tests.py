@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conduct: what devices have done so far, as states of the bets on them; and how logged events are played on those states.
+"""The states of the statistical tests on devices, in memory and packed for the store, and their replay from the log.
 
 Bets depend on the order of a device's events, and the log has it (`arrival`). So a state is a function of the log: it is kept in memory
 while its device speaks, checkpoints are stored when many events have come (`TAIL`) or when memory is short, and what came after them is
@@ -84,11 +84,11 @@ class DeviceTests:
         """The last event that each state knows, 0 where there was none."""
 
     def rows(self, slots: Ints) -> Ints:
-        """Where the states of these slots are; they must be in memory."""
+        """Return the rows of these slots; they must be in memory."""
         return self.row_cache.rows(slots)
 
     def lacking(self, slots: Ints) -> Bools:
-        """Which of some slots are the profile's and not in memory."""
+        """Return True for each slot that has the profile and is not in memory."""
         return np.asarray(self._members[slots] & self.row_cache.absent(slots))
 
     def load(self, slots: Ints, states: Bytes, checkpoint: Ints, arrival: Ints) -> None:
@@ -118,7 +118,7 @@ class DeviceTests:
 
     @property
     def unstored(self) -> Bools:
-        """Which rows hold states that are not stored as they are now."""
+        """True for each row whose state has changed since it was stored."""
         return np.asarray((self.row_cache.slot >= 0) & (self.arrival > np.maximum(self.checkpoint, 0)))
 
     @property
@@ -199,12 +199,12 @@ def replay(profile: Profile, e_process: EProcess, devices: Ints, states: Bytes, 
 
 @dataclass(frozen=True)
 class Restored:
-    """What devices have done, from checkpoints and what was logged after them."""
+    """Test states, restored from checkpoints and the events logged after them."""
 
     device_tests: list[DeviceTests]
-    """Per profile of the roster."""
+    """Per profile of the decode context."""
     aside: DeviceTestTable
-    """States of devices that the roster does not have any more: they are stored with the next checkpoint."""
+    """States of devices that the decode context no longer has: they are stored with the next checkpoint."""
     stuck: int | None
     """The event before the first one of a profile that is not there, if there is one: it could not be played."""
 
@@ -218,7 +218,7 @@ def restore(
     log: LogTable,
     gaps: GapTable,
 ) -> Restored:
-    """The conduct of the devices that have done something since all states were stored, at event `checkpointed`.
+    """Restore the test states of devices with events since the last checkpoint, at event `checkpointed`.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def starts(former: DeviceTestTable, profile: Profile, devices: Ints, e_process: 
 
 
 def _rows_of(table: DeviceTestTable, profile: Profile, devices: Ints) -> Ints:
-    """Where a table has the states of devices of a profile."""
+    """Return the table's rows with the states of these devices of a profile."""
     return np.flatnonzero((table.profile == profile.id) & np.isin(table.device, devices))
 
 
@@ -389,4 +389,6 @@ def unpack(states: Bytes, rows: Ints, packed: Sequence[bytes]) -> None:
         states.shape[1],
     )
     if right < len(rows):
-        raise DamagedTestState(f"a state of {len(packed[right])} bytes is none of {states.shape[1]} bytes, packed")
+        raise DamagedTestState(
+            f"a packed state of {len(packed[right])} bytes does not unpack to {states.shape[1]} bytes"
+        )

@@ -9,8 +9,8 @@ not, so ``E[x] <= 0``. A fraction c of what the bet holds is risked (0.95, 0.5, 
     V  <-  (V + w_n) (1 + c x)                n = 1, 2, ... counts the tosses
 
 The w_n are positive and add up to the bet's capital (`put_in` in the kernel: about 1/(n log2(n)^2)), so a part of the capital begins at
-*every* toss. What honest reports have cost is gone, and what begins now has lost nothing: whoever turns after 100,000 reports is found
-as surely as a newcomer, for log(1/w_n), some 17 nats, more.
+*every* toss. Capital spent on honest reports is gone; capital that begins now has lost nothing. A device that turns after 100,000 reports
+is found as surely as a newcomer, for log(1/w_n), some 17 nats, more.
 
 **Why no honest device is exposed**, ever, with probability more than alpha. Let F be all that was judged before an event, of all devices,
 and the event's unit. For a bet and a fraction let ``A = V + w_{n+1} + w_{n+2} + ...``: what it holds, and what is not put in yet. Then ::
@@ -36,10 +36,10 @@ is down. Nothing is needed of readings, losses, duplicates or the order of arriv
   where the unit's last reports did so more often, and the fraction is the smaller the less they did: functions of F, again.
 - *One unit.* At toss n, w_n goes to the purse of the unit that the toss is about. Given the unit, the others do not change.
 
-**Memories.** Predictions come from the whole past of a device, and from four *notebooks*. Every 64 tosses one of the poorer notebooks is
-begun anew. One that is right about a device grows rich and stays; so whenever a device turns, there soon is a notebook that began
-after it turned, is not confused by what the device was before, and lasts. (Forgetting at a fixed rate does worse: what remembers 252
-attributes long enough to know them is slow to notice that they have turned.)
+**Memories.** Predictions come from the whole past of a device, and from four *restart windows* (`notebooks`). Every 64 tosses one of
+the poorer windows is restarted. A window that predicts a device well grows rich and stays. So whenever a device turns, there soon is a
+window that began after it turned, is not confused by the device's former behaviour, and lasts. (Forgetting at a fixed rate does worse: a
+memory that is long enough for 252 attributes is slow to notice that they have turned.)
 
 **Since when.** Each bet counts from the report number since which it has been right more often than an honest device may make it. That is
 the evidence of an exposure.
@@ -79,7 +79,7 @@ class DamagedTestState(ValueError):  # noqa: N818 - the name says what is wrong 
 
 @dataclass(frozen=True, kw_only=True)
 class Events:
-    """What happened, one entry per event; those of one device in the order of judgement. Any integer arrays of one shape (E,)."""
+    """Events, one entry each; those of one device in the order of judgement. Integer arrays of one shape (E,)."""
 
     row: npt.NDArray[Any]
     """Row of the device's state."""
@@ -108,7 +108,7 @@ class Bet:
     among: tuple[int, ...] = ()
     """The set, for a bet on one: those that came too often, or too seldom."""
     events: int
-    """How often the bet was right."""
+    """The number of times that the bet was right."""
     trials: int
     bound: float
     """An honest device makes it right with at most this probability, each time."""
@@ -117,7 +117,7 @@ class Bet:
 
 
 class EProcess:
-    """All bets on the devices of a profile.
+    """The e-process of a profile's devices: all bets, their capital and their states.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class EProcess:
             return np.asarray(np.log(np.array(wealth, np.float64)))
 
     def over(self, states: Bytes) -> npt.NDArray[np.bool_]:
-        """Whose bets are over, bool[R]: the last event that was played on them is the one that exposed the device. Not by `log_wealth`,
+        """Return True for each row whose last played event exposed the device, bool[R]. This is not decided by `log_wealth`,
         which adds up all single units: an insider can fill the purses of several, each kept below the limit."""
         first = self._states(states)
         over = [lib.peel_bets_over(first + row * self.state_bytes, self._game) for row in range(len(states))]
@@ -256,7 +256,7 @@ class EProcess:
         )
 
     def _subject(self, state: Any, found: Any) -> tuple[str, int | None, tuple[int, ...]]:
-        """What the bet is called, and the unit or the set that it is about."""
+        """Return the bet's name, and the unit or the set that it is about."""
         if found.part == lib.PEEL_BETS_PART_FACES:
             return _FACE_NAMES[min(found.bet, Face.RECENT)], None, ()
         if found.part == lib.PEEL_BETS_PART_UNIT:

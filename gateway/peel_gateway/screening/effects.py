@@ -61,7 +61,7 @@ def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
 def device_test_table(
     context: DecodeContext, device_tests: Sequence[DeviceTests], played: Sequence[Played]
 ) -> DeviceTestTable:
-    """What is stored of the bets on devices with news."""
+    """Return the test states that are stored with this batch."""
     tables = []
     for profile, of, each in zip(context.keyring.profiles, device_tests, played, strict=True):
         rows = each.rows[each.stored]

@@ -23,7 +23,7 @@ _NUMBER_MAX = 2**48 - 1
 
 
 class Repeat(enum.IntEnum):
-    """How a report relates to what came before under its number."""
+    """A report compared with the earlier ones under its number."""
 
     FRESH = 0
     SAME = 1
@@ -58,7 +58,7 @@ def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, a
 
 
 def backlog(accounted: Ints, elapsed: Ints, quota: Ints, period: Ints) -> Ints:
-    """How many numbers more each device can have used: in the milliseconds since its enrolment, or for what an outbox holds.
+    """Return how many more numbers each device can have used: in the milliseconds since its enrolment, or as many as an outbox holds.
 
     Like all others int64, shape (N,); `accounted` is how many came, or may still come.
     """
@@ -129,7 +129,7 @@ class RecentReports:
         self._next = (self._next + len(device)) % len(self._key)
 
     def find(self, device: Ints, number: Ints) -> tuple[Bools, Ints]:
-        """Which reports are remembered, and their bodies (0 where not): bool[N] and int64[N]."""
+        """Return whether each report is remembered, and its body (0 if not): bool[N] and int64[N]."""
         known, body = np.zeros(len(device), np.bool_), np.zeros(len(device), np.int64)
         if not len(device):
             return known, body

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The plan of a batch: every report's verdict, and all effects that are to be written. Nothing is read from anywhere, and nothing changed
-but the states of bets: they are played where they are, since copies of them would cost more than all the rest. So a book that a batch was
-planned against is either that batch's, once it is committed, or is thrown away.
+"""Judge a batch: give every report its verdict, and collect all effects to be written.
 
-The engine looks up who speaks, listens to a batch (`batch.listen`), drafts it (`precheck.precheck`), asks the store what must be known, and
-then plans ::
+`judge` reads from nowhere and changes one thing: the test states in the cache, in place, since copies would cost more than all the rest.
+So a cache that a batch was judged against is kept if the batch is committed, and thrown away otherwise.
 
-    verdicts = front(opened, roster)
-    book.admit(strangers, transaction.devices(...), transaction.conduct(...))  # of the devices that speak and are not in memory
-    batch = listen(mail, opened, verdicts, book, moment)
-    drafted = draft(batch, book, policy, moment)
-    plan(drafted, transaction.find(drafted.questions))
+The engine loads the devices that report into the cache, decodes the batch, prechecks it, asks the store, and judges ::
+
+    verdicts = front(opened, context)
+    cache.load(absent, transaction.devices(...), transaction.device_tests(...))
+    batch = listen(messages, opened, verdicts, cache, moment)
+    prechecked = precheck(batch, cache, policy, moment)
+    judge(prechecked, transaction.find(prechecked.questions))
 
 The layers are stages in order; each takes the verdicts so far and returns a small result of its own.
 """
@@ -55,12 +55,12 @@ class ExposedDevice:
     withdrawn: bool
     """Whether its reports, past and future, do not count."""
     words: str
-    """What speaks against it."""
+    """The evidence, in words."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """All effects of a batch, for the store and for the book."""
+    """All effects of a batch, for the store and for the cache."""
 
     effects: Effects
     change: Change
@@ -71,7 +71,7 @@ class Judgement:
 
 
 def _come_again(prechecked: Precheck, found: Found) -> Ints:
-    """Return the draft's verdicts; the same bytes again, held already or earlier in this batch, are a redelivery.
+    """Return the precheck's verdicts; the same bytes again, held already or earlier in this batch, are a redelivery.
 
     They have been judged, and blame nobody once more. Otherwise the network could expose a pardoned device with what it was pardoned for.
     """
@@ -171,7 +171,7 @@ def _heard(states: States, at: Ints, received: Ints, moment: GatewayTime) -> Sta
 
 @dataclass(frozen=True)
 class _Screened:
-    """What the layers have found."""
+    """The results of the layers."""
 
     verdicts: Ints
     """Of each report."""
@@ -189,7 +189,9 @@ def _screen(prechecked: Precheck, found: Found) -> _Screened:
     verdicts = layers.judge_content(verdicts, batch.opened, batch.decoded, profiles, policy.residual_limit)
     verdicts, standing = _blame(batch, verdicts, policy, moment)
     numbers = _settle(batch, cache, verdicts, standing.states, moment)
-    judged = statistics.judge_devices(batch, cache, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment)
+    judged = statistics.judge_devices(
+        batch, cache, verdicts, numbers.states, numbers.gaps, numbers.late, policy, moment
+    )
     standing = _expose(
         _Standing(numbers.states, standing.exposed),
         judged.convicted,
@@ -213,7 +215,7 @@ def _screen(prechecked: Precheck, found: Found) -> _Screened:
 
 
 def judge(prechecked: Precheck, found: Found) -> Judgement:
-    """Screen a batch against the book and what was found in the store."""
+    """Screen a batch against the cache and the store's answers."""
     screened = _screen(prechecked, found)
     batch, cache, moment, bucket_seconds = (
         prechecked.batch,

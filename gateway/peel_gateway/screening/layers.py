@@ -95,13 +95,13 @@ def judge_front(opened: Opened, revoked: Bools) -> Ints:
 
 
 def authenticated(opened: Opened, verdicts: Ints) -> Bools:
-    """Which open reports carry a seal that verified."""
+    """Return True for each open report whose seal verified."""
     return np.asarray((verdicts == OPEN) & ((opened.flags & FLAG_UNSEALED) == 0))
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What reconstruction says about each report; -1, 0 and infinity where there was nothing to reconstruct."""
+    """The reconstruction of each report; -1, 0 and infinity where there was nothing to reconstruct."""
 
     index: Ints
     sign: Ints
@@ -142,7 +142,7 @@ def judge_content(
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What the operator has chosen; the engine's docs say what each means."""
+    """The operator's settings that decide verdicts; the engine's docs explain each."""
 
     residual_limit: float
     alpha: float

@@ -50,7 +50,7 @@ NO_HOLES = b""
 
 @dataclass(frozen=True)
 class UsedNumbers:
-    """What some devices have used, one entry per device."""
+    """The numbers that devices have used, one entry per device."""
 
     low_water: Ints
     last_number: Ints
@@ -71,7 +71,7 @@ def pack_holes(holes: Ints) -> bytes:
 
 
 def used(seen: UsedNumbers) -> Ints:
-    """How many numbers each device has used, int64[D]."""
+    """Return the count of numbers that each device has used, int64[D]."""
     count = seen.last_number - seen.forgone
     for device in np.flatnonzero(seen.holes != NO_HOLES).tolist():
         holes = holes_of(seen.holes[device])
@@ -80,7 +80,7 @@ def used(seen: UsedNumbers) -> Ints:
 
 
 def unseen(seen: UsedNumbers, at: Ints, number: Ints) -> Bools:
-    """Which numbers were never used and may still come.
+    """Return True for each number that was never used and may still come.
 
     Parameters
     ----------
@@ -187,18 +187,18 @@ def missing(device: Ints, above: Ints, upto: Ints, holes: npt.NDArray[np.object_
 
 @dataclass(frozen=True)
 class AckRanges:
-    """What receipts say, as `peel_core.receipts.write_receipts` takes it."""
+    """The ranges of numbers that receipts acknowledge, as `peel_core.receipts.write_receipts` takes them."""
 
     upto: Ints
     """Every number up to this one, int64[T]."""
     runs: Ints
     """Runs above, first and last number, device after device, int64[R, 2]."""
     run_ends: Ints
-    """Where each device's runs end, int64[T]."""
+    """The index at which each device's runs end, int64[T]."""
 
 
 def ack_ranges_of(seen: UsedNumbers, lowest: Ints) -> AckRanges:
-    """What to tell some devices.
+    """Return the ranges to acknowledge to some devices.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The draft of a batch: what can be said before the store is asked, up to freshness; and what it must be asked."""
+"""The precheck of a batch: verdicts up to freshness, and the lookups that the store must answer before `judge`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Precheck:
-    """A batch as it is before anything has been looked up."""
+    """A batch before any lookup in the store."""
 
     batch: Batch
     cache: StateCache
@@ -44,7 +44,7 @@ class Precheck:
     surplus: Ints
     """Rows of such pieces beyond what their topic may put into quarantine: the store is not asked about them."""
     most_pieces: int
-    """What a source may put into quarantine."""
+    """Pieces that one source may put into quarantine."""
     questions: Questions
     """Few for honest reports, whose bytes are new and whose buckets have room."""
 
@@ -52,7 +52,7 @@ class Precheck:
 def precheck(
     batch: Batch, cache: StateCache, policy: Policy, moment: GatewayTime, *, most_pieces: int = MOST_PIECES
 ) -> Precheck:
-    """Judge the freshness of a batch, and find out what must be known of the store to plan it.
+    """Judge the freshness of a batch and list the lookups that `judge` needs.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Seats: which devices have a row in memory. A fleet may have a million devices; those that are silent are in the store alone."""
+"""Assignment of table rows to devices. A fleet may have a million devices; only recently active ones have a row in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RowCache:
-    """Rows of tables, given to slots and taken back.
+    """Rows of tables, assigned to slots and freed again.
 
     Parameters
     ----------
@@ -26,11 +26,11 @@ class RowCache:
     def __init__(self, slots: int, rows: int) -> None:
         self._row = np.full(slots, -1, np.int32)
         self.slot: Ints = np.full(rows, -1, np.int64)
-        """Who sits in each row, -1 for nobody."""
+        """The slot in each row, -1 for a free row."""
         self.taken = 0
 
     def absent(self, slots: Ints) -> Bools:
-        """Which of some slots have no row."""
+        """Return True for each slot without a row."""
         return np.asarray(self._row[slots] < 0)
 
     def rows(self, slots: Ints) -> Ints:
@@ -51,7 +51,7 @@ class RowCache:
         return rows
 
     def evict(self, most: int, age: Ints, may_leave: Bools) -> None:
-        """Where more than `most` rows are taken, take back as many as may leave, the lowest ages first, until half of `most` are."""
+        """If more than `most` rows are taken, free those that may leave, lowest ages first, until half of `most` are taken."""
         if self.taken <= most:
             return
         leaving = np.flatnonzero((self.slot >= 0) & may_leave)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The book: device states, conduct and cohort in memory, for the devices that speak.
+"""An LRU cache of device states, test states and cohort totals, for the devices that report.
 
 It is a cache of the store. Before a batch whatever it lacks of the devices in it is looked up; the batch reads it, plans new states on
-copies, and the new states replace the old ones after the commit. Bets alone, whose states are large, are played in place: a book whose
-batch was not committed is thrown away. Whoever has been silent longest is given up when there are too many.
+copies, and the new states replace the old ones after the commit. Bets alone, whose states are large, are played in place: a cache whose
+batch was not committed is thrown away. When there are too many, the devices that have been silent longest are evicted.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Played:
 
     rows: Ints
     stored: npt.NDArray[np.bool_]
-    """Which of them are stored with this batch."""
+    """True for those that are stored with this batch."""
     arrival: Ints
     """The last event of each device."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a batch changes in the book."""
+    """The changes of a batch to the cache."""
 
     slots: Ints
     """Devices that were heard, int64[T]."""
@@ -71,7 +71,7 @@ class StateCache:
     context: DecodeContext
     generation: int
     row_cache: RowCache
-    """Where the states of slots are; those of all others are in the store."""
+    """The rows of cached slots; the states of all others are in the store."""
     states: States
     """int64[rows] per column."""
     most: int
@@ -106,7 +106,7 @@ class StateCache:
         tail: tuple[LogTable, GapTable],
         totals: TallyTable,
     ) -> StateCache:
-        """A book of what a store knows.
+        """Build a cache from the contents of a store.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class StateCache:
             Bytes for the states of bets; an eighth more for those of devices.
         tail
             What was logged last, see `tail_begins`.
-        devices, conduct
+        devices, device_tests
             What is stored of the devices in it, of those that `unstored` names at least.
         """
         news = select(tail, lambda each: each.arrival > checkpointed)
@@ -141,7 +141,7 @@ class StateCache:
 
     @staticmethod
     def tail_begins(arrival: int, checkpointed: int) -> int:
-        """The event after which a book must know the log: checkpoints do not know what follows, and `RecentReports` is as long."""
+        """The event after which a cache must know the log: checkpoints do not know what follows, and `RecentReports` is as long."""
         return max(0, min(checkpointed, arrival - WINDOW))
 
     @staticmethod
@@ -188,7 +188,7 @@ class StateCache:
         self.evict()
 
     def evict(self) -> None:
-        """Give up whoever has been silent longest, where there are too many; not what is not stored yet."""
+        """If there are too many, evict the devices that have been silent longest; states that are not stored yet stay."""
         self.row_cache.evict(self.most, self.states["arrival"], np.ones(len(self.row_cache.slot), np.bool_))
         for device_tests in self.device_tests:
             device_tests.evict()
@@ -232,12 +232,12 @@ class StateCache:
 
 
 def used_numbers(states: States) -> UsedNumbers:
-    """Which numbers devices have used, as their states say."""
+    """Return the numbers that devices have used, from their states."""
     return UsedNumbers(**{each.name: states[each.name] for each in fields(UsedNumbers)})
 
 
 def cohort_rows(profile: Profile, table: TallyTable) -> npt.NDArray[np.bool_]:
-    """Which tallies are a profile's and say what its cohort's sign is: none where reports are not signs."""
+    """Return True for each tally that counts towards the sign of a profile's cohort; always False if its reports are not signs."""
     return np.asarray((table.profile == profile.id) & mechanism_of(profile).signed)
 
 

@@ -40,7 +40,7 @@ class Gaps:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What the layer says."""
+    """The results of the statistics layer."""
 
     verdicts: Ints
     """No report is open any more."""
@@ -82,7 +82,7 @@ def judge_devices(
     policy: Policy,
     moment: GatewayTime,
 ) -> Judged:
-    """Judge all devices with news; the reports that tip the balance do not count. The bets on them are played in the book."""
+    """Judge all devices with news; the reports that tip the balance do not count. Their test states in the cache are updated."""
     verdicts = verdicts.copy()
     cohort = np.zeros(len(verdicts), np.int64)
     convicted, cases, played = [np.zeros(0, np.int64)], [], []
