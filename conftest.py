@@ -93,8 +93,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PEEL_SEED"] = str(seed)  # the workers of a parallel run inherit it
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = seed
-    # Without its database Hypothesis tries the same examples on every machine.
-    hypothesis.settings.register_profile("peel", database=None)
+    # Without its database Hypothesis tries the same examples on every machine. A busy machine is not a fault of a test.
+    hypothesis.settings.register_profile("peel", database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
     hypothesis.settings.load_profile("peel")
     _seed_system_entropy()
 

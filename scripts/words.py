@@ -65,7 +65,6 @@ CHECKED = (
     "gateway/peel_gateway/storage",
     "gateway/peel_gateway/workers",
     "hil_tests",
-    "hil_tests/README.md",
     "scripts",
     "spec",
 )

@@ -150,7 +150,7 @@ def test_a_file_is_made_in_one_transaction(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to be killed while it makes a file")
-@pytest.mark.parametrize("last", ["CREATE TABLE past", "INSERT INTO meta", "PRAGMA user_version =", "COMMIT"])
+@pytest.mark.parametrize("last", ["CREATE TABLE pruned", "INSERT INTO meta", "PRAGMA user_version =", "COMMIT"])
 def test_killed_in_the_middle_of_making_a_file(tmp_path: Path, last: str) -> None:
     path = tmp_path / "a.sqlite"
 

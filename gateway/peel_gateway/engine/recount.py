@@ -18,7 +18,7 @@ from peel_gateway.engine.engine import reading_stored
 from peel_gateway.engine.recount_conduct import ConductCheck, portions
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import add_up, extremes, unique_rows, up_to
-from peel_gateway.model.tables import Difference, GapTable, Kept, LogTable
+from peel_gateway.model.tables import Difference, GapTable, LogTable, StoredState
 from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.screening import numbers
 from peel_gateway.screening.decode_context import DeviceSource
@@ -95,7 +95,7 @@ def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache
     return RecountReport(sums.reports, sums.devices, found)
 
 
-def _pardons(kept: Kept) -> Iterator[Difference]:
+def _pardons(kept: StoredState) -> Iterator[Difference]:
     """Yield devices whose pardons differ from the audit trail."""
     marks: dict[tuple[int, ...], tuple[int, ...]] = {}
     for entry in kept.pardons:
@@ -149,17 +149,17 @@ class _Spans:
 class _Sums:
     """Sums over the log, compared with the stored ones."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: StoredState) -> None:
         self._kept = kept
         self._withdrawn = kept.devices.device[kept.devices.withdrawn != 0]
         self._tallies, self._totals = _Sum(3, 4), _Sum(2, 4)
         self._filed, self._reports = _Spans(), _Sum(2, 1)
-        self._gaps = kept.counters.get("past_gap", {}).get(0, 0)
-        past = kept.past
-        counted = past.verdict == Verdict.ACCEPTED
-        self._reports.add([past.device, past.verdict], [past.plus + past.minus])
-        gone = (past.forfeited != 0) | np.isin(past.device, self._withdrawn)
-        self._add_counted([past.profile, past.index], past.plus, past.minus, gone, counted)
+        self._gaps = kept.counters.get("pruned_gap", {}).get(0, 0)
+        pruned = kept.pruned
+        counted = pruned.verdict == Verdict.ACCEPTED
+        self._reports.add([pruned.device, pruned.verdict], [pruned.plus + pruned.minus])
+        gone = (pruned.forfeited != 0) | np.isin(pruned.device, self._withdrawn)
+        self._add_counted([pruned.profile, pruned.index], pruned.plus, pruned.minus, gone, counted)
 
     def add(self, log: LogTable, gaps: GapTable) -> None:
         """Add events."""
@@ -261,14 +261,14 @@ _NONE = np.iinfo(np.int64).max
 class NumberCheck:
     """Compares used and missing numbers of device states with the log, as far as it still has them."""
 
-    def __init__(self, kept: Kept, registry: DeviceSource) -> None:
+    def __init__(self, kept: StoredState, registry: DeviceSource) -> None:
         devices = kept.devices
         self._devices = devices
         self._keyring = registry.keyring
         self._seen = UsedNumbers(devices.low_water, devices.last_number, devices.holes, devices.forgone)
         self._reports = np.zeros(len(devices), np.int64)
-        known, place = self._places(kept.past.device)
-        np.add.at(self._reports, place, (kept.past.plus + kept.past.minus)[known])
+        known, place = self._places(kept.pruned.device)
+        np.add.at(self._reports, place, (kept.pruned.plus + kept.pruned.minus)[known])
         self._in_time = np.full(len(devices), _NONE)
         """The lowest logged number that came in time since the last pardon. Gaps above it were settled later."""
         self._assigns = np.array(
@@ -276,7 +276,7 @@ class NumberCheck:
         )
         self._judged = np.ones(len(devices), np.bool_)
         """Devices whose gaps can be checked: all their profiles assign an attribute to each number."""
-        self._note_profiles(kept.past.device, kept.past.profile)
+        self._note_profiles(kept.pruned.device, kept.pruned.profile)
         none = np.zeros(len(devices), np.int64)
         self._so_far = UsedNumbers(none, none, np.full(len(devices), NO_HOLES, object), none)
         self._gaps: set[tuple[int, int]] = set()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.grouping import up_to
-from peel_gateway.model.tables import DeviceTestTable, Difference, GapTable, Kept, LogTable
+from peel_gateway.model.tables import DeviceTestTable, Difference, GapTable, LogTable, StoredState
 from peel_gateway.screening.decode_context import DeviceSource
 from peel_gateway.screening.device_tests import held_against, make_e_process, replay, select, starts
 from peel_gateway.storage.store import Inspection
@@ -31,7 +31,7 @@ _COPIES = 4
 """Copies of a state in memory: computed, stored, and two for the comparison."""
 
 
-def portions(kept: Kept, registry: DeviceSource, alpha: float, cache_bytes: int) -> Iterator[Ints]:
+def portions(kept: StoredState, registry: DeviceSource, alpha: float, cache_bytes: int) -> Iterator[Ints]:
     """Yield the devices to judge in portions whose states fit into `cache_bytes` bytes; at least one portion, which may be empty."""
     pardoned = np.array([entry.device for entry in kept.pardons], np.int64)
     devices = np.union1d(kept.played, pardoned)
@@ -102,7 +102,7 @@ class _Present:
     """Checks devices since their last pardon. Each has a checkpoint from its first event on."""
 
     def __init__(
-        self, kept: Kept, device_tests: DeviceTestTable, bases: DeviceTestTable, profile: Profile, alpha: float
+        self, kept: StoredState, device_tests: DeviceTestTable, bases: DeviceTestTable, profile: Profile, alpha: float
     ) -> None:
         self._kept = kept
         mine = device_tests.profile == profile.id
@@ -153,14 +153,14 @@ class _Stretch:
     exposures_upto: Mapping[int, int]
 
 
-def _ended_stretches(kept: Kept, devices: Ints) -> Iterator[_Stretch]:
+def _ended_stretches(kept: StoredState, devices: Ints) -> Iterator[_Stretch]:
     """Yield the first, second, ... ended stretch of devices without pruned events."""
     pardons: dict[int, list[AuditEntry]] = {}
     among = set(devices.tolist())
     for entry in kept.pardons:
         if entry.device in among:
             pardons.setdefault(entry.device, []).append(entry)
-    for device in np.unique(kept.past.device).tolist():
+    for device in np.unique(kept.pruned.device).tolist():
         pardons.pop(device, None)
     for place in range(max(map(len, pardons.values()), default=0)):
         ended = {device: entries for device, entries in sorted(pardons.items()) if len(entries) > place}
@@ -177,7 +177,7 @@ def _ended_stretches(kept: Kept, devices: Ints) -> Iterator[_Stretch]:
 class _Ended:
     """Checks devices in a stretch that a pardon has ended."""
 
-    def __init__(self, kept: Kept, profile: Profile, alpha: float, stretch: _Stretch) -> None:
+    def __init__(self, kept: StoredState, profile: Profile, alpha: float, stretch: _Stretch) -> None:
         self._stretch = stretch
         self._table = _Table(profile, alpha, stretch.devices)
         found = _convictions(kept, profile, alpha, stretch.exposures_after, stretch.exposures_upto)
@@ -201,7 +201,7 @@ class _Ended:
 
 
 def _convictions(
-    kept: Kept, profile: Profile, alpha: float, after: Mapping[int, int], upto: Mapping[int, int]
+    kept: StoredState, profile: Profile, alpha: float, after: Mapping[int, int], upto: Mapping[int, int]
 ) -> set[int]:
     """Return devices with an exposure by statistics at this alpha or a stricter one, with an id within bounds."""
     return {

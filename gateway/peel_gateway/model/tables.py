@@ -32,11 +32,11 @@ __all__ = [
     "FiledTable",
     "Found",
     "GapTable",
-    "Kept",
     "LogTable",
-    "PastTable",
+    "PrunedTable",
     "Questions",
     "RegistryState",
+    "StoredState",
     "TallyTable",
     "Written",
 ]
@@ -211,8 +211,8 @@ class GapTable:
 
 
 @dataclass
-class PastTable:
-    """Reports that retention has dropped from the log, summed over time."""
+class PrunedTable:
+    """Reports that retention has deleted from the log, summed over time."""
 
     device: Ints
     profile: Ints
@@ -347,13 +347,13 @@ class Counts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """All that is kept beside the log and the states of bets, as a recount compares it with the log."""
+class StoredState:
+    """Everything stored except the log and the test states; the recount compares it with the log."""
 
     devices: DeviceTable
     played: Ints
     """Ids of the devices that there are states of bets of, ascending."""
-    past: PastTable
+    pruned: PrunedTable
     tallies: TallyTable
     filed: FiledTable
     refused: Mapping[tuple[int, int], int]

@@ -14,7 +14,7 @@ from typing import Any
 
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.storage.sql.schema import Upgraded, schema_version
-from peel_gateway.storage.sqlite.files import GatewayLock, copy_database, own_files, set_aside, unused_name
+from peel_gateway.storage.sqlite.files import GatewayLock, copy_database, own_files, rename_database, unused_name
 from peel_gateway.storage.sqlite.schema import check_old, upgrade_file, version_of
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Archive, Leases, Store, StoreFailed
@@ -144,10 +144,10 @@ def restore_store(settings: Settings, path: Path) -> Path | None:
     with GatewayLock(target):
         incoming = unused_name(target, "restored")
         copy_database(path, incoming, lambda copy: _check(settings, copy))
-        aside = unused_name(target, "before") if target.exists() else None
-        set_aside(target, aside or unused_name(target, "stray"))
+        former = unused_name(target, "before") if target.exists() else None
+        rename_database(target, former or unused_name(target, "stray"))
         incoming.rename(target)
-    return aside
+    return former
 
 
 @contextmanager

@@ -31,10 +31,10 @@ from peel_gateway.model.tables import (
     Effects,
     Found,
     GapTable,
-    Kept,
     LogTable,
     Questions,
     RegistryState,
+    StoredState,
     TallyTable,
     Written,
 )
@@ -341,7 +341,7 @@ class Archive(abc.ABC):
 class Inspection:
     """A snapshot of a store, for the recount."""
 
-    kept: Kept
+    kept: StoredState
     events: Callable[[], Iterator[tuple[LogTable, GapTable]]]
     """Iterates over the log in pieces, from its beginning on each call."""
     device_tests: Callable[[Ints], DeviceTestTable]

@@ -19,9 +19,9 @@ from peel_gateway.model.tables import (
     DeviceTallyTable,
     FiledTable,
     GapTable,
-    Kept,
     LogTable,
     RegistryState,
+    StoredState,
     TallyTable,
 )
 from peel_gateway.model.verdict import Verdict
@@ -36,7 +36,7 @@ from peel_gateway.storage.sql.rows import (
     read_conduct,
     read_counters,
     read_devices,
-    read_past,
+    read_pruned,
     read_reports,
     read_tallies_kept,
 )
@@ -44,7 +44,7 @@ from peel_gateway.storage.sql.schema import REGISTRY
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.store import Archive, Inspection, Store, StoreMismatch
 
-__all__ = ["SqlArchive", "SqlStore", "read_kept"]
+__all__ = ["SqlArchive", "SqlStore", "read_stored_state"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -216,7 +216,7 @@ class SqlStore(SqlArchive, Store):
     def inspect(self) -> Iterator[Inspection]:
         with self._read_long() as connection:
             yield Inspection(
-                kept=read_kept(connection),
+                kept=read_stored_state(connection),
                 events=lambda: (as_tables(columns, last) for last, columns in read_columns(connection)),
                 device_tests=lambda only: read_conduct(connection, only=only),
                 bases=lambda only: read_conduct(connection, "conduct_base", only),
@@ -238,7 +238,7 @@ def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
     return DeviceTallyTable(**dict(zip(names, [*keys, *sums], strict=True)))
 
 
-def read_kept(connection: Connection) -> Kept:
+def read_stored_state(connection: Connection) -> StoredState:
     """Read everything except the log and the test states."""
     meta: dict[str, int] = dict(connection.rows("SELECT key, value FROM {meta} AS meta"))
     held = connection.rows(
@@ -246,10 +246,10 @@ def read_kept(connection: Connection) -> Kept:
     )
     verdicts = connection.rows("SELECT verdict, COUNT(*) FROM {exposure} AS exposure GROUP BY verdict")
     refused = connection.rows("SELECT device, verdict, reports FROM {refused} AS refused")
-    return Kept(
+    return StoredState(
         devices=read_devices(connection),
         played=columns(connection.rows("SELECT DISTINCT device FROM {conduct} AS conduct ORDER BY device"), 1)[0],
-        past=read_past(connection),
+        pruned=read_pruned(connection),
         tallies=read_tallies_kept(connection),
         filed=FiledTable(*columns(connection.rows("SELECT device, bucket, lowest, highest FROM {filed} AS filed"), 4)),
         refused={(device, verdict): reports for device, verdict, reports in refused},

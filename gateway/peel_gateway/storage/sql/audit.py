@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.exposure import AuditEntry
-from peel_gateway.model.tables import PastTable
+from peel_gateway.model.tables import PrunedTable
 from peel_gateway.storage.sql.connection import Connection, Row
-from peel_gateway.storage.sql.rows import add_counts, add_past, add_tallies, columns, in_chunks
+from peel_gateway.storage.sql.rows import add_counts, add_pruned, add_tallies, columns, in_chunks
 from peel_gateway.storage.sql.tallies import counted_reports
 
 __all__ = ["pardon", "read_audit", "read_forfeited"]
@@ -70,11 +70,9 @@ def _decide_past(connection: Connection, device: int, arrival: int, *, restore: 
 
 def _forfeit_dropped(connection: Connection, device: int) -> None:
     """Mark all pruned reports of a device as forfeited: their sums do not know single events."""
-    query = (
-        "SELECT device, profile, verdict, idx, 1, plus, minus FROM {past} AS past WHERE device = ? AND forfeited = 0"
-    )
-    add_past(connection, PastTable(*columns(connection.rows(query, (device,)), 7)))
-    connection.delete("past", "device = ? AND forfeited = 0", (device,))
+    query = "SELECT device, profile, verdict, idx, 1, plus, minus FROM {pruned} AS pruned WHERE device = ? AND forfeited = 0"
+    add_pruned(connection, PrunedTable(*columns(connection.rows(query, (device,)), 7)))
+    connection.delete("pruned", "device = ? AND forfeited = 0", (device,))
 
 
 def read_audit(

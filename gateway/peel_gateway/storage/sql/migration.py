@@ -39,7 +39,7 @@ _OF_DEVICES: dict[str, tuple[str, ...]] = {
     "refused": ("device", "verdict", "reports"),
     "conduct": ("device", "profile", "arrival", "state"),
     "conduct_base": ("device", "profile", "arrival", "state"),
-    "past": ("device", "profile", "verdict", "idx", "forfeited", "plus", "minus"),
+    "pruned": ("device", "profile", "verdict", "idx", "forfeited", "plus", "minus"),
     "filed": ("device", "bucket", "lowest", "highest"),
     "audit": (
         "device", "id", "reason", "who", "time", "arrival", "cause", "restored", "reports", "last_exposure",
@@ -236,7 +236,7 @@ def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Cou
 def _write_sums(source: Connection, new: Sequence[Connection], dropped: Counter[int], gaps: Sequence[int]) -> None:
     """Write tallies and counters. Sums without a device go to the first partition."""
     counters = {kind: Counter(values) for kind, values in read_counters(source).items()}
-    before = counters.get("past_gap", Counter())[0]
+    before = counters.get("pruned_gap", Counter())[0]
     tallies = [recount_tallies(scope) for scope in new]
     verdicts = [_verdicts(scope) for scope in new]
     rest = _sum([read_tallies_kept(source)], tallies[1:])
@@ -252,7 +252,7 @@ def _write_sums(source: Connection, new: Sequence[Connection], dropped: Counter[
         rows = scope.rows(_HELD)
         add_counts(scope, "held", {blamed: count for blamed, count, _ in rows})
         add_counts(scope, "held_bytes", {blamed: size for blamed, _, size in rows})
-    add_counts(new[0], "past_gap", {0: before})
+    add_counts(new[0], "pruned_gap", {0: before})
     add_counts(new[0], "dropped", counters.get("dropped", Counter()) + dropped)
     add_counts(new[0], "replayed", counters.get("replayed", Counter()))
 

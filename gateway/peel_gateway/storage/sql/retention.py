@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.grouping import add_up, up_to
-from peel_gateway.model.tables import Aged, GapTable, LogTable, PastTable
+from peel_gateway.model.tables import Aged, GapTable, LogTable, PrunedTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import GAP, as_tables, join_tables
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import cut, read_columns
-from peel_gateway.storage.sql.rows import add_counts, add_past, as_conduct, put_conduct
+from peel_gateway.storage.sql.rows import add_counts, add_pruned, as_conduct, put_conduct
 from peel_gateway.storage.sql.tallies import read_forfeits
 
 __all__ = ["aged", "forget_filed", "prune"]
@@ -57,9 +57,9 @@ def _old_until(connection: Connection, before: int, now: int) -> int:
 def prune(connection: Connection, aged: Aged) -> None:
     """Delete events and keep their sums."""
     put_conduct(connection, as_conduct(connection.rows(_LATEST_CHECKPOINT)))
-    past = _summed(aged.log, up_to(*read_forfeits(connection), aged.log.device, aged.log.arrival))
-    add_past(connection, past)
-    add_counts(connection, "past_gap", {0: len(aged.gaps)})
+    pruned = _summed(aged.log, up_to(*read_forfeits(connection), aged.log.device, aged.log.arrival))
+    add_pruned(connection, pruned)
+    add_counts(connection, "pruned_gap", {0: len(aged.gaps)})
     cut(connection, aged.arrival)
 
 
@@ -71,11 +71,11 @@ _LATEST_CHECKPOINT = """
 """Bases that are newer than their checkpoint: the log must hold all events after a checkpoint."""
 
 
-def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PastTable:
+def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PrunedTable:
     index = np.where(log.verdict == Verdict.ACCEPTED, log.index, -1)
     signs = [(log.sign > 0).astype(np.int64), (log.sign < 0).astype(np.int64)]
     keys, sums = add_up([log.device, log.profile, log.verdict, index, gone.astype(np.int64)], signs)
-    return PastTable(*keys, *sums)
+    return PrunedTable(*keys, *sums)
 
 
 def forget_filed(connection: Connection, before: int) -> None:

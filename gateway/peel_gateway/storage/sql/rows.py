@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.tables import DEVICE_COLUMNS, DeviceTable, DeviceTestTable, PastTable, TallyTable
+from peel_gateway.model.tables import DEVICE_COLUMNS, DeviceTable, DeviceTestTable, PrunedTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import add_checksum, drop_checksum
 from peel_gateway.storage.sql.connection import Connection, Row
@@ -19,7 +19,7 @@ __all__ = [
     "CHUNK",
     "TALLY_SUMS",
     "add_counts",
-    "add_past",
+    "add_pruned",
     "add_tallies",
     "as_conduct",
     "columns",
@@ -28,7 +28,7 @@ __all__ = [
     "read_conduct",
     "read_counters",
     "read_devices",
-    "read_past",
+    "read_pruned",
     "read_reports",
     "read_tallies_kept",
     "read_totals",
@@ -134,16 +134,16 @@ def verify_states(connection: Connection) -> Iterator[str]:
                 yield str(error)
 
 
-def read_past(connection: Connection) -> PastTable:
+def read_pruned(connection: Connection) -> PrunedTable:
     """Read the sums of pruned reports."""
-    query = "SELECT device, profile, verdict, idx, forfeited, plus, minus FROM {past} AS past"
-    return PastTable(*columns(connection.rows(query), 7))
+    query = "SELECT device, profile, verdict, idx, forfeited, plus, minus FROM {pruned} AS pruned"
+    return PrunedTable(*columns(connection.rows(query), 7))
 
 
-def add_past(connection: Connection, past: PastTable) -> None:
+def add_pruned(connection: Connection, pruned: PrunedTable) -> None:
     """Add to the sums of pruned reports."""
-    keys = {name: getattr(past, name) for name in ("device", "profile", "verdict", "forfeited")}
-    connection.add("past", keys | {"idx": past.index}, {"plus": past.plus, "minus": past.minus})
+    keys = {name: getattr(pruned, name) for name in ("device", "profile", "verdict", "forfeited")}
+    connection.add("pruned", keys | {"idx": pruned.index}, {"plus": pruned.plus, "minus": pruned.minus})
 
 
 def read_totals(connection: Connection) -> TallyTable:

@@ -73,7 +73,7 @@ CREATE TABLE log ({partition}
 
 -- Pruned reports, summed over time: accepted ones per attribute or category, all others under idx -1. forfeited = 1: a pardon left them
 -- withdrawn.
-CREATE TABLE past ({partition}
+CREATE TABLE pruned ({partition}
     device    {int} NOT NULL,
     profile   {int} NOT NULL,
     verdict   {int} NOT NULL,
@@ -223,7 +223,7 @@ CREATE TABLE meta ({partition}
 """
 
 TABLES = (
-    "log", "past", "device", "progress", "refused", "conduct", "conduct_base", "tally", "filed", "exposure", "audit", "counter", "meta",
+    "log", "pruned", "device", "progress", "refused", "conduct", "conduct_base", "tally", "filed", "exposure", "audit", "counter", "meta",
 )  # fmt: skip
 
 REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")

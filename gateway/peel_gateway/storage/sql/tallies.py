@@ -16,7 +16,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import Columns, signs
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import read_columns
-from peel_gateway.storage.sql.rows import TALLY_SUMS, columns, read_past
+from peel_gateway.storage.sql.rows import TALLY_SUMS, columns, read_pruned
 
 __all__ = ["Span", "counted_reports", "read_device_tallies", "read_forfeits", "read_tallies", "recount_tallies"]
 
@@ -84,9 +84,11 @@ def counted_reports(connection: Connection, devices: Sequence[int]) -> TallyTabl
     for piece in _accepted(connection):
         mine = np.isin(piece["device"], devices) & ~up_to(*forfeits, piece["device"], piece["arrival"])
         sums.add([piece["profile"][mine], piece["bucket"][mine], piece["index"][mine]], signs(piece["marks"][mine]))
-    past = read_past(connection)
-    mine = np.isin(past.device, devices) & (past.verdict == _COUNTED) & (past.forfeited == 0)
-    sums.add_sums([past.profile[mine], 0 * past.profile[mine], past.index[mine]], [past.plus[mine], past.minus[mine]])
+    pruned = read_pruned(connection)
+    mine = np.isin(pruned.device, devices) & (pruned.verdict == _COUNTED) & (pruned.forfeited == 0)
+    sums.add_sums(
+        [pruned.profile[mine], 0 * pruned.profile[mine], pruned.index[mine]], [pruned.plus[mine], pruned.minus[mine]]
+    )
     profile, bucket, index, plus, minus = sums.total()
     return TallyTable(profile, bucket, index, 0 * plus, 0 * minus, plus, minus)
 
@@ -97,11 +99,11 @@ def recount_tallies(connection: Connection) -> TallyTable:
     for piece in _accepted(connection):
         gone = np.isin(piece["device"], withdrawn) | up_to(*forfeits, piece["device"], piece["arrival"])
         sums.add([piece["profile"], piece["bucket"], piece["index"], gone], signs(piece["marks"]))
-    past = read_past(connection)
-    mine = past.verdict == _COUNTED
-    gone = (np.isin(past.device, withdrawn) | (past.forfeited != 0))[mine]
-    keys = [past.profile[mine], 0 * past.profile[mine], past.index[mine], gone]
-    sums.add_sums(keys, [past.plus[mine], past.minus[mine]])
+    pruned = read_pruned(connection)
+    mine = pruned.verdict == _COUNTED
+    gone = (np.isin(pruned.device, withdrawn) | (pruned.forfeited != 0))[mine]
+    keys = [pruned.profile[mine], 0 * pruned.profile[mine], pruned.index[mine], gone]
+    sums.add_sums(keys, [pruned.plus[mine], pruned.minus[mine]])
     profile, bucket, index, state, plus, minus = sums.total()
     keys, values = add_up([profile, bucket, index], [plus, minus, plus * state, minus * state])
     return TallyTable(*keys, *values)
@@ -131,11 +133,11 @@ def read_device_tallies(connection: Connection, profile: int, span: Span) -> Dev
         gone = np.isin(device, withdrawn) | up_to(*forfeits, device, piece["arrival"][mine])
         sums.add([start[mine], device, piece["index"][mine], gone], signs(piece["marks"][mine]))
     if span.whole:
-        past = read_past(connection)
-        mine = (past.profile == profile) & (past.verdict == _COUNTED)
-        gone = (np.isin(past.device, withdrawn) | (past.forfeited != 0))[mine]
-        keys = [0 * past.device[mine], past.device[mine], past.index[mine], gone]
-        sums.add_sums(keys, [past.plus[mine], past.minus[mine]])
+        pruned = read_pruned(connection)
+        mine = (pruned.profile == profile) & (pruned.verdict == _COUNTED)
+        gone = (np.isin(pruned.device, withdrawn) | (pruned.forfeited != 0))[mine]
+        keys = [0 * pruned.device[mine], pruned.device[mine], pruned.index[mine], gone]
+        sums.add_sums(keys, [pruned.plus[mine], pruned.minus[mine]])
     start, device, index, state, plus, minus = sums.total()
     known = DeviceTallyTable(start, device, index, plus, minus, state)
     return known if span.whole else _with_unknown(known, read_tallies(connection, profile, span))

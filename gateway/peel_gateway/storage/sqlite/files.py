@@ -29,8 +29,8 @@ __all__ = [
     "live_files",
     "own_files",
     "refuse_replaced",
+    "rename_database",
     "save_copy",
-    "set_aside",
     "unused_name",
     "verify_files",
 ]
@@ -207,9 +207,9 @@ def save_copy(source: sqlite3.Connection, target: Path, check: Check) -> None:
         raise StoreFailed(f"{target}: cannot be written: {error.strerror}") from None
 
 
-def set_aside(database: Path, aside: Path) -> None:
+def rename_database(database: Path, former: Path) -> None:
     """Rename a database and the files that SQLite keeps beside it."""
-    names = dict(zip(live_files(database), live_files(aside), strict=True))
+    names = dict(zip(live_files(database), live_files(former), strict=True))
     for part, name in names.items():
         if part.exists():
             part.rename(name)
