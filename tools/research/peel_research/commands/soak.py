@@ -106,10 +106,10 @@ def soak_command(
 ) -> None:
     """Break everything on purpose, by a schedule that its seed repeats; then see that nothing was lost or counted twice.
 
-    A broker, a gateway (or several), the firmware in processes of its own and a simulated fleet with attackers run on this machine,
-    while processes are killed and stopped, the broker forgets, lines are cut and slow, the disk is full, the database locked, the
-    clock wrong, devices lose their power, their flash and their place. A model notes every report that a device makes, on the
-    devices' side. In the end everything is healed, has some time to arrive, and the gateway's database is held against the model.
+    A broker, one or several gateways, devices with the real firmware and a simulated fleet with attackers run on this machine.
+    Meanwhile processes are killed and stopped, the broker loses its messages, and lines are cut and slow. The disk fills up, the
+    database is locked, the clock is wrong, and devices lose power and flash. A model notes every report that a device makes. In the
+    end all faults are healed, and the gateway's database is compared with the model.
 
     Exit code 0 when nothing is lost, counted twice or altered, and nobody honest is exposed; 1 otherwise.
     """
