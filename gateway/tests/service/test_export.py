@@ -87,7 +87,7 @@ def test_a_time_can_be_asked_for(gateway: GatewayProcess, tmp_path: Path) -> Non
 
 def test_what_cannot_be_written_leaves_nothing(gateway: GatewayProcess, tmp_path: Path) -> None:
     for words, said in (
-        ((str(tmp_path / "x.xlsx"),), "must end with .csv or .parquet"),
+        ((str(tmp_path / "x.xlsx"),), "end with .csv or .parquet"),
         ((str(tmp_path / "none" / "x.csv"),), "cannot be written"),
         ((str(tmp_path / "x.csv"), "--since", "soon"), "since: 'soon' is neither"),
     ):

@@ -20,7 +20,7 @@ TOKEN = "0123456789abcdef-token"
 
 
 def number_in(page: Page) -> int:
-    """How many reports count, as the page says."""
+    """Return the number of counted reports on the page."""
     found = re.match(r"([\d,]+) reports?", page.locator("#lede").inner_text())
     return int(found[1].replace(",", "")) if found else -1
 

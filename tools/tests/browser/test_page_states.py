@@ -226,7 +226,7 @@ def test_a_gap_is_drawn_as_a_gap(field: Field, open_page: OpenPage) -> None:
 
 
 def test_silence_is_news(field: Field, open_page: OpenPage) -> None:
-    """Where nothing comes in, times go on all the same: who fell silent at night must not have been heard just now."""
+    """Times keep growing without new reports: a device that fell silent at night must not look as if just heard."""
     gateway = field.new_gateway().start()
     field.publish(field.reports(20))
     page = open_page(gateway.url)
