@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pwd
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 __all__ = [
+    "foreign_owner",
     "make_private",
     "new_file",
     "remove_leftovers",
@@ -129,6 +131,28 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def foreign_owner(path: Path) -> str:
+    """Return why this process must not write beside `path`: another user owns that file. Empty if it is ours, or not there."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return ""
+    if owner == os.geteuid():
+        return ""
+    return (
+        f"{path}: belongs to {_user(owner)}, and this command runs as {_user(os.geteuid())}: the gateway could not read what it "
+        f"writes. Run it as that user: runuser -u {_user(owner)} -- peel ..."
+    )
+
+
+def _user(number: int) -> str:
+    """Return a user's name; `#` and the number where it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"
 
 
 def make_private(path: Path) -> None:

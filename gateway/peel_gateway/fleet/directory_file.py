@@ -92,7 +92,7 @@ class History:
         raise RestoredFolder(
             f"devices.jsonl: does not continue the file that this gateway's database knows: {why}. "
             "It was restored from an old copy, or belongs to another fleet. Put the newest devices.jsonl back. "
-            "If it is lost, stop the gateway and run `peel fleet accept-restored`."
+            "If it is lost, stop the gateway and run `peel fleet accept-restored FOLDER`."
         )
 
     def joined(self, seen: RegistryState) -> History:

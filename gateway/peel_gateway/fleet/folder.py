@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile, Secret, check_fleet_name
-from peel_gateway.files import make_private, remove_leftovers, write_atomically
+from peel_gateway.files import foreign_owner, make_private, remove_leftovers, write_atomically
 from peel_gateway.fleet.device import (
     ACTIVE,
     REVOKED,
@@ -119,11 +119,16 @@ def _refuse_existing(folder: Path) -> None:
         raise FleetError(
             f"{folder}: is a fleet already. A new master key would lock out its devices; choose another folder."
         )
-    if (folder / "master.key").exists():
+    if left := _left_of_fleet(folder):
         raise FleetError(
-            f"{folder}: has a master.key and no fleet.toml. If the fleet has devices, restore fleet.toml from your backup. "
+            f"{folder}: has a {left} and no fleet.toml. If the fleet has devices, restore fleet.toml from your backup. "
             "If `peel fleet init` was interrupted, remove the folder and repeat the command"
         )
+
+
+def _left_of_fleet(folder: Path) -> str:
+    """Return the name of a file that only a fleet has, master key first; empty if the folder has none."""
+    return next((name for name in ("master.key", FILE_NAME) if (folder / name).exists()), "")
 
 
 def _utc_now() -> datetime:
@@ -392,13 +397,10 @@ class Fleet:
                 info = os.fstat(file.fileno())
                 text = file.read(200)
         except OSError as error:
-            raise FleetError(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions.") from None
+            raise FleetError(f"{path}: cannot be read: {error.strerror}. It must belong to the user who runs the gateway.") from None
         if not stat.S_ISREG(info.st_mode):
             raise FleetError(f"{path}: must be a regular file. Restore it from your backup.")
-        if info.st_uid != os.geteuid():
-            raise FleetError(
-                f"{path}: belongs to user {info.st_uid}, the gateway runs as user {os.geteuid()}. Run chown {os.geteuid()} {path}."
-            )
+        self._refuse_foreign()
         if info.st_mode & 0o077:
             mode = stat.S_IMODE(info.st_mode)
             raise FleetError(
@@ -416,6 +418,11 @@ class Fleet:
                 "One of the two files is damaged or belongs to another fleet. Restore it from your backup."
             )
         return Secret(key)
+
+    def _refuse_foreign(self) -> None:
+        """Raise FleetError where the master key is another user's: the gateway could not read what this process writes."""
+        if why := foreign_owner(self.folder / "master.key"):
+            raise FleetError(why)
 
     def fingerprint(self) -> tuple[tuple[str, int, int, int], ...]:
         """Return a value that changes when a file of the folder changes."""
@@ -439,6 +446,8 @@ class Fleet:
             if not isinstance(simulated, bool):
                 raise ValueError(f"simulated: must be true or false, got {simulated!r}")
         except FileNotFoundError:
+            if left := _left_of_fleet(self.folder):
+                raise FleetError(f"{path}: missing, and {left} is there. Restore fleet.toml from your backup") from None
             raise FleetError(
                 f"{self.folder}: not a fleet folder; make one with `peel fleet init {self.folder} --name NAME`"
             ) from None
@@ -454,6 +463,7 @@ class Fleet:
     def _changing(self) -> Iterator[DirectoryFile]:
         """Hold the lock, hand out the contents of `devices.jsonl`, write them back as a new state."""
         with self.writing(), _locked(self.folder):
+            self._refuse_foreign()
             for folder in (self.folder, self.folder / "profiles", self.folder / "bundles"):
                 remove_leftovers(folder)
             file = self.read_directory()

@@ -23,8 +23,8 @@ _COUNTED = 10_000
 """Most exposures that are counted. A client that may publish as a gateway can raise a false alarm but cannot fill the memory."""
 
 _ADVICE = (
-    "inspect the device and run `peel gateway exposures --device {device}`; to block it: `peel fleet revoke`; "
-    "once it is repaired: `peel gateway pardon {device} --reason ...`"
+    "inspect the device and run `peel gateway exposures --device {device}`; to block it: `peel fleet revoke FOLDER {device}`; "
+    "once it is repaired: `peel gateway pardon {device} --reason TEXT`"
 )
 _MANY_ADVICE = "`peel gateway exposures` lists the devices and the causes"
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from peel_gateway.files import foreign_owner
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.storage.sql.schema import Upgraded, schema_version
 from peel_gateway.storage.sqlite.files import GatewayLock, copy_database, own_files, rename_database, unused_name
@@ -141,6 +142,7 @@ def restore_store(settings: Settings, path: Path) -> Path | None:
     target = settings.store_path.resolve()  # where SQLite keeps what belongs to it
     if _same(path, target):
         raise SettingsError(f"{path}: is the database itself; name a copy")
+    _refuse_foreign(target)
     with GatewayLock(target):
         incoming = unused_name(target, "restored")
         copy_database(path, incoming, lambda copy: _check(settings, copy))
@@ -148,6 +150,12 @@ def restore_store(settings: Settings, path: Path) -> Path | None:
         rename_database(target, former or unused_name(target, "stray"))
         incoming.rename(target)
     return former
+
+
+def _refuse_foreign(database: Path) -> None:
+    """Raise where another user owns the database, or its folder if there is none: the gateway could not read the new file."""
+    if why := foreign_owner(database if database.exists() else database.absolute().parent):
+        raise SettingsError(why)
 
 
 @contextmanager
@@ -167,6 +175,7 @@ def upgrade_store(settings: Settings, *, backed_up: bool) -> Upgraded:
     A file is copied first. For a database on a server, `backed_up` says that the operator has a copy.
     """
     if settings.store_url is None:
+        _refuse_foreign(settings.store_path)
         return upgrade_file(settings.store_path.resolve(), settings.store_lock_seconds)
     if not backed_up:
         raise SettingsError(

@@ -19,6 +19,7 @@ from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.store import (
     Archive,
+    Store,
     StoreAway,
     StoreCorrupt,
     StoreError,
@@ -117,11 +118,11 @@ def _remedy(error: StoreError) -> str:
 _REMEDIES: tuple[tuple[type[StoreError], str], ...] = (
     (StoreTooOld, "Stop the gateway and run `peel gateway upgrade`."),
     (StoreTooNew, "Install the version of Peel that last ran on this database, or a newer one."),
+    (StoreMismatch, "Set store.bucket_seconds and store.partitions to what the database has."),
     (
-        StoreMismatch,
-        "Set store.bucket_seconds and store.partitions to what the database has, or run `peel gateway migrate`.",
+        StoreCorrupt,
+        "Stop the gateway and run `peel gateway restore COPY`. The broker delivers again what was not acknowledged.",
     ),
-    (StoreCorrupt, "Restore a copy (docs/operating.md). The broker delivers again what was not acknowledged."),
     (StoreReplaced, "Move the same file back, or stop the gateway and restore the copy that it saves."),
     (StoreLocked, "Wait for the other process, or stop it."),
     (StoreAway, "Start the server, or correct store.url; nothing is lost meanwhile."),
@@ -146,16 +147,22 @@ def _room(folder: Path) -> Finding:
 
 
 def _clock(store: Archive) -> Finding:
-    heard = store.devices().last_received
-    ahead = (float(heard.max()) / 1000 if len(heard) else 0.0) - time.time()
+    ahead = max(map(_last_seen, store.stores())) / 1000 - time.time()
     if ahead > _CLOCK_SECONDS:
         return Finding(
             "clock",
             BAD,
             f"{ahead:.0f} s behind the last report that was stored",
-            "Set it, and keep it with NTP: floods are not judged, and nothing is dropped by age, meanwhile.",
+            "Set it, and keep it with NTP. If it is right, and was ahead before, run `peel gateway clock --believe`. "
+            "Meanwhile floods are not judged, and nothing is deleted for its age.",
         )
     return Finding("clock", GOOD, "not behind the database")
+
+
+def _last_seen(store: Store) -> int:
+    """Return what the clock said at the last batch, or when it was believed, in Unix milliseconds."""
+    with store.begin() as transaction:
+        return transaction.clock().seen
 
 
 def look_at_gateway(settings: Settings) -> Iterator[Finding]:

@@ -142,7 +142,7 @@ def check(made: Made, place: str, *, partitions: int | None, bucket_seconds: int
     ):
         if asked is not None and asked != is_:
             raise StoreMismatch(
-                f"{place}: was created with store.{name} = {is_}, the setting is {asked}. Set it to {is_}, or run `peel gateway migrate`."
+                f"{place}: was created with store.{name} = {is_}, the setting is {asked}. Set it to {is_}."
             )
 
 

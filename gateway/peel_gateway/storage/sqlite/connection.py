@@ -29,7 +29,7 @@ _ADVICE: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_LOCKED: (StoreLocked, "another process holds the database; stop it or wait"),
     sqlite3.SQLITE_CORRUPT: (
         StoreCorrupt,
-        "the database is damaged and was not changed; move it away and restore a copy",
+        "the database is damaged and was not changed; stop the gateway and run `peel gateway restore COPY`",
     ),
     sqlite3.SQLITE_NOTADB: (StoreCorrupt, "not an SQLite database, and was not changed; choose another path"),
     sqlite3.SQLITE_READONLY: (StoreFailed, "the database cannot be written; check its owner and mode"),

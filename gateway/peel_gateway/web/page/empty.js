@@ -16,14 +16,14 @@ export function showEmpty(page) {
 	if (what === "devices") {
 		box.replaceChildren(
 			h("h2", {}, "No devices yet"),
-			h("p", {}, "This fleet is empty. Two commands register a device and install it on its board:"),
+			h("p", {}, "Name broker, Wi-Fi and sensors in FLEET/template.json (docs/devices.md). Then register a device and provision its board:"),
 			h("pre", {}, h("code", {}, "peel fleet add FLEET --profile NAME\npeel fleet provision DEVICE --fleet FLEET --board pico_w")),
 		);
 	} else if (what === "reports") {
 		box.replaceChildren(
 			h("h2", {}, "No reports yet"),
 			h("p", {}, "Devices are registered, but none has reported. The first report appears here by itself."),
-			h("p", {}, "Without boards, use simulated devices: ", h("code", {}, "peel simulate --help")),
+			h("p", {}, "Without boards, watch a simulated fleet: ", h("code", {}, "peel demo")),
 		);
 	}
 }

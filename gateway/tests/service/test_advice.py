@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Advice that could do harm is followed: each test makes the condition, runs the printed command, and looks at what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from field import Field, MakeField
+from privileges import as_root
+
+from peel_gateway.model.message import Message
+from peel_gateway.notifiers.alarm import MANY
+from peel_gateway.storage.dead_letters import DeadLetters
+from peel_tools.cli import main
+from peel_tools.servers.gateway import GatewayProcess
+
+SENT = 40
+
+
+@pytest.fixture(scope="module")
+def lived(start_field: MakeField, tmp_path_factory: pytest.TempPathFactory) -> tuple[Field, GatewayProcess]:
+    """A fleet and the database of a gateway that has run and stopped; `MANY` devices are exposed."""
+    field = start_field(tmp_path_factory.mktemp("lived"))
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(SENT))
+    field.wait_accepted(gateway, SENT)
+    field.publish(field.reports(MANY, devices=range(1, 1 + MANY), rule=5))
+    gateway.wait_for(lambda: gateway.summary()["totals"]["exposed"] == MANY)
+    assert gateway.stop() == 0
+    return field, gateway
+
+
+class Desk:
+    """A folder with its own copy of fleet, settings and database, and somebody who types commands there."""
+
+    def __init__(self, field: Field, gateway: GatewayProcess, folder: Path) -> None:
+        self.field = field
+        self.gateway = gateway
+        self.fleet = folder / "fleet"
+        self.database = folder / "peel.sqlite"
+        self.settings = folder / "gateway.toml"
+        shutil.copytree(field.fleet.folder, self.fleet)
+        shutil.copy(gateway.store_path, self.database)
+        self.write_settings()
+
+    def write_settings(self, *lines: str) -> None:
+        text = "\n".join(["[mqtt]\nport = 1", "[http]\nport = 0", *lines])
+        self.settings.write_text(text + "\n")
+        self.settings.chmod(0o600)
+
+    def type(self, line: str, answer: str = "") -> Result:
+        """Type a `peel` command."""
+        program, *words = shlex.split(line)
+        assert program == "peel"
+        return CliRunner().invoke(main, words, input=answer)
+
+    def say(self, line: str, code: int) -> str:
+        """Return what a command says that ends with this code."""
+        done = self.type(line)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    def follow(self, advice: str, pattern: str = "`(peel [^`]+)`", answer: str = "", **names: object) -> Result:
+        """Type the command that is printed in advice, with what its words in capitals stand for."""
+        (line,) = re.findall(pattern, advice)
+        done = self.type(re.sub(r"\b[A-Z]{4,}\b", lambda word: str(names[word[0]]), line), answer)
+        assert done.exit_code == 0, done.output
+        return done
+
+    def change_mode(self, advice: str) -> None:
+        """Run the `chmod` that is printed in advice."""
+        (line,) = re.findall(r"chmod [^,\n]+", advice)
+        subprocess.run(shlex.split(line), check=True)
+
+    def findings(self, about: str) -> list[dict[str, str]]:
+        """Return what `peel doctor` does not find good about something."""
+        items = json.loads(self.type("peel doctor --json").stdout.splitlines()[-1])["items"]
+        return [item for item in items if item["about"] == about and item["state"] != "good"]
+
+    def agrees(self) -> None:
+        self.say("peel gateway recount", 0)
+
+
+@pytest.fixture
+def desk(lived: tuple[Field, GatewayProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.chdir(tmp_path)
+    return Desk(*lived, tmp_path)
+
+
+def test_a_fleet_is_made_where_there_is_none(desk: Desk) -> None:
+    desk.follow(desk.say("peel fleet list other", 3), NAME="other")
+    desk.say("peel fleet list other", 0)
+
+
+@pytest.mark.parametrize("lost", [["fleet.toml"], ["fleet.toml", "master.key"]])
+def test_nobody_is_told_to_make_a_fleet_over_the_rest_of_one(desk: Desk, lost: list[str]) -> None:
+    """A new `devices.jsonl` in place of the old one would lose the salts, and with them the keys of all devices."""
+    before = (desk.fleet / "devices.jsonl").read_bytes()
+    for name in lost:
+        (desk.fleet / name).rename(name)
+    said = desk.say("peel fleet list fleet", 3)
+    assert "Restore fleet.toml" in said and "init" not in said
+    assert "restore fleet.toml" in desk.say("peel fleet init fleet --name field", 3)
+    assert (desk.fleet / "devices.jsonl").read_bytes() == before
+    for name in lost:
+        Path(name).rename(desk.fleet / name)
+    desk.agrees()
+
+
+def test_files_that_others_can_read(desk: Desk) -> None:
+    (desk.fleet / "master.key").chmod(0o644)
+    desk.change_mode(desk.say("peel gateway recount", 3))
+    desk.write_settings('token = "correct horse battery"')
+    desk.settings.chmod(0o644)
+    desk.change_mode(desk.say("peel gateway recount", 2))
+    desk.fleet.chmod(0o755)
+    desk.database.chmod(0o644)
+    for finding in desk.findings("modes"):
+        desk.change_mode(finding["remedy"])
+    assert desk.findings("modes") == []
+    desk.agrees()
+
+
+def test_files_of_another_user(desk: Desk) -> None:
+    """Root would leave files that the gateway's user cannot read, and a key given to root would stop the gateway."""
+    if os.geteuid() or not as_root("chown", "-R", "nobody", str(desk.fleet), str(desk.database)):
+        pytest.skip("cannot give files away (needs root)")
+    copy = desk.gateway.store_path
+    for line, code in (
+        ("peel gateway recount", 3),
+        ("peel fleet revoke fleet 1", 3),
+        ("peel fleet add fleet", 3),
+        ("peel gateway upgrade", 2),
+        (f"peel gateway restore {copy}", 2),
+    ):
+        said = desk.say(line, code)
+        assert "Run it as that user: runuser -u nobody -- peel" in said and "chown" not in said
+    files = [desk.database, *desk.fleet.rglob("*")]
+    assert {path.owner() for path in files if path.name != ".lock"} == {"nobody"}
+
+
+def test_devices_that_were_exposed_by_accident(desk: Desk) -> None:
+    said = desk.say("peel gateway exposures", 0)
+    done = desk.follow(said, r"\n +(peel gateway pardon .+)", answer="y\n")
+    assert f"{MANY} pardoned" in done.output
+    assert "accident" not in desk.say("peel gateway exposures", 0)
+    assert json.loads(desk.type("peel gateway estimates --json").stdout)["items"][0]["n"] == SENT
+    desk.agrees()
+
+
+def test_one_exposed_device(desk: Desk) -> None:
+    log = desk.gateway.log_path.read_text()
+    advice = re.findall(r"peel gateway exposures --device 00000001.*?--reason TEXT`", log)[0]
+    exposures, revoke, pardon = (f"`{line}`" for line in re.findall("(peel [^`]+)`", "`" + advice))
+    desk.follow(exposures)
+    desk.follow(pardon, TEXT="repaired")
+    desk.follow(revoke, FOLDER="fleet")
+    desk.agrees()
+
+
+def test_a_damaged_database(desk: Desk) -> None:
+    desk.say("peel gateway backup copy.sqlite", 0)
+    content = bytearray(desk.database.read_bytes())
+    content[4096 * 2 : 4096 * 6] = b"\xaa" * 4096 * 4
+    desk.database.write_bytes(content)
+    said = desk.say("peel gateway devices", 4)
+    (finding,) = desk.findings("database")
+    for advice in (said, finding["remedy"]):
+        desk.follow(advice, COPY="copy.sqlite")
+    assert desk.findings("database") == []
+    assert any(path.read_bytes() == content for path in desk.database.parent.glob("peel.sqlite.before-*"))
+    desk.agrees()
+
+
+def test_a_database_with_other_buckets(desk: Desk) -> None:
+    desk.write_settings("[store]\nbucket_seconds = 60")
+    (seconds,) = re.findall(r"Set it to (\d+)", desk.say("peel gateway devices", 4))
+    assert "migrate" not in desk.findings("database")[0]["remedy"], "it keeps the buckets"
+    desk.write_settings(f"[store]\nbucket_seconds = {seconds}")
+    desk.agrees()
+
+
+def test_a_fleet_folder_from_an_old_copy(desk: Desk) -> None:
+    old = (desk.fleet / "devices.jsonl").read_bytes()
+    desk.say("peel fleet revoke fleet 9", 0)
+    desk.field.new_gateway("other", fleet_folder=desk.fleet, store_path=desk.database).start().stop()
+    (desk.fleet / "devices.jsonl").write_bytes(old)
+    advice = desk.say("peel fleet note fleet 1 text", 3)
+    assert desk.follow(advice, FOLDER="fleet").stdout.startswith("fleet: accepted. Repeat the revocations")
+    desk.say("peel fleet revoke fleet 9", 0)
+    desk.agrees()
+
+
+def test_a_clock_that_was_ahead(desk: Desk) -> None:
+    with closing(sqlite3.connect(desk.database)) as connection, connection:
+        ahead = round((time.time() + 1e8) * 1000)
+        connection.execute("UPDATE meta SET value = ? WHERE key IN ('wall', 'seen')", (ahead,))
+        connection.execute("UPDATE meta SET value = 1 WHERE key = 'boot'")
+    (finding,) = desk.findings("clock")
+    desk.follow(finding["remedy"])
+    assert desk.findings("clock") == []
+    assert json.loads(desk.type("peel gateway clock --json").stdout)["partitions"][0]["behind_until"] is None
+
+
+def test_devices_without_a_bundle_and_bundles_that_lie_about(desk: Desk) -> None:
+    desk.say("peel fleet add fleet --no-bundles", 0)
+    desk.say("peel fleet bundle fleet 1", 0)
+    before = (desk.fleet / "devices.jsonl").read_text().splitlines()
+    without, lying = desk.findings("bundles")
+    desk.follow(without["remedy"])
+    assert "Delete each once it is on its device" in lying["remedy"]
+    for path in (desk.fleet / "bundles").glob("*.json"):
+        path.unlink()
+    assert desk.findings("bundles") == []
+    after = (desk.fleet / "devices.jsonl").read_text().splitlines()
+    changed = [line for line in after if line not in before and '"00000' in line]
+    assert all("00000015" in line for line in changed), "the keys of all others are as they were"
+
+
+def test_dead_letters(desk: Desk) -> None:
+    topic, payload = desk.field.reports(1, devices=[20])[0]
+    letters = DeadLetters(desk.database.with_name("peel.sqlite.dead-letters"))
+    letters.put(Message(topic, payload, time.time()))
+    (finding,) = desk.findings("dead letters")
+    desk.follow(finding["remedy"], "run: (peel .+)")
+    assert desk.findings("dead letters") == []
+    desk.agrees()
