@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from field import Field, MakeField
 from privileges import as_root
 
-from peel_gateway.model.message import Message
+from peel_gateway.model.messages import Message
 from peel_gateway.notifiers.alarm import MANY
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_tools.cli import main
