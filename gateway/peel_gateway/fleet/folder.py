@@ -397,7 +397,9 @@ class Fleet:
                 info = os.fstat(file.fileno())
                 text = file.read(200)
         except OSError as error:
-            raise FleetError(f"{path}: cannot be read: {error.strerror}. It must belong to the user who runs the gateway.") from None
+            raise FleetError(
+                f"{path}: cannot be read: {error.strerror}. It must belong to the user who runs the gateway."
+            ) from None
         if not stat.S_ISREG(info.st_mode):
             raise FleetError(f"{path}: must be a regular file. Restore it from your backup.")
         self._refuse_foreign()

@@ -80,7 +80,7 @@ class Desk:
 
     def change_mode(self, advice: str) -> None:
         """Run the `chmod` that is printed in advice."""
-        (line,) = re.findall(r"chmod [^,\n]+", advice)
+        (line,) = re.findall(r"chmod \S+ \S+?(?=[.,]?(?:\s|$))", advice)
         subprocess.run(shlex.split(line), check=True)
 
     def findings(self, about: str) -> list[dict[str, str]]:
