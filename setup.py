@@ -19,7 +19,7 @@ def version() -> str:
 
 
 def device_files() -> list[Path]:
-    """Return the files that provisioning copies onto a board, below ROOT. scripts/package adds the native modules, which git does not have."""
+    """Return the files that provisioning copies onto a board, below ROOT. scripts/package adds the native modules."""
     patterns = (
         "firmware/main.py", "firmware/peel_device/*.py", "firmware/drivers/*.py", "firmware/boards/*.py", "firmware/native/*/peelcore.mpy",
         "bindings/micropython/*.py",
