@@ -167,7 +167,9 @@ def test_a_checkpoint_of_something_else_is_said_plainly(small: Lab) -> None:
     lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (add_checksum(b"\xff"),))
     lab.reopen()
     for question in (lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
-        with pytest.raises(StoreCorrupt, match=r"damaged: a state of 1 bytes is none of .* restore a copy"):
+        with pytest.raises(
+            StoreCorrupt, match=r"damaged: a packed state of 1 bytes does not unpack to .* restore a copy"
+        ):
             question()
 
 

@@ -63,7 +63,9 @@ def test_what_was_never_packed_is_refused(rng: np.random.Generator) -> None:
     beside = states[[0, 2]].copy()
     damaged = [good[:end] for end in range(len(good))] + [good + b"\0", good + b"\xff" * 9, b"\0\xff" * 3, b""]
     for each in damaged:
-        with pytest.raises(DamagedTestState, match=f"a state of {len(each)} bytes is none of {SIZE} bytes"):
+        with pytest.raises(
+            DamagedTestState, match=f"a packed state of {len(each)} bytes does not unpack to {SIZE} bytes"
+        ):
             unpack(states, np.ones(1, np.int64), [each])
     for size in rng.integers(1, SIZE, 300).tolist():
         with contextlib.suppress(DamagedTestState):  # now and then chance makes one that is right
