@@ -258,6 +258,7 @@ def accept_restored(folder: Path, config: Path | None, as_json: bool) -> None:
     from peel_gateway.storage.choice import open_archive
 
     with shared.explained():
+        fleet = Fleet(folder)
         settings = shared.find_used_settings(config)
         if settings.fleet_folder.resolve() != folder.resolve():
             raise SettingsError(
@@ -266,7 +267,7 @@ def accept_restored(folder: Path, config: Path | None, as_json: bool) -> None:
             )
         with closing(open_archive(settings)) as archive:
             heard = archive.devices()
-            accepted = Fleet(folder).accept(archive.registry(), heard.device, heard.last_number)
+            accepted = fleet.accept(archive.registry(), heard.device, heard.last_number)
     rows = {name: list(map(device_label, ids)) for name, ids in accepted._asdict().items()}
     if as_json:
         print_json(rows)

@@ -112,8 +112,8 @@ def test_a_clock_that_was_decades_ahead_is_believed_on_somebodys_word(
     field.wait_accepted(gateway, 4)
     assert {_state(gateway, device) for device in slow} == {"active"}
     assert any(cause.startswith("clock: behind") for cause in gateway.summary()["health"])
-    (before,) = json.loads(gateway.command("clock", "--json").stdout)["shares"]
-    (after,) = json.loads(gateway.command("clock", "--believe", "--json").stdout)["shares"]
+    (before,) = json.loads(gateway.command("clock", "--json").stdout)["partitions"]
+    (after,) = json.loads(gateway.command("clock", "--believe", "--json").stdout)["partitions"]
     assert before["time"] >= before["behind_until"] > after["time"]
     assert after["behind_until"] is None
     field.publish(field.reports(2, devices=slow))
