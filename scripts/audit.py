@@ -22,7 +22,7 @@ from importlib.metadata import Distribution
 from packaging.utils import canonicalize_name
 from sbom import PROJECT, required
 
-EXTRAS = ("broker", "firmware", "lab", "parquet", "postgres")
+EXTRAS = ("broker", "firmware", "parquet", "postgres", "research")
 """Extras that users may install. Packages for developers alone are not audited."""
 ACCEPTED: dict[str, str] = {}
 """Advisories that do not affect us, by id, with the reason."""
