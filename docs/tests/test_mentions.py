@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,3 +68,23 @@ def test_peel_commands_and_options_exist(document: Path) -> None:
         known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help", "-h"}
         for option in re.findall(r"(?<!\S)(--?[a-z][\w-]*)", " ".join(rest)):
             assert option in known, f"{name_of(document)} mentions: peel {line}: no option {option}"
+
+
+def test_extras_that_are_mentioned_exist() -> None:
+    """Every `pip install 'PACKAGE[EXTRA]'` in code and documents names an extra of that package."""
+    known = {
+        table["project"]["name"]: set(table["project"].get("optional-dependencies", {}))
+        for table in (
+            tomllib.loads((ROOT / path).read_text()) for path in ("pyproject.toml", "tools/research/pyproject.toml")
+        )
+    }
+    mentioned = {
+        (package, extra, path)
+        for path in tracked("*.py", "*.md", "*.toml")
+        for package, extras in re.findall(
+            r"(peel-telemetry|peel-research)\[([a-z,]+)\]", path.read_text(encoding="utf-8")
+        )
+        for extra in extras.split(",")
+    }
+    assert {package for package, _, _ in mentioned} == set(known)
+    assert not [case for case in mentioned if case[1] not in known[case[0]]]

@@ -24,7 +24,7 @@ main(["bench", "peers"])
 def test_nobody_to_compare_with_is_said_plainly() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.MISSING
-    assert "pip install 'peel-telemetry[peers]'" in done.stderr
+    assert "pip install 'peel-research[peers]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

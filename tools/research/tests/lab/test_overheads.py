@@ -68,5 +68,5 @@ def test_without_the_library_rows_say_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
     found = {row.scheme: row for row in overheads(quick=True)}
     assert found["Shamshad et al."].ms is None
-    assert "peel-telemetry[lab]" in found["Shamshad et al."].note
+    assert "peel-telemetry[research]" in found["Shamshad et al."].note
     assert found["Peel, this project"].ms is not None
