@@ -173,7 +173,8 @@ def test_a_bundle_that_needs_a_ca(small_board: RemoteBoard, bundle: Path) -> Non
 
 
 def test_no_bundle(small_board: RemoteBoard, tmp_path: Path) -> None:
-    assert "peel fleet bundle" in refused(small_board.remote, "qemu", tmp_path / "none.json")
+    answer = refused(small_board.remote, "qemu", tmp_path / "none.json")
+    assert "none.json: no such file" in answer and "not a fleet folder" in answer
 
 
 def test_facts_of_the_emulated_board(small_board: RemoteBoard) -> None:

@@ -40,7 +40,7 @@ _CLASSES: Mapping[str, str] = MappingProxyType(
     | dict.fromkeys(("g", "kg"), "weight")
     | {"lx": "illuminance", "W/m²": "irradiance", "mm/h": "precipitation_intensity"}
 )
-"""Device class by unit, from https://www.home-assistant.io/integrations/sensor/#device-class"""
+"""Home Assistant's device class by unit (https://www.home-assistant.io/integrations/sensor/#device-class)."""
 _NAMED_CLASSES = (
     ("%", "humid", "humidity"),
     ("%", "moist", "moisture"),

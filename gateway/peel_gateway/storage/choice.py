@@ -153,7 +153,7 @@ def restore_store(settings: Settings, path: Path) -> Path | None:
 
 
 def _refuse_foreign(database: Path) -> None:
-    """Raise where another user owns the database, or its folder if there is none: the gateway could not read the new file."""
+    """Raise where another user owns the database, or the folder for it: the gateway could not read the new file."""
     if why := foreign_owner(database if database.exists() else database.absolute().parent):
         raise SettingsError(why)
 
