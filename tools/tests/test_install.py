@@ -206,9 +206,12 @@ def test_a_benchmark_says_what_it_needs(installed: Installed, benchmark: str, ad
 
 
 def test_simulated_devices_report(installed: Installed, fleet: str) -> None:
+    profile = f"{fleet}/profiles/climate.toml"
+    installed.typed("fleet", "init", "trial", "--name", "trial", "--profile", profile, "--simulated")
+    installed.typed("fleet", "add", "trial", "--count", "3")
     with Broker() as broker:
         address = f"{broker.host}:{broker.port}"
-        answer = installed.typed("simulate", "--fleet", fleet, "--broker", address, "--reports", "30", "--json")
+        answer = installed.typed("simulate", "--fleet", "trial", "--broker", address, "--reports", "30", "--json")
     assert json.loads(answer.splitlines()[-1])["acknowledged"] == 30
 
 
