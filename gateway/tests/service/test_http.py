@@ -190,9 +190,9 @@ def test_a_plan_begins_with_the_profile_and_the_fleet(field: Field, shared_gatew
         ("/api/plan?profile=climate&epsilon=nan", "epsilon: must be a number from"),
         (
             "/api/plan?profile=climate&epsilon_per_day=1e9&every=900&accuracy=0.05",
-            "epsilon would be 1.04e+07 per report",
+            "this interval and budget give 1.04e+07",
         ),
-        ("/api/plan?profile=climate&epsilon=1&epsilon_per_day=2&every=3", "give two of them"),
+        ("/api/plan?profile=climate&epsilon=1&epsilon_per_day=2&every=3", "Give two of them"),
         ("/api/plan?profile=climate&battery=9", "battery: unknown parameter"),
         ("/api/estimates?profile=weather", "profile: 'weather' is not in this fleet; the profiles are: climate"),
         ("/api/estimates?bucket=7", "bucket: must be a multiple of 300 s"),
