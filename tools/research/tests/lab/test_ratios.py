@@ -88,7 +88,7 @@ def test_ours_exposes_declared_budgets_and_tampering_and_says_so_of_no_hidden_on
     for acts, row in by_acts.items():
         assert row.recall is not None and row.false_positives is not None
         assert row.false_positives.mean == 0, acts
-        exposed = any(word in acts for word in ("carried in the frame", "any attribute", "coordinate", "bit changed"))
+        exposed = any(word in acts for word in ("the frame carries it", "any attribute", "coordinate", "bit changed"))
         assert row.recall.mean == (1 if exposed else 0), acts
         assert row.ratio is not None and (row.ratio.mean > 0) == exposed, acts
     assert any("behind the right rule" in acts for acts in by_acts), "what is not exposed has to be in the table"
