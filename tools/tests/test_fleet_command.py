@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -65,7 +66,9 @@ def leftovers(folder: Path) -> list[Path]:
 @pytest.mark.parametrize("killed_by", ["SIGTERM", "SIGINT", "SIGKILL"])
 def test_a_killed_command_leaves_no_file_with_keys(folder: Path, killed_by: str) -> None:
     command = [sys.executable, "-c", DYING, killed_by, "fleet", "add", str(folder), "--count", "3"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    # A background job ignores SIGINT, and its children with it; a command that somebody types does not.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=heed)
     assert list((folder / "bundles").glob("*.json")) == [], "it was in the middle"
     if killed_by == "SIGTERM":
         assert process.returncode == -signal.SIGTERM
