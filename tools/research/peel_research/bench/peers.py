@@ -87,7 +87,7 @@ def _measure(task: Task) -> dict[str, Any]:
     if not peers:
         raise PeersMissingError(
             "neither pure-ldp nor multi-freq-ldpy can be imported: pip install 'peel-research[peers]' (in a checkout "
-            "`.venv/bin/pip install -e '.[peers]'`)"
+            "`.venv/bin/pip install -e 'tools/research[peers]'`)"
         )
     values = np.random.default_rng(1).integers(0, task.categories // 2, task.reports, dtype=np.int32)
     truth = np.bincount(values, minlength=task.categories) / task.reports
