@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What Home Assistant is told of an estimate: ids that follow names, and the device class that its unit has."""
+"""Home Assistant discovery: ids follow attribute names, and the device class follows the unit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is published is about a recent window, and what is known of the devices says when they are silent."""
+"""Published estimates cover a recent window, and the device counts name silent devices."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _install(folder: Path) -> None:
 
 
 def heard_on(field: Field, enough: int) -> dict[str, str]:
-    """What the broker has kept: the gateway's topics and the announcements, once there are so many of these, and 400 reports."""
+    """Return the broker's retained messages, once there are that many announcements and 400 reports."""
     kept: dict[str, str] = {}
     full = threading.Event()
 
