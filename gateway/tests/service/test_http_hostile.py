@@ -82,7 +82,7 @@ def is_closed(client: socket.socket) -> bool:
     """Whether the server has ended the connection."""
     client.setblocking(False)
     try:
-        return client.recv(1) == b""
+        return client.recv(65536) == b""  # what is left of an answer is read
     except BlockingIOError:
         return False
     except OSError:

@@ -101,7 +101,9 @@ def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage
 def test_a_plan_is_asked_for_by_keyboard(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     page = open_page(gateway.url)
-    page.locator("#details > summary").press("Enter")
+    details = page.locator("#details > summary")
+    expect(details).to_be_visible()  # an element that is not shown yet takes no focus, and so no key
+    details.press("Enter")
     said, devices = page.locator("#plan-said"), page.get_by_role("spinbutton", name="Devices")
     expect(devices).to_have_value("20")  # the fleet as it is
     expect(page.get_by_label("ε of a report")).to_have_value("1")
