@@ -36,6 +36,7 @@ CHECKED = (
     "SECURITY.md",
     "bindings",
     "c_core",
+    "conftest.py",
     "docs/README.md",
     "docs/generator",
     "docs/glossary.md",
@@ -64,9 +65,11 @@ CHECKED = (
     "gateway/peel_gateway/settings",
     "gateway/peel_gateway/storage",
     "gateway/peel_gateway/workers",
+    "gateway/tests",
     "hil_tests",
     "scripts",
     "spec",
+    "tools/tests",
 )
 
 Finding = tuple[int, str]

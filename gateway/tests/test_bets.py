@@ -100,7 +100,7 @@ def test_honest_devices_with_categories_are_exposed_with_probability_alpha_at_mo
 
 
 def test_a_coin_a_little_above_its_bound_is_exposed_more_often_than_alpha() -> None:
-    """What the simulations above would say if a bound were wrong by six hundredths."""
+    """The simulations above would notice a bound that is wrong by 0.06."""
     rng = np.random.default_rng(3)
     e_process = EProcess(harmony_game(4, harmony_rule()), 0.1)
     chance = (1 + harmony_rule() / 2**31) / 2 + 0.06
@@ -130,7 +130,7 @@ def mixed(unit: Ints) -> Ints:
     ("signs", "k", "most"), [(PLUS, 16, 150), (mixed, 16, 200), (PLUS, 252, 150), (mixed, 252, 420)]
 )
 def test_a_device_that_turns_is_exposed_as_soon_as_a_newcomer(honest: int, signs: Signs, k: int, most: int) -> None:
-    """Which the wealth of a bet that has lost for 100,000 tosses would have to win back first."""
+    """Without restarts, a bet that lost for 100,000 tosses would first have to win back its capital."""
     rng = np.random.default_rng(honest + k)
     e_process = EProcess(harmony_game(k, harmony_rule()), ALPHA)
     states = e_process.new_states(1)
@@ -246,7 +246,7 @@ def test_local_hashing_that_supports_a_few_categories(honest: int, categories: i
 
 
 def hash_table(categories: int, digits: int) -> Ints:
-    """What each category hashes to under each hash into three symbols, int64[3^digits, categories]."""
+    """Return the symbol of each category under each hash into three symbols, int64[3^digits, categories]."""
     return np.stack([core_hashed(hash_, np.arange(categories), 3, categories) for hash_ in range(3**digits)])
 
 

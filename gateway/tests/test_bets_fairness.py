@@ -84,7 +84,7 @@ def _copy(value: Any) -> Any:
 
 
 def honest_coin(tau: Fraction, symbols: int, mechanism: str, reading: Fraction, unit: int, k: int) -> list[Fraction]:
-    """What an honest device says with which probability: a sign for a reading in [-1, 1], a category, or a hashed one (SPEC 6.1 to 6.3)."""
+    """Return an honest device's probability of each symbol: a sign, a category, or a hashed category (SPEC 6.1 to 6.3)."""
     if mechanism == "harmony":
         return [(1 - reading * tau) / 2, (1 + reading * tau) / 2]
     value = int(abs(reading) * k) % k
@@ -156,7 +156,7 @@ def held(purse: Purse) -> Fraction:
 
 
 def words_for(unit: int, units: int) -> int:
-    """How many of the 2^32 words assign this unit: J = floor(w k / 2^32)."""
+    """Return how many of the 2^32 words assign this unit: J = floor(w k / 2^32)."""
     return -(-(unit + 1) * 2**32 // units) - -(-unit * 2**32 // units)
 
 

@@ -41,7 +41,7 @@ def krr(categories: int, most: float = 0.4) -> Game:
 
 
 def size(game: Game) -> tuple[int, int]:
-    """How many units and symbols."""
+    """Return the numbers of units and symbols."""
     units = game.faces.units if game.faces else 1
     return units, game.symbols.items if game.symbols else 2
 

@@ -20,7 +20,7 @@ from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.verdict import Verdict
 
 NEW = 1000
-"""Where the second bundle begins."""
+"""The first report number of the second bundle."""
 
 
 @pytest.fixture

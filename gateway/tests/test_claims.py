@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What devices say of themselves is read as hostile input, kept within bounds, and never more than a claim."""
+"""Status messages of devices are parsed as hostile input, stored within bounds, and shown as claims only."""
 
 from __future__ import annotations
 

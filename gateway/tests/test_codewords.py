@@ -42,7 +42,7 @@ def contents(profile: Profile, rng: np.random.Generator) -> list[bytes]:
 
 
 def by_product(opened: Opened, profiles: tuple[Profile, ...], codewords: list[Codewords]) -> Decoded:
-    """What one product over all reports says."""
+    """Decode all reports by one matrix product."""
     index, sign = np.full(len(opened), -1, np.int64), np.zeros(len(opened), np.int64)
     residual = np.full(len(opened), np.inf, np.float32)
     for position, profile in enumerate(profiles):

@@ -41,7 +41,7 @@ def harmony_counts(profile: Any, readings: Any, rng: np.random.Generator) -> tup
 
 
 def krr_counts(profile: Any, values: Any, rng: np.random.Generator) -> Any:
-    """How often each category is said by one report for each value."""
+    """Return how many reports name each category, with one report for each value."""
     keep = rng.random(len(values)) < profile.rule / 2**31
     return np.bincount(np.where(keep, values, rng.integers(0, profile.k, len(values))), minlength=profile.k)
 

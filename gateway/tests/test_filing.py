@@ -118,7 +118,7 @@ def test_punctual_reports_are_filed_when_they_come(make_lab: MakeLab, profiles: 
 def test_without_a_bound_the_hoard_owns_the_bucket(
     fleet: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the bound is for: the same attack against filing by receipt."""
+    """The same attack succeeds where reports are bucketed by time of receipt alone."""
     monkeypatch.setattr(
         "peel_gateway.screening.bucketing.bucket_capacity", lambda quota, period, seconds: quota * 10**6
     )
@@ -153,7 +153,7 @@ def test_newer_numbers_take_the_newer_buckets(fleet: Callable[[int], Any]) -> No
 
 
 def test_before_its_enrolment_a_device_has_no_room(fleet: Callable[[int], Any]) -> None:
-    """What a new device uses at once has no room in time. It counts, under no time."""
+    """Numbers that a new device uses at once fit into no bucket. They count, without a time."""
     lab = fleet(1)
     lab.enrolled = {1: lab.now - BUCKET}
     lab.engine = lab.make_engine()

@@ -286,7 +286,7 @@ def test_a_copy_of_a_replaced_bundle_has_little_left(fleet: Fleet) -> None:
 
 
 def test_the_bundle_in_force_opens_any_number(fleet: Fleet) -> None:
-    """What opens with its keys only its device can have made: too high a number exposes it, and is not taken for a stranger's."""
+    """Only the device can seal with these keys, so a number that is too high exposes it instead of an unknown sender."""
     (device,) = fleet.enrol("climate")
     beyond = device.bundles[-1].last_number + 1
     assert take_snapshot(fleet).keyring.find([1, 1], [beyond, NUMBER_MAX]).tolist() == [0, 0]

@@ -284,7 +284,7 @@ def test_a_fresh_bundle_is_no_flood_for_a_gateway_whose_clock_is_behind(
 
 @pytest.mark.parametrize(("old", "new"), [(600, 6), (6, 600)])
 def test_a_changed_quota_holds_from_the_change_on(make_lab: MakeLab, profiles: Makers, old: int, new: int) -> None:
-    """What a device took under its old profile is not judged by the new one, in either direction; from then on the new quota holds."""
+    """Numbers used under the old profile are not judged by the new quota, be it larger or smaller. Later numbers are."""
     lab = make_lab(profiles[0](4, quota=old, name="old"), profiles[0](4, quota=new, name="new"), devices=1)
     lab.engine = lab.make_engine(number_allowance=0)
     assert lab.send(lab.frames(1, [1])) == {"accepted": 1}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a device's reports weigh: capped shares, effective numbers, and the device that weighs most."""
+"""The weights of devices' reports: capped weights, effective numbers, and the heaviest device."""
 
 from __future__ import annotations
 

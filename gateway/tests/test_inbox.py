@@ -15,7 +15,7 @@ from peel_gateway.mqtt.connection import InFlight
 from peel_gateway.mqtt.inbox import Inbox
 
 FOR_EVER = 3600.0
-"""Who waits for so long is ended by pytest's timeout."""
+"""A wait that ends only by pytest's timeout."""
 
 
 def delivery(size: int = 10, identifier: int = 1, age: float = 0.0) -> InFlight:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is bounded and not exposed: insiders who stay within every bet, as THREAT_MODEL.md tells of them, and what still holds them."""
+"""Insiders who stay within every bet are not exposed, but their harm is bounded as THREAT_MODEL.md says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUCKET = 300
 
 
 def turned(tallies: DeviceTallyTable, device: int) -> DeviceTallyTable:
-    """What there would be had a device said the contrary."""
+    """Return the tallies as if one device had sent the opposite signs."""
     mine = tallies.device == device
     plus, minus = np.where(mine, tallies.minus, tallies.plus), np.where(mine, tallies.plus, tallies.minus)
     return replace(tallies, plus=plus, minus=minus)

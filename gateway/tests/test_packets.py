@@ -24,7 +24,7 @@ CANARY = 0xA5
 
 
 def by_kernel(rule: Rule, stream: bytes) -> tuple[Split, type[Exception] | None]:
-    """What the kernel says, with buffers of the sizes that its header asks for and nothing written behind them."""
+    """Split by the kernel, with buffers of the documented sizes; check that nothing is written behind them."""
     prefix, suffix = ffi.from_buffer(rule.prefix), ffi.from_buffer(rule.suffix)
     c_rule = ffi.new("peel_packets_rule *")
     c_rule.prefix, c_rule.prefix_bytes, c_rule.suffix, c_rule.suffix_bytes = prefix, len(prefix), suffix, len(suffix)

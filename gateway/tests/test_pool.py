@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the settings say reaches the engine."""
+"""The settings reach the engine of each pipeline."""
 
 from __future__ import annotations
 

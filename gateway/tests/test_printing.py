@@ -36,7 +36,7 @@ def test_json_has_no_character_that_a_terminal_obeys(capsys: pytest.CaptureFixtu
 
 
 def _on_terminal(columns: int) -> str:
-    """What the program shows on a terminal of this width."""
+    """Return the program's output on a terminal of this width."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=theirs, env=environment) as process:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which numbers were used: in any order, with any loss, in bounded room; and what a number that comes again can do."""
+"""The record of used numbers: any order, any loss, bounded memory, and duplicates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What receipts say: all that is settled where that fits, and whatever a device sends again sooner or later."""
+"""The ranges that receipts acknowledge: all settled numbers where they fit, else every number sooner or later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peel_gateway.screening.numbers import MOST_HOLES, NO_HOLES, AckRanges, Used
 
 
 def seen_of(*devices: list[int]) -> UsedNumbers:
-    """What devices have used that sent these numbers."""
+    """Return the record of used numbers of devices that sent these."""
     zeros = np.zeros(len(devices), np.int64)
     nothing = UsedNumbers(zeros, zeros.copy(), np.full(len(devices), NO_HOLES, np.object_), zeros.copy())
     at = np.repeat(np.arange(len(devices)), [len(numbers) for numbers in devices])

@@ -77,7 +77,7 @@ def test_a_batch_that_was_not_committed_has_not_been_bet_on(
 
 
 def fail(*_: object) -> None:
-    """What a full disk does."""
+    """Fail like a full disk."""
     raise StoreFull("no room")
 
 

@@ -148,7 +148,7 @@ def test_any_packets_in_any_fragments(packets: list[tuple[str, bytes, int]], ste
 
 
 def test_no_more_reports_than_there_is_room_for(line: Line, five: bool) -> None:
-    """What was read and was too much waits, and needs no further byte from the socket; packets behind it wait too."""
+    """Reports beyond the limit stay buffered, as do the packets behind them; they need no further byte from the socket."""
     line.broker.sendall(b"".join(report(bytes([n]), n, five=five) for n in range(1, 8)) + packet(0xD0, b""))
     counts = []
     while (received := line.stream.receive(3)) is not None:
@@ -341,7 +341,7 @@ def test_records_of_one_byte_each(tls_line: Line, five: bool) -> None:
 
 
 def test_more_under_tls_than_there_is_room_for(tls_line: Line, five: bool) -> None:
-    """What is decrypted and not taken yet is seen by nobody who polls the socket: the stream says so itself."""
+    """Polling the socket does not show decrypted bytes that were not taken yet, so the stream reports them itself."""
     sent = 40
     tls_line.broker.sendall(b"".join(report(bytes(1000), n, five=five) for n in range(1, sent + 1)))
     taken: list[int] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the page share."""
+"""Helpers of the tests of the page."""
 
 from __future__ import annotations
 

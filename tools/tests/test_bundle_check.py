@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `peel fleet add` and `bundle` refuse before anything is registered, written, or put onto a board."""
+"""`peel fleet add` and `peel fleet bundle` refuse a bad bundle before they register a device or write a file."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Reading:
     file: str
     words: tuple[str, ...]
     named: str
-    """How an error names it."""
+    """Its name in error messages."""
     checked: bool
     """Whether every change of the file is found. What people write by hand may be cut to something that somebody could have meant."""
 
@@ -170,7 +170,7 @@ def test_damage(
 
 
 def test_a_damaged_bundle_for_this_machine(site: Callable[[], None], rng: np.random.Generator) -> None:
-    """What is whole but wrong is for the device to say, with the same check as on a board."""
+    """A bundle that is complete but wrong is refused by the device, with the same check as on a board."""
     path = Path("fleet/bundles/00000001.json")
     content, refused = path.read_bytes(), 0
     without_parts = [

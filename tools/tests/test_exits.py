@@ -35,7 +35,7 @@ low = -10
 high = 50
 """
 ON_A_BOARD = "device/runtime"
-"""What runs under MicroPython knows nothing of our exit codes."""
+"""Code that runs under MicroPython, without our exit codes."""
 
 
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

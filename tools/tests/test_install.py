@@ -25,7 +25,7 @@ from peel_tools.servers.broker import Broker
 pytestmark = pytest.mark.install
 
 EXTRAS = {"sdist": "", "wheel": "[broker,research]"}
-"""What each is installed with. The one without extras has all that needs neither a board nor a broker of its own."""
+"""The extras of each installation. Without extras, everything works that needs no board and no broker of its own."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Installed:
         )
 
     def typed(self, *words: str, timeout: float = 60) -> str:
-        """What `peel` prints when all is well."""
+        """Run `peel`, which must succeed, and return its output."""
         done = self.peel(*words, timeout=timeout)
         assert done.returncode == 0, f"peel {' '.join(words)}\n{done.stdout}\n{done.stderr}"
         return done.stdout

@@ -74,7 +74,7 @@ def test_workers_hear_all_lanes_of_their_partitions(tmp_path: Path) -> None:
 
 
 def wait_kept(rig: Rig, topic: str, what: bytes, seconds: float = 30.0) -> None:
-    """Wait until whoever comes now finds this as what the broker has kept."""
+    """Wait until a new subscriber receives this as the retained message."""
     kept: list[bytes] = []
     deadline = time.monotonic() + seconds
     while what not in kept:

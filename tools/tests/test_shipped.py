@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is installed at users' stays apart from what only developers run."""
+"""The installed packages import nothing that only developers have."""
 
 from __future__ import annotations
 

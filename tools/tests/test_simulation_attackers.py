@@ -28,7 +28,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 
 
 class Seen:
-    """What attackers of one kind sent, opened with the fleet's own keys; one entry per piece, beside the truth's rows."""
+    """The reports of attackers of one kind, opened with the fleet's keys, one entry per piece, and the rows of the truth."""
 
     def __init__(self, folder: Path, snapshot: Snapshot, kind: str, share: float = 1.0, rounds: int = 40) -> None:
         self.truth = Truth(folder / "truth.sqlite")

@@ -45,7 +45,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 
 
 class Sent:
-    """What a fleet sent, opened, and the truth about it."""
+    """A fleet's opened reports and the truth about them."""
 
     def __init__(self, folder: Path, snapshot: Snapshot, **shares: float) -> None:
         (self.profile,) = snapshot.profiles
@@ -119,7 +119,7 @@ def test_a_file_gives_indices_where_categories_have_no_names(tmp_path: Path) -> 
     readings = CsvTraces(profile(5000), Dataset.read(path), 1).readings(np.array([1, 1]), np.array([1, 2]))
     assert set(readings.tolist()) == {17, 4999}
     path.write_text("place\n5000\n")
-    with pytest.raises(DatasetError, match="'5000' is none of the categories 0 to 4999"):
+    with pytest.raises(DatasetError, match="'5000' is not one of the categories 0 to 4999"):
         CsvTraces(profile(5000), Dataset.read(path), 1)
 
 

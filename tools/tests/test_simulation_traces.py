@@ -117,7 +117,7 @@ def test_csv_errors_name_the_place(tmp_path: Path, text: str, said: str) -> None
 def test_csv_with_an_unknown_category(tmp_path: Path) -> None:
     path = tmp_path / "vents.csv"
     path.write_text("vent\nopen\nburnt\n")
-    with pytest.raises(DatasetError, match="line 3, column vent: 'burnt' is none of the categories closed, tilted"):
+    with pytest.raises(DatasetError, match="line 3, column vent: 'burnt' is not one of the categories closed, tilted"):
         CsvTraces(_profile("vents"), Dataset.read(path), 1)
 
 

@@ -108,7 +108,7 @@ def test_roles_seed_and_numbers_are_continued(tmp_path: Path, snapshot: Snapshot
     assert second.settle("seed", "6") == "5"
     fleet = _simulated(snapshot, second, stuck=0.9)
     assert {device: role for device, (role, _) in second.devices().items()} == roles
-    assert fleet.reports(200, now=0.0) == []  # nothing saved up: whoever continues may have spent it
+    assert fleet.reports(200, now=0.0) == []  # no quota saved up: the process before may have spent it
     fleet.reports(200, now=60.0)
     query = "SELECT COUNT(*), COUNT(DISTINCT device || '/' || number) FROM report"
     total, distinct = second._connection.execute(query).fetchone()
@@ -288,7 +288,7 @@ def test_the_referee_sees_who_got_away(play: Callable[..., tuple[Truth, SqliteSt
 def test_the_referee_blames_no_device_for_what_others_forged_in_its_name(
     play: Callable[..., tuple[Truth, SqliteStore]],
 ) -> None:
-    """A device that is turned during a demonstration was honest before, and as such a victim of whoever is on the line."""
+    """A device that turns during a demonstration was honest before, so reports may have been forged in its name."""
     truth, store = play(forgery=0.5)
     _cook(truth.path, "UPDATE device SET role = 'burst' WHERE device = (SELECT MIN(device) FROM report WHERE bad)")
     found = _findings(truth, store)

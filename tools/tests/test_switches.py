@@ -46,7 +46,7 @@ class Yard:
         self.now = 0.0
 
     def kinds(self) -> dict[tuple[str, int], int]:
-        """How many new reports there are of each kind, and whether they are bad."""
+        """Return the number of new reports by kind and by whether they are bad."""
         (before,) = self.truth._connection.execute("SELECT COUNT(*) FROM report").fetchone()
         self.now += 3600.0  # the quota is full again
         for _ in range(20):

@@ -195,7 +195,7 @@ class _Interrupter(Relay[Line]):
         return Line(near, far)
 
     def say(self, data: bytes) -> None:
-        """To whoever is connected, in the broker's name."""
+        """Send bytes to all connected clients, in the broker's name."""
         for line in self._lines:
             with contextlib.suppress(LineCutError):
                 send(line.near, data)

@@ -26,7 +26,7 @@ DEPLOY = ROOT / "gateway" / "deploy"
 UNIT = (DEPLOY / "peel-gateway.service").read_text(encoding="utf-8")
 CONTAINER = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
 MOST_EXPOSED = 20
-"""What `systemd-analyze security` may say at most, of a hundred."""
+"""The highest exposure level, of 100, that `systemd-analyze security` may report."""
 
 
 def unit() -> configparser.SectionProxy:

@@ -41,7 +41,7 @@ def examined(gateway: GatewayProcess, *before: str) -> tuple[int, list[dict[str,
 
 
 def said(items: list[dict[str, Any]], about: str, state: str) -> str:
-    """What is said about something in this state; all of it has a remedy where it is not good."""
+    """Return the findings about a subject in this state. Every finding that is not good must name a remedy."""
     assert all(item["remedy"] for item in items if item["state"] != "good")
     return " | ".join(item["said"] for item in items if (item["about"], item["state"]) == (about, state))
 

@@ -23,7 +23,7 @@ def has_exposed(gateway: GatewayProcess) -> bool:
 
 
 def told(items: list[Any]) -> list[Any]:
-    """What does not depend on when it was asked."""
+    """Return the items without the values that change with the time of the query."""
     rate = ("seconds_missing", "reports_missing")
     return [
         {key: item[key] for key in SAME if key != "estimates"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway announces to Home Assistant, judged by Home Assistant itself, in a virtual environment of its own."""
+"""Home Assistant accepts the gateway's discovery messages. Its own code checks them, in a separate virtual environment."""
 
 from __future__ import annotations
 

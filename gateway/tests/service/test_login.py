@@ -189,7 +189,7 @@ def test_a_proxy_is_an_address_or_a_network() -> None:
 
 
 def test_guesses_that_come_at_once_are_no_more_than_others(field: Field) -> None:
-    """Whoever opens many requests, and sends the guesses when all of them have been let in, gets as many as anybody."""
+    """A client that opens many requests first, and sends its guesses after all were admitted, gets no extra guesses."""
     gateway = start_guarded(field)
     body = urlencode({"token": TOKEN[:-1]}).encode()
     host, _, port = gateway.url.removeprefix("http://").partition(":")

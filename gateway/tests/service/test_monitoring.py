@@ -22,7 +22,7 @@ DASHBOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="u
 
 
 def promtool(*arguments: str, text: str = "") -> str:
-    """What the tool says; a complaint fails the test."""
+    """Run promtool and return its output; a complaint fails the test."""
     if shutil.which("promtool") is None:
         raise MissingToolError("promtool is not installed; on Debian: apt-get install prometheus")
     done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True, check=False)
@@ -42,7 +42,7 @@ def queries(node: Any) -> set[str]:
 
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> str:
-    """What a gateway shows that has accepted, exposed and published."""
+    """The metrics of a gateway that has accepted reports, exposed a device and published estimates."""
     field: Field = start_field(tmp_path_factory.mktemp("monitoring"))
     field.fleet.assign([1, 2], "roof")
     gateway = field.new_gateway(publish_seconds=0.3).start()

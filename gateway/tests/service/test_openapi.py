@@ -92,7 +92,7 @@ def closed(schema: Any) -> Any:
 
 
 def objections(document: Any, response: Any, answer: Any) -> list[str]:
-    """What is wrong with an answer, or with the description."""
+    """Return the differences between an answer and its schema."""
     while "$ref" in response:
         response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
     (schema,) = (content["schema"] for content in response["content"].values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway publishes for others: estimates and a summary, retained; Home Assistant's discovery, renewed at its birth."""
+"""The gateway publishes estimates and a summary, retained, and repeats Home Assistant's discovery when that starts."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Event:
 
 
 def put_in(n: int) -> float:
-    """What is put in at toss n of a capital of 1."""
+    """Return the part of the capital of 1 that is added at toss n."""
     b = n.bit_length() - 1
     return 1.0 / (2.0**b * ((b + 1) * (b + 2)))
 
@@ -59,7 +59,7 @@ def in_order(values: list[float]) -> float:
 
 @dataclass
 class Purse:
-    """What one bet holds, and how it has gone since it has been ahead of what an honest device may do."""
+    """One bet's capital, and its counts since it was last below the bound of an honest device."""
 
     fractions: tuple[float, ...] = FRACTIONS
     held: list[float] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Purse:
 
 
 def outdated(notebooks: list[list[Purse]]) -> int:
-    """Which notebook is begun anew: not the richest, and of the others the poorest at the larger fractions."""
+    """Return the window to restart: never the one with the most capital; of the others, the poorest at the larger fractions."""
     wealth = [in_order([bet.worth for bet in e_process]) for e_process in notebooks]
     lately = [in_order([in_order(bet.held[:5]) for bet in e_process]) for e_process in notebooks]
     others = [i for i in range(len(notebooks)) if i != wealth.index(max(wealth))]

@@ -22,7 +22,7 @@ class TooLong(Exception):  # noqa: N818 - the word for it
 
 @dataclass(frozen=True)
 class Rule:
-    """Which packets are reports, and what is too much."""
+    """The topics of reports, and the limits."""
 
     prefix: bytes
     suffix: bytes
@@ -39,7 +39,7 @@ class Rule:
 
 @dataclass
 class Split:
-    """What a stream was split into."""
+    """The parts of a stream."""
 
     used: int = 0
     reports: list[tuple[bytes, bytes, int]] = field(default_factory=list)
@@ -109,7 +109,7 @@ def _after(count: int, data: bytes) -> bytes:
 
 
 def split(rule: Rule, stream: bytes) -> tuple[Split, Exception | None]:
-    """What whole packets at the beginning of a stream are split into, up to a fault or the report that would be one too many."""
+    """Split the whole packets at the beginning of a stream, up to a fault or to the report beyond the limit."""
     done = Split()
     try:
         while (packet := _packet(rule, stream[done.used :])) is not None:
@@ -136,7 +136,7 @@ def split(rule: Rule, stream: bytes) -> tuple[Split, Exception | None]:
 
 
 def _passed(rule: Rule, stream: bytes, fault: TooLong) -> tuple[int, int] | None:
-    """What it takes to pass over a message beyond the limit, once that is there; where a broker was told the limit, it is a fault."""
+    """Return how to skip a message beyond the limit, or None until its header is complete. If the broker knows the limit, raise."""
     kind, qos = stream[0] >> 4, stream[0] >> 1 & 3
     read = read_length(stream[1:])
     if rule.properties or kind != 3 or qos > 1 or read is None:

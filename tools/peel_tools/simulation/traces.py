@@ -175,7 +175,7 @@ def _category(profile: Profile, places: Mapping[str, int], column: Column, line:
         return places[cell]
     known = ", ".join(profile.categories) or f"0 to {profile.domain - 1}"
     raise DatasetError(
-        f"{column.path}: line {line}, column {column.header}: {cell!r} is none of the categories {known}"
+        f"{column.path}: line {line}, column {column.header}: {cell!r} is not one of the categories {known}"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What docs/devices.md tells the owner of a Pico W to type works, up to the point where a board is needed."""
+"""The commands of docs/devices.md for a Pico W run, up to the point where a board is needed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.session import Plan, Session
 
 NOT_TYPED = {
-    r"make (run|test)\b": "run by whoever runs this",
+    r"make (run|test)\b": "this test is part of it",
     r"scripts/setup": "has run before any test",
     r"systemctl": "no service manager here",
     r"make -C ports/esp32": "needs Espressif's toolchain",
@@ -49,7 +49,7 @@ A_FLEETS_LIFE = [
 ALONE = ["docs/privacy.md"]
 """Documents that can be followed on their own."""
 FOREVER = re.compile(r"\S*peel (gateway run|device run .*)( +#.*)?$")
-"""What runs until somebody stops it."""
+"""Commands that run until they are stopped."""
 SHORTER = {
     r"peel demo(?= )": "peel demo --rate 300 --devices 40",
     r"(?<=peel demo --rate 300 --devices 40)(?! --seconds)": " --seconds 3",
@@ -179,6 +179,6 @@ def expose(stage: Stage, truth: str, shares: dict[str, float], *, cause: str, de
 
 
 def causes(stage: Stage, device: str | None) -> list[str | None]:
-    """What exposed a device, or each of them."""
+    """Return the cause of a device's exposure, or of each device's."""
     rows: list[dict[str, Any]] = json.loads(stage.type("peel gateway devices --json"))["items"]
     return [row["exposed"] for row in rows if device in (None, row["device"])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the README says can be typed."""
+"""The commands of the README run as written."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def running_gateway(command: str, folder: Path, variables: dict[str, str]) -> It
 
 
 def device(folder: Path, variables: dict[str, str]) -> dict[str, Any]:
-    """What the gateway says of the first device."""
+    """Return the gateway's row of the first device."""
     row: dict[str, Any] = json.loads(typed("peel gateway devices --json", folder, variables))["items"][0]
     return row
 
