@@ -20,7 +20,7 @@ ON_ALL_DATABASES = {
     "test_bundles.py",
     "test_engine.py",
     "test_engine_crash.py",
-    "test_filing.py",
+    "test_bucketing.py",
     "test_log_segments.py",
     "test_pardon.py",
     "test_quarantine.py",
@@ -35,9 +35,9 @@ ON_SQLITE_ALONE = {
     "test_the_disk_is_bounded_and_room_is_given_back",  # PostgreSQL keeps the room for what comes
     # thousands of small batches, whose SQL others run too
     "test_a_hoard_cannot_own_a_bucket",
-    "test_a_long_backlog_that_trickles_in_is_filed_to_its_end",
+    "test_a_long_backlog_that_trickles_in_is_bucketed_to_its_end",
     "test_nor_where_the_quota_has_less_than_a_report_for_a_bucket",
-    "test_punctual_reports_are_filed_when_they_come",
+    "test_punctual_reports_are_bucketed_when_they_come",
     "test_an_insider_who_counts_on_pardons",
 }
 

@@ -15,7 +15,7 @@ from peel_gateway.storage.store import StoreCorrupt
 ROWS = {
     "sealed log": ("log", "data", "sealed = 1"),
     "open log": ("log", "data", "sealed = 0"),
-    "bets": ("conduct", "state", "device > 0"),
+    "bets": ("test_state", "state", "device > 0"),
 }
 
 

@@ -138,7 +138,7 @@ def test_a_restart_plays_no_more_than_the_tail(small: Lab) -> None:
 def test_checkpoints_take_little_room_while_little_is_known(small: Lab, make_lab: MakeLab) -> None:
     lab = make_lab(harmony_profile(k=48))
     work(lab, 1, 101)
-    sizes = [size for (size,) in lab.database.execute("SELECT LENGTH(state) FROM conduct WHERE arrival > 1")]
+    sizes = [size for (size,) in lab.database.execute("SELECT LENGTH(state) FROM test_state WHERE arrival > 1")]
     assert 0 < max(sizes) < lab.cache.device_tests[0].e_process.state_bytes * 4 / 5
     lab.reopen()
     assert recount(lab.store, lab).agrees
@@ -152,7 +152,7 @@ def flipped(data: bytes, place: int) -> bytes:
 def test_a_damaged_checkpoint_is_said_plainly(small: Lab) -> None:
     lab = small
     work(lab, 1, 101)
-    lab.database.execute("UPDATE conduct SET state = substr(state, 2) WHERE device = 2")
+    lab.database.execute("UPDATE test_state SET state = substr(state, 2) WHERE device = 2")
     lab.reopen()
     for question in (lab.store.check, lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
         with pytest.raises(
@@ -164,7 +164,7 @@ def test_a_damaged_checkpoint_is_said_plainly(small: Lab) -> None:
 def test_a_checkpoint_of_something_else_is_said_plainly(small: Lab) -> None:
     lab = small
     work(lab, 1, 101)
-    lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (add_checksum(b"\xff"),))
+    lab.database.execute("UPDATE test_state SET state = ? WHERE device = 2", (add_checksum(b"\xff"),))
     lab.reopen()
     for question in (lambda: work(lab, 101, 111), lambda: recount(lab.store, lab)):
         with pytest.raises(
@@ -173,16 +173,16 @@ def test_a_checkpoint_of_something_else_is_said_plainly(small: Lab) -> None:
             question()
 
 
-def test_one_flipped_bit_of_a_checkpoint_is_no_other_conduct(small: Lab, rng: np.random.Generator) -> None:
+def test_one_flipped_bit_of_a_checkpoint_is_no_other_state(small: Lab, rng: np.random.Generator) -> None:
     """A bit of a count is as good a count: nothing but the checksum knows."""
     lab = small
     work(lab, 1, 101)
-    ((good,),) = lab.database.execute("SELECT state FROM conduct WHERE device = 2")
+    ((good,),) = lab.database.execute("SELECT state FROM test_state WHERE device = 2")
     for place in rng.permutation(8 * len(good))[:40].tolist():
-        lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (flipped(good, place),))
+        lab.database.execute("UPDATE test_state SET state = ? WHERE device = 2", (flipped(good, place),))
         with pytest.raises(StoreCorrupt, match="test state of device 00000002"):
             lab.store.check()
-    lab.database.execute("UPDATE conduct SET state = ? WHERE device = 2", (good,))
+    lab.database.execute("UPDATE test_state SET state = ? WHERE device = 2", (good,))
     lab.store.check()
 
 

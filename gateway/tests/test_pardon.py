@@ -343,9 +343,9 @@ def test_a_pardon_gives_no_room_in_time_buckets(make_lab: MakeLab, profiles: Mak
         lab.send(lab.frames(1, [start + 10**6]))
         forgive(lab, 1, restore=True)
         start += 10**6 + 1
-    filed = lab.store.tallies(lab.profiles[0].id, bucket_seconds=lab.store.bucket_seconds)
-    _, place = np.unique(filed.bucket, return_inverse=True)
-    assert np.bincount(place, filed.plus + filed.minus).max() <= 2
+    bucketed = lab.store.tallies(lab.profiles[0].id, bucket_seconds=lab.store.bucket_seconds)
+    _, place = np.unique(bucketed.bucket, return_inverse=True)
+    assert np.bincount(place, bucketed.plus + bucketed.minus).max() <= 2
     assert agrees(lab)
 
 

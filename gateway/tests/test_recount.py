@@ -53,12 +53,15 @@ def swapped(events: Any) -> Any:
     [
         ("tally", "UPDATE tally SET plus = plus + 1 WHERE idx = 0"),
         ("tally", "UPDATE tally SET withdrawn_minus = withdrawn_minus + 1 WHERE idx = 0"),
-        ("conduct", put(1, 30, "marks", lambda marks: marks ^ 2)),
-        ("conduct", swapped),
-        ("conduct", "UPDATE conduct SET state = (SELECT state FROM conduct WHERE device = 1) WHERE device = 2"),
-        ("filed", "UPDATE filed SET highest = highest + 1 WHERE device = 1"),
-        ("filed", "DELETE FROM filed WHERE device = 1"),
-        ("filed", "UPDATE progress SET filed_lowest = filed_lowest - 1 WHERE device = 2"),
+        ("test_state", put(1, 30, "marks", lambda marks: marks ^ 2)),
+        ("test_state", swapped),
+        (
+            "test_state",
+            "UPDATE test_state SET state = (SELECT state FROM test_state WHERE device = 1) WHERE device = 2",
+        ),
+        ("bucket_span", "UPDATE bucket_span SET highest = highest + 1 WHERE device = 1"),
+        ("bucket_span", "DELETE FROM bucket_span WHERE device = 1"),
+        ("bucket_span", "UPDATE progress SET bucket_lowest = bucket_lowest - 1 WHERE device = 2"),
         ("tally", put(1, 5, "bucket", lambda bucket: bucket - 300)),
         ("gap", "UPDATE counter SET value = value + 1 WHERE kind = 'gap'"),
         ("device_report", "UPDATE progress SET accepted = accepted - 1 WHERE device = 2"),
@@ -135,5 +138,7 @@ def test_states_of_many_devices_are_not_in_memory_together(make_lab: MakeLab) ->
         tracemalloc.stop()
         assert report.agrees and report.devices == 800
     assert peaks[whole // 10] < peaks[2**28] - whole, "as played and as stored, they would be twice that"
-    lab.database.execute("UPDATE conduct SET state = (SELECT state FROM conduct WHERE device = 1) WHERE device = 700")
+    lab.database.execute(
+        "UPDATE test_state SET state = (SELECT state FROM test_state WHERE device = 1) WHERE device = 700"
+    )
     assert [each.key for each in recount(lab.store, lab, cache_bytes=whole // 10).differences] == [f"{700:08x}"]

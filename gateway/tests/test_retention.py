@@ -183,8 +183,8 @@ def test_withdrawal_after_retention_leaves_closed_buckets_as_they_were(make_lab:
     assert recount(lab.store, lab).agrees
 
 
-def test_what_was_filed_long_ago_is_forgotten_and_gives_no_room_again(make_lab: MakeLab) -> None:
-    """After a month nobody knows how full a bucket was, and nothing is filed there any more."""
+def test_what_was_bucketed_long_ago_is_forgotten_and_gives_no_room_again(make_lab: MakeLab) -> None:
+    """After a month nobody knows how full a bucket was, and nothing goes there any more."""
     lab = make_lab(harmony_profile(4, quota=12, period=3600), devices=1)
     lab.send(lab.frames(1, [1, 2]))
     received = lab.now
@@ -192,7 +192,7 @@ def test_what_was_filed_long_ago_is_forgotten_and_gives_no_room_again(make_lab: 
     lab.send(lab.frames(1, [3]))
     lab.now += 2 * 86400
     assert lab.engine.prune(None) == 0
-    assert lab.database.execute("SELECT COUNT(*) FROM filed") == [(0,)]
+    assert lab.database.execute("SELECT COUNT(*) FROM bucket_span") == [(0,)]
     lab.engine.process([Message("t", frame, received) for frame in lab.frames(1, range(4, 9))])
     assert lab.store.log().bucket.tolist()[3:] == [0] * 5
     assert recount(lab.store, lab).agrees

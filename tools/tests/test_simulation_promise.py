@@ -18,7 +18,7 @@ from peel_gateway.fleet.folder import Fleet, key_mark
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.bucketing import UNFILED, bucket_capacity
+from peel_gateway.screening.bucketing import NO_BUCKET, bucket_capacity
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import Findings, judge
@@ -111,7 +111,7 @@ def test_mixed_signs_and_sleepers_are_exposed_and_a_burst_is_spread(tmp_path: Pa
         assert found.attacks[kind].exposed_devices == found.attacks[kind].devices == 4
     assert found.attacks["burst"].devices == 4
     log = run.store.log()
-    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
+    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
     held = Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
     most = int(bucket_capacity(np.array([run.profile.quota]), np.array([run.profile.period]), BUCKET)[0])
     assert max(held.values()) == most, "a hoard fills buckets, and never more than that"

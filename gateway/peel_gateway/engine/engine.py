@@ -230,7 +230,7 @@ class Engine:
             return None
         dropped = self._prune_log(moment.seen / 1000, age_seconds) if age_seconds else 0
         with self.store.begin() as transaction:
-            transaction.forget_filed(bucketing.kept_from(moment.seen, self._policy.bucket_seconds))
+            transaction.forget_bucket_spans(bucketing.kept_from(moment.seen, self._policy.bucket_seconds))
         while self._give_back():
             pass
         return dropped

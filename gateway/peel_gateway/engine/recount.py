@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from peel_core import Profile, index_many
 from peel_gateway.engine.engine import reading_stored
-from peel_gateway.engine.recount_conduct import ConductCheck, portions
+from peel_gateway.engine.recount_states import StateCheck, portions
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import add_up, extremes, unique_rows, up_to
 from peel_gateway.model.tables import Difference, GapTable, LogTable, StoredState
@@ -84,7 +84,7 @@ def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache
         found: list[Difference] = []
         judged: list[Difference] = []
         for place, devices in enumerate(portions(kept, registry, alpha, cache_bytes)):
-            device_tests = ConductCheck(shown, devices, registry, alpha)
+            device_tests = StateCheck(shown, devices, registry, alpha)
             for log, gaps in shown.events():
                 device_tests.add(log, gaps)
                 if place == 0:
@@ -153,7 +153,7 @@ class _Sums:
         self._kept = kept
         self._withdrawn = kept.devices.device[kept.devices.withdrawn != 0]
         self._tallies, self._totals = _Sum(3, 4), _Sum(2, 4)
-        self._filed, self._reports = _Spans(), _Sum(2, 1)
+        self._bucket_spans, self._reports = _Spans(), _Sum(2, 1)
         self._gaps = kept.counters.get("pruned_gap", {}).get(0, 0)
         pruned = kept.pruned
         counted = pruned.verdict == Verdict.ACCEPTED
@@ -170,8 +170,8 @@ class _Sums:
         values = self._add_counted([log.profile, log.index], plus, minus, gone, counted)
         self._tallies.add([log.profile[counted], log.bucket[counted], log.index[counted]], values)
         self._reports.add([log.device, log.verdict], [one])
-        timed = counted & (log.bucket >= max(1, self._kept.filed_from))
-        self._filed.add(log.device[timed], log.bucket[timed], log.number[timed], log.number[timed])
+        timed = counted & (log.bucket >= max(1, self._kept.spans_from))
+        self._bucket_spans.add(log.device[timed], log.bucket[timed], log.number[timed], log.number[timed])
         self._gaps += len(gaps)
 
     def _add_counted(self, keys: Sequence[Ints], plus: Ints, minus: Ints, gone: Bools, counted: Bools) -> list[Ints]:
@@ -191,7 +191,7 @@ class _Sums:
         """Yield stored numbers that differ from the log."""
         kept, counters = self._kept, self._kept.counters
         yield from self._tally_differences()
-        yield from self._filed_differences()
+        yield from self._bucket_span_differences()
         accepted = np.full(len(kept.devices), int(Verdict.ACCEPTED))
         reports = _rows(2, kept.devices.device, accepted, kept.devices.accepted)
         refused: Rows = {tuple(key): (value,) for key, value in kept.refused.items()}
@@ -204,17 +204,18 @@ class _Sums:
             held = {kind: {key: sizes[place] for key, sizes in kept.held.items()}}
             yield from _compare(kind, _values(counters, kind), _values(held, kind))
 
-    def _filed_differences(self) -> Iterator[Difference]:
+    def _bucket_span_differences(self) -> Iterator[Difference]:
         """Yield wrong number ranges by device and bucket, for buckets without pruned reports."""
-        filed, devices = self._kept.filed, self._kept.devices
+        bucket_spans, devices = self._kept.bucket_spans, self._kept.devices
         stored = _Spans()
-        stored.add(filed.device, filed.bucket, filed.lowest, filed.highest)
-        stored.add(devices.device, devices.filed_bucket, devices.filed_lowest, devices.filed_highest)
-        first = max(self._kept.pruned_bucket + 1, self._kept.filed_from)
+        stored.add(bucket_spans.device, bucket_spans.bucket, bucket_spans.lowest, bucket_spans.highest)
+        stored.add(devices.device, devices.newest_bucket, devices.bucket_lowest, devices.bucket_highest)
+        first = max(self._kept.pruned_bucket + 1, self._kept.spans_from)
         kept, log = (
-            {key: value for key, value in each.rows().items() if key[1] >= first} for each in (stored, self._filed)
+            {key: value for key, value in each.rows().items() if key[1] >= first}
+            for each in (stored, self._bucket_spans)
         )
-        yield from _compare("filed", kept, log)
+        yield from _compare("bucket_span", kept, log)
 
     def _tally_differences(self) -> Iterator[Difference]:
         """Yield wrong tallies: by bucket for buckets without pruned reports, and summed over all buckets."""

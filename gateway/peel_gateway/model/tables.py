@@ -23,13 +23,13 @@ __all__ = [
     "STATE_COLUMNS",
     "UNKNOWN_DEVICE",
     "Aged",
+    "BucketSpanTable",
     "Counts",
     "DeviceTable",
     "DeviceTallyTable",
     "DeviceTestTable",
     "Difference",
     "Effects",
-    "FiledTable",
     "Found",
     "GapTable",
     "LogTable",
@@ -68,7 +68,7 @@ class LogTable:
     """32 bits of the seal's tag: they tell this frame from any other with the same number. If a device makes two with the same bits,
     the second is still refused, as a redelivery."""
     bucket: Ints
-    """Start of the time bucket that it is filed in, Unix seconds; 0 where none had room."""
+    """Start of the time bucket that it is bucketed in, Unix seconds; 0 where none had room."""
     arrival: Ints
     """Its place in the order in which reports and gaps of all devices were judged, from 1."""
 
@@ -110,12 +110,12 @@ class DeviceTable:
     """Numbers per period that the bucket has been filled by since; 0 where nobody noted it."""
     period: Ints
     """Seconds."""
-    filed_bucket: Ints
+    newest_bucket: Ints
     """Newest time bucket that holds reports of the device, Unix seconds."""
-    filed_lowest: Ints
-    filed_highest: Ints
-    """The lowest and the highest number in it; those of older buckets are in `FiledTable`."""
-    filed_down_to: Ints
+    bucket_lowest: Ints
+    bucket_highest: Ints
+    """The lowest and the highest number in it; those of older buckets are in `BucketSpanTable`."""
+    bucketed_down_to: Ints
     """Oldest bucket that the device's last backlog reached down to, 0 where there was none."""
     arrival: Ints
     """The device's last event in the log."""
@@ -136,7 +136,7 @@ STATE_COLUMNS = DEVICE_COLUMNS[1:]
 """The columns of a device's state, without its id."""
 
 MOVING_COLUMNS = (
-    "last_number", "settled", "last_received", "filed_bucket", "filed_lowest", "filed_highest", "arrival", "accepted",
+    "last_number", "settled", "last_received", "newest_bucket", "bucket_lowest", "bucket_highest", "arrival", "accepted",
 )  # fmt: skip
 """The columns that nearly every report changes; a store may keep them apart from the rest."""
 
@@ -229,7 +229,7 @@ class PrunedTable:
 
 
 @dataclass
-class FiledTable:
+class BucketSpanTable:
     """The numbers of reports that count, one row per device and time bucket, without each device's newest bucket."""
 
     device: Ints
@@ -257,10 +257,10 @@ class Questions:
 
     digests: Sequence[bytes]
     """Pieces that may be held as exposures already."""
-    filed_device: Ints
-    filed_from: Ints
-    filed_upto: int
-    """Devices whose filed reports are wanted, each from a bucket on, all up to one."""
+    span_device: Ints
+    span_from: Ints
+    span_upto: int
+    """Devices whose bucketed reports are wanted, each from a bucket on, all up to one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +269,7 @@ class Found:
 
     digests: frozenset[bytes]
     """Those that are held."""
-    filed: FiledTable
+    bucket_spans: BucketSpanTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +285,7 @@ class Effects:
     """New checkpoints: the former ones of these devices are of no use any more."""
     tallies: TallyTable
     """To be added."""
-    filed: FiledTable
+    bucket_spans: BucketSpanTable
     """To widen the stored rows by."""
     gaps: GapTable
     exposures: Sequence[Exposure]
@@ -355,7 +355,7 @@ class StoredState:
     """Ids of the devices that there are states of bets of, ascending."""
     pruned: PrunedTable
     tallies: TallyTable
-    filed: FiledTable
+    bucket_spans: BucketSpanTable
     refused: Mapping[tuple[int, int], int]
     """Logged reports that were not accepted, by device and verdict."""
     counters: Mapping[str, Mapping[int, int]]
@@ -371,8 +371,8 @@ class StoredState:
     """The log's last event."""
     pruned_bucket: int
     """The newest bucket that retention has taken something from."""
-    filed_from: int
-    """The bucket that `filed` begins with."""
+    spans_from: int
+    """The bucket that `bucket_spans` begins with."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Filing: choose the time bucket of each report that counts.
+"""Choose the time bucket of each report that counts.
 
 A device takes at most `quota` numbers per `period`, so in any stretch of time it takes a known number of them. That number is the *room*
 of a bucket::
@@ -10,19 +10,20 @@ of a bucket::
 attribute a number assigns, so it cannot choose what a bucket holds of it: sending numbers early, late or never does not bring distant
 numbers together. The rule does not look at signs or attributes, and refuses no report.
 
-Within the rule a report is filed, in this order of preference:
+Within the rule a report is bucketed, in this order of preference:
 
 1. in the bucket of its receipt, if its number continues the numbers there;
 2. in an earlier bucket whose numbers it lies between or continues (late reports find the others of their time);
 3. in the latest earlier bucket that holds nothing of the device: a backlog fills the buckets of the outage, newer numbers in newer
    buckets, and a hoard is spread over the time in which it was saved;
-4. under no time (`UNFILED`): it counts in estimates over the whole life, and in no bucket.
+4. under no time (`NO_BUCKET`): it counts in estimates over the whole life, and in no bucket.
 
 Where the room is less than one report before it is rounded, one number is the room of a *stretch* of buckets: as many buckets as the quota
-has one report for. Room begins at a device's enrolment, or at its first report if that is earlier. Nothing is filed after its receipt.
+has one report for. Room begins at a device's enrolment, or at its first report if that is earlier. No report goes
+into a bucket after its receipt.
 
 A clock that was ahead for a while leaves reports in future buckets. They stay there. Once the clock is right, nothing beyond now is
-looked up, searched or filed.
+looked up, searched or bucketed.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.gateway_time import RATE_SLACK_TENTHS
-from peel_gateway.model.tables import FiledTable, Found
+from peel_gateway.model.tables import BucketSpanTable, Found
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.state_cache import StateCache, States
 
 __all__ = [
     "LOOKBACK",
-    "UNFILED",
+    "NO_BUCKET",
+    "Bucketed",
     "Crowded",
-    "Filed",
     "assign_buckets",
     "bucket_capacity",
     "crowded",
@@ -53,7 +54,7 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-UNFILED = 0
+NO_BUCKET = 0
 """The bucket of reports that no bucket has room for."""
 _LAST = 2**32 - 1
 """The log has 32 bits for a bucket: what a clock files after 7 February 2106 has no time."""
@@ -86,12 +87,12 @@ class Crowded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filed:
+class Bucketed:
     """The buckets of a batch's reports."""
 
     bucket: Ints
     """Per report, Unix seconds; that of the receipt for reports that do not count."""
-    table: FiledTable
+    table: BucketSpanTable
     """Rows that the store's rows must be widened by."""
     states: States
 
@@ -108,18 +109,18 @@ def bucket_capacity(quota: Ints, period: Ints, seconds: Ints | int) -> Ints:
 
 
 def kept_from(now: int, bucket_seconds: int) -> int:
-    """The oldest bucket that anything is filed in; now in Unix milliseconds."""
+    """The oldest bucket that reports still go into; now in Unix milliseconds."""
     return max(0, now // 1000 // bucket_seconds - _KEPT) * bucket_seconds
 
 
 def receipts(batch: Batch, bucket_seconds: int, now: int) -> Ints:
     """The bucket of each report's receipt; what seems to come from the future was received while the clock was wrong."""
     bucket = np.minimum(batch.received, now) // 1000 // bucket_seconds * bucket_seconds
-    return np.where(bucket > _LAST, UNFILED, bucket)
+    return np.where(bucket > _LAST, NO_BUCKET, bucket)
 
 
 def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, now: int) -> Crowded:
-    """Find the devices whose reports cannot be filed by their states alone; now in Unix milliseconds.
+    """Find the devices whose reports cannot be bucketed by their states alone; now in Unix milliseconds.
 
     The states are enough for devices that send within their quota, in time and in order.
 
@@ -137,13 +138,13 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
     rates = cache.context.quotas(batch.heard[heard])
     seconds = stretch(*rates, bucket_seconds)
     capacities = bucket_capacity(*rates, seconds)
-    filed, low, high, filled = (
-        batch.states[name][heard] for name in ("filed_bucket", "filed_lowest", "filed_highest", "filed_down_to")
+    newest_known, low, high, filled = (
+        batch.states[name][heard] for name in ("newest_bucket", "bucket_lowest", "bucket_highest", "bucketed_down_to")
     )
-    begun = filed // seconds == newest // seconds
+    begun = newest_known // seconds == newest // seconds
     span = np.where(begun, np.maximum(high, highest) - low, highest - lowest)
     in_order = lowest >= np.where(begun, low, high + 1)
-    mine = np.flatnonzero((oldest != newest) | (oldest < filed) | ~in_order | (span >= capacities))
+    mine = np.flatnonzero((oldest != newest) | (oldest < newest_known) | ~in_order | (span >= capacities))
     heard, oldest, seconds, filled = heard[mine], oldest[mine], seconds[mine], filled[mine]
     windows = np.minimum(coming, (highest - lowest) // capacities + 1)[mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest), oldest)
@@ -168,12 +169,12 @@ def _start(batch: Batch, cache: StateCache, devices: Ints, oldest: Ints, bucket_
 
 def assign_buckets(
     batch: Batch, cache: StateCache, found: Found, counted: Bools, states: States, crowded: Crowded, bucket_seconds: int
-) -> Filed:
+) -> Bucketed:
     """File the reports that count."""
     bucket = crowded.receipt.copy()
     capacities = bucket_capacity(*cache.context.quotas(batch.heard[crowded.devices]), crowded.stretch)
     ids = cache.context.ids(batch.heard)
-    down_to = states["filed_down_to"].copy()
+    down_to = states["bucketed_down_to"].copy()
     order = batch.order[counted[batch.order]]
     at = batch.at[order]
     firsts, lasts = (np.searchsorted(at, crowded.devices, side) for side in ("left", "right"))
@@ -181,21 +182,21 @@ def assign_buckets(
         rows = order[firsts[place] : lasts[place]]
         if not len(rows):
             continue
-        of = slice(*np.searchsorted(found.filed.device, [ids[device], ids[device] + 1]))
+        of = slice(*np.searchsorted(found.bucket_spans.device, [ids[device], ids[device] + 1]))
         upto = int(bucket[rows].max())
         shelf = _Shelf(begin, upto, int(crowded.stretch[place]), bucket_seconds, capacity=int(capacities[place]))
-        shelf.take(found.filed.bucket[of], found.filed.lowest[of], found.filed.highest[of])
-        shelf.take(*(states[name][[device]] for name in ("filed_bucket", "filed_lowest", "filed_highest")))
+        shelf.take(found.bucket_spans.bucket[of], found.bucket_spans.lowest[of], found.bucket_spans.highest[of])
+        shelf.take(*(states[name][[device]] for name in ("newest_bucket", "bucket_lowest", "bucket_highest")))
         bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
-        found_room = bucket[rows][bucket[rows] != UNFILED]
+        found_room = bucket[rows][bucket[rows] != NO_BUCKET]
         if len(found_room):
             down_to[device] = found_room.min()
-    timed = order[bucket[order] != UNFILED]
+    timed = order[bucket[order] != NO_BUCKET]
     held = _spans(batch.at[timed], bucket[timed], batch.number[timed])
     newest = _newest(held)
-    begun = _after_a_wrong_clock(newest, crowded.newest, states, ids, found.filed)
-    noted = _note(states | {"filed_down_to": down_to}, newest, begun)
-    return Filed(bucket=bucket, table=_older(states, noted, ids, held), states=noted)
+    begun = _after_a_wrong_clock(newest, crowded.newest, states, ids, found.bucket_spans)
+    noted = _note(states | {"bucketed_down_to": down_to}, newest, begun)
+    return Bucketed(bucket=bucket, table=_older(states, noted, ids, held), states=noted)
 
 
 @dataclass(frozen=True)
@@ -232,23 +233,23 @@ class _Shelf:
         self._low, self._high = np.full(stretches, _NO_NUMBER), np.zeros(stretches, np.int64)
 
     def take(self, buckets: Ints, lowest: Ints, highest: Ints) -> None:
-        """Note what is filed already."""
+        """Note the spans of earlier reports."""
         place = (buckets - self._begin) // self._seconds
         within = (place >= 0) & (place < len(self._low)) & (buckets > 0)
         np.minimum.at(self._low, place[within], lowest[within])
         np.maximum.at(self._high, place[within], highest[within])
 
     def file(self, receipt: Ints, number: Ints) -> Ints:
-        """Return the buckets of reports: those of the newest receipt are filed first, of these the newest numbers."""
+        """Return the buckets of reports: those of the newest receipt are bucketed first, of these the newest numbers."""
         windows = _Windows(self._low, self._high, self._capacity)
-        result = np.full(len(receipt), UNFILED, np.int64)
+        result = np.full(len(receipt), NO_BUCKET, np.int64)
         for newest in np.unique(receipt)[::-1].tolist():
             rows = np.flatnonzero(receipt == newest)
             rows = rows[np.argsort(-number[rows], kind="stable")]
             windows.end_at((newest - self._begin) // self._seconds)
             place = windows.file(number[rows])
             last_bucket = self._begin + (place + 1) * self._seconds - self._bucket
-            result[rows] = np.where(place >= 0, np.minimum(last_bucket, newest), UNFILED)
+            result[rows] = np.where(place >= 0, np.minimum(last_bucket, newest), NO_BUCKET)
         return result
 
 
@@ -262,7 +263,7 @@ class _Windows:
         self._taken = set(self._places)
         self._capacity, self._last = capacity, len(low) - 1
         self._known = max(self._highs, default=0)
-        """The highest number before those that are filed now."""
+        """The highest number before those that are bucketed now."""
 
     def end_at(self, last: int) -> None:
         """File nothing after this stretch from now on; each call names an earlier one than the call before."""
@@ -331,12 +332,12 @@ class _Windows:
         return window
 
 
-def _older(before: States, after: States, ids: Ints, held: _Spans) -> FiledTable:
-    """Return what comes into buckets that are not their device's newest: filed there now, or until now in its newest."""
-    older = held.bucket < after["filed_bucket"][held.device]
-    moved = np.flatnonzero((after["filed_bucket"] != before["filed_bucket"]) & (before["filed_bucket"] > 0))
-    columns = ((held.bucket, "filed_bucket"), (held.lowest, "filed_lowest"), (held.highest, "filed_highest"))
-    return FiledTable(
+def _older(before: States, after: States, ids: Ints, held: _Spans) -> BucketSpanTable:
+    """Return what comes into buckets that are not their device's newest: put there now, or until now in its newest."""
+    older = held.bucket < after["newest_bucket"][held.device]
+    moved = np.flatnonzero((after["newest_bucket"] != before["newest_bucket"]) & (before["newest_bucket"] > 0))
+    columns = ((held.bucket, "newest_bucket"), (held.lowest, "bucket_lowest"), (held.highest, "bucket_highest"))
+    return BucketSpanTable(
         ids[np.concatenate([held.device[older], moved])],
         *(np.concatenate([column[older], before[name][moved]]) for column, name in columns),
     )
@@ -348,21 +349,21 @@ def _newest(held: _Spans) -> _Spans:
     return _Spans(held.device[last], held.bucket[last], held.lowest[last], held.highest[last])
 
 
-def _after_a_wrong_clock(added: _Spans, now: int, states: States, ids: Ints, filed: FiledTable) -> Bools:
+def _after_a_wrong_clock(added: _Spans, now: int, states: States, ids: Ints, bucket_spans: BucketSpanTable) -> Bools:
     """Find the buckets that are their device's newest although the clock once was further: those in which it has nothing yet."""
-    ahead = states["filed_bucket"][added.device] > now
+    ahead = states["newest_bucket"][added.device] > now
     for place in np.flatnonzero(ahead).tolist():
-        of = slice(*np.searchsorted(filed.device, ids[added.device[place]] + np.arange(2)))
-        ahead[place] = added.bucket[place] not in filed.bucket[of]
+        of = slice(*np.searchsorted(bucket_spans.device, ids[added.device[place]] + np.arange(2)))
+        ahead[place] = added.bucket[place] not in bucket_spans.bucket[of]
     return np.asarray(ahead)
 
 
 def _note(states: States, added: _Spans, begun: Bools) -> States:
     """Remember the newest bucket of each device and its numbers; some are begun now whatever there was."""
     who, when = added.device, added.bucket
-    bucket, lowest, highest = (states[name].copy() for name in ("filed_bucket", "filed_lowest", "filed_highest"))
+    bucket, lowest, highest = (states[name].copy() for name in ("newest_bucket", "bucket_lowest", "bucket_highest"))
     newer, same = begun | (when > bucket[who]), when == bucket[who]
     lowest[who[same]] = np.minimum(lowest[who[same]], added.lowest[same])
     highest[who[same]] = np.maximum(highest[who[same]], added.highest[same])
     bucket[who[newer]], lowest[who[newer]], highest[who[newer]] = when[newer], added.lowest[newer], added.highest[newer]
-    return states | {"filed_bucket": bucket, "filed_lowest": lowest, "filed_highest": highest}
+    return states | {"newest_bucket": bucket, "bucket_lowest": lowest, "bucket_highest": highest}

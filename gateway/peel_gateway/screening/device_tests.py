@@ -224,7 +224,7 @@ def restore(
     ----------
     room : int
         Bytes for all states together, see `DeviceTests`.
-    stored : ConductTable
+    stored : DeviceTestTable
         The checkpoints of those devices.
     log, gaps
         What came after that event.

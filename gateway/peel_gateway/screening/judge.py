@@ -227,20 +227,22 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
     context = cache.context
     profiles = context.keyring.profiles
     counted = verdicts == Verdict.ACCEPTED
-    filed = bucketing.assign_buckets(batch, cache, found, counted, standing.states, prechecked.crowded, bucket_seconds)
+    bucketed = bucketing.assign_buckets(
+        batch, cache, found, counted, standing.states, prechecked.crowded, bucket_seconds
+    )
     tallies = effects.tallies(
         profiles,
         batch.opened.profile[counted].astype(np.int64),
-        filed.bucket[counted],
+        bucketed.bucket[counted],
         batch.cell[counted],
         batch.decoded.sign[counted],
     )
     log, gap_table, states = effects.in_order(
-        _log(batch, cache, verdicts, judged.cohort, numbers.late, filed.bucket),
+        _log(batch, cache, verdicts, judged.cohort, numbers.late, bucketed.bucket),
         numbers.gaps.table,
         context.ids(batch.heard),
-        filed.states
-        | {"accepted": filed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.heard))},
+        bucketed.states
+        | {"accepted": bucketed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.heard))},
         cache.arrival,
     )
     last = cache.arrival + len(log) + len(gap_table)
@@ -253,7 +255,7 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         lasting=lasting,
         device_tests=effects.device_test_table(context, cache.device_tests, played),
         tallies=tallies,
-        filed=filed.table,
+        bucket_spans=bucketed.table,
         gaps=gap_table,
         exposures=[*screened.exhibits.held, *judged.cases],
         dropped=screened.exhibits.dropped,

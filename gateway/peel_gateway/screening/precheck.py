@@ -87,9 +87,9 @@ def precheck(
         most_pieces=most_pieces,
         questions=Questions(
             digests=[digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in held.tolist()],
-            filed_device=cache.context.ids(batch.heard[crowded.devices]),
-            filed_from=crowded.begins,
-            filed_upto=crowded.newest,
+            span_device=cache.context.ids(batch.heard[crowded.devices]),
+            span_from=crowded.begins,
+            span_upto=crowded.newest,
         ),
     )
 

@@ -199,7 +199,7 @@ class Transaction(abc.ABC):
         """Delete these events and keep their sums; `bases` are the test states at the new beginning of the log."""
 
     @abc.abstractmethod
-    def forget_filed(self, before: int) -> None:
+    def forget_bucket_spans(self, before: int) -> None:
         """Delete the devices' number ranges in buckets before one: no report is put into those any more."""
 
     @abc.abstractmethod

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.grouping import add_up
 from peel_gateway.model.tables import (
+    BucketSpanTable,
     Counts,
     DeviceTable,
     DeviceTallyTable,
-    FiledTable,
     GapTable,
     LogTable,
     RegistryState,
@@ -33,12 +33,12 @@ from peel_gateway.storage.sql.migration import copy_archive
 from peel_gateway.storage.sql.quarantine import read_exposures
 from peel_gateway.storage.sql.rows import (
     columns,
-    read_conduct,
     read_counters,
     read_devices,
     read_pruned,
     read_reports,
     read_tallies_kept,
+    read_test_states,
 )
 from peel_gateway.storage.sql.schema import REGISTRY
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
@@ -118,7 +118,7 @@ class SqlArchive(Archive):
     def withdrawn_devices(self, profile: int) -> int:
         with self._read() as connection:
             return connection.value(
-                f"""SELECT COUNT(*) FROM {{device}} AS device JOIN {{conduct}} AS conduct {connection.same_device}
+                f"""SELECT COUNT(*) FROM {{device}} AS device JOIN {{test_state}} AS test_state {connection.same_device}
                     WHERE cause != 0 AND withdrawn != 0 AND profile = ?""",
                 (profile,),
             )
@@ -218,8 +218,8 @@ class SqlStore(SqlArchive, Store):
             yield Inspection(
                 kept=read_stored_state(connection),
                 events=lambda: (as_tables(columns, last) for last, columns in read_columns(connection)),
-                device_tests=lambda only: read_conduct(connection, only=only),
-                bases=lambda only: read_conduct(connection, "conduct_base", only),
+                device_tests=lambda only: read_test_states(connection, only=only),
+                bases=lambda only: read_test_states(connection, "test_state_base", only),
             )
 
 
@@ -248,10 +248,12 @@ def read_stored_state(connection: Connection) -> StoredState:
     refused = connection.rows("SELECT device, verdict, reports FROM {refused} AS refused")
     return StoredState(
         devices=read_devices(connection),
-        played=columns(connection.rows("SELECT DISTINCT device FROM {conduct} AS conduct ORDER BY device"), 1)[0],
+        played=columns(connection.rows("SELECT DISTINCT device FROM {test_state} AS test_state ORDER BY device"), 1)[0],
         pruned=read_pruned(connection),
         tallies=read_tallies_kept(connection),
-        filed=FiledTable(*columns(connection.rows("SELECT device, bucket, lowest, highest FROM {filed} AS filed"), 4)),
+        bucket_spans=BucketSpanTable(
+            *columns(connection.rows("SELECT device, bucket, lowest, highest FROM {bucket_span} AS bucket_span"), 4)
+        ),
         refused={(device, verdict): reports for device, verdict, reports in refused},
         counters=read_counters(connection),
         held={blamed: (count, size) for blamed, count, size in held},
@@ -260,5 +262,5 @@ def read_stored_state(connection: Connection) -> StoredState:
         convictions=read_exposures(connection, ExposureFilter(verdicts=frozenset({Verdict.STATISTICS})), after=0),
         arrival=meta["arrival"],
         pruned_bucket=meta["pruned_bucket"],
-        filed_from=meta["filed_from"],
+        spans_from=meta["spans_from"],
     )

@@ -31,7 +31,7 @@ def pardon(connection: Connection, device: int, *, restore: bool, reason: str, w
     cause, withdrawn, arrival = state
     reports = _decide_past(connection, device, arrival, restore=restore) if withdrawn else 0
     connection.update("device", _CLEAR, "device = ?", (arrival, device))
-    for table in ("conduct", "conduct_base"):
+    for table in ("test_state", "test_state_base"):
         connection.delete(table, "device = ?", (device,))
     exposure = connection.value("SELECT COALESCE(MAX(id), 0) FROM {exposure} AS exposure")
     entry = AuditEntry(

@@ -37,10 +37,10 @@ _OF_DEVICES: dict[str, tuple[str, ...]] = {
     "device": ("device", *_LASTING),
     "progress": ("device", *MOVING_COLUMNS),
     "refused": ("device", "verdict", "reports"),
-    "conduct": ("device", "profile", "arrival", "state"),
-    "conduct_base": ("device", "profile", "arrival", "state"),
+    "test_state": ("device", "profile", "arrival", "state"),
+    "test_state_base": ("device", "profile", "arrival", "state"),
     "pruned": ("device", "profile", "verdict", "idx", "forfeited", "plus", "minus"),
-    "filed": ("device", "bucket", "lowest", "highest"),
+    "bucket_span": ("device", "bucket", "lowest", "highest"),
     "audit": (
         "device", "id", "reason", "who", "time", "arrival", "cause", "restored", "reports", "last_exposure",
     ),
@@ -49,8 +49,8 @@ _OF_DEVICES: dict[str, tuple[str, ...]] = {
 _ARRIVALS = {
     "device": ("pardoned", "forfeited"),
     "progress": ("arrival",),
-    "conduct": ("arrival",),
-    "conduct_base": ("arrival",),
+    "test_state": ("arrival",),
+    "test_state_base": ("arrival",),
     "audit": ("arrival",),
 }
 """Columns that name an event of the device."""
@@ -77,7 +77,7 @@ def copy_archive(source: Connection, target: Connection) -> None:
     _write_sums(source, new, dropped, moved.gaps)
     for partition, scope in enumerate(new):
         meta = dict.fromkeys(META, 0) | asdict(now)
-        meta |= {key: max(each[key] for each in metas) for key in ("pruned_bucket", "filed_from")}
+        meta |= {key: max(each[key] for each in metas) for key in ("pruned_bucket", "spans_from")}
         last = moved.last[partition]
         meta |= {"arrival": last, "sealed": last, "checkpointed": moved.known[partition]}
         meta["generation"] = 0 if partition else sum(each["generation"] for each in metas)

@@ -12,10 +12,10 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import GAP, as_tables, join_tables
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import cut, read_columns
-from peel_gateway.storage.sql.rows import add_counts, add_pruned, as_conduct, put_conduct
+from peel_gateway.storage.sql.rows import add_counts, add_pruned, as_test_states, put_test_states
 from peel_gateway.storage.sql.tallies import read_forfeits
 
-__all__ = ["aged", "forget_filed", "prune"]
+__all__ = ["aged", "forget_bucket_spans", "prune"]
 
 _EVENTS = 100_000
 """About this many events are deleted per transaction, because the gateway waits for it."""
@@ -56,7 +56,7 @@ def _old_until(connection: Connection, before: int, now: int) -> int:
 
 def prune(connection: Connection, aged: Aged) -> None:
     """Delete events and keep their sums."""
-    put_conduct(connection, as_conduct(connection.rows(_LATEST_CHECKPOINT)))
+    put_test_states(connection, as_test_states(connection.rows(_LATEST_CHECKPOINT)))
     pruned = _summed(aged.log, up_to(*read_forfeits(connection), aged.log.device, aged.log.arrival))
     add_pruned(connection, pruned)
     add_counts(connection, "pruned_gap", {0: len(aged.gaps)})
@@ -65,8 +65,9 @@ def prune(connection: Connection, aged: Aged) -> None:
 
 _LATEST_CHECKPOINT = """
     SELECT base.device, base.profile, base.arrival, base.state
-    FROM {conduct_base} AS base LEFT JOIN {conduct} AS conduct ON conduct.device = base.device AND conduct.profile = base.profile
-    WHERE base.arrival > COALESCE(conduct.arrival, 0)
+    FROM {test_state_base} AS base LEFT JOIN {test_state} AS test_state
+    ON test_state.device = base.device AND test_state.profile = base.profile
+    WHERE base.arrival > COALESCE(test_state.arrival, 0)
 """
 """Bases that are newer than their checkpoint: the log must hold all events after a checkpoint."""
 
@@ -78,6 +79,6 @@ def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PrunedTable:
     return PrunedTable(*keys, *sums)
 
 
-def forget_filed(connection: Connection, before: int) -> None:
+def forget_bucket_spans(connection: Connection, before: int) -> None:
     """Delete number ranges in buckets (Unix seconds) that no report can be put into any more."""
-    connection.delete("filed", "bucket < ?", (before,))
+    connection.delete("bucket_span", "bucket < ?", (before,))

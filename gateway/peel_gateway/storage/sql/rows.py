@@ -21,16 +21,16 @@ __all__ = [
     "add_counts",
     "add_pruned",
     "add_tallies",
-    "as_conduct",
+    "as_test_states",
     "columns",
     "in_chunks",
-    "put_conduct",
-    "read_conduct",
+    "put_test_states",
     "read_counters",
     "read_devices",
     "read_pruned",
     "read_reports",
     "read_tallies_kept",
+    "read_test_states",
     "read_totals",
     "verify_states",
 ]
@@ -92,13 +92,13 @@ def read_devices(connection: Connection, only: Ints | None = None, where: str = 
     )
 
 
-def read_conduct(connection: Connection, table: str = "conduct", only: Ints | None = None) -> DeviceTestTable:
+def read_test_states(connection: Connection, table: str = "test_state", only: Ints | None = None) -> DeviceTestTable:
     """Read devices' test states: the checkpoints, or those at the beginning of the log."""
-    query = f"SELECT device, profile, arrival, state FROM {{{table}}} AS conduct"
-    return as_conduct(_by_device(connection, query, only))
+    query = f"SELECT device, profile, arrival, state FROM {{{table}}} AS test_state"
+    return as_test_states(_by_device(connection, query, only))
 
 
-def as_conduct(rows: Sequence[Row]) -> DeviceTestTable:
+def as_test_states(rows: Sequence[Row]) -> DeviceTestTable:
     """Return rows of device, profile, arrival and state as a table."""
     device, profile, arrival = columns([row[:3] for row in rows], 3)
     try:
@@ -115,7 +115,7 @@ def _state(device: int, stored: bytes) -> bytes:
         raise ValueError(f"test state of device {device:08x}: {error}") from None
 
 
-def put_conduct(connection: Connection, device_tests: DeviceTestTable, table: str = "conduct") -> None:
+def put_test_states(connection: Connection, device_tests: DeviceTestTable, table: str = "test_state") -> None:
     """Replace the test states of some devices."""
     connection.put(
         table,
@@ -126,8 +126,8 @@ def put_conduct(connection: Connection, device_tests: DeviceTestTable, table: st
 
 def verify_states(connection: Connection) -> Iterator[str]:
     """Yield a message for each damaged test state."""
-    for table in ("conduct", "conduct_base"):
-        for device, stored in connection.stream(f"SELECT device, state FROM {{{table}}} AS conduct ORDER BY device"):
+    for table in ("test_state", "test_state_base"):
+        for device, stored in connection.stream(f"SELECT device, state FROM {{{table}}} AS test_state ORDER BY device"):
             try:
                 _state(device, stored)
             except ValueError as error:

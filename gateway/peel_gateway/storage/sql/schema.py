@@ -99,7 +99,7 @@ CREATE TABLE device ({partition}
     first_received {int} NOT NULL,
     quota          {int} NOT NULL,
     period         {int} NOT NULL,
-    filed_down_to  {int} NOT NULL,
+    bucketed_down_to {int} NOT NULL,
     pardoned       {int} NOT NULL,
     forfeited      {int} NOT NULL,
     PRIMARY KEY ({by_partition}device)
@@ -112,9 +112,9 @@ CREATE TABLE progress ({partition}
     last_number   {int} NOT NULL,
     settled       {int} NOT NULL,
     last_received {int} NOT NULL,
-    filed_bucket  {int} NOT NULL,
-    filed_lowest  {int} NOT NULL,
-    filed_highest {int} NOT NULL,
+    newest_bucket {int} NOT NULL,
+    bucket_lowest {int} NOT NULL,
+    bucket_highest {int} NOT NULL,
     arrival       {int} NOT NULL,
     accepted      {int} NOT NULL,
     PRIMARY KEY ({by_partition}device)
@@ -130,7 +130,7 @@ CREATE TABLE refused ({partition}
 
 -- Checkpoints of the statistical tests: the state of a device and profile after the event `arrival`, packed (`screening/device_tests.py`),
 -- with a checksum. Later events are in the log.
-CREATE TABLE conduct ({partition}
+CREATE TABLE test_state ({partition}
     device  {int} NOT NULL,
     profile {int} NOT NULL,
     arrival {int} NOT NULL,
@@ -138,7 +138,7 @@ CREATE TABLE conduct ({partition}
     PRIMARY KEY ({by_partition}device, profile)
 );
 -- The test states at the beginning of the log, for devices with pruned events.
-CREATE TABLE conduct_base ({partition}
+CREATE TABLE test_state_base ({partition}
     device  {int} NOT NULL,
     profile {int} NOT NULL,
     arrival {int} NOT NULL,
@@ -160,7 +160,7 @@ CREATE TABLE tally ({partition}
 
 -- The lowest and highest accepted report number per bucket and device, as far back as late reports are put into buckets. A device's newest
 -- bucket is in `progress`. The bucket comes first in the key, so rows of one time are adjacent.
-CREATE TABLE filed ({partition}
+CREATE TABLE bucket_span ({partition}
     bucket  {int} NOT NULL,
     device  {int} NOT NULL,
     lowest  {int} NOT NULL,
@@ -213,8 +213,8 @@ CREATE TABLE counter ({partition}
 ){clustered};
 
 -- Single values: the number of transactions; the log's last event, the last sealed one, and the last one in all checkpoints; the newest
--- bucket with pruned reports, and the first bucket in `filed`; the size of time buckets; the gateway's time; in the first partition, the
--- newest state of the fleet's registry that a gateway has used.
+-- bucket with pruned reports, and the first bucket in `bucket_span`; the size of time buckets; the gateway's time; in the first partition,
+-- the newest state of the fleet's registry that a gateway has used.
 CREATE TABLE meta ({partition}
     key   TEXT NOT NULL,
     value {int} NOT NULL,
@@ -223,14 +223,15 @@ CREATE TABLE meta ({partition}
 """
 
 TABLES = (
-    "log", "pruned", "device", "progress", "refused", "conduct", "conduct_base", "tally", "filed", "exposure", "audit", "counter", "meta",
+    "log", "pruned", "device", "progress", "refused", "test_state", "test_state_base", "tally", "bucket_span", "exposure", "audit",
+    "counter", "meta",
 )  # fmt: skip
 
 REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")
 """The keys of `meta` that hold a `model.registry_state.RegistryState`, in the first partition."""
 
 META = (
-    "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "filed_from",
+    "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "spans_from",
     "tick", "wall", "seen", "boot", "steady", "behind", "stepped", *REGISTRY,
 )  # fmt: skip
 """The keys of `meta` that start at 0."""

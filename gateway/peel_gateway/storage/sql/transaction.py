@@ -16,10 +16,10 @@ from peel_gateway.model.tables import (
     MOVING_COLUMNS,
     STATE_COLUMNS,
     Aged,
+    BucketSpanTable,
     DeviceTable,
     DeviceTestTable,
     Effects,
-    FiledTable,
     Found,
     GapTable,
     LogTable,
@@ -37,9 +37,9 @@ from peel_gateway.storage.sql.rows import (
     add_tallies,
     columns,
     in_chunks,
-    put_conduct,
-    read_conduct,
+    put_test_states,
     read_devices,
+    read_test_states,
     read_totals,
 )
 from peel_gateway.storage.sql.tallies import counted_reports
@@ -86,14 +86,14 @@ class SqlTransaction(Transaction):
         return read_devices(self._connection, only)
 
     def device_tests(self, only: Ints) -> DeviceTestTable:
-        return read_conduct(self._connection, only=only)
+        return read_test_states(self._connection, only=only)
 
     def checkpoint(self, device_tests: DeviceTestTable, upto: int) -> None:
-        put_conduct(self._connection, device_tests)
+        put_test_states(self._connection, device_tests)
         self._set_meta({"checkpointed": upto})
 
     def bases(self, only: Ints) -> DeviceTestTable:
-        return read_conduct(self._connection, "conduct_base", only)
+        return read_test_states(self._connection, "test_state_base", only)
 
     def events(self, after: int) -> tuple[LogTable, GapTable]:
         return read_tables(self._connection, after=after)
@@ -102,7 +102,7 @@ class SqlTransaction(Transaction):
         return retention.aged(self._connection, round(before * 1000), round(now * 1000))
 
     def prune(self, aged: Aged, bases: DeviceTestTable) -> None:
-        put_conduct(self._connection, bases, "conduct_base")
+        put_test_states(self._connection, bases, "test_state_base")
         retention.prune(self._connection, aged)
         bucket = max(self._meta["pruned_bucket"], int(aged.log.bucket.max(initial=0)))
         sealed = max(self._meta["sealed"], aged.arrival)
@@ -122,9 +122,9 @@ class SqlTransaction(Transaction):
             self._set_meta({"generation": self.generation + 1} | asdict(moment))
         return entry
 
-    def forget_filed(self, before: int) -> None:
-        retention.forget_filed(self._connection, before)
-        self._set_meta({"filed_from": before})
+    def forget_bucket_spans(self, before: int) -> None:
+        retention.forget_bucket_spans(self._connection, before)
+        self._set_meta({"spans_from": before})
 
     def give_back(self) -> bool:
         return self._give_back()
@@ -135,29 +135,29 @@ class SqlTransaction(Transaction):
     def find(self, questions: Questions) -> Found:
         return Found(
             digests=self._known_digests(questions.digests),
-            filed=self._filed(questions.filed_device, questions.filed_from, questions.filed_upto),
+            bucket_spans=self._bucket_spans(questions.span_device, questions.span_from, questions.span_upto),
         )
 
-    def _filed(self, devices: Ints, begins: Ints, upto: int) -> FiledTable:
+    def _bucket_spans(self, devices: Ints, begins: Ints, upto: int) -> BucketSpanTable:
         """Return devices' number ranges from each one's `begin` on. One lookup per bucket: rows of one time are adjacent.
 
         `upto` bounds the search: a clock that once was ahead leaves buckets far in the future.
         """
         if not len(devices):
-            return FiledTable(*columns([], 4))
+            return BucketSpanTable(*columns([], 4))
         asked, values = self._connection.asked(devices, begins)
         rows = self._connection.rows(
             f"""WITH RECURSIVE time (bucket) AS (
                     SELECT CAST(:begin AS BIGINT)
                     UNION ALL SELECT bucket + :size FROM time
-                    WHERE bucket < :upto AND bucket < (SELECT MAX(bucket) FROM {{filed}} AS filed))
-                SELECT filed.device, filed.bucket, filed.lowest, filed.highest
-                FROM {asked} AS asked CROSS JOIN time CROSS JOIN {{filed}} AS filed
-                WHERE filed.bucket = time.bucket AND filed.device = asked.device AND time.bucket >= asked.begin
-                ORDER BY filed.device, filed.bucket""",
+                    WHERE bucket < :upto AND bucket < (SELECT MAX(bucket) FROM {{bucket_span}} AS bucket_span))
+                SELECT bucket_span.device, bucket_span.bucket, bucket_span.lowest, bucket_span.highest
+                FROM {asked} AS asked CROSS JOIN time CROSS JOIN {{bucket_span}} AS bucket_span
+                WHERE bucket_span.bucket = time.bucket AND bucket_span.device = asked.device AND time.bucket >= asked.begin
+                ORDER BY bucket_span.device, bucket_span.bucket""",
             {"begin": int(begins.min()), "upto": upto, "size": self._bucket, **values},
         )
-        return FiledTable(*columns(rows, 4))
+        return BucketSpanTable(*columns(rows, 4))
 
     def _known_digests(self, digests: Sequence[bytes]) -> frozenset[bytes]:
         known: set[bytes] = set()
@@ -175,9 +175,9 @@ class SqlTransaction(Transaction):
         self._add_refused(effects.log)
         add_counts(self._connection, "gap", {0: len(effects.gaps)})
         self._put_devices(effects.devices, effects.lasting)
-        put_conduct(self._connection, effects.device_tests)
+        put_test_states(self._connection, effects.device_tests)
         add_tallies(self._connection, effects.tallies)
-        self._widen_filed(effects.filed)
+        self._widen_bucket_spans(effects.bucket_spans)
         left = self._withdraw(effects.withdrawn)
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
         dropped = self._quarantine.hold(effects.exposures, effects.dropped)
@@ -197,9 +197,11 @@ class SqlTransaction(Transaction):
         (device, verdict), (reports,) = add_up([log.device[rows], log.verdict[rows]], [np.ones_like(rows)])
         self._connection.add("refused", {"device": device, "verdict": verdict}, {"reports": reports})
 
-    def _widen_filed(self, filed: FiledTable) -> None:
-        (bucket, device), lowest, highest = extremes([filed.bucket, filed.device], filed.lowest, filed.highest)
-        self._connection.widen("filed", {"bucket": bucket, "device": device}, lowest, highest)
+    def _widen_bucket_spans(self, bucket_spans: BucketSpanTable) -> None:
+        (bucket, device), lowest, highest = extremes(
+            [bucket_spans.bucket, bucket_spans.device], bucket_spans.lowest, bucket_spans.highest
+        )
+        self._connection.widen("bucket_span", {"bucket": bucket, "device": device}, lowest, highest)
 
     def _put_devices(self, devices: DeviceTable, lasting: npt.NDArray[np.bool_]) -> None:
         everything = np.ones(len(devices), np.bool_)

@@ -15,7 +15,7 @@ from peel_core import Profile, encode_many, index_many, make_profile
 from peel_core.primitives import READING_ONE, codeword
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.bucketing import UNFILED
+from peel_gateway.screening.bucketing import NO_BUCKET
 from peel_tools.simulation.piece import sealed_frame
 from peel_tools.simulation.world import World
 
@@ -85,7 +85,7 @@ def burst_share_over_fair() -> float:
             for batch in order(site.honest(2, range(1, 401), 1.0)):
                 site.send(batch)
             log = site.store.log()
-            counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
+            counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
             held = Counter(log.bucket[counted].tolist())
             worst = max(worst, max(held.values()) / (QUOTA * BUCKET / PERIOD))
     return worst

@@ -18,7 +18,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.grouping import extremes
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.bucketing import UNFILED, bucket_capacity
+from peel_gateway.screening.bucketing import NO_BUCKET, bucket_capacity
 
 BUCKET = 300
 QUOTA, PERIOD = 60, 3600
@@ -45,14 +45,14 @@ def fleet(make_lab: MakeLab, profiles: Makers) -> Callable[[int], Any]:
 def held(lab: Lab, device: int | None = None) -> Counter[tuple[int, int]]:
     """Reports that count by device and bucket, from the log."""
     log = lab.store.log(device)
-    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
+    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
     return Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
 
 
 def widest_run(lab: Lab) -> int:
     """The most consecutive numbers that the reports of one device in one bucket are spread over, from the log."""
     log = lab.store.log()
-    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != UNFILED)
+    counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
     _, lowest, highest = extremes([log.device[counted], log.bucket[counted]], log.number[counted], log.number[counted])
     return int((highest - lowest).max(initial=-1)) + 1
 
@@ -96,16 +96,16 @@ def test_nor_where_the_quota_has_less_than_a_report_for_a_bucket(
     for batch in [hoard] if delivery == "at once" else [[frame] for frame in hoard]:
         lab.send(batch)
         lab.now += BUCKET * (delivery == "a bucket each")
-    filed = held(lab)
-    assert sum(filed.values()) == len(hoard), "nobody is refused"
+    bucketed = held(lab)
+    assert sum(bucketed.values()) == len(hoard), "nobody is refused"
     for seconds in (3600, DAY):
-        most = max(Counter(bucket // seconds for _, bucket in filed.elements()).values())
+        most = max(Counter(bucket // seconds for _, bucket in bucketed.elements()).values())
         assert most <= 2 * max(1, 1.1 * quota * seconds / DAY)
     assert recount(lab.store, lab).agrees
 
 
 @pytest.mark.parametrize("quota", [24, 96, 250, 300])
-def test_punctual_reports_are_filed_when_they_come(make_lab: MakeLab, profiles: Makers, quota: int) -> None:
+def test_punctual_reports_are_bucketed_when_they_come(make_lab: MakeLab, profiles: Makers, quota: int) -> None:
     lab = make_lab(profiles[0](4, quota=quota, period=DAY), devices=1)
     lab.enrolled = {1: lab.now - 7 * DAY}
     lab.engine = lab.make_engine()
@@ -160,12 +160,12 @@ def test_before_its_enrolment_a_device_has_no_room(fleet: Callable[[int], Any]) 
     assert lab.send(lab.frames(1, range(1, QUOTA + 1))) == {"accepted": QUOTA}
     log = lab.store.log()
     begin = (lab.now - BUCKET) // BUCKET * BUCKET
-    assert set(log.bucket.tolist()) == {UNFILED, begin, begin + BUCKET}
+    assert set(log.bucket.tolist()) == {NO_BUCKET, begin, begin + BUCKET}
     (whole,) = lab.estimates()
     assert whole.n == QUOTA
     timed = lab.store.tallies(lab.profiles[0].id, bucket_seconds=BUCKET)
     assert int((timed.plus + timed.minus).sum()) == 12
-    assert UNFILED not in timed.bucket
+    assert NO_BUCKET not in timed.bucket
     assert recount(lab.store, lab).agrees
 
 
@@ -276,7 +276,7 @@ Sent = list[tuple[int, list[int]]]
 """Batches as (bucket, numbers)."""
 
 
-def filed_by_count(sent: Sent, most: int) -> dict[int, int]:
+def bucketed_by_count(sent: Sent, most: int) -> dict[int, int]:
     """Buckets by number where only reports are counted: the latest one that holds fewer than `most`, newer numbers first."""
     filled: Counter[int] = Counter()
     result: dict[int, int] = {}
@@ -311,41 +311,41 @@ DISORDERED: dict[str, Sent] = {
 }  # fmt: skip
 
 
-def filed(lab: Lab, sent: Sent) -> dict[int, int]:
+def bucketed(lab: Lab, sent: Sent) -> dict[int, int]:
     """Send batches; return buckets by number."""
     begin = this_bucket(lab)
     for bucket, numbers in sent:
         lab.now = begin + bucket * BUCKET + 1.0
         lab.send(lab.frames(1, numbers))
     log = lab.store.log()
-    assert UNFILED not in log.bucket
+    assert NO_BUCKET not in log.bucket
     assert widest_run(lab) <= 6
     assert recount(lab.store, lab).agrees
     return dict(zip(log.number.tolist(), ((log.bucket - begin) // BUCKET).tolist(), strict=True))
 
 
 @pytest.mark.parametrize("delivery", IN_ORDER)
-def test_reports_in_order_are_filed_as_if_only_counted(fleet: Callable[[int], Any], delivery: str) -> None:
+def test_reports_in_order_are_bucketed_as_if_only_counted(fleet: Callable[[int], Any], delivery: str) -> None:
     """The numbers of a device that sends in order, as the firmware does, are a run anyway."""
-    assert filed(fleet(1), IN_ORDER[delivery]) == filed_by_count(IN_ORDER[delivery], most=6)
+    assert bucketed(fleet(1), IN_ORDER[delivery]) == bucketed_by_count(IN_ORDER[delivery], most=6)
 
 
 @pytest.mark.parametrize("delivery", DISORDERED)
-def test_honest_disorder_is_filed_about_as_well(fleet: Callable[[int], Any], delivery: str) -> None:
+def test_honest_disorder_is_bucketed_about_as_well(fleet: Callable[[int], Any], delivery: str) -> None:
     """Buckets are as near to those in which the reports were made as if reports were only counted."""
     sent = DISORDERED[delivery]
 
     def errors(buckets: dict[int, int]) -> list[int]:
         return [abs(bucket - (number - 1) // 5 - (number > 100)) for number, bucket in buckets.items()]
 
-    found, expected = errors(filed(fleet(1), sent)), errors(filed_by_count(sent, most=6))
+    found, expected = errors(bucketed(fleet(1), sent)), errors(bucketed_by_count(sent, most=6))
     assert len(found) == len(expected)
     assert max(found) <= max(expected)
     assert np.mean(found) <= np.mean(expected) + 0.1
 
 
 @pytest.mark.slow
-def test_a_long_backlog_that_trickles_in_is_filed_to_its_end(make_lab: MakeLab, profiles: Makers) -> None:
+def test_a_long_backlog_that_trickles_in_is_bucketed_to_its_end(make_lab: MakeLab, profiles: Makers) -> None:
     """One report per bucket is all that there is room for; a thousand buckets of backlog come one message at a time."""
     lab = make_lab(profiles[0](4, quota=1, period=BUCKET * 2), devices=1)
     lab.enrolled = {1: lab.now - 2000 * BUCKET}
@@ -393,7 +393,7 @@ def test_a_clock_that_was_ahead_for_a_while_costs_nothing_later(fleet: Callable[
         lab.now += BUCKET
         assert send_all_that_there_is_room_for() < 2
     assert max(held(lab).values()) == most
-    assert set(lab.store.devices().filed_bucket.tolist()) == {this_bucket(lab)}, "or they are looked up for ever"
+    assert set(lab.store.devices().newest_bucket.tolist()) == {this_bucket(lab)}, "or they are looked up for ever"
     assert recount(lab.store, lab).agrees
 
 
@@ -417,7 +417,7 @@ def test_a_clock_beyond_what_the_log_can_hold_files_under_no_time(fleet: Callabl
         lab.engine.process([Message("t", lab.frames(device, [number])[0], lab.now + lab.skew) for device in (1, 2)])
         lab.now += BUCKET
     lab.send([lab.sealed(1, 3, rule=5)])
-    assert set(lab.store.log(2).bucket.tolist()) == {UNFILED}
+    assert set(lab.store.log(2).bucket.tolist()) == {NO_BUCKET}
     assert recount(lab.store, lab).agrees
     lab.skew = 0
     lab.send(lab.frames(2, [3]))

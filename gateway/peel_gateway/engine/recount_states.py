@@ -21,7 +21,7 @@ from peel_gateway.screening.decode_context import DeviceSource
 from peel_gateway.screening.device_tests import held_against, make_e_process, replay, select, starts
 from peel_gateway.storage.store import Inspection
 
-__all__ = ["ConductCheck", "portions"]
+__all__ = ["StateCheck", "portions"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -41,7 +41,7 @@ def portions(kept: StoredState, registry: DeviceSource, alpha: float, cache_byte
         yield devices[begin : begin + some]
 
 
-class ConductCheck:
+class StateCheck:
     """Finds checkpoints that differ from the log, and devices that the log exposes and the store does not, or the reverse.
 
     It checks only `devices` (ascending) and skips events of others.
@@ -133,7 +133,7 @@ class _Present:
         devices, convicted = self._kept.devices, self._table.convicted
         differing = set(self._table.devices[self._differs].tolist())
         for device in sorted(differing - self._exposed):  # with another alpha its tests may have ended at another event
-            yield Difference("conduct", f"{device:08x}", "a state", "another one")
+            yield Difference("test_state", f"{device:08x}", "a state", "another one")
         for device in sorted(convicted & set(devices.device[devices.withdrawn == 0].tolist())):
             yield Difference("device", f"{device:08x}", "counts", "its statistics withdraw it")
         for device in sorted((self._exposed & set(self._table.devices.tolist())) - convicted):
