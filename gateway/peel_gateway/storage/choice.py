@@ -145,7 +145,7 @@ def restore_store(settings: Settings, path: Path) -> Path | None:
     _refuse_foreign(target)
     with GatewayLock(target):
         incoming = unused_name(target, "restored")
-        copy_database(path, incoming, lambda copy: _check(settings, copy))
+        copy_database(path, incoming, lambda copy: _check(settings, copy), in_use=False)
         former = unused_name(target, "before") if target.exists() else None
         rename_database(target, former or unused_name(target, "stray"))
         incoming.rename(target)

@@ -186,10 +186,12 @@ _PAGES = 1024
 Check = Callable[[Path], None]
 
 
-def copy_database(source: Path, target: Path, check: Check) -> None:
-    """Copy a database file; see `save_copy`."""
+def copy_database(source: Path, target: Path, check: Check, *, in_use: bool = True) -> None:
+    """Copy a database file; see `save_copy`. Only a file that is not in use can be read without new files beside it."""
     refuse_replaced(source)
-    with translated(source), closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old:
+    alone = not in_use and not any(_beside(source, end).exists() for end in ("-wal", "-journal"))
+    address = f"{source.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+    with translated(source), closing(sqlite3.connect(address, uri=True)) as old:
         save_copy(old, target, check)
 
 
