@@ -82,7 +82,7 @@ def migrate(config: Path | None, as_json: bool, destination: str) -> None:
 
     Stop all gateways first. Then set store.path or store.url to the new one, and start them again.
     """
-    with opened(config) as (settings, source, snapshot), ExitStack() as closes:
+    with opened(config, compared=True) as (settings, source, snapshot), ExitStack() as closes:
         target_settings = _named(settings, destination, source.bucket_seconds)
         closes.enter_context(no_gateway(settings))
         target = open_archive(target_settings)

@@ -29,7 +29,7 @@ __all__ = ["recount", "replay"]
 @json_option
 def recount(config: Path | None, as_json: bool) -> None:
     """Compute every published number again from the log; exit code 1 when one differs."""
-    with opened(config) as (settings, store, snapshot):
+    with opened(config, compared=True) as (settings, store, snapshot):
         report = recount_store(store, snapshot, alpha=settings.screen_alpha, cache_bytes=settings.screen_memory_bytes)
     differences = [str(difference) for difference in report.differences]
     if as_json:
@@ -57,7 +57,7 @@ def replay(config: Path | None, as_json: bool, dead_letters: bool, **given: obje
     With --dead-letters: process messages again that the gateway could not process, after the cause is fixed. A file is deleted once its
     message is stored; exit code 1 when some fail again. Either works while the gateway runs.
     """
-    with opened(config) as (settings, archive, snapshot):
+    with opened(config, compared=True) as (settings, archive, snapshot):
         query = given_as_query(**given)
         if dead_letters and query:
             raise QueryError(f"--dead-letters cannot be combined with --{next(iter(query))}: it processes all files")

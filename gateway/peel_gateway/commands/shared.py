@@ -47,13 +47,18 @@ def find_used_settings(config: Path | None) -> Settings:
 
 
 @contextmanager
-def opened(config: Path | None) -> Iterator[tuple[Settings, Archive, Snapshot]]:
-    """Open the database and the fleet of the settings; the database must exist."""
+def opened(config: Path | None, *, compared: bool = False) -> Iterator[tuple[Settings, Archive, Snapshot]]:
+    """Open the database and the fleet of the settings; the database must exist.
+
+    `compared`: refuse a fleet folder that is older than the one that the database knows. It lacks keys, and revocations.
+    """
     with explained():
         settings = find_used_settings(config)
         snapshot = take_snapshot(Fleet(settings.fleet_folder))
         store = open_archive(settings)
         try:
+            if compared:
+                snapshot.history.follow(store.registry())
             yield settings, store, snapshot
         finally:
             store.close()
