@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 
 from peel_gateway.printing import one_line
+from peel_gateway.settings.reading import pasteable
 
 __all__ = ["Log", "Outage", "configure_logs"]
 
@@ -84,12 +85,16 @@ def _record(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "area": record.name.rpartition(".")[2],
-        "event": record.getMessage(),
-        **getattr(record, "fields", {}),
+        "event": pasteable(record.getMessage()),
+        **{name: _advice(value) for name, value in getattr(record, "fields", {}).items()},
     }
     if record.exc_info:
         found["traceback"] = formatter.formatException(record.exc_info)
     return found
+
+
+def _advice(value: object) -> object:
+    return pasteable(str(value)) if isinstance(value, str | Exception) else value
 
 
 class _JsonFormatter(logging.Formatter):

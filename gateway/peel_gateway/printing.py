@@ -13,6 +13,7 @@ from textwrap import wrap
 import click
 
 from peel_gateway.exits import Exit
+from peel_gateway.settings.reading import pasteable
 
 __all__ = [
     "Group",
@@ -68,7 +69,7 @@ def explaining(*expected: type[Exception]) -> Iterator[None]:
     try:
         yield
     except expected as error:
-        raise Stopped(str(error), getattr(error, "exit_code", Exit.USAGE)) from None
+        raise Stopped(pasteable(str(error)), getattr(error, "exit_code", Exit.USAGE)) from None
 
 
 def _operator_name() -> str:

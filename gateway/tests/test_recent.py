@@ -188,7 +188,8 @@ def test_many_exposed_at_once_look_like_an_accident(watched: Watched) -> None:
     assert (told["devices"], told["heard"], told["cause"]) == (20, 100, "rule")
     assert told["since"] == "2023-11-14T22:18:20.000+00:00"
     assert told["command"] == (
-        "peel gateway pardon --cause rule --since 2023-11-14T22:18:20.000+00:00 --restore --reason accident"
+        "peel gateway pardon --cause rule --since 2023-11-14T22:18:20.000+00:00 --until 2023-11-14T22:48:20.000+00:00 "
+        "--restore --reason accident"
     )
     assert "looks like an accident" in told["sentence"] and "treat it as an attack" in told["sentence"]
 

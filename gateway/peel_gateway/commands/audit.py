@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from peel_gateway.printing import json_option, print_json, print_table, who_opti
 from peel_gateway.queries.parameters import MOST_ITEMS, audit_page, parse_verdicts
 from peel_gateway.queries.table import QueryError, Table
 from peel_gateway.queries.views import Views, audit_table, parse_moment
+from peel_gateway.settings.reading import pasteable
 from peel_gateway.storage.store import Archive
 
 __all__ = ["audit", "pardon"]
@@ -35,8 +37,9 @@ __all__ = ["audit", "pardon"]
     default=False,
     help="Count their earlier reports again, or leave them withdrawn for good.  [default: forfeit]",
 )
-@click.option("--cause", help="Instead of naming devices: all devices that this verdict has exposed.")
+@click.option("--cause", help="Instead of naming devices: all that this verdict has exposed, without revoked ones.")
 @click.option("--since", help="With --cause: exposed at or after this time, Unix seconds or ISO 8601.")
+@click.option("--until", help="With --cause: exposed at or before this time.")
 @click.option("--yes", is_flag=True, help="With --cause: do not ask for confirmation.")
 def pardon(
     config: Path | None,
@@ -47,17 +50,22 @@ def pardon(
     restore: bool,
     cause: str | None,
     since: str | None,
+    until: str | None,
     yes: bool,
 ) -> None:
     """Pardon exposed devices: from now on their reports count again, and they are judged as if they were new.
 
     Fix the cause first. A running gateway follows with its next batch.
     """
-    with opened(config) as (_, store, snapshot):
+    with opened(config, compared=True) as (_, store, snapshot):
         text = check_reason(reason)
         if bool(device) == bool(cause):
-            raise QueryError("device: name devices, or give --cause (and --since), but not both")
-        chosen = [_known(store, snapshot, name) for name in device] if device else _by_cause(store, cause, since)
+            raise QueryError("device: name devices, or give --cause (with --since and --until), but not both")
+        chosen = (
+            [_known(store, snapshot, name) for name in device]
+            if device
+            else _by_cause(store, snapshot.revoked, cause, since, until)
+        )
         if cause and not yes:
             _confirm(chosen, as_json)
         entries = pardon_devices(store, chosen, restore=restore, reason=text, who=who)
@@ -74,14 +82,20 @@ def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
     raise PardonError(f"device {device_label(device)}: {what}")
 
 
-def _by_cause(store: Archive, cause: str | None, since: str | None) -> list[int]:
-    """Return the devices that one verdict has exposed."""
+def _by_cause(
+    store: Archive, revoked: Collection[int], cause: str | None, since: str | None, until: str | None
+) -> list[int]:
+    """Return the devices that one verdict has exposed, without the revoked ones: the operator has decided about them."""
     verdicts = parse_verdicts(cause, blamed=True) if cause else frozenset()
     if len(verdicts) != 1:
         raise QueryError(f"cause: must be one verdict, got {cause!r}")
-    chosen = exposed_devices(store.exposed(), *verdicts, since=parse_moment("since", since) if since else 0.0)
+    begin = parse_moment("since", since) if since else 0.0
+    end = parse_moment("until", until) if until else math.inf
+    found = exposed_devices(store.exposed(), *verdicts, since=begin, until=end)
+    chosen = [device for device in found if device not in revoked]
     if not chosen:
-        raise PardonError(f"no device is exposed by {cause}{f' since {since}' if since else ''}")
+        span = "".join(f" {word} {time}" for word, time in (("since", since), ("until", until)) if time)
+        raise PardonError(f"no device is exposed by {cause}{span}; revoked devices do not count")
     return chosen
 
 
@@ -105,7 +119,7 @@ def _show_pardons(rows: Sequence[Table], as_json: bool) -> None:
         "Reports sent while exposed were not judged and do not count."
     )
     for verdict in sorted({row["cause"] for row in rows} & _STILL_TO_DO.keys()):
-        click.echo(f"{verdict}: {_STILL_TO_DO[verdict]}", err=True)
+        click.echo(pasteable(f"{verdict}: {_STILL_TO_DO[verdict]}"), err=True)
 
 
 _AUDIT_COLUMNS = ["device", "cause", "restored", "reports", "time", "who", "reason"]

@@ -21,6 +21,7 @@ from peel_gateway.printing import Group, in_two_columns, json_option, print_json
 from peel_gateway.queries.table import Table
 from peel_gateway.service.service import run_service
 from peel_gateway.settings import SettingsError, load_settings, with_store
+from peel_gateway.settings.reading import find_config
 from peel_gateway.settings.table import help_rows, sample_toml
 from peel_gateway.storage.choice import open_leases
 from peel_gateway.storage.store import Leases, Store
@@ -131,7 +132,8 @@ def run(config: Path | None, store: str | None) -> None:
     On a PostgreSQL database several processes can run; each is a worker.
     """
     with explained():
-        settings = with_store(find_settings(config), store)
+        # The reader of the log may be in another folder: advice names the file even where it was found here.
+        settings = with_store(find_settings(find_config(config)), store)
     configure_logs(settings.log_level, settings.log_format)
     sys.exit(run_service(settings))
 

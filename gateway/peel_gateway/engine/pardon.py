@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,10 +21,10 @@ class PardonError(Exception):
     """A device cannot be pardoned. No device was pardoned."""
 
 
-def exposed_devices(devices: DeviceTable, cause: Verdict, *, since: float = 0.0) -> list[int]:
-    """Return the ids of devices that a cause has exposed since a time (Unix seconds)."""
-    which = (devices.cause == int(cause)) & (devices.cause_time >= since * 1000)
-    return [int(device) for device in devices.device[np.flatnonzero(which)]]
+def exposed_devices(devices: DeviceTable, cause: Verdict, *, since: float = 0.0, until: float = math.inf) -> list[int]:
+    """Return the ids of devices that a cause has exposed between two times, both included (Unix seconds)."""
+    within = (devices.cause_time >= np.rint(since * 1000)) & (devices.cause_time <= np.rint(until * 1000))
+    return [int(device) for device in devices.device[np.flatnonzero((devices.cause == int(cause)) & within)]]
 
 
 def pardon(

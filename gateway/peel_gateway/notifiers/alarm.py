@@ -13,6 +13,7 @@ from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.queries.exposed import MANY
 from peel_gateway.screening.judge import ExposedDevice
+from peel_gateway.settings.reading import pasteable
 from peel_gateway.storage.store import StoreError
 
 __all__ = ["MANY", "SOON_SECONDS", "Alarm"]
@@ -72,7 +73,7 @@ class Alarm:
                 "cause": each.cause.label,
                 "evidence": each.words,
                 "withdrawn": each.withdrawn,
-                "advice": _ADVICE.format(device=label),
+                "advice": pasteable(_ADVICE.format(device=label)),
             }
             _log.warning("device exposed", **document)
             self._metrics.device_exposed(each.cause)
@@ -110,4 +111,4 @@ class Alarm:
             accident = self._accident()
         except StoreError:
             accident = None
-        return f"{accident['sentence']} {accident['command']}" if accident else _MANY_ADVICE
+        return f"{accident['sentence']} {accident['command']}" if accident else pasteable(_MANY_ADVICE)

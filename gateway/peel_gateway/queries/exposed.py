@@ -22,6 +22,7 @@ from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import LAYERS, Verdict
 from peel_gateway.queries.table import QueryError, Table, moment
+from peel_gateway.settings.reading import pasteable
 from peel_gateway.storage.store import Archive
 
 __all__ = ["MANY", "Cases", "ExposedQuestion", "accident", "dissection", "layer_tables", "picture", "sentence"]
@@ -331,19 +332,21 @@ def accident(exposed: DeviceTable, *, revoked: Collection[int], heard: int) -> T
     Pardoned and revoked devices do not count: the operator has decided about them.
     """
     undecided = ~np.isin(exposed.device, list(revoked))
-    count, since, cause = max(
+    count, since, until, cause = max(
         (_crowd(exposed.cause_time[undecided & (exposed.cause == cause)], cause) for cause in np.unique(exposed.cause)),
-        default=(0, 0, 0),
+        default=(0, 0, 0, 0),
     )
     if count < max(MANY, _SHARE * heard):
         return None
-    label, begin = Verdict(cause).label, moment(since / 1000)
+    label, begin, end = Verdict(cause).label, moment(since / 1000), moment(until / 1000)
     return {
         "devices": count,
         "heard": heard,
         "cause": label,
         "since": begin,
-        "command": f"peel gateway pardon --cause {label} --since {begin} --restore --reason accident",
+        "command": pasteable(
+            f"peel gateway pardon --cause {label} --since {begin} --until {end} --restore --reason accident"
+        ),
         "sentence": (
             f"{count} of {heard} devices were exposed for the same cause ({label}) within an hour. This looks like an accident: a "
             "cloned fleet folder, a simulated fleet, or a restored backup. Undo that first, then pardon them. If none of these "
@@ -352,11 +355,12 @@ def accident(exposed: DeviceTable, *, revoked: Collection[int], heard: int) -> T
     }
 
 
-def _crowd(times: npt.NDArray[np.int64], cause: int) -> tuple[int, int, int]:
-    """Return the largest number of exposures within an hour, the time of the first of them, and their cause."""
+def _crowd(times: npt.NDArray[np.int64], cause: int) -> tuple[int, int, int, int]:
+    """Return the largest number of exposures within an hour, the times of the first and the last of them, and their cause."""
     times = np.sort(times)
     counts = np.searchsorted(times, times + _WITHIN_MS, side="right") - np.arange(len(times))
     if not len(counts):
-        return 0, 0, int(cause)
+        return 0, 0, 0, int(cause)
     first = int(np.argmax(counts))
-    return int(counts[first]), int(times[first]), int(cause)
+    count = int(counts[first])
+    return count, int(times[first]), int(times[first + count - 1]), int(cause)

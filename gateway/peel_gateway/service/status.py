@@ -14,6 +14,7 @@ from peel_gateway.queries.table import Table, moment
 from peel_gateway.queries.views import Views
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
+from peel_gateway.settings.reading import pasteable
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.store import Archive, StoreReplaced
 from peel_gateway.workers.pool import PipelinePool
@@ -71,7 +72,7 @@ class GatewayStatus:
             causes.append(f"fleet: {self.fleet.trouble}")
         if self.pool.failure is not None:
             causes.append(f"ingest: ended: {type(self.pool.failure).__name__}")
-        return causes
+        return list(map(pasteable, causes))
 
     def _lag_causes(self) -> list[str]:
         lag, receipt_lag, limit = self.pool.oldest_age(), self.pool.receipt_age(), self.settings.health_lag_seconds
@@ -112,7 +113,7 @@ class GatewayStatus:
                 "partitions": [pipeline.partition.number for pipeline in self.pool.pipelines],
                 "of": self.store.partitions,
             },
-            "reload": {"refused": self.fleet.trouble},
+            "reload": {"refused": self.fleet.trouble and pasteable(self.fleet.trouble)},
             "inbox": {"pending": self.pool.pending, "oldest_seconds": round(self.pool.oldest_age(), 3)},
             "store": self._store_table(),
             "health": self.health(),

@@ -9,6 +9,7 @@ import difflib
 import ipaddress
 import os
 import re
+import shlex
 import stat
 import tomllib
 import urllib.parse
@@ -28,8 +29,10 @@ __all__ = [
     "check_together",
     "config_option",
     "dotted",
+    "find_config",
     "find_settings",
     "load_settings",
+    "pasteable",
     "with_store",
 ]
 
@@ -308,6 +311,42 @@ config_option = click.option(
 )
 
 
+def find_config(config: Path | None) -> Path | None:
+    """Return the named settings file, or gateway.toml in this folder, if it exists."""
+    return config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.exists() else None)
+
+
 def find_settings(config: Path | None) -> Settings:
-    """Return the settings of the named file, or of gateway.toml in this folder, or the defaults."""
-    return load_settings(config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.exists() else None))
+    """Return the settings of the named file, or of gateway.toml in this folder, or the defaults.
+
+    Until the command ends, `pasteable` names the same file and fleet folder.
+    """
+    settings = load_settings(find_config(config))
+    if context := click.get_current_context(silent=True):
+        context.call_on_close(_used.clear)
+        _used.update({"fleet": settings.fleet_folder.absolute()} | ({"config": config.absolute()} if config else {}))
+    return settings
+
+
+_used: dict[str, Path] = {}
+"""The settings file that the running command was given, and its fleet folder."""
+
+_COMMAND = re.compile(
+    r"peel (?P<gateway>gateway (?!settings\b)[a-z]+)(?! --config)|peel (?P<fleet>fleet (?!init\b)[a-z-]+) FOLDER\b"
+)
+
+_TAKES_CONFIG = ("fleet accept-restored", "fleet add", "fleet bundle", "fleet list")
+
+
+def pasteable(text: str) -> str:
+    """Return a message whose `peel` commands can be typed in any folder: they name this command's settings file and fleet folder."""
+    return _COMMAND.sub(_name_files, text)
+
+
+def _name_files(found: re.Match[str]) -> str:
+    words = ["peel", *(found["gateway"] or found["fleet"]).split()]
+    if found["fleet"]:
+        words.append(str(_used.get("fleet", "FOLDER")))
+    if "config" in _used and (found["gateway"] or found["fleet"] in _TAKES_CONFIG):
+        words += ["--config", str(_used["config"])]
+    return shlex.join(words)

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sqlite3
 import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -83,9 +84,16 @@ class Desk:
         (line,) = re.findall(r"chmod \S+ \S+?(?=[.,]?(?:\s|$))", advice)
         subprocess.run(shlex.split(line), check=True)
 
-    def findings(self, about: str) -> list[dict[str, str]]:
+    def restore_old_folder(self) -> None:
+        """Put back the devices.jsonl from before a revocation that the gateway has seen."""
+        old = (self.fleet / "devices.jsonl").read_bytes()
+        self.say(f"peel fleet revoke {shlex.quote(str(self.fleet))} 9", 0)
+        self.field.new_gateway("other", fleet_folder=self.fleet, store_path=self.database).start().stop()
+        (self.fleet / "devices.jsonl").write_bytes(old)
+
+    def findings(self, about: str, options: str = "") -> list[dict[str, str]]:
         """Return what `peel doctor` does not find good about something."""
-        items = json.loads(self.type("peel doctor --json").stdout.splitlines()[-1])["items"]
+        items = json.loads(self.type(f"peel doctor --json {options}").stdout.splitlines()[-1])["items"]
         return [item for item in items if item["about"] == about and item["state"] != "good"]
 
     def agrees(self) -> None:
@@ -159,13 +167,76 @@ def test_devices_that_were_exposed_by_accident(desk: Desk) -> None:
     desk.agrees()
 
 
+def test_the_pardon_of_an_accident_spares_all_others(desk: Desk) -> None:
+    """A device that was exposed hours later and one that was revoked meanwhile are not part of the accident."""
+    with closing(sqlite3.connect(desk.database)) as connection, connection:
+        cause, last = connection.execute("SELECT cause, MAX(cause_time) FROM device WHERE cause != 0").fetchone()
+        for device, when in ((0x13, last), (0x14, last + 7_200_000)):
+            row = (cause, when, device)
+            connection.execute("UPDATE device SET cause = ?, cause_time = ?, withdrawn = 1 WHERE device = ?", row)
+    desk.say("peel fleet revoke fleet 13", 0)
+    done = desk.follow(desk.say("peel gateway exposures", 0), r"\n +(peel gateway pardon .+)", answer="y\n")
+    assert f"{MANY} pardoned" in done.output
+    with closing(sqlite3.connect(desk.database)) as connection:
+        left = connection.execute("SELECT device FROM device WHERE cause != 0 ORDER BY device").fetchall()
+    assert left == [(0x13,), (0x14,)]
+
+
+@pytest.fixture
+def far_desk(lived: tuple[Field, GatewayProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk whose files are in another folder: every printed command must name them."""
+    (tmp_path / "the site").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return Desk(*lived, tmp_path / "the site")
+
+
+def test_advice_is_typed_in_another_folder(far_desk: Desk) -> None:
+    named = f"--config {shlex.quote(str(far_desk.settings))}"
+    said = far_desk.say(f"peel gateway exposures {named}", 0)
+    done = far_desk.follow(said, r"\n +(peel gateway pardon .+)", answer="y\n")
+    assert f"{MANY} pardoned" in done.output
+    far_desk.follow(done.stderr, DEVICE=1)
+    letters = DeadLetters(far_desk.database.with_name("peel.sqlite.dead-letters"))
+    letters.put(Message("peel/other/00000001", b"", time.time()))
+    (finding,) = far_desk.findings("dead letters", named)
+    assert "1 dead letters taken" in far_desk.follow(finding["remedy"], "run: (peel .+)").output
+
+
+def test_a_fleet_folder_from_an_old_copy_is_used_for_nothing(far_desk: Desk) -> None:
+    """Its keys and revocations are not those that the gateway had: no report may be judged by them."""
+    named = f"--config {shlex.quote(str(far_desk.settings))}"
+    far_desk.restore_old_folder()
+    for line in ("recount", "replay", "migrate --to new.sqlite", "pardon 1 --reason text"):
+        said = far_desk.say(f"peel gateway {line} {named}", 3)
+    far_desk.follow(said)
+    far_desk.say(f"peel gateway recount {named}", 0)
+
+
+def test_the_log_of_a_gateway_in_another_folder(far_desk: Desk) -> None:
+    with closing(sqlite3.connect(far_desk.database)) as connection, connection:
+        ahead = round((time.time() + 1e8) * 1000)
+        connection.execute("UPDATE meta SET value = ? WHERE key IN ('wall', 'seen')", (ahead,))
+        connection.execute("UPDATE meta SET value = 1 WHERE key = 'boot'")
+    run = [sys.executable, "-m", "peel_tools", "gateway", "run"]
+    with subprocess.Popen(run, cwd=far_desk.settings.parent, stderr=subprocess.PIPE, text=True) as gateway:
+        assert gateway.stderr is not None
+        advice = next(line for line in gateway.stderr if "--believe" in line)
+        gateway.terminate()
+        gateway.stderr.read()
+    far_desk.follow(advice)
+    rows = json.loads(far_desk.type(f"peel gateway clock --json --config {shlex.quote(str(far_desk.settings))}").stdout)
+    assert rows["partitions"][0]["behind_until"] is None
+
+
 def test_one_exposed_device(desk: Desk) -> None:
     log = desk.gateway.log_path.read_text()
     advice = re.findall(r"peel gateway exposures --device 00000001.*?--reason TEXT`", log)[0]
     exposures, revoke, pardon = (f"`{line}`" for line in re.findall("(peel [^`]+)`", "`" + advice))
     desk.follow(exposures)
     desk.follow(pardon, TEXT="repaired")
-    desk.follow(revoke, FOLDER="fleet")
+    folder = str(desk.field.fleet.folder)
+    assert folder in revoke, "the folder of the gateway that wrote it"
+    desk.follow(revoke.replace(folder, "fleet"))
     desk.agrees()
 
 
@@ -178,6 +249,7 @@ def test_a_damaged_database(desk: Desk) -> None:
     (finding,) = desk.findings("database")
     for advice in (said, finding["remedy"]):
         desk.follow(advice, COPY="copy.sqlite")
+        assert [path.name for path in desk.database.parent.glob("copy.sqlite*")] == ["copy.sqlite"]
     assert desk.findings("database") == []
     assert any(path.read_bytes() == content for path in desk.database.parent.glob("peel.sqlite.before-*"))
     desk.agrees()
@@ -192,12 +264,9 @@ def test_a_database_with_other_buckets(desk: Desk) -> None:
 
 
 def test_a_fleet_folder_from_an_old_copy(desk: Desk) -> None:
-    old = (desk.fleet / "devices.jsonl").read_bytes()
-    desk.say("peel fleet revoke fleet 9", 0)
-    desk.field.new_gateway("other", fleet_folder=desk.fleet, store_path=desk.database).start().stop()
-    (desk.fleet / "devices.jsonl").write_bytes(old)
+    desk.restore_old_folder()
     advice = desk.say("peel fleet note fleet 1 text", 3)
-    assert desk.follow(advice, FOLDER="fleet").stdout.startswith("fleet: accepted. Repeat the revocations")
+    assert f"{desk.fleet}: accepted. Repeat the revocations" in desk.follow(advice).stdout
     desk.say("peel fleet revoke fleet 9", 0)
     desk.agrees()
 

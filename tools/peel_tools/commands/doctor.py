@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from peel_gateway.exits import Exit
 from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.settings import Settings, SettingsError
+from peel_gateway.settings.reading import pasteable
 from peel_tools.doctor.broker_check import look_at_broker
 from peel_tools.doctor.finding import BAD, GOOD, Finding
 from peel_tools.doctor.machine import look_at_database, look_at_files, look_at_fleet, look_at_gateway, look_at_tools
@@ -30,7 +31,7 @@ def doctor(config: Path | None, as_json: bool) -> None:
 
     Changes nothing, whether the gateway runs or not. Exit code 1 when something is bad.
     """
-    found = list(_examine(config))
+    found = [replace(each, said=pasteable(each.said), remedy=pasteable(each.remedy)) for each in _examine(config)]
     if as_json:
         print_json({"well": all(each.state != BAD for each in found), "items": [asdict(each) for each in found]})
     else:
