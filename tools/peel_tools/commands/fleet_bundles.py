@@ -35,7 +35,8 @@ def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict
     path = given or (default if default.exists() else None)
     if path is None:
         click.echo(
-            f"no template ({default}): the bundles name a broker on 127.0.0.1 and no sensors, which no board takes",
+            f"no template ({default}): the bundles name a broker on 127.0.0.1 and no sensors, which no board takes. For boards write it "
+            f"(docs/devices.md has a sample), then write the bundles again: `peel fleet bundle {fleet.folder} DEVICE`",
             err=True,
         )
         return {}

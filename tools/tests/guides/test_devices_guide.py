@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from guide import ROOT, start, type_in
 
+from peel_tools.flashing.bundle_check import BundleError, check_bundle
 from peel_tools.servers.broker import Broker
 
 GUIDE = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
@@ -59,6 +61,24 @@ def test_a_fresh_bundle_comes_from_the_command_that_the_guide_names(followed: Pa
     assert type_in(again, followed).returncode == 0
     assert '"first_number": 1,' in before
     assert '"first_number": 1,' not in bundle.read_text()
+
+
+def test_bundles_that_were_written_without_a_template(followed: Path) -> None:
+    """The warning of `peel fleet add` names a file and a command: together they make a bundle that a board takes."""
+    template = followed / "fleet" / "template.json"
+    sample = template.read_text()
+    template.unlink()
+    said = type_in(".venv/bin/peel fleet add fleet", followed).stderr
+    assert re.findall(r"no template \((\S+)\)", said) == ["fleet/template.json"]
+    bundle = followed / "fleet" / "bundles" / "00000002.json"
+    with pytest.raises(BundleError, match="sensors"):
+        check_bundle(json.loads(bundle.read_text()))
+    template.write_text(sample)
+    template.chmod(0o600)
+    (again,) = re.findall(r"`(peel [^`]+)`", said)
+    done = type_in(f".venv/bin/{again.replace('DEVICE', '2')}", followed)
+    assert (done.returncode, done.stderr) == (0, "")
+    check_bundle(json.loads(bundle.read_text()))
 
 
 def test_the_device_runs_without_a_board(followed: Path) -> None:
