@@ -24,7 +24,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from peel_tools.boards.errors import MissingToolError
+from peel_tools.boards.build_tools import MissingToolError
 
 KINDS = {
     "board": "firmware in an emulator, or what is built for one",

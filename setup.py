@@ -9,7 +9,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 CARRIED = Path("peel_tools") / "flashing" / "device"
-"""The folder of the device's files in the package; peel_tools.flashing.sources looks there."""
+"""The folder of the device's files in the package; peel_tools.flashing.device_files looks there."""
 
 
 def version() -> str:

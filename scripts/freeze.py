@@ -37,7 +37,7 @@ from peel_gateway.model.messages import Message
 from peel_gateway.queries.devices import DeviceFilter
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_tools.profiles.text import Draft, number_table
+from peel_tools.profiles.drafts import Draft, number_table
 from peel_tools.simulation.piece import sealed_frame
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 
 CORE = Path(__file__).resolve().parents[1]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wshadow", "-Werror"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 
 CORE = Path(__file__).resolve().parents[1]
 #: What the compiler may call by itself on a Cortex-M0+: memory, 64-bit shifts and multiplication. No division of any size.

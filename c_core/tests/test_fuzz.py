@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 
 FUZZ = Path(__file__).with_name("fuzz.py")
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "c_core" / "proofs"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from peel_hil.vectors import Line, driver_lines
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 
 VECTORS = Path(__file__).resolve().parents[2] / "spec" / "vectors"
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -23,7 +23,7 @@ from peel_gateway.queries.views import Views
 from peel_gateway.web.app import build_app
 from peel_gateway.web.openapi import docstring_parts
 from peel_tools.servers.gateway import GatewayError, GatewayProcess
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 
 __all__ = ["endpoint_table", "metric_table"]
 

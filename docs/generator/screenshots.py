@@ -24,7 +24,7 @@ from typing import Literal
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 
 FOLDER = Path(__file__).resolve().parents[1] / "images"
 RUN_SECONDS = 90

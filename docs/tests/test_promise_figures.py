@@ -15,7 +15,7 @@ from peel_research.promise.engine import burst_share_over_fair, coalition, late_
 from peel_research.promise.picking import HELD, SETTINGS, pick
 from peel_research.promise.picking import STRATEGIES as PICKING
 from peel_tools.planning.arena import HarmonyArena, KrrArena
-from peel_tools.planning.strategies import STRATEGIES, exposed_after
+from peel_tools.planning.insider import STRATEGIES, exposed_after
 
 FIGURES: dict[str, Any] = json.loads((Path(__file__).resolve().parents[1] / "promise.json").read_text())
 

@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 from inbox import Inbox
 
-from peel_tools.boards.command import require
-from peel_tools.boards.umqtt import umqtt_folder
+from peel_tools.boards.build_tools import require
+from peel_tools.boards.sources import umqtt_folder
 from peel_tools.servers.broker import Broker, BrokerTls
 
 sys.path.append(str(umqtt_folder()))

@@ -20,7 +20,7 @@ from peel_device.app import AWAKE_MS, App
 from peel_device.config import Config
 from peel_device.errors import EntropyError
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 from power_cut import FullFiles, MemoryFiles
 
 SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")

@@ -14,10 +14,10 @@ from host_board import PacedBoard, bundle, config
 from peel_device.app import App
 from peel_device.clock import TickClock
 from peel_tools.boards.cache import REPOSITORY
-from peel_tools.boards.umqtt import umqtt_folder
-from peel_tools.boards.unix_port import micropython_program
+from peel_tools.boards.firmware import micropython_program
+from peel_tools.boards.sources import umqtt_folder
 from peel_tools.device.flash import Changes, Flash
-from peel_tools.flashing.sources import find_sources
+from peel_tools.flashing.device_files import find_sources
 from peel_tools.servers.broker import Broker
 from power_cut import ManualClock, MemoryFiles
 
@@ -109,7 +109,7 @@ def test_the_heap_stays_as_it_is_over_outages_and_wraps_of_the_ticks() -> None:
 
 
 TLS = Path(__file__).with_name("tls_on_micropython.py")
-RUNTIME = REPOSITORY / "tools" / "peel_tools" / "device" / "runtime"
+RUNTIME = REPOSITORY / "tools" / "peel_tools" / "device"
 TLS_HEAP = "180k"
 """About 75 KB of it are free once the application runs. A TLS session takes two blocks, of 17 and 5 KB."""
 CONNECTIONS = 30

@@ -18,12 +18,12 @@ from peel_hil.emulators.images import board_image
 
 from host_board import bundle
 from peel_core.frame import NUMBER
-from peel_tools.boards.umqtt import umqtt_folder
+from peel_tools.boards.sources import umqtt_folder
 from peel_tools.device.flash import Changes, Flash
 from peel_tools.device.process import DeviceProcess
-from peel_tools.flashing.sources import find_sources
+from peel_tools.flashing.device_files import find_sources
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 
 TESTS = Path(__file__).parent
 BINDINGS = TESTS.parents[1] / "bindings" / "micropython"

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from peel_tools.servers.broker import find_mosquitto
-from peel_tools.simulation.rig import Rig
-from peel_tools.simulation.session import Plan, Session
+from peel_tools.simulation.session import Plan, Rig, Session
 
 PATIENCE = 60
 REPORTS = 2000

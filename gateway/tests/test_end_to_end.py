@@ -23,10 +23,8 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.fleet import SimulatedFleet
-from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.referee import Findings, judge
-from peel_tools.simulation.rig import Rig
-from peel_tools.simulation.session import Plan, true_means
+from peel_tools.simulation.session import Plan, Rig, make_fleet, true_means
 from peel_tools.simulation.traces import BuiltInTraces, from_q15
 from peel_tools.simulation.truth import Truth
 

@@ -17,9 +17,8 @@ import pytest
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.referee import Findings
-from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.runner import Progress
-from peel_tools.simulation.session import Plan
+from peel_tools.simulation.session import Plan, Rig
 
 SHARES = {
     "garbage": 0.03, "stranger": 0.03, "forgery": 0.03, "tampering": 0.03, "negation": 0.03, "replay": 0.05, "loss": 0.02,

@@ -19,7 +19,7 @@ from elftools.elf.sections import SymbolTableSection
 from peel_hil.bench_heap import measure_heap
 from peel_hil.duts.pico import PicoDut
 from peel_hil.emulators.images import board_image
-from peel_tools.boards.errors import BuildError
+from peel_tools.boards.build_tools import BuildError
 from peel_tools.boards.natmod import build_natmod
 
 __all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals"]

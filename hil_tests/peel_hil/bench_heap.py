@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from peel_hil.duts.pico import PicoDut
+from peel_tools.boards.build_tools import BuildError
 from peel_tools.boards.cache import REPOSITORY
-from peel_tools.boards.errors import BuildError
 from peel_tools.boards.natmod import build_natmod
 from peel_tools.boards.sources import micropython_sources
 from peel_tools.boards.table import find_board
-from peel_tools.flashing.plan import application
-from peel_tools.flashing.sources import find_sources
+from peel_tools.flashing.device_files import application, find_sources
 
 __all__ = ["REPORTS", "measure_heap"]
 

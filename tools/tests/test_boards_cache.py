@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from peel_tools.boards.cache import cache_root, cached, digest
-from peel_tools.boards.workspace import workspace
+from peel_tools.boards.cache import cache_root, cached, digest, workspace
 
 
 @pytest.fixture(autouse=True)

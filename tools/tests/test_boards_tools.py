@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from peel_tools.boards.build_tools import DEBIAN_PACKAGES, BuildError, require, run
 from peel_tools.boards.cache import REPOSITORY
-from peel_tools.boards.command import DEBIAN_PACKAGES, require, run
-from peel_tools.boards.errors import BuildError
 from peel_tools.boards.sources import MICROPYTHON_VERSION, micropython_sources
 
 

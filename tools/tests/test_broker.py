@@ -16,7 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 import peel_tools.servers.broker as broker_module
 from peel_tools.servers.broker import Broker, BrokerError, find_mosquitto
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 
 
 def reachable(broker: Broker) -> bool:

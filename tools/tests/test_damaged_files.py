@@ -22,7 +22,7 @@ from peel_gateway.exits import Exit
 from peel_gateway.fleet.folder import Fleet
 from peel_tools.cli import main
 from peel_tools.device.flash import Changes, read_bundle
-from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing import FlashError
 
 CUTS = FLIPS = 20
 """So many places of each file are tried, chosen at random, beside the ends of its lines."""

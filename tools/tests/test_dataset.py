@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from peel_core import load_profile, make_profile, parse_profile, projection
 from peel_tools.cli import main
 from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name
-from peel_tools.profiles.proposal import propose
+from peel_tools.profiles.drafts import propose
 
 ROWS = 40
 HEADER = "time,Temp (°C),PM2.5,pm2-5,sky,place,constant,broken,nothing,long"

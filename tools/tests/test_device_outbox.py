@@ -6,7 +6,7 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-from peel_tools.device.outbox import read_outbox
+from peel_tools.device.flash import read_outbox
 
 
 def test_whole_frames_are_found_torn_and_vanishing_ones_are_not(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ name = "temperature"
 low = -10
 high = 50
 """
-ON_A_BOARD = "device/runtime"
+ON_A_BOARD = "device/launch.py"
 """Code that runs under MicroPython, without our exit codes."""
 
 

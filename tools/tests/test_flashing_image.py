@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from peel_tools.boards.table import find_board
-from peel_tools.flashing.commands import flash
-from peel_tools.flashing.errors import FlashError
+from peel_tools.commands.firmware import flash
+from peel_tools.flashing import FlashError
 from peel_tools.flashing.image import find_volume, flash_esp32, flash_pico, read_uf2
 
 RP2040_FAMILY, RP2350_FAMILY = (drive.family for drive in find_board("pico").boot_drives)

@@ -17,14 +17,21 @@ from flash_bundle import write_bundle
 
 from peel_hil.duts.qemu import Mps2Dut
 from peel_tools.boards.table import BOARDS, Board, find_board
-from peel_tools.flashing.commands import provision_device
-from peel_tools.flashing.errors import FlashError
-from peel_tools.flashing.history import check_history, note_provisioned
-from peel_tools.flashing.plan import Copy, application, check_room, outbox_blocks, outdated, own_modules
-from peel_tools.flashing.probe import Facts, check_board, probe
+from peel_tools.commands.provision import provision_device
+from peel_tools.flashing import FlashError
+from peel_tools.flashing.bundles import check_history, note_provisioned
+from peel_tools.flashing.device_files import (
+    Copy,
+    Sources,
+    application,
+    check_room,
+    find_sources,
+    outbox_blocks,
+    outdated,
+    own_modules,
+)
 from peel_tools.flashing.provision import provision
-from peel_tools.flashing.remote import Remote
-from peel_tools.flashing.sources import Sources, find_sources
+from peel_tools.flashing.remote import Facts, Remote, check_board, probe
 
 PICO_W = Facts(
     platform="rp2", version=(1, 25, 0), machine="Pico W", mpy=6 | 4 << 10, network=True, core="", free=800 * 1024

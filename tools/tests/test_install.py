@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from peel_tools.boards.build_tools import require
 from peel_tools.boards.cache import REPOSITORY
-from peel_tools.boards.command import require
 from peel_tools.boards.natmod import build_natmod
 from peel_tools.boards.table import ARCHITECTURES, BOARDS, CABLED
 from peel_tools.servers.broker import Broker

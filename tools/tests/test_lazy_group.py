@@ -91,7 +91,7 @@ def groups(command: click.Command) -> Iterator[LazyGroup]:
 
 def test_each_command_begins_its_help_with_what_its_table_says() -> None:
     found = list(groups(main))
-    assert [group.name for group in found] == ["main", "fleet", "firmware"]
+    assert [group.name for group in found] == ["main", "fleet"]
     for group in found:
         for name, (_, line) in group.table.items():
             child = group.get_command(click.Context(group), name)

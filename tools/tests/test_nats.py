@@ -15,9 +15,8 @@ from peel_gateway.mqtt.connection import gateway_topic
 from peel_research.soak.run import soak
 from peel_research.soak.schedule import Fault
 from peel_research.soak.stage import Stage
-from peel_tools.servers.nats import NatsBroker
-from peel_tools.simulation.rig import Rig
-from peel_tools.simulation.session import Plan
+from peel_tools.servers.broker import NatsBroker
+from peel_tools.simulation.session import Plan, Rig
 
 REPORTS = 4000
 PATIENCE = 120.0

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from peel_core import load_profile
 from peel_tools.cli import main
-from peel_tools.planning.costs import Battery
-from peel_tools.planning.report import spoken
+from peel_tools.planning.report import Battery, spoken
 
 
 def run(*arguments: str) -> Any:

@@ -65,7 +65,7 @@ def test_nobody_reads_the_gateways_database_behind_its_stores_back() -> None:
     }  # fmt: skip
     assert using[f"{research}/bench"] == "engine.py"  # a bare table of its own, to compare with
     truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in imports(path)}
-    assert truth == {"truth.py", "referee.py", "books.py"}  # the truth is a file of the simulation's own
+    assert truth == {"truth.py", "referee.py"}  # the truth is a file of the simulation's own
     soak = {path.name for path in (ROOT / research / "soak").glob("*.py") if "sqlite3" in imports(path)}
     assert soak == {"verdict.py", "stores.py"}  # the same truth; and a lock, which reads nothing
 

@@ -16,7 +16,7 @@ from peel_gateway.model.verdict import LAYERS, Layer, Verdict
 from peel_tools.simulation.attackers import ATTACKS, check_shares, default_shares, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
 from peel_tools.simulation.piece import HONEST, Piece, digest_of
-from peel_tools.simulation.profiles import make_fleet
+from peel_tools.simulation.session import make_fleet
 from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.tricks import Workshop, tampering
 from peel_tools.simulation.truth import Outgoing, Truth

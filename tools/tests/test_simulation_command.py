@@ -27,9 +27,8 @@ from peel_gateway.fleet.snapshot import take_snapshot
 from peel_hil.listener import Listener
 from peel_tools.cli import main
 from peel_tools.servers.broker import AnyBroker, Broker
-from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
-from peel_tools.simulation.rig import Rig
+from peel_tools.simulation.session import Rig, make_fleet
 from peel_tools.simulation.truth import Truth
 
 PEEL = [sys.executable, "-m", "peel_tools"]

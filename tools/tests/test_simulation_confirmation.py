@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from peel_core.receipts import write_receipts
-from peel_tools.simulation.confirmation import Confirmation
+from peel_tools.simulation.runner import Confirmation
 from peel_tools.simulation.truth import Outgoing
 
 KEY = bytes(range(16))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peel_core import Profile, make_profile
-from peel_tools.simulation.ledger import Ledger
+from peel_tools.simulation.fleet import Ledger
 
 
 def _profile(quota: int, period: int, **more: object) -> Profile:

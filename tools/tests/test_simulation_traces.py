@@ -15,7 +15,7 @@ from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, from_q15, to_
 
 
 def _profile(name: str) -> Profile:
-    with as_file(files("peel_tools.simulation.profiles")) as folder:
+    with as_file(files("peel_tools.simulation") / "profiles") as folder:
         return load_profile(folder / f"{name}.toml")
 
 

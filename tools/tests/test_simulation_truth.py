@@ -18,9 +18,8 @@ from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
-from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.referee import Findings, judge
-from peel_tools.simulation.session import true_history, true_means
+from peel_tools.simulation.session import make_fleet, true_history, true_means
 from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.truth import MOMENT_SECONDS, Truth, TruthError
 

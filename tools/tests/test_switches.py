@@ -14,12 +14,11 @@ import pytest
 
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_tools.demo.demonstration import Demonstration
+from peel_tools.demo.gateway import Switches
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.piece import HONEST
-from peel_tools.simulation.profiles import make_fleet
-from peel_tools.simulation.session import Plan
-from peel_tools.simulation.switches import Switches
+from peel_tools.simulation.session import Plan, make_fleet
 from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.truth import Truth
 

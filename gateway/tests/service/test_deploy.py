@@ -18,7 +18,7 @@ from field import Field
 from peel_gateway.exits import LASTING
 from peel_gateway.settings import load_settings, settings_table
 from peel_gateway.workers.pipeline import DRAIN_SECONDS
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 from peel_tools.cli import main
 
 ROOT = Path(__file__).parents[3]

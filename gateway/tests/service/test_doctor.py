@@ -18,11 +18,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_gateway.settings import Settings
 from peel_research.soak.clock import find_faketime
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 from peel_tools.doctor.broker_check import look_at_broker
-from peel_tools.servers.broker import Broker, find_mosquitto
+from peel_tools.servers.broker import Broker, NatsBroker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.servers.nats import NatsBroker
 
 USERS = {"gateway": "correct horse"}
 

@@ -17,8 +17,8 @@ import pytest
 from field import Field
 from paho.mqtt.enums import CallbackAPIVersion
 
+from peel_tools.boards.build_tools import MissingToolError
 from peel_tools.boards.cache import cache_root
-from peel_tools.boards.errors import MissingToolError
 
 VERSION = "2024.3.3"
 NEEDED = (f"homeassistant=={VERSION}", "paho-mqtt==1.6.1")

@@ -14,7 +14,7 @@ import pytest
 from field import Field
 from prometheus_client.parser import text_string_to_metric_families
 
-from peel_tools.boards.errors import MissingToolError
+from peel_tools.boards.build_tools import MissingToolError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus-rules.yml"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 from peel_tools.servers.broker import BrokerTls
 
 

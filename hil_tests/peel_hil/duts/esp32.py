@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from peel_hil.duts.base import Dut
 from peel_hil.emulators.esp32 import CPU, micropython_core
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 from peel_tools.boards.table import find_board
 
 __all__ = ["Esp32Dut"]

@@ -11,7 +11,7 @@ from typing import Any
 from peel_hil.duts.base import Dut, Endpoint
 from peel_hil.emulators.images import board_image
 from peel_hil.emulators.pico import flash_image, pico_emulator
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 from peel_tools.boards.table import find_board
 
 __all__ = ["PicoDut"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from peel_hil.duts.base import DEVICE_CODE, Dut
 from peel_hil.emulators.images import board_image
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 
 __all__ = ["M4Dut", "MicrobitDut", "Mps2Dut", "Rv32Dut"]
 

@@ -8,8 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from peel_tools.boards.build_tools import Word, require, run
 from peel_tools.boards.cache import REPOSITORY, cached, digest, repository_files
-from peel_tools.boards.command import Word, require, run
 from peel_tools.boards.sources import micropython_sources
 from peel_tools.boards.xtensa import assemble, c_headers, compile_c, xtensa_inputs
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from peel_tools.boards import firmware
+from peel_tools.boards.build_tools import require
 from peel_tools.boards.cache import repository_files
-from peel_tools.boards.command import require
-from peel_tools.boards.firmware import Firmware, Job, Recipe, build_image, find_recipe, make_port, make_rp2
-from peel_tools.boards.unix_port import UNIX_PORT
+from peel_tools.boards.firmware import UNIX_PORT, Firmware, Job, Recipe, build_image, find_recipe, make_port, make_rp2
 
 __all__ = ["IMAGES", "board_image"]
 

@@ -7,9 +7,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from peel_tools.boards.build_tools import BuildError, Word, require, run
 from peel_tools.boards.cache import REPOSITORY, cached, digest, repository_files
-from peel_tools.boards.command import Word, require, run
-from peel_tools.boards.errors import BuildError
 from peel_tools.boards.firmware import Firmware
 
 __all__ = ["FLASH_BYTES", "PicoEmulator", "flash_image", "pico_emulator"]

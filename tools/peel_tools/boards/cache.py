@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Where build products are kept, and when they may be used again: a product is named by a digest of all that went into it."""
+"""The cache of build products, and a working folder per build.
+
+A product is named by a digest of everything that went into it. Builds run in the cache on copies of the repository's files, so
+that they never write into the repository. Files that have not changed keep their times, so make rebuilds only what did."""
 
 from __future__ import annotations
 
@@ -9,12 +12,23 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from peel_tools.boards.errors import BuildError
+from peel_tools.boards.build_tools import BuildError
 
-__all__ = ["REPOSITORY", "cache_root", "cached", "digest", "repository_files", "require_checkout"]
+__all__ = [
+    "REPOSITORY",
+    "cache_root",
+    "cached",
+    "copy_products",
+    "digest",
+    "file_map",
+    "repository_files",
+    "require_checkout",
+    "workspace",
+    "write_if_changed",
+]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -90,3 +104,44 @@ def _prune(name: str) -> None:
     ]
     for stamp in sorted(stamps, key=lambda stamp: stamp.stat().st_mtime)[:-_KEPT]:
         shutil.rmtree(stamp.parent, ignore_errors=True)
+
+
+def file_map(files: list[Path]) -> dict[str, Path]:
+    """Paths below the repository's root -> files."""
+    return {str(file.relative_to(REPOSITORY)): file for file in files}
+
+
+@contextlib.contextmanager
+def workspace(name: str, identity: str, inputs: Mapping[str, Path | str]) -> Iterator[Path]:
+    """The folder work/<name>-<identity>, locked, holding exactly these inputs (files, or texts) below inputs/."""
+    folder = cache_root() / "work" / f"{name}-{identity}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        _synchronise(folder / "inputs", inputs)
+        yield folder
+
+
+def _synchronise(folder: Path, inputs: Mapping[str, Path | str]) -> None:
+    for name, source in inputs.items():
+        content = source.encode() if isinstance(source, str) else source.read_bytes()
+        write_if_changed(folder / name, content)
+    for path in list(folder.rglob("*")):
+        if path.is_file() and str(path.relative_to(folder)) not in inputs:
+            path.unlink()
+
+
+def write_if_changed(path: Path, content: bytes) -> None:
+    """Write a file unless it holds this content already."""
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def copy_products(names: Mapping[str, Path], folder: Path) -> None:
+    """Copy build products under their published names."""
+    for name, path in names.items():
+        shutil.copy(path, folder / name)

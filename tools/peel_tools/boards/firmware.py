@@ -6,19 +6,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from peel_tools.boards.cache import REPOSITORY, cached, digest, repository_files
-from peel_tools.boards.command import Word, require, run
-from peel_tools.boards.sources import Sources, micropython_sources
+from peel_tools.boards.build_tools import Word, require, run
+from peel_tools.boards.cache import REPOSITORY, cached, copy_products, digest, file_map, repository_files, workspace
+from peel_tools.boards.sources import Sources, micropython_sources, umqtt_folder
 from peel_tools.boards.table import HOST_ONLY, UnknownBoardError, find_board
-from peel_tools.boards.umqtt import umqtt_folder
-from peel_tools.boards.workspace import copy_products, file_map, workspace
 
 __all__ = [
     "RECIPES",
     "RP2_MANIFEST",
+    "UNIX_PORT",
     "Firmware",
     "Job",
     "Recipe",
@@ -28,6 +27,7 @@ __all__ = [
     "find_recipe",
     "make_port",
     "make_rp2",
+    "micropython_program",
     "mpy_cross",
 ]
 
@@ -218,3 +218,55 @@ def find_recipe(name: str, recipes: Mapping[str, Recipe]) -> Recipe:
 def build_firmware(board: str) -> Firmware:
     """Build the image of a board that one can buy, or find it in the cache."""
     return build_image(find_recipe(board, RECIPES))
+
+
+_UNIX_OFF = ("MICROPY_PY_FFI", "MICROPY_PY_BTREE", "MICROPY_PY_BLUETOOTH")
+_PROGRAM = "firmware.elf"
+_TLS_CONFIG = "mbedtls/mbedtls_config_port.h"
+_FROM_THE_HEAP = "-DMICROPY_UNIX_COVERAGE"
+"""Tells the port's configuration of Mbed TLS to take memory from MicroPython's heap, as on a board."""
+
+
+def _mbedtls(job: Job) -> Path:
+    """Mbed TLS as static libraries, configured as the port would: Debian's tree links one instead of compiling its own."""
+    require("cmake", "gcc")
+    tree, build = job.sources.path, job.build.with_name("mbedtls_heap")
+    settings = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_C_FLAGS": f"-I{tree} -I{tree / 'ports' / 'unix'} {_FROM_THE_HEAP}",
+        "MBEDTLS_CONFIG_FILE": tree / "ports" / "unix" / _TLS_CONFIG,
+        "ENABLE_PROGRAMS": "OFF",
+        "ENABLE_TESTING": "OFF",
+        "GEN_FILES": "OFF",
+    }
+    defines = [f"-D{name}={value}" for name, value in settings.items()]
+    configure: list[Word] = ["cmake", "-S", tree / "lib" / "mbedtls", "-B", build, *defines]
+    run(configure, what="configuring Mbed TLS")
+    run(["make", "-j2", "-C", build, "lib"], what="building Mbed TLS")
+    return build / "library"
+
+
+def _make_unix(job: Job) -> dict[str, Path]:
+    libraries = _mbedtls(job)
+    # In a folder of its own: make would keep objects of a build with other settings.
+    job = replace(job, build=job.build.with_name("build_heap"))
+    (job.build / _PROGRAM).unlink(missing_ok=True)  # what is left of an interrupted link would pass for it
+    include = job.sources.path / "lib" / "mbedtls" / "include"
+    make_port(
+        job,
+        "unix",
+        "VARIANT=standard",
+        f"PROG={_PROGRAM}",  # not called micropython: a folder of object files has that name
+        f"CFLAGS_EXTRA=-DMBEDTLS_CONFIG_FILE='\"{_TLS_CONFIG}\"' -DMICROPY_TRACKED_ALLOC=1 -I{include}",
+        f"LDFLAGS_EXTRA=-L{libraries}",
+        *(f"{name}=0" for name in _UNIX_OFF),
+    )
+    return {_PROGRAM: job.build / _PROGRAM}
+
+
+UNIX_PORT = Recipe("unix", _make_unix)
+
+
+def micropython_program() -> Path:
+    """Build the interpreter, or find it in the cache."""
+    return build_image(UNIX_PORT).elf

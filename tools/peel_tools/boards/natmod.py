@@ -8,13 +8,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from peel_tools.boards.cache import REPOSITORY, cached, digest
-from peel_tools.boards.command import require, run
-from peel_tools.boards.errors import BuildError
+from peel_tools.boards.build_tools import BuildError, require, run
+from peel_tools.boards.cache import REPOSITORY, cached, copy_products, digest, file_map, workspace
 from peel_tools.boards.firmware import core_files
 from peel_tools.boards.sources import micropython_sources
 from peel_tools.boards.table import find_architecture
-from peel_tools.boards.workspace import copy_products, file_map, workspace
 
 __all__ = ["build_natmod", "publish"]
 

@@ -7,17 +7,22 @@ with a private apt state, so the machine's own package set-up stays as it is; ap
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import re
 import shutil
+import tarfile
+import urllib.error
+import urllib.parse
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from peel_tools.boards.build_tools import BuildError, require, run
 from peel_tools.boards.cache import cached, digest
-from peel_tools.boards.command import require, run
-from peel_tools.boards.errors import BuildError
 
-__all__ = ["MICROPYTHON_VERSION", "Sources", "micropython_sources"]
+__all__ = ["MICROPYTHON_VERSION", "Sources", "micropython_sources", "umqtt_folder"]
 
 MICROPYTHON_VERSION = "1.25.0"
 
@@ -143,3 +148,46 @@ def _unpack_binary(downloads: Path, name: str, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     shutil.move(staging / "usr" / "src" / name, target)
     shutil.rmtree(staging)
+
+
+_UMQTT_VERSION = "1.3.4"
+_UMQTT_SHA256 = "b6a2520239e3992c63a7de9370ee9b3d9d27819a90359c521f1c0f7ccab8d12f"
+_UMQTT_PROJECT = "micropython-umqtt-simple"
+_DOWNLOAD_SECONDS = 60
+
+
+def umqtt_folder() -> Path:
+    """A folder to put on the module path: it holds umqtt/simple.py."""
+    return cached("umqtt.simple", _UMQTT_VERSION, _fetch_umqtt)
+
+
+def _fetch_umqtt(folder: Path) -> None:
+    archive = _download_umqtt()
+    found = hashlib.sha256(archive).hexdigest()
+    if found != _UMQTT_SHA256:
+        raise BuildError(
+            f"umqtt.simple {_UMQTT_VERSION} has digest {found}, expected {_UMQTT_SHA256}: the index gave another file"
+        )
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        member = next((m for m in tar.getmembers() if m.name.endswith("umqtt/simple.py")), None)
+        content = tar.extractfile(member) if member else None
+        if content is None:
+            raise BuildError("umqtt.simple's archive has no umqtt/simple.py")
+        (folder / "umqtt").mkdir()
+        (folder / "umqtt" / "simple.py").write_bytes(content.read())
+
+
+def _download_umqtt() -> bytes:
+    index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + f"/{_UMQTT_PROJECT}/"
+    try:
+        with urllib.request.urlopen(index, timeout=_DOWNLOAD_SECONDS) as page:  # noqa: S310 - the index the user's pip uses
+            links = re.findall(r'href="([^"#]*-' + re.escape(_UMQTT_VERSION) + r"\.tar\.gz)", page.read().decode())
+        if not links:
+            raise BuildError(f"the package index has no umqtt.simple {_UMQTT_VERSION}")
+        link = urllib.parse.urljoin(index, links[0])
+        with urllib.request.urlopen(link, timeout=_DOWNLOAD_SECONDS) as archive:  # noqa: S310 - the same index
+            return bytes(archive.read())
+    except urllib.error.URLError as error:
+        raise BuildError(
+            f"umqtt.simple could not be downloaded: {error.reason}. Check the network, then try again."
+        ) from error

@@ -16,8 +16,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from peel_tools.boards.command import Word, require, run
-from peel_tools.boards.errors import BuildError
+from peel_tools.boards.build_tools import BuildError, Word, require, run
 from peel_tools.boards.sources import Sources
 
 __all__ = ["assemble", "build_xtensawin", "c_headers", "compile_c", "normalise", "xtensa_inputs"]

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from peel_gateway.printing import Group, explaining
-from peel_tools.boards.errors import BuildError
+from peel_tools.boards.build_tools import BuildError
 from peel_tools.device.flash import Changes, Flash
 from peel_tools.device.process import launch_command
-from peel_tools.flashing.bundle_check import why_missing
-from peel_tools.flashing.errors import FlashError
-from peel_tools.flashing.sources import find_sources
+from peel_tools.flashing import FlashError
+from peel_tools.flashing.bundles import why_missing
+from peel_tools.flashing.device_files import find_sources
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
 
 __all__ = ["device"]

@@ -1,27 +1,102 @@
 # SPDX-License-Identifier: MIT
-"""``peel firmware``: firmware images and native modules."""
+"""`peel firmware`: build and flash firmware images and native modules."""
 
 from __future__ import annotations
 
+import getpass
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
 import click
 
-from peel_tools.lazy_group import LazyGroup
+from peel_gateway.printing import Group, Stopped, explaining
+from peel_tools.boards.build_tools import BuildError
+from peel_tools.boards.cache import REPOSITORY, require_checkout
+from peel_tools.boards.firmware import RECIPES, build_firmware
+from peel_tools.boards.natmod import publish
+from peel_tools.boards.table import ARCHITECTURES, BOARDS, find_board
+from peel_tools.flashing import FlashError
+from peel_tools.flashing.image import flash_esp32, flash_pico
 
 __all__ = ["firmware"]
 
-_COMMANDS = {
-    "build": (
-        "peel_tools.boards.commands:build",
-        "Build MicroPython with the core and the application in it, for BOARD.",
-    ),
-    "natmod": (
-        "peel_tools.boards.commands:natmod",
-        "Build the native module for stock MicroPython on ARCH, as a folder that mip and mpremote can install from.",
-    ),
-    "flash": ("peel_tools.flashing.commands:flash", "Write IMAGE, a MicroPython for the board, to it"),
-}
+_FLASHABLE = [board.name for board in BOARDS.values() if board.boot_drives or board.serial_loaders]
+_CHIPS = [loader.chip for board in BOARDS.values() for loader in board.serial_loaders]
+_Product = TypeVar("_Product")
 
 
-@click.group(cls=LazyGroup, table=_COMMANDS)
+@click.group(cls=Group)
 def firmware() -> None:
     """Build and flash firmware and native modules."""
+
+
+def _each(chosen: str, names: Iterable[str], build: Callable[[str], _Product]) -> Iterable[tuple[str, _Product, float]]:
+    for name in names if chosen == "all" else [chosen]:
+        started = time.monotonic()
+        try:
+            require_checkout()
+            product = build(name)
+        except BuildError as error:
+            raise Stopped(f"{name}: {error}", error.exit_code) from error
+        yield name, product, time.monotonic() - started
+
+
+@firmware.command()
+@click.argument("board", type=click.Choice([*RECIPES, "all"]))
+def build(board: str) -> None:
+    """Build MicroPython with the core and the application in it, for BOARD.
+
+    What has not changed is not built again. MICROPYTHON_DIR names a MicroPython 1.25.0 source tree to use instead of Debian's;
+    PEEL_CACHE a folder for the builds instead of ~/.cache/peel.
+    """
+    for name, image, seconds in _each(board, RECIPES, build_firmware):
+        main = image.uf2 if image.uf2.exists() else image.elf
+        click.echo(f"{name:>9}  {main}  ({main.stat().st_size} bytes, {seconds:.0f} s)")
+
+
+@firmware.command()
+@click.argument("arch", type=click.Choice([*ARCHITECTURES, "all"]))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=REPOSITORY / "build" / "mip",
+    show_default="build/mip",
+    help="Folder to write to; one folder per architecture.",
+)
+def natmod(arch: str, out: Path) -> None:
+    """Build the native module for stock MicroPython on ARCH, as a folder that mip and mpremote can install from."""
+    for name, folder, seconds in _each(arch, ARCHITECTURES, lambda one: publish(one, out)):
+        size = (folder / "peelcore.mpy").stat().st_size
+        click.echo(
+            f"{name:>9}  {folder / 'package.json'}  ({size} bytes, {seconds:.0f} s; {ARCHITECTURES[name].processors})"
+        )
+
+
+@firmware.command()
+@click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--board", required=True, type=click.Choice(_FLASHABLE), help="What it is.")
+@click.option("--port", help="Serial port of an ESP32.")
+@click.option(
+    "--chip",
+    type=click.Choice(_CHIPS),
+    help="Which ESP32.",
+    show_default="esp32",
+)
+@click.option("--volume", type=click.Path(path_type=Path), help="Where the boot drive of a Pico is mounted.")
+@click.option("--dry-run", is_flag=True, help="Only check, and say what would be done.")
+def flash(image: Path, board: str, port: str | None, chip: str | None, volume: Path | None, dry_run: bool) -> None:
+    """Write IMAGE, a MicroPython for the board, to it: a .uf2 to a Pico held in BOOTSEL mode, a .bin to an ESP32."""
+    with explaining(FlashError):
+        if loaders := {loader.chip: loader for loader in find_board(board).serial_loaders}:
+            if port is None:
+                raise FlashError("an ESP32 is flashed over its serial port: name it with --port")
+            chosen = chip or next(iter(loaders))
+            if chosen not in loaders:
+                raise FlashError(f"{chosen} is on no {board}: it may have {', '.join(loaders)}")
+            flash_esp32(image, port, loaders[chosen], click.echo, dry_run=dry_run)
+        else:
+            user = getpass.getuser()
+            usual = [Path("/media") / user, Path("/run/media") / user, Path("/Volumes"), Path("/media")]
+            flash_pico(image, [volume] if volume else usual, click.echo, dry_run=dry_run)

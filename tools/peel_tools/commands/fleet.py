@@ -34,7 +34,7 @@ _COMMANDS = {
         "Print mosquitto's password file: the logins of the gateway and of all devices that are not revoked.",
     ),
     "provision": (
-        "peel_tools.flashing.commands:provision_device",
+        "peel_tools.commands.provision:provision_device",
         "Put the application and DEVICE's bundle onto a board that runs MicroPython.",
     ),
 }

@@ -15,7 +15,7 @@ from peel_gateway.fleet.bundle import draft_bundle, load_template, prepare_bundl
 from peel_gateway.fleet.folder import Device, Fleet, FleetError, parse_device
 from peel_gateway.printing import json_option
 from peel_gateway.settings.reading import config_option
-from peel_tools.flashing.bundle_check import BundleError, check_bundle
+from peel_tools.flashing.bundles import BundleError, check_bundle
 
 __all__ = ["add", "bundle"]
 

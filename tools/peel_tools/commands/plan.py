@@ -11,9 +11,8 @@ import click
 from peel_core import ProfileError, load_profile
 from peel_gateway.planning.solve import Given, PlanError, solve
 from peel_gateway.printing import explaining, json_option, print_json
-from peel_tools.planning.costs import Battery
+from peel_tools.planning.report import Battery, text
 from peel_tools.planning.report import plan as make_plan
-from peel_tools.planning.report import text
 
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 

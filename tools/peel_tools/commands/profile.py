@@ -18,8 +18,7 @@ from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.task import Subject, Task
 from peel_gateway.printing import Group, Stopped, explaining, json_option, print_json
 from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name
-from peel_tools.profiles.proposal import propose, write_proposal
-from peel_tools.profiles.text import Draft, category_table, domain_table, number_table
+from peel_tools.profiles.drafts import Draft, category_table, domain_table, number_table, propose, write_proposal
 
 _PLANNED_DEVICES = 100
 """Nobody has said how many there will be; `peel plan` asks."""

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from peel_gateway.fleet.folder import Fleet
-from peel_tools.demo.gateway import program
+from peel_tools.demo.gateway import Switches, program
 from peel_tools.profiles.dataset import Dataset
-from peel_tools.profiles.proposal import Proposal, propose, write_proposal
+from peel_tools.profiles.drafts import Proposal, propose, write_proposal
 from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.attackers import ATTACKS, default_shares
 from peel_tools.simulation.referee import Findings
-from peel_tools.simulation.rig import Rig
 from peel_tools.simulation.runner import Progress
-from peel_tools.simulation.session import Plan, true_means
-from peel_tools.simulation.switches import Switches
+from peel_tools.simulation.session import Plan, Rig, true_means
 from peel_tools.simulation.truth import MOMENT_SECONDS
 
 __all__ = ["Demonstration", "Outcome"]

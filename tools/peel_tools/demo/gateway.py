@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The gateway of a demonstration: a gateway that also knows the truth, and passes on which attacks are switched on.
+"""The gateway of a demonstration: it also knows the truth, and passes on which attacks are switched on.
 
-`python -m peel_tools.demo.gateway TRUTH SWITCHES`, settings from the environment. A gateway in earnest has none of this.
-"""
+Run as `python -m peel_tools.demo.gateway TRUTH SWITCHES`, with settings from the environment. No other gateway has these routes."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from math import isfinite
 from pathlib import Path
@@ -27,10 +28,49 @@ from peel_gateway.web.access import read_form, require_same_origin
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.piece import HONEST
 from peel_tools.simulation.session import true_history, true_means
-from peel_tools.simulation.switches import Switches
 from peel_tools.simulation.truth import MOMENT_SECONDS, Truth
 
-__all__ = ["demo_routes", "program"]
+__all__ = ["Switches", "demo_routes", "program"]
+
+
+class Switches:
+    """Attacks by name, on or off. Written as a whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: dict[str, bool] = {}
+
+    def begin(self, states: Mapping[str, bool]) -> None:
+        """What can be switched from now on, and how it stands."""
+        self._seen = dict(states)
+        self._write(self._seen)
+
+    def states(self) -> dict[str, bool]:
+        """How everything stands; nothing before `begin`."""
+        try:
+            found: dict[str, bool] = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def set(self, name: str, on: bool) -> None:
+        """Switch an attack on or off; ValueError for one that there is no switch for."""
+        states = self.states()
+        if name not in states:
+            raise ValueError(f"{name!r}: no such attack here; there is: {', '.join(states) or 'none'}")
+        self._write(states | {name: on})
+
+    def changes(self) -> dict[str, bool]:
+        """What has been switched since this was last asked."""
+        now = self.states()
+        changed = {name: on for name, on in now.items() if self._seen.get(name) != on}
+        self._seen = now
+        return changed
+
+    def _write(self, states: Mapping[str, bool]) -> None:
+        draft = self._path.with_suffix(".new")
+        draft.write_text(json.dumps(states), encoding="utf-8")
+        draft.replace(self._path)
 
 
 def program(truth: Path, switches: Path) -> list[str]:

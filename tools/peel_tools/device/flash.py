@@ -4,24 +4,24 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import shutil
 import ssl
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from peel_gateway.files import write_atomically
 from peel_tools.boards.table import find_board
-from peel_tools.device.simulated import simulated_sensors
-from peel_tools.flashing.bundle_check import fresh_bundle_advice
-from peel_tools.flashing.errors import FlashError
-from peel_tools.flashing.history import check_history, note_provisioned
-from peel_tools.flashing.plan import application, folders
-from peel_tools.flashing.sources import Sources
+from peel_tools.flashing import FlashError
+from peel_tools.flashing.bundles import check_history, fresh_bundle_advice, note_provisioned
+from peel_tools.flashing.device_files import Sources, application, folders
 from peel_tools.simulation.publisher import BrokerAddress
 
-__all__ = ["Changes", "Flash", "read_bundle"]
+__all__ = ["Changes", "Flash", "read_bundle", "read_outbox", "simulated_sensors"]
 
 _BUNDLE = "peel.json"
 _BOARD = "host"
@@ -128,3 +128,51 @@ def _der(path: Path) -> bytes:
         return ssl.PEM_cert_to_DER_cert(content.decode())
     except ValueError as error:
         raise FlashError(f"{path}: is not a certificate: {error}") from None
+
+
+_LENGTH = 240
+
+
+def simulated_sensors(bundle: Mapping[str, Any], seed: int) -> dict[str, dict[str, Any]]:
+    """An entry per sensor, as bundles have them: a wave within the attribute's range with a little noise, or categories at random."""
+    profile = bundle["profile"]
+    count = profile.get("domain") or len(profile.get("categories") or ())
+    sensors = {}
+    for attribute in profile["attributes"]:
+        draw = random.Random(f"{seed}/{bundle['device']}/{attribute['name']}")
+        values = [draw.randrange(count) for _ in range(_LENGTH)] if count else _wave(attribute, draw)
+        sensors[attribute["name"]] = {"kind": "trace", "values": values}
+    return sensors
+
+
+def _wave(attribute: Mapping[str, Any], draw: random.Random) -> list[float]:
+    low, span = attribute["low"], attribute["high"] - attribute["low"]
+    level, swing, phase = draw.uniform(0.3, 0.7), draw.uniform(0.0, 0.2), draw.uniform(0.0, math.tau)
+    shares = (
+        level + swing * math.sin(phase + math.tau * place / _LENGTH) + draw.gauss(0.0, 0.02) for place in range(_LENGTH)
+    )
+    return [round(low + span * share, 4) for share in shares]
+
+
+_NAME_DIGITS = 12
+_CHECKSUM_BYTES = 4
+
+
+def read_outbox(home: Path) -> dict[int, bytes]:
+    """The whole frames in the outbox below a device's folder of state, by report number; those that a cut tore are none."""
+    found = {}
+    for path in home.glob("outbox/*"):
+        if len(path.name) == _NAME_DIGITS:
+            data = _read(path)
+            frame, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+            if frame and zlib.crc32(frame) == int.from_bytes(checksum, "little"):
+                found[int(path.name, 16)] = frame
+    return found
+
+
+def _read(path: Path) -> bytes:
+    """What is in a file; nothing where a running device has just removed it."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""

@@ -11,14 +11,14 @@ from peel_tools.device.flash import Flash
 
 __all__ = ["DeviceProcess", "launch_command"]
 
-_LAUNCH = Path(__file__).with_name("runtime") / "launch.py"
+_LAUNCH = Path(__file__).with_name("launch.py")
 
 
 def launch_command(*, micropython: bool) -> list[str]:
     """What starts the application in its flash: CPython, or MicroPython's unix port, which is built if need be."""
     if not micropython:
         return [sys.executable, str(_LAUNCH)]
-    from peel_tools.boards.unix_port import micropython_program  # here, because an installed package cannot build
+    from peel_tools.boards.firmware import micropython_program  # here, because an installed package cannot build
 
     return [str(micropython_program()), str(_LAUNCH)]
 

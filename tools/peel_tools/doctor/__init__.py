@@ -1,2 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""What is wrong with a gateway's surroundings, and what to do about it."""
+"""`peel doctor`: check a gateway's surroundings, say what is wrong and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["BAD", "GOOD", "WARN", "Finding"]
+
+GOOD, WARN, BAD = "good", "warn", "bad"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check: its subject, its state, a sentence, and what to do unless it is good."""
+
+    about: str
+    state: str
+    said: str
+    remedy: str = ""

@@ -18,7 +18,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from peel_core.topics import fleet_topic
 from peel_gateway.mqtt.connection import tls_context
 from peel_gateway.settings import Settings
-from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
+from peel_tools.doctor import BAD, GOOD, WARN, Finding
 
 __all__ = ["look_at_broker"]
 

@@ -29,7 +29,7 @@ from peel_gateway.storage.store import (
     StoreTooNew,
     StoreTooOld,
 )
-from peel_tools.doctor.finding import BAD, GOOD, WARN, Finding
+from peel_tools.doctor import BAD, GOOD, WARN, Finding
 from peel_tools.servers.broker import find_mosquitto
 
 __all__ = ["look_at_database", "look_at_files", "look_at_fleet", "look_at_gateway", "look_at_tools"]

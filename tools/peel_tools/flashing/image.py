@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peel_tools.boards.table import BOARDS, SerialLoader
-from peel_tools.flashing.errors import FlashError
+from peel_tools.flashing import FlashError
 
 __all__ = ["Uf2", "esptool_command", "find_volume", "flash_esp32", "flash_pico", "read_uf2"]
 

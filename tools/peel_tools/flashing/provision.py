@@ -11,13 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from peel_tools.boards.table import Board
-from peel_tools.flashing.bundle_check import BundleError, check_bundle, fresh_bundle_advice, why_missing
-from peel_tools.flashing.errors import FlashError
-from peel_tools.flashing.history import check_history, note_provisioned
-from peel_tools.flashing.plan import Copy, application, check_room, folders, outbox_blocks, outdated, own_modules, room
-from peel_tools.flashing.probe import check_board, probe
-from peel_tools.flashing.remote import Remote
-from peel_tools.flashing.sources import Sources
+from peel_tools.flashing import FlashError
+from peel_tools.flashing.bundles import (
+    BundleError,
+    check_bundle,
+    check_history,
+    fresh_bundle_advice,
+    note_provisioned,
+    why_missing,
+)
+from peel_tools.flashing.device_files import (
+    Copy,
+    Sources,
+    application,
+    check_room,
+    folders,
+    outbox_blocks,
+    outdated,
+    own_modules,
+    room,
+)
+from peel_tools.flashing.remote import Remote, check_board, probe
 
 __all__ = ["preview", "provision"]
 

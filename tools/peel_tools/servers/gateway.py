@@ -20,7 +20,7 @@ from peel_gateway.exits import Exit
 from peel_gateway.settings import ENVIRONMENT_PREFIX, load_settings
 from peel_gateway.storage.choice import open_archive
 from peel_gateway.storage.store import Archive
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 
 __all__ = ["GatewayError", "GatewayProcess"]
 

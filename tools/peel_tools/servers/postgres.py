@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from peel_tools.boards.errors import MissingToolError
+from peel_tools.boards.build_tools import MissingToolError
 from peel_tools.servers.process import Server
 
 __all__ = ["PostgresServer"]

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from peel_research.bench import core
-from peel_tools.boards.command import require
+from peel_tools.boards.build_tools import require
 
 FIGURES = Path(__file__).resolve().parents[3] / "docs" / "figures.json"
 

@@ -15,8 +15,7 @@ from peel_research.promise import honest
 from peel_research.promise.picking import STRATEGIES as PICKING
 from peel_research.promise.picking import Setting, pick
 from peel_tools.planning.arena import ALPHA, Arena, HarmonyArena, HashingArena, KrrArena
-from peel_tools.planning.insider import in_order, one_attribute, ratios, turned
-from peel_tools.planning.strategies import STRATEGIES, exposed_after
+from peel_tools.planning.insider import STRATEGIES, exposed_after, in_order, one_attribute, ratios, turned
 
 TARGETS = {
     (1.0, 252): {"ratio_1000": 1.7, "ratio_10000": 1.2, "sleeper_ratio_1000": 1.8, "sleeper_ratio_10000": 1.25},

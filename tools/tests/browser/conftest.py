@@ -16,7 +16,7 @@ from browser_support import PATIENCE_MS, OpenPage
 from field import Field, open_broker
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from peel_tools.boards.errors import MissingToolError
+from peel_tools.boards.build_tools import MissingToolError
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 from browser_support import OpenPage
 from playwright.sync_api import Route, expect
 
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 
 AXE = Axe()
 LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = (

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from peel_gateway.fleet.folder import Fleet
 from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 
 MINUS = "\N{MINUS SIGN}"
 TOKEN = "0123456789abcdef-token"

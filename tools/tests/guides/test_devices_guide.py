@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from guide import ROOT, start, type_in
 
-from peel_tools.flashing.bundle_check import BundleError, check_bundle
+from peel_tools.flashing.bundles import BundleError, check_bundle
 from peel_tools.servers.broker import Broker
 
 GUIDE = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from guide import commands, documents, start, type_in
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.settings import ENVIRONMENT_PREFIX
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.ports import free_port
+from peel_tools.servers.process import free_port
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.session import Plan, Session
 

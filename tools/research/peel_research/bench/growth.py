@@ -31,10 +31,10 @@ from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_research.bench.alone import alone
 from peel_research.bench.workload import BATCH, Workload
-from peel_tools.profiles.text import Draft, number_table
+from peel_tools.profiles.drafts import Draft, number_table
 from peel_tools.servers.broker import Broker
 from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.simulation.profiles import fleet_of
+from peel_tools.simulation.session import fleet_of
 
 __all__ = ["FULL", "SHORT", "Growth", "Stage", "measure"]
 

@@ -16,9 +16,9 @@ from peel_core import encode_many
 from peel_core.topics import device_topic
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
-from peel_tools.profiles.text import Draft, number_table
+from peel_tools.profiles.drafts import Draft, number_table
 from peel_tools.servers.broker import AnyBroker
-from peel_tools.simulation.profiles import fleet_of
+from peel_tools.simulation.session import fleet_of
 
 __all__ = ["DEVICES", "FLEET", "Load", "cpu_seconds", "publish", "rss_mb", "written_bytes"]
 

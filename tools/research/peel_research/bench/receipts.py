@@ -14,7 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core.receipts import write_receipts
 from peel_core.topics import device_topic
-from peel_tools.flashing.sources import find_sources
+from peel_tools.flashing.device_files import find_sources
 from peel_tools.servers.broker import Broker
 
 __all__ = ["measure"]

@@ -13,7 +13,7 @@ import click
 
 from peel_gateway.exits import Exit
 from peel_gateway.printing import Group, Stopped, json_option, print_json
-from peel_tools.servers.brokers import BROKERS
+from peel_tools.servers.broker import BROKERS
 
 _SOURCES = Path(__file__).resolve().parents[4] / "c_core"
 _NEEDS_CHECKOUT = (

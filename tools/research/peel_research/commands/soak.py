@@ -20,10 +20,9 @@ from peel_research.soak.run import Result, soak
 from peel_research.soak.schedule import KINDS, make_schedule
 from peel_research.soak.stage import Stage
 from peel_research.soak.stores import STORES
-from peel_tools.boards.errors import BuildError
-from peel_tools.flashing.errors import FlashError
-from peel_tools.servers.broker import BrokerError
-from peel_tools.servers.brokers import BROKERS
+from peel_tools.boards.build_tools import BuildError
+from peel_tools.flashing import FlashError
+from peel_tools.servers.broker import BROKERS, BrokerError
 from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.publisher import PublisherError
 

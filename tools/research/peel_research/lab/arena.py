@@ -26,8 +26,8 @@ from peel_research.lab.attacks.record import LabAttack
 from peel_research.lab.data import LabData
 from peel_research.lab.fleet import LabFleet, Sent
 from peel_research.lab.shifts import Shifts, shifts_of
+from peel_research.world import World
 from peel_tools.planning.arena import ALPHA
-from peel_tools.simulation.world import World
 
 __all__ = ["FULL", "QUICK", "SHARE", "Scale", "Trial", "play"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_tools.profiles.dataset import Column, Dataset, DatasetError
-from peel_tools.profiles.proposal import unfit
+from peel_tools.profiles.drafts import unfit
 
 __all__ = ["MOST_COLUMNS", "MOST_SKEWED", "choose", "complete_rows", "named"]
 

@@ -21,7 +21,6 @@ from peel_core import Profile, load_profile
 from peel_core.primitives import READING_ONE
 from peel_research.lab.columns import choose, complete_rows, named
 from peel_tools.profiles.dataset import Column, Dataset, DatasetError
-from peel_tools.simulation import profiles as demonstration
 from peel_tools.simulation.traces import BuiltInTraces
 
 __all__ = ["LabData", "load_data"]
@@ -123,7 +122,7 @@ def _built_in() -> LabData:
 
 
 def _demonstrated(name: str) -> Profile:
-    with as_file(files(demonstration) / f"{name}.toml") as path:
+    with as_file(files("peel_tools.simulation") / "profiles" / f"{name}.toml") as path:
         return load_profile(path)
 
 

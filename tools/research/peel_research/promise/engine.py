@@ -16,8 +16,8 @@ from peel_core.primitives import READING_ONE, codeword
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bucketing import NO_BUCKET
+from peel_research.world import World
 from peel_tools.simulation.piece import sealed_frame
-from peel_tools.simulation.world import World
 
 __all__ = ["Coalition", "Site", "burst_share_over_fair", "coalition", "late_delivery"]
 

@@ -11,8 +11,7 @@ from peel_research.promise.engine import burst_share_over_fair, coalition, late_
 from peel_research.promise.honest import count_exposed
 from peel_research.promise.picking import picking
 from peel_tools.planning.arena import Arena, HarmonyArena, HashingArena, KrrArena
-from peel_tools.planning.insider import one_attribute, ratios
-from peel_tools.planning.strategies import STRATEGIES, Strategy, exposed_after
+from peel_tools.planning.insider import STRATEGIES, Strategy, exposed_after, one_attribute, ratios
 
 __all__ = ["measure"]
 

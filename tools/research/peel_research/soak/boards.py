@@ -9,10 +9,9 @@ from pathlib import Path
 from peel_gateway.fleet.bundle import write_bundles
 from peel_gateway.fleet.folder import Device, Fleet
 from peel_research.soak.model import Model
-from peel_tools.device.flash import Changes, Flash, read_bundle
-from peel_tools.device.outbox import read_outbox
+from peel_tools.device.flash import Changes, Flash, read_bundle, read_outbox
 from peel_tools.device.process import DeviceProcess
-from peel_tools.flashing.sources import Sources
+from peel_tools.flashing.device_files import Sources
 from peel_tools.network.relay import Endpoint
 from peel_tools.simulation.publisher import BrokerAddress
 

@@ -17,12 +17,11 @@ from peel_research.soak.clock import WrongClock
 from peel_research.soak.model import Model
 from peel_research.soak.stores import STORES
 from peel_research.soak.weather import Weather
-from peel_tools.flashing.sources import find_sources
-from peel_tools.servers.brokers import BROKERS
+from peel_tools.flashing.device_files import find_sources
+from peel_tools.servers.broker import BROKERS
 from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.simulation.profiles import make_fleet
 from peel_tools.simulation.publisher import BrokerAddress
-from peel_tools.simulation.session import Plan, Session
+from peel_tools.simulation.session import Plan, Session, make_fleet
 
 __all__ = ["Crowd", "Stage"]
 

@@ -12,8 +12,8 @@ from peel_gateway.fleet.folder import device_label
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.storage.store import Archive
 from peel_research.soak.model import REVOKED
-from peel_tools.simulation.books import copy_books, read_books
 from peel_tools.simulation.piece import HONEST
+from peel_tools.simulation.referee import copy_books, read_books
 
 __all__ = ["Outcome", "decide"]
 

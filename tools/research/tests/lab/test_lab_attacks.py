@@ -219,7 +219,7 @@ def test_an_adaptive_insider_stays_unexposed_and_bounded() -> None:
 
 def test_a_gateway_without_statistics_would_not_see_a_stuck_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the arena shows what the engine does, not what the attack says of itself."""
-    monkeypatch.setattr("peel_tools.simulation.world.Engine", partial(Engine, alpha=1e-200))
+    monkeypatch.setattr("peel_research.world.Engine", partial(Engine, alpha=1e-200))
     trial = play(DATA, PROFILES["harmony"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
     assert trial.exposure == 0 and trial.shifts.after > trial.shifts.liar
 

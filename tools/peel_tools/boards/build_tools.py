@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Running build tools: output kept for the error message, missing tools named with the package that brings them."""
+"""Run build tools: their output goes into the error message, and a missing tool is named with its Debian package."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from peel_tools.boards.errors import BuildError, MissingToolError
+from peel_gateway.exits import Exit
 
-__all__ = ["DEBIAN_PACKAGES", "Word", "require", "run"]
+__all__ = ["DEBIAN_PACKAGES", "BuildError", "MissingToolError", "Word", "require", "run"]
+
+
+class BuildError(Exception):
+    """A build step that cannot go on; the message says what failed and what to do next."""
+
+    exit_code = Exit.MISSING
+
+
+class MissingToolError(BuildError):
+    """A tool that is not installed here; the message names its package. Tests may skip for this, and for nothing else."""
+
 
 Word = str | Path
 """One word of a command line."""

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""A bundle, checked as its device will check it: by the firmware's own code, against its board and its quota, before it goes anywhere."""
+"""Checks of a bundle before it goes onto a board.
+
+The firmware's own code checks the bundle against its board and its quota. The file `<device>.provisioned` beside each bundle says
+which bundle was put onto a board last. It is written just before a board could begin to use the bundle, so that no board starts a
+second ledger at the same numbers."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
+import json
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +20,10 @@ from typing import Any
 from peel_core.profile import even_interval
 from peel_gateway.fleet.device import FleetError, parse_device
 from peel_tools.boards.table import BOARDS
-from peel_tools.flashing.sources import firmware_folder
+from peel_tools.flashing import FlashError
+from peel_tools.flashing.device_files import firmware_folder
 
-__all__ = ["BundleError", "check_bundle", "fresh_bundle_advice", "why_missing"]
+__all__ = ["BundleError", "check_bundle", "check_history", "fresh_bundle_advice", "note_provisioned", "why_missing"]
 
 
 class BundleError(ValueError):
@@ -92,3 +100,52 @@ def _check_interval(bundle: Mapping[str, Any]) -> None:
             f"interval_s: {bundle['interval_s']:g} s is more often than {profile['quota']} reports in any {profile['period']} s allow: "
             f"{least:g} s at least, or leave it out, or take a profile with a larger quota"
         )
+
+
+FRESH_SECONDS = 3600.0
+"""A bundle for a device that has run before must be younger: it knows only of numbers used until it was made."""
+_STEP_SECONDS = 60.0
+"""By so much clocks are set right without anybody noticing."""
+
+
+def check_history(bundle: Path, has_ledger: bool) -> None:
+    """Raise FlashError if a board without a ledger could use numbers again that a former one has used."""
+    former = _former(bundle)
+    if has_ledger or former is None:
+        return
+    advice = f"make a fresh bundle (peel fleet bundle {bundle.parents[1]} {bundle.stem}) and try again"
+    if former == _digest(bundle):
+        raise FlashError(
+            f"{bundle}: was put onto a board before, and this board has no ledger (it was erased, or is another one): "
+            f"it would use the same report numbers again; {advice}"
+        )
+    if not -_STEP_SECONDS < time.time() - bundle.stat().st_mtime < FRESH_SECONDS:
+        raise FlashError(
+            f"{bundle}: is more than an hour old by this machine's clock, or from the future, and this board has no ledger, "
+            f"though the device has run before: the old board may have gone on since; {advice}"
+        )
+
+
+def note_provisioned(bundle: Path) -> None:
+    """Note that a board holds this bundle and may start at any moment."""
+    _mark(bundle).write_text(json.dumps({"sha256": _digest(bundle), "at": round(time.time())}) + "\n")
+
+
+def _former(bundle: Path) -> str | None:
+    """The digest of the bundle that was provisioned last, or None when there was none."""
+    try:
+        return str(json.loads(_mark(bundle).read_text())["sha256"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise FlashError(
+            f"{_mark(bundle)}: cannot be read: whether this device has run before is not known; remove that file if it has not"
+        ) from None
+
+
+def _mark(bundle: Path) -> Path:
+    return bundle.with_suffix(".provisioned")
+
+
+def _digest(bundle: Path) -> str:
+    return hashlib.sha256(bundle.read_bytes()).hexdigest()

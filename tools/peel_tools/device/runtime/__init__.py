@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""What is started in a device's flash, by either interpreter."""
