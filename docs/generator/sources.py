@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from docs.generator.blocks import Source
-from docs.generator.command_text import command_reference, command_table, exit_table
+from docs.generator.command_text import command_table, exit_table
 from docs.generator.design_text import projection_table
 from docs.generator.figures.sections import figures_section
 from docs.generator.gateway_text import endpoint_table, metric_table
@@ -33,8 +33,7 @@ SOURCES: dict[str, Source] = {
     "architectures": architecture_table,
     "attacks": attack_table,
     "boards": board_table,
-    "commands": command_reference,
-    "commands-of": command_table,
+    "commands": command_table,
     "endpoints": endpoint_table,
     "exits": exit_table,
     "faults": fault_table,

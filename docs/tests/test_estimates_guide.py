@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/how-it-works.md explains exactly the fields of `/api/estimates`."""
+"""docs/reference.md explains exactly the fields of `/api/estimates`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
 
-GUIDE = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 PROFILE = """
 name = "door"
 mechanism = "krr"

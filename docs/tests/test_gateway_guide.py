@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The hand-written tables of docs/gateway.md match the code: parameters of the HTTP routes, exit codes."""
+"""The tables of docs/reference.md match the code: parameters of the HTTP routes, exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from peel_gateway.fleet.folder import Fleet
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.process import free_port
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
 def rows(header: str) -> list[list[str]]:

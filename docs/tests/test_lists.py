@@ -26,7 +26,7 @@ def first_cells(text: str, header: str) -> list[str]:
 
 
 def test_what_a_template_may_hold() -> None:
-    (row,) = re.findall(r"^\| `template.json` \| (.*) \|$", read("docs/gateway.md"), flags=re.M)
+    (row,) = re.findall(r"^\| `template.json` \| (.*) \|$", read("docs/deploy.md"), flags=re.M)
     assert set(coded(row)) == set(TEMPLATE_KEYS)
 
 

@@ -15,7 +15,7 @@ from peel_device import config, sensors
 from peel_device.readings import to_q15
 from peel_device.sampling import Sampler
 
-SENSORS = (Path(__file__).resolve().parents[2] / "docs" / "sensors.md").read_text(encoding="utf-8")
+SENSORS = (Path(__file__).resolve().parents[2] / "docs" / "devices.md").read_text(encoding="utf-8")
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 __all__ = ["ROOT", "commands", "documents", "start", "type_in"]
 
 ROOT = Path(__file__).resolve().parents[2]
-_GENERATED = {"docs/commands.md", "CHANGELOG.md"}
-"""The first is what `--help` printed when it was written, the second speaks of the past."""
 _PROGRAMS = r"(?:\.venv/bin/)?peel|make|scripts/\w+|cp|chmod|curl|mosquitto_sub|systemctl|eval|cc|pytest|pip|mypy"
 _FENCE = re.compile(r"^ *```(\w*)")
 _COMMAND = re.compile(rf"(?:{_PROGRAMS}) ")
@@ -22,7 +20,7 @@ _COMMAND = re.compile(rf"(?:{_PROGRAMS}) ")
 def documents() -> list[str]:
     """All documents that show commands, by their path from the top of the project."""
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [name for name in listed.stdout.split() if name not in _GENERATED and commands(name)]
+    return [name for name in listed.stdout.split() if name != "CHANGELOG.md" and commands(name)]
 
 
 def commands(document: str) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Figures of several workers on PostgreSQL: throughput, sizes, and an estimate for a billion devices."""
+"""Figures of several workers on PostgreSQL: throughput and sizes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from docs.generator.figures.record import figures
 from docs.generator.figures.words import listed, paragraph, rounded, run_sentence, table
 from peel_research.bench.scale import FULL
 
-__all__ = ["billion", "scale", "sizes"]
+__all__ = ["scale", "sizes"]
 
 _WORKERS = (1, 2, 4)
-_BILLION = 10**9
-_HOUR = 3600
-_DAY = 24 * _HOUR
-_KEPT_DAYS = 90
 
 
 def scale() -> str:
@@ -94,7 +90,7 @@ def sizes() -> str:
             f"{_range('database_cpu_us_per_report')} µs of CPU and up to {_most('wal_bytes_per_report'):.0f} bytes of "
             "write-ahead log per report; one transaction per partition and `batch.seconds` at most when it is quiet",
             f"its disk: some {_stored_bytes():.0f} bytes per report for `store.retention_days`, and what each device takes "
-            "([gateway.md](gateway.md#what-the-database-takes))",
+            "([disk](deploy.md#disk))",
         ],
         [
             "the broker",
@@ -129,30 +125,3 @@ def _range(field: str) -> str:
     values = sorted(run[field] for run in _runs())
     low, high = f"{values[0]:.0f}", f"{values[-1]:.0f}"
     return low if low == high else f"{low} to {high}"
-
-
-def billion() -> str:
-    """Return the cost of a billion devices with a report an hour each, by the table."""
-    rate = _BILLION / _HOUR
-    day = rate * _DAY * _stored_bytes() / 1e12
-    rows = [
-        ["reports per second", f"{rate:,.0f}"],
-        ["workers", f"{_cores(rate, 'cpu_us_per_report')} cores"],
-        [
-            "databases",
-            f"{_cores(rate, 'database_cpu_us_per_report')} cores; "
-            f"{rounded(rate * _most('wal_bytes_per_report') / 1e6, 2)} MB/s of write-ahead log; {rounded(day, 2)} TB "
-            f"of log a day, {rounded(_KEPT_DAYS * day, 2)} TB for {_KEPT_DAYS} days; and the states of the devices",
-        ],
-        [
-            "brokers",
-            f"{_cores(rate, 'broker_cpu_us_per_report')} cores to deliver, and what receiving takes; connections "
-            "decide: devices that sleep between reports need few",
-        ],
-        ["registry", "a thousand fleets of a million devices"],
-    ]
-    return table(["", ""], rows)
-
-
-def _cores(rate: float, field: str) -> str:
-    return rounded(rate * _most(field) / 1e6, 2)

@@ -9,7 +9,7 @@ from docs.generator.figures.core_text import application, core, device, privacy,
 from docs.generator.figures.engine_text import batch_seconds, disk, engine, gateway, ingest, nats
 from docs.generator.figures.growth_text import bits, growth, peers, start
 from docs.generator.figures.record import taken
-from docs.generator.figures.scale_text import billion, scale, sizes
+from docs.generator.figures.scale_text import scale, sizes
 from docs.generator.figures.targets import targets_sentence
 from docs.generator.figures.words import BUSY, paragraph
 
@@ -44,7 +44,7 @@ SECTIONS: dict[str, Source] = {
     each.__name__.replace("_", "-"): each
     for each in (
         machine, core, device, application, rivals, engine, gateway, ingest, nats, disk, batch_seconds, growth, start, peers, bits, scale,
-        sizes, billion, receipts, privacy,
+        sizes, receipts, privacy,
     )
 } | {"targets": targets_sentence}  # fmt: skip
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Estimates as tables, of the whole fleet or of groups of devices. docs/how-it-works.md explains the fields."""
+"""Estimates as tables, of the whole fleet or of groups of devices. docs/reference.md explains the fields."""
 
 from __future__ import annotations
 

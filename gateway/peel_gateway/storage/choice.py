@@ -192,7 +192,7 @@ def _refuse_server(settings: Settings, program: str) -> None:
     """Refuse a PostgreSQL store: its own tools copy all partitions at one moment."""
     if settings.store_url is not None:
         raise SettingsError(
-            f"store.url: this command copies SQLite files only. Use `{program}` for PostgreSQL, see docs/operating.md."
+            f"store.url: this command copies SQLite files only. Use `{program}` for PostgreSQL, see docs/deploy.md."
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The JSON routes. Their docstrings are their entries in docs/gateway.md and in the OpenAPI description."""
+"""The JSON routes. Their docstrings are their entries in docs/reference.md and in the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Api:
         return JSONResponse(self._summary())
 
     def get_estimates(self, request: Request) -> Response:
-        """Estimates per profile, or per profile and bucket. docs/how-it-works.md explains the fields.
+        """Estimates per profile, or per profile and bucket. docs/reference.md explains the fields.
 
         Parameters: `profile`, `group` (only the devices of this group), `groups` (yes: one table per group), `since`, `until`,
         `bucket` (seconds, a multiple of the setting store.bucket_seconds). `devices` (no leaves out influence and means over
@@ -134,7 +134,7 @@ class Api:
         return JSONResponse({"items": self._views.profiles()})
 
     def get_plan(self, request: Request) -> Response:
-        """The accuracy and the privacy cost of a fleet with this profile, by the formulas of planning.md. Changes nothing.
+        """The accuracy and the privacy cost of a fleet with this profile, by the formulas of `peel plan`. Changes nothing.
 
         Parameters: `profile`, `devices`, `every` (seconds between a device's reports), `epsilon` (of a report), `epsilon_per_day`.
         `accuracy` (half of a 95% interval as a part of the range, such as 0.05; without devices, the response says how many it

@@ -48,7 +48,7 @@ def build_app(
     streams: int,
     more_routes: Sequence[Route] = (),
 ) -> Starlette:
-    """Return the application. The docstrings of the routes are their entries in docs/gateway.md.
+    """Return the application. The docstrings of the routes are their entries in docs/reference.md.
 
     Parameters
     ----------

@@ -194,7 +194,7 @@ def _strangers(settings: Settings, fleet: str) -> Finding:
         "acl",
         WARN,
         "strangers get in and may hear reports: who reports and when, and statuses can be forged",
-        "Give everybody a login and an ACL; docs/operating.md has a configuration.",
+        "Give everybody a login and an ACL; docs/deploy.md has a configuration.",
     )
 
 

@@ -34,17 +34,18 @@ NOT_TYPED = {
     r"scripts/(test firmware|types)": "part of the same run as this",
     r"peel soak": "in test_soak.py",
     r"peel gateway run --store postgresql": "in test_workers.py",
-    r"peel gateway migrate --to postgresql": "in test_migrate.py",
     r"pip install 'peel-telemetry": "in test_install.py",
     r"\S*peel lab tables": "in test_lab_tables.py",
     r"cp build/lab": "rewrites the page that shows it",
 }
 """Commands that are run elsewhere, or cannot be."""
-OWN_TEST = {"README.md": "test_readme.py", "docs/devices.md": "test_devices_guide.py"}
+OWN_TEST = {
+    "README.md": "test_readme.py",
+    "docs/tutorial.md": "test_tutorial.py",
+    "docs/devices.md": "test_tutorial.py",
+}
 """Documents that are followed by tests of their own, which look at what comes out."""
-A_FLEETS_LIFE = [
-    "docs/gateway.md", "docs/lab-and-figures.md", "docs/integrations.md", "firmware/README.md", "docs/operating.md",
-]  # fmt: skip
+A_FLEETS_LIFE = ["docs/lab-and-figures.md", "firmware/README.md", "docs/deploy.md"]
 """Documents about one fleet, in the order in which its operator needs them."""
 ALONE = ["docs/privacy.md"]
 """Documents that can be followed on their own."""
@@ -144,8 +145,20 @@ def test_a_document_can_be_followed(stage: Stage, document: str) -> None:
         stage.type(line)
 
 
+BEFORE = [
+    "peel profile new climate.toml --attribute temperature:-40:85:°C --attribute humidity:0:100:%",
+    "peel fleet init fleet --name greenhouse --profile climate.toml",
+    "peel fleet add fleet --count 50",
+    "peel gateway settings --sample > gateway.toml",
+    "peel gateway run",
+]
+"""What an operator has done before: the tutorial, with more devices."""
+
+
 def test_a_fleets_life(stage: Stage) -> None:
-    """From nothing to estimates, to exposed devices that are pardoned, to a copy that is restored: one document after the other."""
+    """From a running fleet to exposed devices that are pardoned, to a copy that is restored: one document after the other."""
+    for line in BEFORE:
+        stage.type(line)
     for document in A_FLEETS_LIFE:
         for line in typed(document):
             make_ready(stage, line)

@@ -16,7 +16,7 @@ export function showEmpty(page) {
 	if (what === "devices") {
 		box.replaceChildren(
 			h("h2", {}, "No devices yet"),
-			h("p", {}, "Name broker, Wi-Fi and sensors in FLEET/template.json (docs/devices.md). Then register a device and provision its board:"),
+			h("p", {}, "Name broker, Wi-Fi and sensors in FLEET/template.json (docs/tutorial.md). Then register a device and provision its board:"),
 			h("pre", {}, h("code", {}, "peel fleet add FLEET --profile NAME\npeel fleet provision DEVICE --fleet FLEET --board pico_w")),
 		);
 	} else if (what === "reports") {
