@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CORE = sorted((ROOT / "c_core/src").glob("*.c"))
 KERNELS = ROOT / "gateway/kernels"
 FOLDERS = ("c_core/include", "bindings/host", "gateway/kernels")
-BETS = ("bets", "faces", "sets", "candidates", "shares")
+E_PROCESS = ("e_process", "predictions", "sets", "heavy_hitters", "frequencies")
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,14 @@ TARGETS = (
     Target("c_core/tests/fuzz_frame.c", CORE, frame_seeds),
     Target("c_core/tests/fuzz_payload.c", [*CORE, ROOT / "bindings/host/batch.c"], payload_seeds),
     Target("gateway/tests/fuzz_packets.c", [KERNELS / "packets.c"], packet_seeds),
-    Target("gateway/tests/fuzz_zeros.c", [KERNELS / "zeros.c"], packed_seeds),
-    Target("gateway/tests/fuzz_bets.c", [KERNELS / f"{part}.c" for part in BETS], state_seeds, 4096, times_slower=20),
+    Target("gateway/tests/fuzz_packing.c", [KERNELS / "packing.c"], packed_seeds),
+    Target(
+        "gateway/tests/fuzz_e_process.c",
+        [KERNELS / f"{part}.c" for part in E_PROCESS],
+        state_seeds,
+        4096,
+        times_slower=20,
+    ),
 )
 
 

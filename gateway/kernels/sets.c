@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* Bets that an item is in a predicted set: the a items that came most often, for several a; fewer, if fewer have come. */
-#include "parts.h"
-#include "purse.h"
+#include "bet_kinds.h"
+#include "capital.h"
 
 typedef struct {
   uint32_t *clock;
-  bet *bets;         /* all sizes of the whole past, then the few of each notebook */
-  uint16_t *count;   /* the whole past */
-  uint8_t *notebook; /* one after the other */
+  bet *bets;       /* all sizes of the whole past, then the few of each window */
+  uint16_t *count; /* the whole past */
+  uint8_t *window; /* one after the other */
 } view;
 
-static view view_of(uint8_t *part, const peel_bets_sets *sets) {
+static view view_of(uint8_t *part, const peel_set_bets *sets) {
   view v;
   v.clock = (uint32_t *)part;
   v.bets = (bet *)(v.clock + 1);
-  v.count = (uint16_t *)(v.bets + sets->sizes + sets->notebooks * sets->few);
-  v.notebook = (uint8_t *)(v.count + sets->items);
+  v.count = (uint16_t *)(v.bets + sets->sizes + sets->windows * sets->few);
+  v.window = (uint8_t *)(v.count + sets->items);
   return v;
 }
 
-size_t sets_bytes(const peel_bets_sets *sets) {
+size_t sets_bytes(const peel_set_bets *sets) {
   if (!sets->items) return 0;
-  size_t bets = (size_t)sets->sizes + (size_t)sets->notebooks * sets->few;
-  size_t bytes = 4 + bets * sizeof(bet) + sets->items * (2 + (size_t)sets->notebooks);
+  size_t bets = (size_t)sets->sizes + (size_t)sets->windows * sets->few;
+  size_t bytes = 4 + bets * sizeof(bet) + sets->items * (2 + (size_t)sets->windows);
   return (bytes + 7) / 8 * 8;
 }
 
-static bet *bets_of(const view *v, const peel_bets_sets *sets, uint32_t memory) {
+static bet *bets_of(const view *v, const peel_set_bets *sets, uint32_t memory) {
   return memory == 0 ? v->bets : v->bets + sets->sizes + (memory - 1) * sets->few;
 }
 
-static uint32_t sizes_of(const peel_bets_sets *sets, uint32_t memory) { return memory == 0 ? sets->sizes : sets->few; }
+static uint32_t sizes_of(const peel_set_bets *sets, uint32_t memory) { return memory == 0 ? sets->sizes : sets->few; }
 
 /* How many items stand before this one, the most frequent first and the lower index first among equals; and how many have come at all. */
 typedef struct {
@@ -45,28 +45,28 @@ static rank rank_past(const uint16_t *count, uint32_t items, uint32_t item) {
   return (rank){before, shown};
 }
 
-static rank rank_notebook(const uint8_t *count, uint32_t items, uint32_t item) {
+static rank rank_window(const uint8_t *count, uint32_t items, uint32_t item) {
   uint32_t before = 0, shown = 0;
   for (uint32_t i = 0; i < items; i++) before += count[i] > count[item], shown += count[i] > 0;
   for (uint32_t i = 0; i < item; i++) before += count[i] == count[item];
   return (rank){before, shown};
 }
 
-static rank rank_of(const view *v, const peel_bets_sets *sets, uint32_t memory, uint32_t item) {
+static rank rank_of(const view *v, const peel_set_bets *sets, uint32_t memory, uint32_t item) {
   if (memory == 0) return rank_past(v->count, sets->items, item);
-  return rank_notebook(v->notebook + (memory - 1) * sets->items, sets->items, item);
+  return rank_window(v->window + (memory - 1) * sets->items, sets->items, item);
 }
 
 /* How many items the predicted set has: none before the first has come. */
-static uint32_t set_size(const peel_bets_sets *sets, uint32_t s, uint32_t shown) {
+static uint32_t set_size(const peel_set_bets *sets, uint32_t s, uint32_t shown) {
   uint32_t size = sets->size[s];
   return shown < size && (s < sets->few || shown == 0) ? shown : size;
 }
 
-static double bound_of(const peel_bets_sets *sets, uint32_t size) { return (sets->most + (double)(size - 1) * sets->least) * HAIR; }
+static double bound_of(const peel_set_bets *sets, uint32_t size) { return (sets->most + (double)(size - 1) * sets->least) * HAIR; }
 
 /* Returns what the bets of this memory then hold. */
-static double play_memory(view *v, const peel_bets_sets *sets, uint32_t memory, double stake, uint32_t item, uint32_t now) {
+static double play_memory(view *v, const peel_set_bets *sets, uint32_t memory, double stake, uint32_t item, uint32_t now) {
   bet *bets = bets_of(v, sets, memory);
   uint32_t sizes = sizes_of(sets, memory);
   rank r = rank_of(v, sets, memory, item);
@@ -80,52 +80,52 @@ static double play_memory(view *v, const peel_bets_sets *sets, uint32_t memory, 
 }
 
 /* Count the item; a count that is full halves all of its memory. */
-static void remember(view *v, const peel_bets_sets *sets, uint32_t item) {
+static void remember(view *v, const peel_set_bets *sets, uint32_t item) {
   if (v->count[item] == UINT16_MAX)
     for (uint32_t i = 0; i < sets->items; i++) v->count[i] /= 2;
   v->count[item]++;
-  for (uint32_t n = 0; n < sets->notebooks; n++) {
-    uint8_t *count = v->notebook + n * sets->items;
+  for (uint32_t n = 0; n < sets->windows; n++) {
+    uint8_t *count = v->window + n * sets->items;
     if (count[item] == UINT8_MAX)
       for (uint32_t i = 0; i < sets->items; i++) count[i] /= 2;
     count[item]++;
   }
 }
 
-static void begin_notebook(view *v, const peel_bets_sets *sets) {
-  standing standings[PEEL_BETS_NOTEBOOKS] = {{0, 0}};
-  for (uint32_t i = 0; i < sets->notebooks; i++)
+static void restart_window(view *v, const peel_set_bets *sets) {
+  standing standings[PEEL_E_PROCESS_WINDOWS] = {{0, 0}};
+  for (uint32_t i = 0; i < sets->windows; i++)
     for (uint32_t s = 0; s < sets->few; s++) standing_add(standings + i, bets_of(v, sets, i + 1) + s);
-  memset(v->notebook + outdated(standings, sets->notebooks) * sets->items, 0, sets->items);
+  memset(v->window + outdated(standings, sets->windows) * sets->items, 0, sets->items);
 }
 
-double sets_play(uint8_t *part, const peel_bets_sets *sets, uint32_t item, uint32_t now) {
+double sets_play(uint8_t *part, const peel_set_bets *sets, uint32_t item, uint32_t now) {
   view v = view_of(part, sets);
   double share = put_in(v.clock);
-  double worth = 0;
-  for (uint32_t memory = 0; memory <= sets->notebooks; memory++)
-    worth += play_memory(&v, sets, memory, share * (memory == 0 ? sets->past : sets->notebook), item, now);
+  double capital = 0;
+  for (uint32_t memory = 0; memory <= sets->windows; memory++)
+    capital += play_memory(&v, sets, memory, share * (memory == 0 ? sets->past_capital : sets->window_capital), item, now);
   remember(&v, sets, item);
-  if (sets->notebooks && *v.clock % NOTEBOOK_TOSSES == 0) begin_notebook(&v, sets);
-  return worth;
+  if (sets->windows && *v.clock % WINDOW_TOSSES == 0) restart_window(&v, sets);
+  return capital;
 }
 
-void sets_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_sets *sets, uint32_t which, double share) {
+void sets_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_set_bets *sets, uint32_t which, double share) {
   view v = view_of((uint8_t *)part, sets);
-  for (uint32_t memory = 0; memory <= sets->notebooks; memory++) {
+  for (uint32_t memory = 0; memory <= sets->windows; memory++) {
     uint32_t shown = rank_of(&v, sets, memory, 0).shown;
     for (uint32_t s = 0; s < sizes_of(sets, memory); s++) {
       const bet *b = bets_of(&v, sets, memory) + s;
-      double wealth = purse_sum(b->purse, PEEL_BETS_FRACTIONS) * share;
-      if (!(wealth > best->wealth)) continue;
-      *best = (peel_bets_evidence){.part = which, .bet = memory, .size = set_size(sets, s, shown), .wealth = wealth};
+      double capital = capital_sum(b->capital, PEEL_E_PROCESS_FRACTIONS) * share;
+      if (!(capital > best->capital)) continue;
+      *best = (peel_e_process_evidence){.part = which, .bet = memory, .size = set_size(sets, s, shown), .capital = capital};
       best->bound = bound_of(sets, best->size);
       best->events = b->events, best->trials = b->trials, best->since = b->since;
     }
   }
 }
 
-void sets_members(uint32_t *items, const uint8_t *part, const peel_bets_sets *sets, uint32_t memory, uint32_t size) {
+void sets_members(uint32_t *items, const uint8_t *part, const peel_set_bets *sets, uint32_t memory, uint32_t size) {
   view v = view_of((uint8_t *)part, sets);
   for (uint32_t item = 0; item < sets->items; item++) {
     uint32_t before = rank_of(&v, sets, memory, item).before;

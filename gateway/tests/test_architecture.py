@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "storage": {"model", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "exits"},
-    "queries": {"model", "estimation", "planning", "storage", "fleet", "settings", "files"},
+    "queries": {"model", "mechanisms", "estimation", "planning", "storage", "fleet", "settings", "files"},
     "notifiers": {"model", "screening", "storage", "fleet", "queries", "settings", "logs", "metrics"},
     "mqtt": {"model", "_kernels", "engine", "storage", "notifiers", "settings", "logs", "metrics", "files"},
     "workers": {

@@ -34,7 +34,7 @@ def test_a_device_that_always_says_plus(lab: Lab, restart: bool) -> None:
     assert counts["statistics"] == 3
     assert 45 <= counts["accepted"] - 90 <= 60
     (exposure,) = lab.store.exposures(STATISTICS)
-    assert exposure.device == 1 and exposure.evidence["log10_wealth"] >= 6
+    assert exposure.device == 1 and exposure.evidence["log10_capital"] >= 6
     totals = lab.store.counts()
     assert totals.withdrawn_past == counts["accepted"] - 90
     assert totals.withdrawn_devices == 1
@@ -186,7 +186,7 @@ def near_the_limit(e_process: EProcess, unit: npt.NDArray[np.uint32], filled: in
     minus of the others in turn: until those bets together hold more than the limit."""
     states, minus = e_process.new_states(1), np.zeros(8, np.int64)
     said: list[int] = []
-    while e_process.log_wealth(states)[0] < -np.log(0.8 * e_process.alpha):
+    while e_process.log_capital(states)[0] < -np.log(0.8 * e_process.alpha):
         number, of = len(said) + 1, int(unit[len(said)])
         too_much = e_process.peek(states, toss(number, of, 1))[0] >= 0.97 / e_process.alpha
         minus[of] = too_much if of < filled else 1 - minus[of]

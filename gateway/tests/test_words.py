@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from lab import harmony_profile, krr_profile
 
+from peel_gateway.mechanisms.bets import BETS_BY_NAME
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries.exposed import sentence
-from peel_gateway.screening.e_process import _WORDS
 
 HARMONY, KRR = harmony_profile(), krr_profile()
 CONTENT = {"rule": HARMONY.rule, "rule_expected": HARMONY.rule, "reconstructed": 1, "sign": 1, "residual": 0.4137}
@@ -71,7 +71,7 @@ def test_sentences(verdict: Verdict, evidence: dict[str, Any], words: str) -> No
     assert said(verdict, evidence) == words
 
 
-@pytest.mark.parametrize("name", _WORDS)
+@pytest.mark.parametrize("name", BETS_BY_NAME)
 def test_every_bet_has_a_sentence(name: str) -> None:
     assert "61 of 62" in said(Verdict.STATISTICS, bet(name, index=0, among=(1,)))
 

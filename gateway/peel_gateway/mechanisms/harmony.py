@@ -16,20 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Face, Faces, Game, Mechanism, Sets, up_to_half
+from peel_gateway.mechanisms.base import Mechanism
+from peel_gateway.mechanisms.bets import Alphabet, Bets, bets_on
 from peel_gateway.mechanisms.intervals import Z95
 
-__all__ = ["HARMONY", "harmony_game", "plain_means"]
+__all__ = ["HARMONY", "harmony_bets", "plain_means"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _ONE = 2.0**31
-_LATE_SHARE = 1 / 8
-"""The part of alpha for late reports. It is small: late reports are few, and a device that selects them is soon exposed."""
-_ROUNDING = 2.0**-32
-"""J = floor(w k / 2^32) hits an attribute with probability at most 1/k + 2^-32."""
 
 
 def plain_means(profile: Profile, plus: Floats, minus: Floats) -> tuple[Floats, Floats, Floats]:
@@ -61,8 +58,8 @@ class _Harmony(Mechanism):
     def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
         return cell, np.asarray(sign > 0, dtype=np.int64)
 
-    def game(self, profile: Profile) -> Game:
-        return harmony_game(profile.k, profile.rule)
+    def bets(self, profile: Profile) -> Bets:
+        return harmony_bets(profile.k, profile.rule)
 
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
         lows = np.array([attribute.low for attribute in profile.attributes], np.float64)
@@ -86,31 +83,6 @@ class _Harmony(Mechanism):
 HARMONY = _Harmony()
 
 
-def harmony_game(units: int, rule: int) -> Game:
-    """The bets on devices with so many attributes.
-
-    Half of the capital for the notebooks: a device that turns is found by one of them alone. What predicts without memory finds a bias in
-    one direction, or with the cohort, sooner; it needs little, like the whole past, for the notebooks of a newcomer hold the same
-    evidence. *Against* is for a device that turns all of its past around at once. One attribute: an eighth, for which all of them
-    compete. Bets on attributes that came or did not: little, for a device that picks among the attributes that its numbers assign
-    gains nothing but a smaller share.
-    """
-    pooled = dict.fromkeys((Face.PLUS, Face.MINUS, Face.AGREE, Face.DISAGREE), 1 / 32)
-    pooled |= {Face.PAST: 1 / 16, Face.AGAINST: 1 / 16, Face.RECENT: 1 / 8}
-    faces = Faces(units=units, symbols=2, most=(_ONE + rule) / (2 * _ONE), capital=pooled, unit_capital=1 / 8)
-    if units == 1:
-        return Game(faces=faces)
-    return Game(
-        faces=faces,
-        reports=_units(units, past=1 / 32, notebooks=2, notebook=1 / 64),
-        gaps=_units(units, past=1 / 32, notebooks=2, notebook=1 / 64),
-        late=_units(units, past=1.0),
-        late_share=_LATE_SHARE,
-    )
-
-
-def _units(units: int, *, past: float, notebooks: int = 0, notebook: float = 0.0) -> Sets:
-    """Sets of attributes. Too few need no bets: what does not come is a gap, and what is no gap comes."""
-    each = 1 / units + _ROUNDING
-    few = up_to_half(units, 4)
-    return Sets(items=units, few=few, most=each, least=each, past=past, notebooks=notebooks, notebook=notebook)
+def harmony_bets(units: int, rule: int) -> Bets:
+    """Return the bets on devices with so many attributes."""
+    return bets_on(Alphabet(mechanism=HARMONY.name, units=units, symbols=2, rule=rule))

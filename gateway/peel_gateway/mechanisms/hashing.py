@@ -14,49 +14,17 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_core.hash_family import digits
 from peel_core.hashing import supports
-from peel_gateway.mechanisms.base import Categorical, Face, Faces, Game, HeavyHitters, Sets, Shares, both_ends
+from peel_gateway.mechanisms.base import Categorical
+from peel_gateway.mechanisms.bets import Alphabet, Bets, bets_on
 
-__all__ = ["HASHING", "hashing_game"]
-
-_REMEMBERED_HASHES = 2500
-"""Up to so many hashes, what a device says about each is remembered; beyond, it would take too much room, and too long to come back."""
-
-_REMEMBERED_COUNTS = 7500
-"""The same for how often it says each symbol about each hash."""
+__all__ = ["HASHING", "hashing_bets"]
 
 
-def hashing_game(categories: int, symbols: int, digits: int, rule: int) -> Game:
-    """The bets on devices that hash so many categories into a few symbols, with symbols^digits hashes.
-
-    Eleven sixteenths of the capital for heavy hitters: they expose a device that supports one or a few categories. An eighth for
-    the reports on each hash: it exposes a device that supports any set of categories, choosing the best symbol per hash, but a hash must
-    recur first.
-    A sixteenth for shares: a device that is biased only where its categories share a symbol. An eighth for symbols alone: a device
-    that does not even look at the hash. Which hashes came is not bet on: skipped numbers count, so picking among hashes gains nothing in
-    a mean over reports. In one over devices it does (THREAT_MODEL.md, *Local hashing*).
-    """
-    least = (_ONE - rule) / (symbols * _ONE)
-    most = (_ONE + (symbols - 1) * rule) / (symbols * _ONE)
-    few, many = both_ends(symbols)
+def hashing_bets(categories: int, symbols: int, digits: int, rule: int) -> Bets:
+    """Return the bets on devices that hash so many categories into a few symbols, with symbols^digits hashes."""
     hashes = symbols**digits
-    faces = Faces(units=hashes, symbols=symbols, most=most, capital=dict.fromkeys((Face.PAST, Face.RECENT), 1 / 40))
-    shares = Shares(units=hashes, symbols=symbols, most=most, least=least, capital=1 / 32)
-    return Game(
-        faces=faces if hashes <= _REMEMBERED_HASHES else None,
-        shares=shares if hashes * symbols <= _REMEMBERED_COUNTS else None,
-        symbols=Sets(
-            items=symbols, few=few, many=many, most=most, least=least, past=1 / 16, notebooks=4, notebook=1 / 64
-        ),
-        heavy_hitters=HeavyHitters(
-            categories=categories,
-            symbols=symbols,
-            digits=digits,
-            sizes=tuple(size for size in (1, 2, 4, 8) if size < symbols),
-            votes=(4, 8, 16),
-            most=most,
-            least=least,
-            capital=11 / 64,
-        ),
+    return bets_on(
+        Alphabet(mechanism=HASHING.name, units=hashes, symbols=symbols, rule=rule, categories=categories, digits=digits)
     )
 
 
@@ -75,8 +43,8 @@ class _Hashing(Categorical):
     def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
         return cell // profile.k, cell % profile.k
 
-    def game(self, profile: Profile) -> Game:
-        return hashing_game(profile.domain, profile.k, digits(profile.k, profile.domain), profile.rule)
+    def bets(self, profile: Profile) -> Bets:
+        return hashing_bets(profile.domain, profile.k, digits(profile.k, profile.domain), profile.rule)
 
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
         return np.zeros(profile.size), np.ones(profile.size)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms.base import Categorical, Game, Sets, both_ends
+from peel_gateway.mechanisms.base import Categorical
+from peel_gateway.mechanisms.bets import Alphabet, Bets, bets_on
 
-__all__ = ["KRR", "krr_game"]
+__all__ = ["KRR", "krr_bets"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -21,13 +22,9 @@ Bools = npt.NDArray[np.bool_]
 _ONE = 2.0**31
 
 
-def krr_game(k: int, rule: int) -> Game:
-    """The bets on devices with k categories: half of the capital for the whole past, which alone finds what comes too seldom."""
-    least = (_ONE - rule) / (k * _ONE)
-    most = (_ONE + (k - 1) * rule) / (k * _ONE)
-    few, many = both_ends(k)
-    sets = Sets(items=k, few=few, many=many, most=most, least=least, past=1 / 2, notebooks=4, notebook=1 / 8)
-    return Game(symbols=sets)
+def krr_bets(k: int, rule: int) -> Bets:
+    """Return the bets on devices with k categories."""
+    return bets_on(Alphabet(mechanism=KRR.name, units=1, symbols=k, rule=rule))
 
 
 class _Krr(Categorical):
@@ -36,8 +33,8 @@ class _Krr(Categorical):
     def toss(self, profile: Profile, cell: Ints, sign: Ints) -> tuple[Ints, Ints]:
         return np.zeros(len(cell), np.int64), cell
 
-    def game(self, profile: Profile) -> Game:
-        return krr_game(profile.k, profile.rule)
+    def bets(self, profile: Profile) -> Bets:
+        return krr_bets(profile.k, profile.rule)
 
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
         return np.zeros(profile.k), np.ones(profile.k)

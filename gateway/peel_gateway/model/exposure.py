@@ -27,7 +27,7 @@ class Exposure:
     raw: bytes
     """The frame, or the faulty rest of a payload; empty for an exposure by statistics."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """The facts that the layer saw: residual, expected and reconstructed attribute, rule, wealth, ..."""
+    """The facts that the layer saw: residual, expected and reconstructed attribute, rule, capital, ..."""
     id: int = 0
     """Given by the store."""
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from peel_core.frame import DEVICE, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TR
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.mechanisms.bets import BETS_BY_NAME
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import LAYERS, Verdict
@@ -216,28 +216,6 @@ _ONE = 2.0**31
 
 _MOST_NAMES = 3
 
-_BETS: Mapping[str, str] = MappingProxyType(
-    {
-        "plus": "Its coin showed plus in {score} reports",
-        "minus": "Its coin showed minus in {score} reports",
-        "agree": "It agreed with the other devices in {score} reports",
-        "disagree": "It contradicted the other devices in {score} reports",
-        "own past": "Its signs followed its own past in {score} reports",
-        "against own past": "Its signs went against its own past in {score} reports",
-        "own recent past": "Its signs followed its own recent past in {score} reports",
-        "one unit": "Of {index} it showed the same sign again in {score} reports",
-        "reports: too many": "It spoke of {among} in {score} reports",
-        "gaps: too many": "{score} of its missing reports were about {among}",
-        "late: too many": "{score} of its late reports were about {among}",
-        "symbols: too many": "It named {among} in {score} reports",
-        "symbols: too few": "It named others than {among} in {score} reports",
-        "candidates": "It spoke for {among} in {score} reports",
-        "own shares: too many": "Under the same hash it gave its most frequent answer in {score} reports",
-        "own shares: too few": "Under the same hash it gave an answer other than its rarest in {score} reports",
-    }
-)
-"""Sentences by the name of the bet that exposed the device."""
-
 
 def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float) -> str:
     """Return the reason of an exposure with its figures; the verdict's own sentence where there are none."""
@@ -273,7 +251,7 @@ def _of_bet(bet: Mapping[str, Any], profile: Profile, alpha: float) -> str:
     among = [_called(profile, index) for index in bet["among"]]
     if len(among) > _MOST_NAMES:
         among = [*among[: _MOST_NAMES - 1], f"{len(among) - _MOST_NAMES + 1} others"]
-    seen = _BETS[bet["name"]].format(
+    seen = BETS_BY_NAME[bet["name"]].sentence.format(
         score=f"{bet['events']:,} of {bet['trials']:,}",
         index="" if bet["index"] is None else _called(profile, bet["index"]),
         among=" or ".join(among),

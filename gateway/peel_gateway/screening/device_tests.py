@@ -138,7 +138,7 @@ class DeviceTests:
 
 def make_e_process(profile: Profile, alpha: float) -> EProcess:
     """The bets on devices of a profile."""
-    return EProcess(mechanism_of(profile).game(profile), alpha)
+    return EProcess(mechanism_of(profile).bets(profile), alpha)
 
 
 def events_of(
@@ -175,7 +175,7 @@ def replay(profile: Profile, e_process: EProcess, devices: Ints, states: Bytes, 
     Returns
     -------
     int64, shape (D,)
-        -1, or not where a device's wealth reached the limit.
+        -1, or not where a device's capital reached the limit.
     """
     mine = np.flatnonzero((log.profile == profile.id) & np.isin(log.verdict, _PLAYED) & np.isin(log.device, devices))
     missing = np.flatnonzero((gaps.profile == profile.id) & np.isin(gaps.device, devices))
@@ -360,7 +360,7 @@ def pack(states: Bytes, rows: Ints) -> list[bytes]:
 def _pack(cache_bytes: Bytes, states: Bytes, rows: Ints) -> list[bytes]:
     ends = np.empty(len(rows), np.uint64)
     places = np.ascontiguousarray(rows, np.uint64)
-    lib.peel_zeros_pack(
+    lib.peel_pack(
         ffi.from_buffer("uint8_t[]", cache_bytes),
         ffi.from_buffer("uint64_t[]", ends),
         ffi.from_buffer("uint8_t[]", states),
@@ -380,7 +380,7 @@ def unpack(states: Bytes, rows: Ints, packed: Sequence[bytes]) -> None:
         raise ValueError(f"rows go from {rows.min()} to {rows.max()}, and there are {len(states)}")
     ends = np.cumsum([len(each) for each in packed], dtype=np.uint64)
     places = np.ascontiguousarray(rows, np.uint64)
-    right = lib.peel_zeros_unpack(
+    right = lib.peel_unpack(
         ffi.from_buffer("uint8_t[]", states, require_writable=True),
         ffi.from_buffer("uint64_t[]", places),
         b"".join(packed),

@@ -23,8 +23,8 @@ and units; and W_0 is the sum of all capital, at most 1. By Ville's inequality W
 than W: capital that is not put in yet is left out, of the bets on single units only that on the event's unit counts, and all rounding
 is down. Nothing is needed of readings, losses, duplicates or the order of arrival, except that b is right:
 
-- *Faces.* A coin tossed by the rule shows a given symbol with probability at most p (Harmony: u), given all before it and its unit. The
-  seal hides the symbol, so nobody can delay or drop a report because of it.
+- *Predictions.* A coin tossed by the rule shows a given symbol with probability at most p (Harmony: u), given all before it and its unit.
+  The seal hides the symbol, so nobody can delay or drop a report because of it.
 - *Sets of symbols.* One of a given a symbols comes with probability at most ``p + (a - 1) q``: the true one may be among them, and
   any other comes with probability q.
 - *Sets of units.* The number of a report assigns its unit, by a PRF that the network does not know. Given the units of other numbers it
@@ -32,11 +32,11 @@ is down. Nothing is needed of readings, losses, duplicates or the order of arriv
   a report or as a gap.
 - *Late reports* were judged as gaps before, so their units are no news beside those. They are a process of their own, which remembers
   late reports alone. The two processes share alpha; a device is exposed by either.
-- *Shares.* Under one unit, a given symbol comes with probability at most p, and any but a given one with at most ``1 - q``. It is bet on
-  where the unit's last reports did so more often, and the fraction is the smaller the less they did: functions of F, again.
-- *One unit.* At toss n, w_n goes to the purse of the unit that the toss is about. Given the unit, the others do not change.
+- *Frequencies.* Under one unit, a given symbol comes with probability at most p, and any but a given one with at most ``1 - q``. It is
+  bet on where the unit's last reports did so more often, and the fraction is the smaller the less they did: functions of F, again.
+- *One unit.* At toss n, w_n goes to the capital of the unit that the toss is about. Given the unit, the others do not change.
 
-**Memories.** Predictions come from the whole past of a device, and from four *restart windows* (`notebooks`). Every 64 tosses one of
+**Memories.** Predictions come from the whole past of a device, and from four *restart windows*. Every 64 tosses one of
 the poorer windows is restarted. A window that predicts a device well grows rich and stays. So whenever a device turns, there soon is a
 window that began after it turned, is not confused by the device's former behaviour, and lasts. (Forgetting at a fixed rate does worse: a
 memory that is long enough for 252 attributes is slow to notice that they have turned.)
@@ -49,24 +49,23 @@ The arithmetic is in C (`gateway/kernels/`). The state of a device is one flat r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
-from peel_gateway.mechanisms.base import Face, Faces, Game, HeavyHitters, Sets, Shares
+from peel_gateway.mechanisms.bets import BETS, BETS_BY_NAME, PREDICTIONS, Bet, Bets, HeavyHitters, Predictions, Sets
 
-__all__ = ["FRESH", "GAP", "TARDY", "Bet", "DamagedTestState", "EProcess", "Events", "in_words"]
+__all__ = ["FRESH", "GAP", "TARDY", "DamagedTestState", "EProcess", "Events", "Evidence", "in_words"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-FRESH, TARDY, GAP = int(lib.PEEL_BETS_FRESH), int(lib.PEEL_BETS_TARDY), int(lib.PEEL_BETS_GAP)
+FRESH, TARDY, GAP = int(lib.PEEL_E_PROCESS_FRESH), int(lib.PEEL_E_PROCESS_TARDY), int(lib.PEEL_E_PROCESS_GAP)
 """Kinds of events: a report, a report whose number had been settled as missing, a number that was settled as missing."""
 
 _ROUNDING = 2.0**-30
@@ -99,8 +98,8 @@ class Events:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bet:
-    """A bet, and how it has gone since it has been ahead: the evidence of an exposure."""
+class Evidence:
+    """The record of a bet since it has been ahead: the evidence of an exposure."""
 
     name: str
     index: int | None = None
@@ -121,29 +120,21 @@ class EProcess:
 
     Parameters
     ----------
-    game : Game
-        What is bet on, and with which capital.
+    bets : Bets
+        The bets that are made, with their capital.
     alpha : float
         Largest probability of ever exposing an honest device.
     """
 
-    def __init__(self, game: Game, alpha: float) -> None:
-        self.game, self.alpha = game, alpha
-        _check(game, alpha)
-        self._game = ffi.new("peel_bets_game *")
-        if game.faces is not None:
-            _fill_faces(self._game.faces, game.faces)
-        for name in _SETS:
-            sets = getattr(game, name)
-            if sets is not None:
-                _fill_sets(getattr(self._game, name), sets)
-        if game.heavy_hitters is not None:
-            _fill_heavy_hitters(self._game.candidates, game.heavy_hitters)
-        if game.shares is not None:
-            _fill_shares(self._game.shares, game.shares)
-        self._game.late_share = game.late_share
-        self._game.limit = (1 + _ROUNDING) / alpha
-        self.state_bytes = int(lib.peel_bets_lay_out(self._game))
+    def __init__(self, bets: Bets, alpha: float) -> None:
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha is {alpha}, not between 0 and 1")
+        bets.check()
+        self.bets, self.alpha = bets, alpha
+        parts = {name: _kernel_fields(part) for name, part in bets.parts().items()}
+        limit = (1 + _ROUNDING) / alpha
+        self._process = ffi.new("peel_e_process *", {"late_share": bets.late_share, "limit": limit, **parts})
+        self.state_bytes = int(lib.peel_e_process_lay_out(self._process))
         """Size of a device's record."""
         self._scratch = ffi.new("uint64_t[]", self.state_bytes // 8)
 
@@ -171,22 +162,24 @@ class EProcess:
         _check_range("places", where, len(states))
         crossed = np.full(len(where), -1, np.int64)
         kept = self._events(len(where), events)
-        lib.peel_bets_update(
+        lib.peel_e_process_update(
             ffi.from_buffer("int64_t[]", crossed),
             self._states(states, writable=True),
             ffi.from_buffer("uint64_t[]", where),
-            self._game,
+            self._process,
             kept[0],
         )
         return crossed
 
     def peek(self, states: Bytes, events: Events) -> Floats:
-        """Wealth after each event if it alone were played, float64[E]; states do not change. A device is exposed from 1/alpha on."""
-        wealth = np.empty(len(events))
+        """Capital after each event if it alone were played, float64[E]; states do not change. A device is exposed from 1/alpha on."""
+        capital = np.empty(len(events))
         kept = self._events(len(states), events)
         scratch = ffi.cast("uint8_t *", self._scratch)
-        lib.peel_bets_peek(ffi.from_buffer("double[]", wealth), scratch, self._states(states), self._game, kept[0])
-        return wealth
+        lib.peel_e_process_peek(
+            ffi.from_buffer("double[]", capital), scratch, self._states(states), self._process, kept[0]
+        )
+        return capital
 
     def walk(
         self, state: Bytes, wanted: Events, other: Events, *, ceiling: float, price: float = np.inf
@@ -198,7 +191,7 @@ class EProcess:
         state : uint8, shape (1, state_bytes)
             Changed in place.
         wanted, other : Events
-            Two choices per step, all of row 0. The wanted one is played unless it would take the wealth to the ceiling, or to more than
+            Two choices per step, all of row 0. The wanted one is played unless it would take the capital to the ceiling, or to more than
             `price` times what the other would leave.
 
         Returns
@@ -212,11 +205,11 @@ class EProcess:
         if len(other) != len(wanted) or len(state) != 1:
             raise ValueError(f"a walk of one device has two choices per step, not {len(wanted)} and {len(other)}")
         first, second = self._events(1, wanted), self._events(1, other)
-        steps = lib.peel_bets_walk(
+        steps = lib.peel_e_process_walk(
             ffi.from_buffer("uint8_t[]", took),
             ffi.cast("uint8_t *", self._scratch),
             self._states(state, writable=True),
-            self._game,
+            self._process,
             first[0],
             second[0],
             ceiling,
@@ -224,30 +217,32 @@ class EProcess:
         )
         return took.astype(np.bool_), int(steps)
 
-    def log_wealth(self, states: Bytes) -> Floats:
-        """Natural logarithm of each device's wealth, float64[R]: of all that its bets hold, -inf where nothing was said."""
+    def log_capital(self, states: Bytes) -> Floats:
+        """Natural logarithm of each device's capital, float64[R]: of all that its bets hold, -inf where nothing was said."""
         first = self._states(states)
-        wealth = [lib.peel_bets_wealth(first + row * self.state_bytes, self._game) for row in range(len(states))]
+        capital = [
+            lib.peel_e_process_capital(first + row * self.state_bytes, self._process) for row in range(len(states))
+        ]
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.array(wealth, np.float64)))
+            return np.asarray(np.log(np.array(capital, np.float64)))
 
     def over(self, states: Bytes) -> npt.NDArray[np.bool_]:
-        """Return True for each row whose last played event exposed the device, bool[R]. This is not decided by `log_wealth`,
-        which adds up all single units: an insider can fill the purses of several, each kept below the limit."""
+        """Return True for each row whose last played event exposed the device, bool[R]. This is not decided by `log_capital`,
+        which adds up all single units: an insider can fill the capitals of several, each kept below the limit."""
         first = self._states(states)
-        over = [lib.peel_bets_over(first + row * self.state_bytes, self._game) for row in range(len(states))]
+        over = [lib.peel_e_process_over(first + row * self.state_bytes, self._process) for row in range(len(states))]
         return np.array(over, np.bool_)
 
-    def explain(self, state: Bytes) -> Bet:
-        """The bet that holds most of a device's wealth; state uint8[state_bytes]."""
+    def explain(self, state: Bytes) -> Evidence:
+        """The bet that holds most of a device's capital; state uint8[state_bytes]."""
         pointer = self._states(state.reshape(1, -1))
-        found = lib.peel_bets_explain(pointer, self._game)
-        if found.part == lib.PEEL_BETS_PARTS:
+        found = lib.peel_e_process_explain(pointer, self._process)
+        if found.part == lib.PEEL_E_PROCESS_PARTS:
             raise ValueError("nothing was bet on this device yet")
-        name, index, among = self._subject(pointer, found)
-        return Bet(
-            name=name,
-            index=index,
+        bet, among = self._subject(pointer, found)
+        return Evidence(
+            name=bet.name,
+            index=int(found.unit) if found.part == lib.PEEL_E_PROCESS_PART_UNIT else None,
             among=among,
             events=int(found.events),
             trials=int(found.trials),
@@ -255,24 +250,21 @@ class EProcess:
             since=int(found.since),
         )
 
-    def _subject(self, state: Any, found: Any) -> tuple[str, int | None, tuple[int, ...]]:
-        """Return the bet's name, and the unit or the set that it is about."""
-        if found.part == lib.PEEL_BETS_PART_FACES:
-            return _FACE_NAMES[min(found.bet, Face.RECENT)], None, ()
-        if found.part == lib.PEEL_BETS_PART_UNIT:
-            return "one unit", int(found.unit), ()
-        if found.part == lib.PEEL_BETS_PART_SHARES:
-            return _SHARE_NAMES[found.bet], None, ()
-        room = ffi.new("uint32_t[]", found.size)
-        lib.peel_bets_members(room, state, self._game, ffi.new("peel_bets_evidence *", found))
-        members = {int(room[i]) for i in range(found.size)}
-        if found.part == lib.PEEL_BETS_PART_CANDIDATES:
-            return "candidates", None, tuple(sorted(members))
-        part = _SETS[_PARTS.index(found.part)]
-        items = getattr(self._game, part).items
-        if found.size > items // 2:
-            return f"{part}: too few", None, tuple(sorted(set(range(items)) - members))
-        return f"{part}: too many", None, tuple(sorted(members))
+    def _subject(self, state: Any, found: Any) -> tuple[Bet, tuple[int, ...]]:
+        """Return the bet, and the set that it is about; empty for a bet on no set."""
+        bets = [bet for bet in BETS if _part_number(bet) == found.part]
+        members: set[int] = set()
+        if "{among}" in bets[0].words:
+            room = ffi.new("uint32_t[]", found.size)
+            lib.peel_e_process_members(room, state, self._process, ffi.new("peel_e_process_evidence *", found))
+            members = {int(room[i]) for i in range(found.size)}
+        if len(bets) == 1:
+            return bets[0], tuple(sorted(members))
+        if bets[0].number is not None:  # the last one has all numbers from its own on: one per restart window
+            return max((bet for bet in bets if _number(bet) <= found.bet), key=_number), ()
+        others = found.size > self.bets.symbols // 2
+        among = set(range(self.bets.symbols)) - members if others else members
+        return next(bet for bet in bets if bet.others == others), tuple(sorted(among))
 
     def _states(self, states: Bytes, *, writable: bool = False) -> Any:
         if states.dtype != np.uint8 or states.ndim != 2 or states.shape[1] != self.state_bytes:
@@ -283,15 +275,9 @@ class EProcess:
         """The kernel's view of the events, and what must live as long as it does. Indices are checked: the kernel trusts them."""
         _check_range("row", events.row, rows)
         _check_range("kind", events.kind, GAP + 1)
-        units = {sets.items for sets in (self.game.reports, self.game.gaps, self.game.late) if sets is not None}
-        units |= {part.units for part in (self.game.faces, self.game.shares) if part is not None}
-        _check_range("unit", events.unit, min(units, default=2**32))
-        symbols = {self.game.symbols.items} if self.game.symbols is not None else set()
-        symbols |= {
-            part.symbols for part in (self.game.faces, self.game.heavy_hitters, self.game.shares) if part is not None
-        }
-        _check_range("symbol", events.symbol, min(symbols))
-        pointer = ffi.new("peel_bets_events *", {"count": len(events)})
+        _check_range("unit", events.unit, self.bets.units)
+        _check_range("symbol", events.symbol, self.bets.symbols)
+        pointer = ffi.new("peel_e_process_events *", {"count": len(events)})
         kept = []
         for name, (ctype, dtype) in _COLUMNS.items():
             column = np.ascontiguousarray(getattr(events, name), dtype=dtype)
@@ -303,8 +289,6 @@ class EProcess:
         return pointer, kept
 
 
-_SETS = ("reports", "gaps", "symbols", "late")
-_PARTS = [getattr(lib, f"PEEL_BETS_PART_{name.upper()}") for name in _SETS]
 _COLUMNS = {
     "row": ("uint32_t", np.uint32),
     "number": ("uint64_t", np.uint64),
@@ -313,27 +297,14 @@ _COLUMNS = {
     "cohort": ("int8_t", np.int8),
     "kind": ("uint8_t", np.uint8),
 }
-_FACE_NAMES = ("plus", "minus", "agree", "disagree", "own past", "against own past", "own recent past")
-_SHARE_NAMES = ("own shares: too many", "own shares: too few")
 
 
-def _check(game: Game, alpha: float) -> None:
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha is {alpha}, not between 0 and 1")
-    notebooks = int(lib.PEEL_BETS_NOTEBOOKS)
-    capital = sum(
-        sets.past + sets.notebooks * sets.notebook for sets in (game.reports, game.gaps, game.symbols) if sets
-    )
-    if game.faces is not None:
-        capital += game.faces.unit_capital
-        capital += sum(share * (notebooks if face == Face.RECENT else 1) for face, share in game.faces.capital.items())
-    if game.heavy_hitters is not None:
-        capital += notebooks * game.heavy_hitters.capital
-    if game.shares is not None:
-        capital += len(_SHARE_NAMES) * game.shares.capital
-    late = game.late.past + game.late.notebooks * game.late.notebook if game.late is not None else 0.0
-    if capital > 1 or late > 1:
-        raise ValueError(f"the bets have {capital} and {late} of a capital of 1")
+def _part_number(bet: Bet) -> int:
+    return int(getattr(lib, f"PEEL_E_PROCESS_PART_{bet.part}"))
+
+
+def _number(bet: Bet) -> int:
+    return int(getattr(lib, f"PEEL_E_PROCESS_{bet.number}"))
 
 
 def _check_range(name: str, column: npt.NDArray[Any], limit: int) -> None:
@@ -341,69 +312,60 @@ def _check_range(name: str, column: npt.NDArray[Any], limit: int) -> None:
         raise DamagedTestState(f"events.{name} goes from {column.min()} to {column.max()}, expected 0 to {limit - 1}")
 
 
-def _fill_faces(target: Any, faces: Faces) -> None:
-    target.units, target.symbols, target.most = faces.units, faces.symbols, faces.most
-    target.unit_capital = faces.unit_capital
-    for bet in range(lib.PEEL_BETS_FACES):
-        target.capital[bet] = faces.capital.get(Face(min(bet, Face.RECENT)), 0.0)
+def _kernel_fields(part: Any) -> dict[str, Any]:
+    """Return the fields of a part's struct in the kernel."""
+    if isinstance(part, Predictions):
+        return asdict(part) | {"capital": _prediction_capital(part)}
+    if isinstance(part, Sets):
+        return _set_fields(part)
+    if isinstance(part, HeavyHitters):
+        return _heavy_hitter_fields(part)
+    return asdict(part)
 
 
-def _fill_sets(target: Any, sets: Sets) -> None:
+def _prediction_capital(predictions: Predictions) -> list[float]:
+    """Return the capital of each pooled bet, in the kernel's order; the last one is made by every restart window."""
+    capital = [predictions.capital.get(bet.name, 0.0) for bet in sorted(PREDICTIONS, key=_number)]
+    return capital + [capital[-1]] * (int(lib.PEEL_E_PROCESS_PREDICTIONS) - len(capital))
+
+
+def _set_fields(sets: Sets) -> dict[str, Any]:
     sizes = (*sets.few, *sets.many)
-    if len(sizes) > lib.PEEL_BETS_SIZES or sets.notebooks > lib.PEEL_BETS_NOTEBOOKS:
-        raise ValueError(f"{len(sizes)} sizes and {sets.notebooks} notebooks are more than the kernel has")
-    target.items, target.notebooks, target.few, target.sizes = sets.items, sets.notebooks, len(sets.few), len(sizes)
-    target.size[0 : len(sizes)] = sizes
-    target.most, target.least = sets.most, sets.least
-    target.past, target.notebook = sets.past, sets.notebook
-
-
-def _fill_heavy_hitters(target: Any, heavy_hitters: HeavyHitters) -> None:
-    sizes, votes = heavy_hitters.sizes, heavy_hitters.votes
-    room, most = int(lib.PEEL_BETS_LIST_SIZES), int(lib.PEEL_BETS_CANDIDATES)
-    if max(len(sizes), len(votes)) > room or max((*sizes, *votes)) > most or heavy_hitters.symbols > 127:
-        raise ValueError(
-            f"candidates {sizes} and {votes} of {heavy_hitters.symbols} symbols are more than the kernel has"
-        )
-    target.categories, target.symbols, target.digits = (
-        heavy_hitters.categories,
-        heavy_hitters.symbols,
-        heavy_hitters.digits,
-    )
-    target.sizes, target.votes = len(sizes), len(votes)
-    target.size[0 : len(sizes)] = sizes
-    target.vote[0 : len(votes)] = votes
-    target.most, target.least, target.capital = heavy_hitters.most, heavy_hitters.least, heavy_hitters.capital
-
-
-def _fill_shares(target: Any, shares: Shares) -> None:
-    target.units, target.symbols = shares.units, shares.symbols
-    target.most, target.least, target.capital = shares.most, shares.least, shares.capital
-
-
-_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "plus": "were plus",
-        "minus": "were minus",
-        "agree": "agreed with the other devices",
-        "disagree": "contradicted the other devices",
-        "own past": "repeated what the device had shown before of the same {unit}",
-        "against own past": "contradicted what the device had shown before of the same {unit}",
-        "own recent past": "repeated what the device had lately shown of the same {unit}",
-        "one unit": "of {index} were what the device had lately shown of it",
-        "reports: too many": "were about {among}",
-        "gaps: too many": "of the missing ones were about {among}",
-        "late: too many": "of the late ones were about {among}",
-        "symbols: too many": "were {among}",
-        "symbols: too few": "were not {among}",
-        "candidates": "supported {among}",
-        "own shares: too many": "said what the device had said most of the same {unit}",
-        "own shares: too few": "were not what the device had said least of the same {unit}",
+    if len(sizes) > lib.PEEL_E_PROCESS_SIZES or sets.capital.windows > lib.PEEL_E_PROCESS_WINDOWS:
+        raise ValueError(f"{len(sizes)} sizes and {sets.capital.windows} windows are more than the kernel has")
+    return {
+        "items": sets.items,
+        "windows": sets.capital.windows,
+        "few": len(sets.few),
+        "sizes": len(sizes),
+        "size": sizes,
+        "most": sets.most,
+        "least": sets.least,
+        "past_capital": sets.capital.past,
+        "window_capital": sets.capital.window,
     }
-)
 
 
-def in_words(bet: Bet, unit: str, names: Sequence[str]) -> str:
+def _heavy_hitter_fields(part: HeavyHitters) -> dict[str, Any]:
+    sizes, votes = part.sizes, part.votes
+    room, most = int(lib.PEEL_E_PROCESS_LIST_SIZES), int(lib.PEEL_E_PROCESS_HEAVY_HITTERS)
+    if max(len(sizes), len(votes)) > room or max((*sizes, *votes)) > most or part.symbols > 127:
+        raise ValueError(f"lists of {sizes} and {votes} of {part.symbols} symbols are more than the kernel has")
+    return {
+        "categories": part.categories,
+        "symbols": part.symbols,
+        "digits": part.digits,
+        "sizes": len(sizes),
+        "size": sizes,
+        "votes": len(votes),
+        "vote": votes,
+        "most": part.most,
+        "least": part.least,
+        "capital": part.capital.window,
+    }
+
+
+def in_words(bet: Evidence, unit: str, names: Sequence[str]) -> str:
     """One sentence for the operator.
 
     Parameters
@@ -414,7 +376,7 @@ def in_words(bet: Bet, unit: str, names: Sequence[str]) -> str:
         Names of units or categories, by index.
     """
     shown = [names[index] for index in bet.among[:5]] + ([f"{len(bet.among) - 5} others"] if len(bet.among) > 5 else [])
-    what = _WORDS[bet.name].format(
+    what = BETS_BY_NAME[bet.name].words.format(
         unit=unit, index=names[bet.index] if bet.index is not None else "", among=" or ".join(shown)
     )
     return (

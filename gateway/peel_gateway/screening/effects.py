@@ -192,9 +192,9 @@ def _content(case: Case, row: int) -> dict[str, Any]:
 def device_exposure(
     profile: Profile, device: int, e_process: EProcess, state: npt.NDArray[np.uint8], now: int
 ) -> Exposure:
-    """Exposure of a device by statistics: the bet that won most, in words too, and the wealth; now in milliseconds."""
+    """Exposure of a device by statistics: the bet that won most, in words too, and the capital; now in milliseconds."""
     bet = e_process.explain(state)
-    wealth = float(e_process.log_wealth(state[None])[0])
+    capital = float(e_process.log_capital(state[None])[0])
     names = [profile.label(i) for i in range(profile.size)]
     return Exposure(
         verdict=Verdict.STATISTICS,
@@ -208,7 +208,7 @@ def device_exposure(
             "bet": asdict(bet),
             "words": in_words(bet, "attribute", names),
             "since": bet.since,
-            "log10_wealth": round(wealth / np.log(10), 3),
+            "log10_capital": round(capital / np.log(10), 3),
             "alpha": e_process.alpha,
         },
     )

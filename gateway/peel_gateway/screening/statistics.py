@@ -109,7 +109,7 @@ def judge_devices(
 def _play(
     batch: Batch, cache: StateCache, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
 ) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-    """Play the bets on the heard devices of a profile with news: these devices, their rows, and whose wealth has reached the limit.
+    """Play the bets on the heard devices of a profile with news: these devices, their rows, and whose capital has reached the limit.
 
     Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log. Both come by device and number.
     """

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from peel_core import hash_family
 from peel_core.hashing import hashed
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
-from peel_gateway.mechanisms.harmony import harmony_game
-from peel_gateway.mechanisms.hashing import hashing_game
-from peel_gateway.mechanisms.krr import krr_game
+from peel_gateway.mechanisms.harmony import harmony_bets
+from peel_gateway.mechanisms.hashing import hashing_bets
+from peel_gateway.mechanisms.krr import krr_bets
 from peel_gateway.screening.e_process import EProcess
 
 __all__ = ["ALPHA", "Arena", "Goal", "HarmonyArena", "HashingArena", "KrrArena"]
@@ -71,7 +71,7 @@ class HarmonyArena(Arena):
         self.k = k
         self.rule = rule(round(epsilon * EPSILON_ONE), 2)
         self.bias = self.rule / RULE_ONE
-        self.e_process = EProcess(harmony_game(k, self.rule), ALPHA)
+        self.e_process = EProcess(harmony_bets(k, self.rule), ALPHA)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.k, n)
@@ -107,7 +107,7 @@ class KrrArena(Arena):
         self.k = k
         self.rule = rule(round(epsilon * EPSILON_ONE), k)
         self.truth = self.rule / RULE_ONE
-        self.e_process = EProcess(krr_game(k, self.rule), ALPHA)
+        self.e_process = EProcess(krr_bets(k, self.rule), ALPHA)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return np.zeros(n, np.int64)
@@ -151,7 +151,7 @@ class HashingArena(Arena):
         digits = hash_family.digits(self.symbols, domain)
         self.rule = rule(round(epsilon * EPSILON_ONE), self.symbols)
         self.truth = self.rule / RULE_ONE
-        self.e_process = EProcess(hashing_game(domain, self.symbols, digits, self.rule), ALPHA)
+        self.e_process = EProcess(hashing_bets(domain, self.symbols, digits, self.rule), ALPHA)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.hashes, n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Insiders against the wealth alone: how much harm without being exposed."""
+"""Insiders against the capital alone: how much harm without being exposed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Ints = npt.NDArray[np.int64]
 HONEST_LIFE = 100_000
 """Honest reports of a sleeper before he turns."""
 _STYLES = ((1.0, np.inf), (0.2, np.inf), (0.2, 1.2))
-"""How close to the limit he lets his wealth come, of 1/alpha, and the price at which he says what he wants: how much richer it makes him
+"""How close to the limit he lets his capital come, of 1/alpha, and the price at which he says what he wants: how much richer it makes him
 than the contrary. To the brink; at a distance, where no report is his last; and thrifty, where the bets hardly notice."""
 
 

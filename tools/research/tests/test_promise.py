@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from peel_core.hashing import hashed
-from peel_gateway.mechanisms.base import Face
 from peel_gateway.screening.e_process import EProcess, Events
 from peel_research.promise import honest
 from peel_research.promise.picking import STRATEGIES as PICKING
@@ -39,12 +38,14 @@ def test_an_insider_in_the_long_run() -> None:
     assert 1 < measured["sleeper_ratio_100000"] <= 1.08
 
 
-def test_without_notebooks_the_promise_would_be_broken() -> None:
+def test_without_restart_windows_the_promise_would_be_broken() -> None:
     """So the sleeper is one who finds what there is to find."""
     arena = HarmonyArena(1.0, 252)
-    faces = arena.e_process.game.faces
-    assert faces is not None
-    blind = replace(arena.e_process.game, faces=replace(faces, capital={**faces.capital, Face.RECENT: 0.0}))
+    predictions = arena.e_process.bets.predictions
+    assert predictions is not None
+    blind = replace(
+        arena.e_process.bets, predictions=replace(predictions, capital={**predictions.capital, "own recent past": 0.0})
+    )
     arena.e_process = EProcess(blind, ALPHA)
     measured = ratios(arena, [arena.mixed()], (1000, 10_000), np.random.default_rng(11))
     assert measured["sleeper_ratio_1000"] > 2
@@ -54,7 +55,7 @@ def test_without_notebooks_the_promise_would_be_broken() -> None:
 def weighing(arena: HashingArena, size: int, reports: int, price: float, rng: np.random.Generator) -> float:
     """What an insider does to a set of categories together, over a liar who picks his lie by the hash.
 
-    He knows for how many of them each symbol speaks under each hash, and looks one step ahead at what it would do to his wealth: so he is
+    He knows for how many of them each symbol speaks under each hash, and looks one step ahead at what it would do to his capital: so he is
     sure of himself where they fall together, and makes the bets lose where it is all the same to him.
     """
     chosen = rng.choice(arena.domain, size, replace=False)
@@ -63,9 +64,9 @@ def weighing(arena: HashingArena, size: int, reports: int, price: float, rng: np
     state, zero, total = arena.e_process.new_states(1), np.zeros(arena.symbols, np.int64), 0
     for number, hash_ in enumerate(arena.assign(rng, reports).tolist(), 1):
         options = in_order(zero + hash_, np.arange(arena.symbols), number)
-        wealth = arena.e_process.peek(state, options)
-        worth = np.where(wealth < 0.2 / ALPHA, speaks[hash_] - price * np.log(wealth), -np.inf)
-        said = int(worth.argmax()) if np.isfinite(worth).any() else int(wealth.argmin())
+        capital = arena.e_process.peek(state, options)
+        worth = np.where(capital < 0.2 / ALPHA, speaks[hash_] - price * np.log(capital), -np.inf)
+        said = int(worth.argmax()) if np.isfinite(worth).any() else int(capital.argmin())
         only = Events(**{name: column[said : said + 1] for name, column in vars(options).items()})
         assert arena.e_process.update(state, only)[0] == -1
         total += speaks[hash_, said]
@@ -77,7 +78,7 @@ def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> N
     """Is held by what is bet on each hash by itself; without it, he would go on like that."""
     arena = HashingArena(1.0, 16)
     assert 1 < weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) < 1.6
-    arena.e_process = EProcess(replace(arena.e_process.game, shares=None), ALPHA)
+    arena.e_process = EProcess(replace(arena.e_process.bets, frequencies=None), ALPHA)
     assert weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) > 2
 
 

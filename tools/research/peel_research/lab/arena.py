@@ -216,7 +216,7 @@ class _Run:
     def _tipped(self, device: int) -> int:
         """How many reports it took to expose a device by statistics: its batch is judged as a whole, so its log is played again."""
         profile, log, gaps = self.world.profile, self.world.store.log(device), self.world.store.gaps()
-        e_process = EProcess(mechanism_of(profile).game(profile), ALPHA)
+        e_process = EProcess(mechanism_of(profile).bets(profile), ALPHA)
         (at,) = replay(profile, e_process, np.array([device]), e_process.new_states(1), log, gaps)
         judged = np.isin(log.verdict, (Verdict.ACCEPTED, Verdict.STATISTICS))
         order = np.sort(np.concatenate([log.arrival[judged], gaps.arrival[gaps.device == device]]))

@@ -8,7 +8,7 @@ an honest device makes the bet right. A device that is not exposed has less than
 
 for every fraction, and the least bound over fractions counts. What *right* and *wrong* are worth depends on the target:
 
-- *plus of all attributes* (or minus: the purses are the same). The bet on plus is right with every plus: right = m, wrong = n - m.
+- *plus of all attributes* (or minus: the capitals are the same). The bet on plus is right with every plus: right = m, wrong = n - m.
 - *a direction of his own per attribute*. The bet that a report says what the device has said of this attribute most often is not made on
   a tie. Let an attribute's lead be by how much: it grows with what is right, falls with what is wrong, and begins anew from a tie. All
   that attributes were pushed, net, is at most right - wrong + ties; ties come first, or after a wrong one, so ties <= wrong + k. With
@@ -34,14 +34,13 @@ from math import log
 
 import numpy as np
 
-from peel_gateway.mechanisms.base import Face
 from peel_tools.planning.arena import ALPHA, Arena, Goal, HarmonyArena, HashingArena, KrrArena
 from peel_tools.planning.insider import HONEST_LIFE, ratios
 
 __all__ = [
     "FRACTIONS",
+    "Capital",
     "InsiderRow",
-    "Purse",
     "insider_table",
     "most_lead",
     "plus_bound",
@@ -50,7 +49,7 @@ __all__ = [
 ]
 
 FRACTIONS = (0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003)
-"""As in the kernel (`gateway/kernels/purse.h`)."""
+"""As in the kernel (`gateway/kernels/capital.h`)."""
 _FLOAT = 2.0**-22
 """What rounding takes of a bet at each toss, at most."""
 _QUICK_LENGTHS = (100, 300, 1000, 3000, 10_000)
@@ -81,7 +80,7 @@ class InsiderRow:
 
 
 @dataclass(frozen=True)
-class Purse:
+class Capital:
     """A bet that bounds an insider."""
 
     most: float
@@ -107,27 +106,27 @@ def _put_in(toss: int) -> float:
     return 1 / ((1 << b) * (b + 1) * (b + 2))
 
 
-def plus_bound(purse: Purse, goal: Goal, n: int, honest: int = 0) -> float:
+def plus_bound(capital: Capital, goal: Goal, n: int, honest: int = 0) -> float:
     """Harm per report of whoever wants plus of all attributes, or minus."""
-    return steady_bound(purse, goal, n, free=0, honest=honest)
+    return steady_bound(capital, goal, n, free=0, honest=honest)
 
 
-def steady_bound(purse: Purse, goal: Goal, n: int, *, free: int, lost: int = 0, honest: int = 0) -> float:
+def steady_bound(capital: Capital, goal: Goal, n: int, *, free: int, lost: int = 0, honest: int = 0) -> float:
     """Harm per report of whoever is steady: of his wanted reports at most so many are not right, and so many of these are wrong."""
-    room = purse.room(n, honest)
-    most = purse.least(lambda a, b: (room + free * a + (n + lost) * b) / (a + b))
+    room = capital.room(n, honest)
+    most = capital.least(lambda a, b: (room + free * a + (n + lost) * b) / (a + b))
     return _harm(goal, most, n)
 
 
-def turning_bound(purse: Purse, goal: Goal, n: int, units: int, *, honest: int = 0, lead: int = 0) -> float:
+def turning_bound(capital: Capital, goal: Goal, n: int, units: int, *, honest: int = 0, lead: int = 0) -> float:
     """Harm per report of anybody, where the bet predicts what was said of a unit most often, and remembers a lead of an honest life."""
-    room, old = purse.room(n, honest), 2 * lead * units
-    net = purse.least(lambda a, b: (room + (units + old) * a + (n + old) * b / 2) / (a + b / 2))
+    room, old = capital.room(n, honest), 2 * lead * units
+    net = capital.least(lambda a, b: (room + (units + old) * a + (n + old) * b / 2) / (a + b / 2))
     return _harm(goal, (n + net) / 2, n)
 
 
 def most_lead(symbols: int) -> int:
-    """By how much the kernel remembers at most that one symbol was said more often than all others (a cell of `faces.c`)."""
+    """By how much the kernel remembers at most that one symbol was said more often than all others (a cell of `predictions.c`)."""
     return 256 // symbols - 1
 
 
@@ -146,9 +145,11 @@ Bounds = Callable[[Goal, int], tuple[float | None, float | None, float | None]]
 
 
 def _harmony_bounds(arena: HarmonyArena) -> Bounds:
-    game = arena.e_process.game
-    assert game.faces is not None
-    plus, past = (Purse(game.faces.most, game.faces.capital[face], game.late_share) for face in (Face.PLUS, Face.PAST))
+    bets = arena.e_process.bets
+    assert bets.predictions is not None
+    plus, past = (
+        Capital(bets.predictions.most, bets.predictions.capital[name], bets.late_share) for name in ("plus", "own past")
+    )
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
         if goal.name == "plus":
@@ -161,29 +162,29 @@ def _harmony_bounds(arena: HarmonyArena) -> Bounds:
 
 
 def _krr_bounds(arena: KrrArena) -> Bounds:
-    sets = arena.e_process.game.symbols
+    sets = arena.e_process.bets.symbol_sets
     assert sets is not None
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
         size = int(goal.name.split()[0])
         played = next(each for each in sets.few if each >= size)
         most = sets.most + (played - 1) * sets.least
-        purse = Purse(most, sets.past / len(sets.few + sets.many), arena.e_process.game.late_share)
-        return steady_bound(purse, goal, n, free=size, lost=size), None, None
+        capital = Capital(most, sets.capital.past / len(sets.few + sets.many), arena.e_process.bets.late_share)
+        return steady_bound(capital, goal, n, free=size, lost=size), None, None
 
     return bounds
 
 
 def _hashing_bounds(arena: HashingArena) -> Bounds:
-    game = arena.e_process.game
+    bets = arena.e_process.bets
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
-        if game.faces is None:  # so many hashes that what is said about each is not remembered
+        if bets.predictions is None:  # so many hashes that what is said about each is not remembered
             return None, None, None
-        purse = Purse(game.faces.most, game.faces.capital[Face.PAST], game.late_share)
-        anybody = turning_bound(purse, goal, n, arena.hashes)
-        sleeper = turning_bound(purse, goal, n, arena.hashes, honest=_SLEPT, lead=most_lead(arena.symbols))
-        return min(steady_bound(purse, goal, n, free=arena.hashes), anybody), anybody, sleeper
+        capital = Capital(bets.predictions.most, bets.predictions.capital["own past"], bets.late_share)
+        anybody = turning_bound(capital, goal, n, arena.hashes)
+        sleeper = turning_bound(capital, goal, n, arena.hashes, honest=_SLEPT, lead=most_lead(arena.symbols))
+        return min(steady_bound(capital, goal, n, free=arena.hashes), anybody), anybody, sleeper
 
     return bounds
 

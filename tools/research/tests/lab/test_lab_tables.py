@@ -13,10 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from peel_core.hashing import hashed
-from peel_gateway.mechanisms.base import Face
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.cells import times
-from peel_research.lab.insider import FRACTIONS, Purse, most_lead, plus_bound, turning_bound
+from peel_research.lab.insider import FRACTIONS, Capital, most_lead, plus_bound, turning_bound
 from peel_research.lab.page import page
 from peel_research.lab.words import sections, summary
 from peel_tools.cli import main
@@ -85,13 +84,13 @@ def test_the_bound_holds_for_a_sleeper_too() -> None:
     goal = arena.goals(rng)[0]
     measured = ratios(arena, [goal], lengths, rng)
     for n in lengths:
-        assert measured[f"ratio_{n}"] <= plus_bound(_purse(arena, Face.PLUS), goal, n)
-        assert measured[f"sleeper_ratio_{n}"] <= plus_bound(_purse(arena, Face.PLUS), goal, n, HONEST_LIFE + 64)
+        assert measured[f"ratio_{n}"] <= plus_bound(_capital(arena, "plus"), goal, n)
+        assert measured[f"sleeper_ratio_{n}"] <= plus_bound(_capital(arena, "plus"), goal, n, HONEST_LIFE + 64)
 
 
-def test_plus_and_minus_have_purses_of_the_same_size() -> None:
-    faces = HarmonyArena(1.0, 8).e_process.game.faces
-    assert faces is not None and faces.capital[Face.PLUS] == faces.capital[Face.MINUS]
+def test_plus_and_minus_have_the_same_capital() -> None:
+    predictions = HarmonyArena(1.0, 8).e_process.bets.predictions
+    assert predictions is not None and predictions.capital["plus"] == predictions.capital["minus"]
 
 
 @pytest.mark.parametrize("arena", [HarmonyArena(1.0, 8), HashingArena(1.0, 16)], ids=["harmony", "hashing"])
@@ -102,7 +101,7 @@ def test_the_bound_holds_for_a_sleeper_with_directions_of_his_own(arena: Harmony
     units, symbols = (arena.k, 2) if isinstance(arena, HarmonyArena) else (arena.hashes, arena.symbols)
     measured = ratios(arena, [goal], lengths, rng)
     bounds = [
-        turning_bound(_purse(arena, Face.PAST), goal, n, units, honest=HONEST_LIFE + 64, lead=most_lead(symbols))
+        turning_bound(_capital(arena, "own past"), goal, n, units, honest=HONEST_LIFE + 64, lead=most_lead(symbols))
         for n in lengths
     ]
     for n, bound in zip(lengths, bounds, strict=True):
@@ -114,14 +113,14 @@ def test_a_sleeper_may_push_unseen_by_the_bet_on_his_past_until_it_is_forgotten(
     """Each attribute has its lead against him: he is wrong, for the bet, with every push until that is a tie."""
     arena = HarmonyArena(1.0, 8)
     n = arena.k * most_lead(2)
-    purse, goal = _purse(arena, Face.PAST), arena.mixed()
-    assert turning_bound(purse, goal, n, arena.k, honest=HONEST_LIFE, lead=most_lead(2)) == pytest.approx(goal.gain)
-    assert turning_bound(purse, goal, n, arena.k, honest=HONEST_LIFE) < 0.9 * goal.gain, "it would be no bound"
+    capital, goal = _capital(arena, "own past"), arena.mixed()
+    assert turning_bound(capital, goal, n, arena.k, honest=HONEST_LIFE, lead=most_lead(2)) == pytest.approx(goal.gain)
+    assert turning_bound(capital, goal, n, arena.k, honest=HONEST_LIFE) < 0.9 * goal.gain, "it would be no bound"
 
 
 def test_a_lead_is_that_of_the_kernel() -> None:
-    text = (ROOT / "gateway" / "kernels" / "faces.c").read_text(encoding="utf-8")
-    assert "most = (UINT8_MAX + 1) / faces->symbols - 1;" in text
+    text = (ROOT / "gateway" / "kernels" / "predictions.c").read_text(encoding="utf-8")
+    assert "most = (UINT8_MAX + 1) / predictions->symbols - 1;" in text
     assert [most_lead(symbols) for symbols in (2, 3, 5)] == [127, 84, 50]
 
 
@@ -129,10 +128,10 @@ def test_an_interval_that_is_cut_off_on_one_side_is_not_made_smaller() -> None:
     assert times({"mean": 0.01, "low": 0.0, "high": 0.05}) == "0.01 ± 0.04"
 
 
-def _purse(arena: HarmonyArena | HashingArena, face: Face) -> Purse:
-    faces = arena.e_process.game.faces
-    assert faces is not None
-    return Purse(faces.most, faces.capital[face], arena.e_process.game.late_share)
+def _capital(arena: HarmonyArena | HashingArena, name: str) -> Capital:
+    predictions = arena.e_process.bets.predictions
+    assert predictions is not None
+    return Capital(predictions.most, predictions.capital[name], arena.e_process.bets.late_share)
 
 
 @pytest.mark.parametrize("wasted", [0.1, 0.2, 0.3])
@@ -148,7 +147,7 @@ def test_who_wastes_reports_to_make_ties_does_more_than_a_steady_insider_and_sta
     assert exposed > 0, "so it went beyond what anybody may for long"
     net = sum(abs(np.count_nonzero(unit[:exposed][symbol[:exposed] == 1] == each) * 2 - np.count_nonzero(unit[:exposed] == each))
               for each in range(arena.k))  # fmt: skip
-    assert net / exposed / arena.bias <= turning_bound(_purse(arena, Face.PAST), arena.mixed(), exposed, arena.k)
+    assert net / exposed / arena.bias <= turning_bound(_capital(arena, "own past"), arena.mixed(), exposed, arena.k)
 
 
 WASTEFUL = [
@@ -199,8 +198,8 @@ def test_a_few_hashed_categories_together_are_moved_as_the_threat_model_says() -
 
 
 def test_the_bound_is_that_of_the_kernel() -> None:
-    text = (ROOT / "gateway" / "kernels" / "purse.h").read_text(encoding="utf-8")
-    listed = re.search(r"fractions\[PEEL_BETS_FRACTIONS\] = \{([^}]*)\}", text)
+    text = (ROOT / "gateway" / "kernels" / "capital.h").read_text(encoding="utf-8")
+    listed = re.search(r"fractions\[PEEL_E_PROCESS_FRACTIONS\] = \{([^}]*)\}", text)
     assert listed and tuple(float(each) for each in listed[1].split(",")) == FRACTIONS
 
 

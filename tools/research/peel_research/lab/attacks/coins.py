@@ -29,7 +29,7 @@ _PATTERN_TARGETS = 4
 _SHARED = 6
 """Categories that share what is said without noise. Fewer of them are exposed by the bets on sets."""
 _CEILING = 0.2
-"""How close to the limit an adaptive insider lets his wealth come: the gateway's view of the cohort is not quite his."""
+"""How close to the limit an adaptive insider lets his capital come: the gateway's view of the cohort is not quite his."""
 
 _HARMONY = ("harmony",)
 _CATEGORICAL = ("krr", "hashing")
@@ -122,9 +122,9 @@ def _patterned(course: Course) -> Course:
 
 
 def _minding_the_bets(course: Course) -> Course:
-    """Plus, or the target, unless that would bring the wealth of the bets on oneself near the limit."""
+    """Plus, or the target, unless that would bring the capital of the bets on oneself near the limit."""
     profile = course.profile
-    e_process = EProcess(mechanism_of(profile).game(profile), ALPHA)
+    e_process = EProcess(mechanism_of(profile).bets(profile), ALPHA)
     wanted, other = biased(1.0)(course), biased(0.0)(course)
     took = np.array([_walk(e_process, wanted, other, row) for row in range(len(course.devices))])
     return course.saying(np.where(took, wanted.index, other.index), np.where(took, wanted.sign, other.sign))

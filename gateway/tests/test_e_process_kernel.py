@@ -8,57 +8,58 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bets_reference import Event, Reference
+from e_process_reference import Event, Reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.primitives import rule
-from peel_gateway.mechanisms.base import Face, Faces, Game, Sets, both_ends, up_to_half
-from peel_gateway.mechanisms.hashing import hashing_game
+from peel_gateway.mechanisms.bets import PREDICTIONS, Bets, Capital, Predictions, Sets, both_ends, up_to_half
+from peel_gateway.mechanisms.hashing import hashing_bets
 from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events
 
 KINDS = {"fresh": FRESH, "tardy": TARDY, "gap": GAP}
 
 
-def harmony(units: int, most: float = 0.731) -> Game:
-    """A small game with all bets that Harmony has."""
-    capital = dict.fromkeys(Face, 1 / 32) | {Face.RECENT: 1 / 8}
-    faces = Faces(units=units, symbols=2, most=most, capital=capital, unit_capital=1 / 8)
+def harmony(units: int, most: float = 0.731) -> Bets:
+    """A few attributes with all bets that Harmony has."""
+    capital = {bet.name: 1 / 32 for bet in PREDICTIONS} | {"own recent past": 1 / 8}
+    predictions = Predictions(units=units, symbols=2, most=most, capital=capital, unit_capital=1 / 8)
     if units == 1:
-        return Game(faces=faces)
+        return Bets(units=units, symbols=2, predictions=predictions)
     each = 1 / units + 2.0**-32
-    some = Sets(items=units, few=up_to_half(units, 4), most=each, least=each, past=1 / 32, notebooks=2, notebook=1 / 64)
-    late = replace(some, past=1.0, notebooks=0)
-    return Game(faces=faces, reports=some, gaps=some, late=late, late_share=1 / 8)
+    some = Sets(
+        items=units,
+        few=up_to_half(units, 4),
+        most=each,
+        least=each,
+        capital=Capital(past=1 / 32, windows=2, window=1 / 64),
+    )
+    late = replace(some, capital=Capital(past=1.0))
+    return Bets(units=units, symbols=2, predictions=predictions, reports=some, gaps=some, late=late, late_share=1 / 8)
 
 
-def krr(categories: int, most: float = 0.4) -> Game:
-    """A small game with all bets that kRR has."""
+def krr(categories: int, most: float = 0.4) -> Bets:
+    """A few categories with all bets that kRR has."""
     few, many = both_ends(categories)
     least = (1 - most) / (categories - 1)
-    sets = Sets(items=categories, few=few, many=many, most=most, least=least, past=1 / 2, notebooks=4, notebook=1 / 8)
-    return Game(symbols=sets)
-
-
-def size(game: Game) -> tuple[int, int]:
-    """Return the numbers of units and symbols."""
-    units = game.faces.units if game.faces else 1
-    return units, game.symbols.items if game.symbols else 2
+    capital = Capital(past=1 / 2, windows=4, window=1 / 8)
+    sets = Sets(items=categories, few=few, many=many, most=most, least=least, capital=capital)
+    return Bets(units=1, symbols=categories, symbol_sets=sets)
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[Game, list[Event]]:
-    """A game, and events that are biased in a way that changes now and then, so that purses grow and notebooks are begun anew."""
-    game = draw(
+def histories(draw: st.DrawFn) -> tuple[Bets, list[Event]]:
+    """Bets, and events that are biased in a way that changes now and then, so that capital grows and windows restart."""
+    bets = draw(
         st.one_of(
             st.integers(1, 9).map(harmony),
             st.integers(2, 9).map(krr),
             st.tuples(st.integers(2, 30), st.sampled_from([(2, 5), (3, 4), (7, 2), (37, 1)])).map(
-                lambda each: hashing_game(each[0], *each[1], rule(2**20, each[1][0]))
+                lambda each: hashing_bets(each[0], *each[1], rule(2**20, each[1][0]))
             ),
         )
     )
-    units, symbols = size(game)
+    units, symbols = bets.units, bets.symbols
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     events: list[Event] = []
     number = draw(st.sampled_from([1, 77, 2**40]))
@@ -71,7 +72,7 @@ def histories(draw: st.DrawFn) -> tuple[Game, list[Event]]:
             kind = str(rng.choice(list(KINDS), p=[0.8, 0.1, 0.1]))
             events.append(Event(number, unit, symbol, int(rng.integers(-1, 2)), kind))
             number = max(1, number + int(rng.integers(-3, 6)))
-    return game, events
+    return bets, events
 
 
 def arrays(events: list[Event], row: int = 0) -> Events:
@@ -89,10 +90,10 @@ def arrays(events: list[Event], row: int = 0) -> Events:
 @pytest.mark.slow
 @given(histories())
 @settings(max_examples=150, deadline=None)
-def test_the_kernel_does_what_the_reference_does(history: tuple[Game, list[Event]]) -> None:
-    """Wealth after every event and the whole record at the end, to the last bit."""
-    game, events = history
-    e_process, reference = EProcess(game, 1e-300), Reference(game)
+def test_the_kernel_does_what_the_reference_does(history: tuple[Bets, list[Event]]) -> None:
+    """Capital after every event and the whole record at the end, to the last bit."""
+    bets, events = history
+    e_process, reference = EProcess(bets, 1e-300), Reference(bets)
     states = e_process.new_states(1)
     for event in events:
         peeked = float(e_process.peek(states, arrays([event]))[0])
@@ -101,17 +102,17 @@ def test_the_kernel_does_what_the_reference_does(history: tuple[Game, list[Event
     assert states[0].tobytes() == reference.pack()
 
 
-@pytest.mark.parametrize("game", [harmony(5), krr(3), hashing_game(30, 3, 4, rule(2**20, 3))])
-def test_a_long_life(game: Game) -> None:
+@pytest.mark.parametrize("bets", [harmony(5), krr(3), hashing_bets(30, 3, 4, rule(2**20, 3))])
+def test_a_long_life(bets: Bets) -> None:
     """Long enough that counts are full, and that all kept reports are looked at; with a gap at the end."""
-    units, symbols = size(game)
+    units, symbols = bets.units, bets.symbols
     rng = np.random.default_rng(7)
     unit = np.where(rng.random(1500) < 0.5, 0, rng.integers(0, units, 1500))
     symbol = np.where(rng.random(1500) < 0.5, 0, rng.integers(0, symbols, 1500))
     kind = rng.choice(list(KINDS), 1500, p=[0.6, 0.2, 0.2])
     kind[-1] = "gap"
     events = [Event(n + 1, int(unit[n]), int(symbol[n]), n % 3 - 1, str(kind[n])) for n in range(1500)]
-    e_process, reference = EProcess(game, 1e-300), Reference(game)
+    e_process, reference = EProcess(bets, 1e-300), Reference(bets)
     states = e_process.new_states(1)
     e_process.update(states, arrays(events))
     for event in events:
@@ -125,23 +126,23 @@ def test_a_clock_that_cannot_count_further_puts_nothing_in() -> None:
     states = e_process.new_states(1)
     clock = states[0, 72:76].view(np.uint32)  # behind the head: the number of the first event and eight sums
     clock[:] = 2**32 - 2
-    wealth = []
+    capital = []
     for n in range(1, 4):
         e_process.update(states, arrays([Event(n, 0, n % 3, 0, "fresh")]))
-        wealth.append(float(np.exp(e_process.log_wealth(states)[0])))
+        capital.append(float(np.exp(e_process.log_capital(states)[0])))
     assert clock[0] == 2**32 - 1
-    assert wealth[0] < 1e-12
-    assert max(wealth[1:]) < 5 * wealth[0]
+    assert capital[0] < 1e-12
+    assert max(capital[1:]) < 5 * capital[0]
 
 
 @given(histories(), st.lists(st.integers(0, 400), max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
-    history: tuple[Game, list[Event]], cuts: list[int]
+    history: tuple[Bets, list[Event]], cuts: list[int]
 ) -> None:
     """Nor that other devices are judged in the same batch, nor where a device is exposed."""
-    game, events = history
-    e_process = EProcess(game, 0.2)
+    bets, events = history
+    e_process = EProcess(bets, 0.2)
     whole = e_process.new_states(1)
     (at,) = e_process.update(whole, arrays(events))
     parts = e_process.new_states(3)
@@ -161,18 +162,18 @@ def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
 
 
 def test_peeking_changes_nothing_and_tells_what_would_happen() -> None:
-    game = harmony(4)
+    bets = harmony(4)
     events = [Event(n, n % 4, n % 2, 1, "fresh") for n in range(1, 200)]
     options = [Event(200, 1, 0, 1, "fresh"), Event(200, 1, 1, 1, "fresh"), Event(200, 2, 0, 0, "gap")]
-    e_process = EProcess(game, 1e-300)
+    e_process = EProcess(bets, 1e-300)
     states = e_process.new_states(1)
     e_process.update(states, arrays(events))
     before = states.copy()
-    wealth = e_process.peek(states, arrays(options))
+    capital = e_process.peek(states, arrays(options))
     assert (states == before).all()
-    assert len(set(wealth.tolist())) == 3
-    for option, expected in zip(options, wealth, strict=True):
-        reference = Reference(game)
+    assert len(set(capital.tolist())) == 3
+    for option, expected in zip(options, capital, strict=True):
+        reference = Reference(bets)
         assert [reference.play(event) for event in [*events, option]][-1] == expected
 
 
@@ -193,13 +194,16 @@ def test_indices_that_the_kernel_would_trust_are_checked(column: str, value: int
         e_process.update(e_process.new_states(1), events)
 
 
-def test_states_of_another_game_are_refused() -> None:
+def test_states_of_other_bets_are_refused() -> None:
     with pytest.raises(ValueError, match="expected uint8"):
         EProcess(harmony(4), 1e-6).update(EProcess(harmony(5), 1e-6).new_states(1), arrays([]))
 
 
 def test_capital_beyond_one_is_refused() -> None:
-    game = krr(4)
-    assert game.symbols is not None
+    bets = krr(4)
+    assert bets.symbol_sets is not None
     with pytest.raises(ValueError, match="capital of 1"):
-        EProcess(replace(game, symbols=replace(game.symbols, past=0.6)), 1e-6)
+        EProcess(
+            replace(bets, symbol_sets=replace(bets.symbol_sets, capital=Capital(past=0.6, windows=4, window=1 / 8))),
+            1e-6,
+        )

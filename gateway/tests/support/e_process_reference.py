@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from peel_gateway.mechanisms.base import Face, Faces, Game, HeavyHitters, Sets, Shares
+from peel_gateway.mechanisms.bets import PREDICTIONS, Bets, Frequencies, HeavyHitters, Predictions, Sets
 
 __all__ = ["Event", "Reference"]
 
 FRACTIONS = (0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003)
 UNIT_FRACTIONS = FRACTIONS[::2]
-NOTEBOOKS = 4
+WINDOWS = 4
+RECENT = len(PREDICTIONS) - 1
 BURN_EVERY = 64
 SHORT_LEAD = 32
 KEPT = 1 - 2.0**-46
@@ -58,7 +59,7 @@ def in_order(values: list[float]) -> float:
 
 
 @dataclass
-class Purse:
+class Capital:
     """One bet's capital, and its counts since it was last below the bound of an honest device."""
 
     fractions: tuple[float, ...] = FRACTIONS
@@ -93,46 +94,46 @@ class Purse:
         self.held = [
             cut((value + each) * (1 + c * pays) * KEPT) for value, c in zip(self.held, self.fractions, strict=True)
         ]
-        return self.worth
+        return self.total
 
     @property
-    def worth(self) -> float:
+    def total(self) -> float:
         return in_order(self.held)
 
     def pack(self) -> bytes:
         return struct.pack(f"<III{len(self.held)}f", self.since, self.trials, self.events, *self.held)
 
 
-def outdated(notebooks: list[list[Purse]]) -> int:
+def outdated(windows: list[list[Capital]]) -> int:
     """Return the window to restart: never the one with the most capital; of the others, the poorest at the larger fractions."""
-    wealth = [in_order([bet.worth for bet in e_process]) for e_process in notebooks]
-    lately = [in_order([in_order(bet.held[:5]) for bet in e_process]) for e_process in notebooks]
-    others = [i for i in range(len(notebooks)) if i != wealth.index(max(wealth))]
+    capital = [in_order([bet.total for bet in bets]) for bets in windows]
+    lately = [in_order([in_order(bet.held[:5]) for bet in bets]) for bets in windows]
+    others = [i for i in range(len(windows)) if i != capital.index(max(capital))]
     return min(others, key=lambda i: lately[i])
 
 
-class FacesPart:
+class PredictionsPart:
     """Bets on the symbol that a report says about its unit."""
 
-    def __init__(self, faces: Faces) -> None:
-        self.faces = faces
+    def __init__(self, predictions: Predictions) -> None:
+        self.predictions = predictions
         self.clock = 0
-        self.e_process = [Purse() for _ in range(Face.RECENT + NOTEBOOKS)]
-        self.units = [Purse(UNIT_FRACTIONS) for _ in range(faces.units if faces.unit_capital else 0)]
-        self.past, self.short, *self.notebooks = [[0] * faces.units for _ in range(2 + NOTEBOOKS)]
+        self.bets = [Capital() for _ in range(RECENT + WINDOWS)]
+        self.units = [Capital(UNIT_FRACTIONS) for _ in range(predictions.units if predictions.unit_capital else 0)]
+        self.past, self.short, *self.windows = [[0] * predictions.units for _ in range(2 + WINDOWS)]
 
     def leader(self, cell: int) -> int | None:
-        return None if cell < self.faces.symbols else cell % self.faces.symbols
+        return None if cell < self.predictions.symbols else cell % self.predictions.symbols
 
     def vote(self, cell: int, symbol: int, limit: int) -> int:
-        symbols = self.faces.symbols
+        symbols = self.predictions.symbols
         if cell < symbols:
             return symbols + symbol
         if cell % symbols != symbol:
             return cell - symbols
         return cell + symbols if cell // symbols < limit else cell
 
-    def predictions(self, unit: int, cohort: int) -> Iterator[int | None]:
+    def predicted(self, unit: int, cohort: int) -> Iterator[int | None]:
         past = self.leader(self.past[unit])
         yield 1
         yield 0
@@ -140,38 +141,38 @@ class FacesPart:
         yield None if cohort == 0 else int(cohort < 0)
         yield past
         yield None if past is None else int(not past)
-        for notebook in self.notebooks:
-            yield self.leader(notebook[unit])
+        for window in self.windows:
+            yield self.leader(window[unit])
 
     def play(self, event: Event, now: int) -> tuple[float, float]:
-        faces = self.faces
+        predictions = self.predictions
         self.clock += 1
         share = put_in(self.clock)
         pooled = 0.0
-        for i, face in enumerate(self.predictions(event.unit, event.cohort)):
-            capital = faces.capital.get(Face(min(i, Face.RECENT)), 0.0)
-            right = None if face is None else face == event.symbol
-            pooled += self.e_process[i].play(share * capital, right, faces.most, now) if capital else 0.0
+        for i, symbol in enumerate(self.predicted(event.unit, event.cohort)):
+            capital = predictions.capital.get(PREDICTIONS[min(i, RECENT)].name, 0.0)
+            right = None if symbol is None else symbol == event.symbol
+            pooled += self.bets[i].play(share * capital, right, predictions.most, now) if capital else 0.0
         alone = 0.0
-        if faces.unit_capital:
-            face = self.leader(self.short[event.unit])
-            right = None if face is None else face == event.symbol
-            stake = share * faces.unit_capital
-            alone = self.units[event.unit].play(stake, right, faces.most, now, most_trials=0xFFFF)
-        most = 256 // faces.symbols - 1
-        for cells in (self.past, self.short, *self.notebooks):
+        if predictions.unit_capital:
+            symbol = self.leader(self.short[event.unit])
+            right = None if symbol is None else symbol == event.symbol
+            stake = share * predictions.unit_capital
+            alone = self.units[event.unit].play(stake, right, predictions.most, now, most_trials=0xFFFF)
+        most = 256 // predictions.symbols - 1
+        for cells in (self.past, self.short, *self.windows):
             limit = min(most, SHORT_LEAD) if cells is self.short else most
             cells[event.unit] = self.vote(cells[event.unit], event.symbol, limit)
         if self.clock % BURN_EVERY == 0:
-            self.notebooks[outdated([[bet] for bet in self.e_process[Face.RECENT :]])] = [0] * faces.units
+            self.windows[outdated([[bet] for bet in self.bets[RECENT:]])] = [0] * predictions.units
         return pooled, alone
 
     def pack(self) -> bytes:
         runs = [struct.pack("<IHH", each.since, each.trials, each.events) for each in self.units]
-        purses = [struct.pack("<4f", *each.held) for each in self.units]
-        cells = [bytes(each) for each in (self.past, self.short, *self.notebooks)]
+        capitals = [struct.pack("<4f", *each.held) for each in self.units]
+        cells = [bytes(each) for each in (self.past, self.short, *self.windows)]
         return b"".join(
-            [struct.pack("<II", self.clock, 0), *(bet.pack() for bet in self.e_process), *runs, *purses, *cells]
+            [struct.pack("<II", self.clock, 0), *(bet.pack() for bet in self.bets), *runs, *capitals, *cells]
         )
 
 
@@ -181,44 +182,41 @@ class SetsPart:
     def __init__(self, sets: Sets) -> None:
         self.sets = sets
         self.clock = 0
-        self.counts = [[0] * sets.items for _ in range(1 + sets.notebooks)]
-        sizes = [(*sets.few, *sets.many)] + [sets.few] * sets.notebooks
-        self.e_process = [[(size, Purse()) for size in each] for each in sizes]
+        self.counts = [[0] * sets.items for _ in range(1 + sets.capital.windows)]
+        sizes = [(*sets.few, *sets.many)] + [sets.few] * sets.capital.windows
+        self.bets = [[(size, Capital()) for size in each] for each in sizes]
 
     def play_memory(self, memory: int, stake: float, item: int, now: int) -> float:
-        counts, e_process = self.counts[memory], self.e_process[memory]
+        counts, bets = self.counts[memory], self.bets[memory]
         ranking = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
         shown = sum(count > 0 for count in counts)
         held = 0.0
-        for wanted, bet in e_process:
+        for wanted, bet in bets:
             size = min(wanted, shown) if wanted in self.sets.few or shown == 0 else wanted
             right = item in ranking[:size] if size else None
             bound = (self.sets.most + (size - 1) * self.sets.least) * HAIR if size else 1.0
-            held += bet.play(stake / len(e_process), right, bound, now)
+            held += bet.play(stake / len(bets), right, bound, now)
         return held
 
     def play(self, item: int, now: int) -> float:
         self.clock += 1
         share = put_in(self.clock)
-        capital = [self.sets.past] + [self.sets.notebook] * self.sets.notebooks
+        capital = [self.sets.capital.past] + [self.sets.capital.window] * self.sets.capital.windows
         held = [self.play_memory(memory, share * part, item, now) for memory, part in enumerate(capital)]
         for memory, counts in enumerate(self.counts):
             if counts[item] == (0xFFFF if memory == 0 else 0xFF):
                 counts[:] = [count // 2 for count in counts]
             counts[item] += 1
-        if self.sets.notebooks and self.clock % BURN_EVERY == 0:
-            old = outdated([[bet for _, bet in e_process] for e_process in self.e_process[1:]])
+        if self.sets.capital.windows and self.clock % BURN_EVERY == 0:
+            old = outdated([[bet for _, bet in bets] for bets in self.bets[1:]])
             self.counts[1 + old] = [0] * self.sets.items
         return in_order(held)
 
     def pack(self) -> bytes:
-        past, *notebooks = self.counts
-        e_process = b"".join(bet.pack() for memory in self.e_process for _, bet in memory)
+        past, *windows = self.counts
+        bets = b"".join(bet.pack() for memory in self.bets for _, bet in memory)
         return (
-            struct.pack("<I", self.clock)
-            + e_process
-            + struct.pack(f"<{len(past)}H", *past)
-            + b"".join(map(bytes, notebooks))
+            struct.pack("<I", self.clock) + bets + struct.pack(f"<{len(past)}H", *past) + b"".join(map(bytes, windows))
         )
 
 
@@ -230,15 +228,15 @@ def hashed(hash_: int, category: int, symbols: int, digits: int) -> int:
     return sum(a * v for a, v in zip(of_hash, of_category, strict=True)) % symbols
 
 
-class CandidatesPart:
+class HeavyHittersPart:
     """Bets that a report supports one of the categories that the last reports point to."""
 
     def __init__(self, heavy_hitters: HeavyHitters) -> None:
         self.heavy_hitters = heavy_hitters
         self.clock = 0
         self.reports: list[tuple[int, int]] = []
-        self.lists: list[list[int]] = [[] for _ in range(NOTEBOOKS)]
-        self.e_process = [[Purse() for _ in (*heavy_hitters.sizes, *heavy_hitters.votes)] for _ in range(NOTEBOOKS)]
+        self.lists: list[list[int]] = [[] for _ in range(WINDOWS)]
+        self.bets = [[Capital() for _ in (*heavy_hitters.sizes, *heavy_hitters.votes)] for _ in range(WINDOWS)]
 
     def hash_of(self, hash_: int, category: int) -> int:
         return hashed(hash_, category, self.heavy_hitters.symbols, self.heavy_hitters.digits)
@@ -259,15 +257,15 @@ class CandidatesPart:
 
     def play_list(self, which: int, stake: float, event: Event, now: int) -> float:
         held = 0.0
-        for bet, (symbols, bound) in zip(self.e_process[which], self.predictions(which, event.unit), strict=True):
+        for bet, (symbols, bound) in zip(self.bets[which], self.predictions(which, event.unit), strict=True):
             right = event.symbol in symbols if symbols else None
-            held += bet.play(stake / len(self.e_process[which]), right, bound, now)
+            held += bet.play(stake / len(self.bets[which]), right, bound, now)
         return held
 
     def play(self, event: Event, now: int) -> float:
         self.clock += 1
-        share = put_in(self.clock) * self.heavy_hitters.capital
-        held = [self.play_list(which, share, event, now) for which in range(NOTEBOOKS)]
+        share = put_in(self.clock) * self.heavy_hitters.capital.window
+        held = [self.play_list(which, share, event, now) for which in range(WINDOWS)]
         self.reports = [*self.reports[-255:], (event.unit, event.symbol)]
         if self.clock % BURN_EVERY == 0:
             window = self.reports if self.clock % 256 == 0 else self.reports[-BURN_EVERY:]
@@ -276,7 +274,7 @@ class CandidatesPart:
                 for category in range(self.heavy_hitters.categories)
             ]
             ranking = sorted(range(len(support)), key=lambda category: (-support[category], category))
-            self.lists[outdated(self.e_process)] = ranking[:16]
+            self.lists[outdated(self.bets)] = ranking[:16]
         return in_order(held)
 
     def pack(self) -> bytes:
@@ -284,32 +282,32 @@ class CandidatesPart:
         ring = [(0, 0)] * kept
         for back, report in enumerate(reversed(self.reports)):
             ring[(self.clock - 1 - back) % kept] = report
-        parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.e_process for bet in each)]
+        parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.bets for bet in each)]
         parts.append(struct.pack(f"<{kept}I", *(hash_ for hash_, _ in ring)))
         parts += [struct.pack("<16H", *each, *[0] * (16 - len(each))) for each in self.lists]
         return b"".join(parts) + bytes(map(len, self.lists)) + bytes(symbol for _, symbol in ring)
 
 
-class SharesPart:
+class FrequenciesPart:
     """Bets that a report says what its unit's last reports said most, or not what they said least, where they did so beyond the bound."""
 
-    def __init__(self, shares: Shares) -> None:
-        self.shares = shares
+    def __init__(self, frequencies: Frequencies) -> None:
+        self.frequencies = frequencies
         self.clock = 0
-        self.e_process = [Purse(), Purse()]
-        self.counts = [[0] * shares.symbols for _ in range(shares.units)]
+        self.bets = [Capital(), Capital()]
+        self.counts = [[0] * frequencies.symbols for _ in range(frequencies.units)]
 
     def play(self, event: Event, now: int) -> float:
         counts, said = self.counts[event.unit], sum(self.counts[event.unit])
         self.clock += 1
         ranking = sorted(range(len(counts)), key=lambda symbol: (-counts[symbol], symbol))
-        bounds = (self.shares.most * HAIR, (1 - self.shares.least) * HAIR)
+        bounds = (self.frequencies.most * HAIR, (1 - self.frequencies.least) * HAIR)
         held = []
-        for bet, bound, symbols in zip(self.e_process, bounds, (ranking[:1], ranking[:-1]), strict=True):
+        for bet, bound, symbols in zip(self.bets, bounds, (ranking[:1], ranking[:-1]), strict=True):
             beyond = sum(counts[symbol] for symbol in symbols) - bound * said
             right = event.symbol in symbols if beyond > 0 else None
             risked = beyond / ((said + 16) * (1 - bound)) if beyond > 0 else 1.0
-            held.append(bet.play(put_in(self.clock) * self.shares.capital, right, bound, now, some=risked))
+            held.append(bet.play(put_in(self.clock) * self.frequencies.capital, right, bound, now, some=risked))
         if counts[event.symbol] == 31:
             counts[:] = [count // 2 for count in counts]
         counts[event.symbol] += 1
@@ -319,7 +317,7 @@ class SharesPart:
         return b"".join(
             [
                 struct.pack("<I", self.clock),
-                *(bet.pack() for bet in self.e_process),
+                *(bet.pack() for bet in self.bets),
                 *(bytes(each) for each in self.counts),
             ]
         )
@@ -328,47 +326,49 @@ class SharesPart:
 class Reference:
     """One device."""
 
-    def __init__(self, game: Game) -> None:
-        self.game = game
+    def __init__(self, bets: Bets) -> None:
+        self.parameters = bets
         self.first = 0
-        self.faces = FacesPart(game.faces) if game.faces else None
+        self.predictions = PredictionsPart(bets.predictions) if bets.predictions else None
         self.sets = {
             name: SetsPart(sets)
-            for name in ("reports", "gaps", "symbols", "late")
-            if (sets := getattr(game, name)) is not None
+            for name in ("reports", "gaps", "symbol_sets", "late")
+            if (sets := getattr(bets, name)) is not None
         }
-        self.heavy_hitters = CandidatesPart(game.heavy_hitters) if game.heavy_hitters else None
-        self.shares = SharesPart(game.shares) if game.shares else None
-        self.worth = dict.fromkeys(("faces", "unit", "reports", "gaps", "symbols", "candidates", "shares", "late"), 0.0)
+        self.heavy_hitters = HeavyHittersPart(bets.heavy_hitters) if bets.heavy_hitters else None
+        self.frequencies = FrequenciesPart(bets.frequencies) if bets.frequencies else None
+        self.held = dict.fromkeys(
+            ("predictions", "unit", "reports", "gaps", "symbol_sets", "heavy hitters", "frequencies", "late"), 0.0
+        )
 
     def play(self, event: Event) -> float:
-        """The wealth after an event, as it is compared with 1/alpha."""
+        """The capital after an event, as it is compared with 1/alpha."""
         self.first = self.first or event.number
         now = min(max(event.number - self.first, 0), 2**32 - 1)
-        self.worth["unit"] = 0.0
+        self.held["unit"] = 0.0
         played = {"fresh": ("reports", event.unit), "tardy": ("late", event.unit), "gap": ("gaps", event.unit)}
-        items = dict([played[event.kind]]) | ({} if event.kind == "gap" else {"symbols": event.symbol})
+        items = dict([played[event.kind]]) | ({} if event.kind == "gap" else {"symbol_sets": event.symbol})
         for name, item in items.items():
             if name in self.sets:
-                self.worth[name] = self.sets[name].play(item, now)
+                self.held[name] = self.sets[name].play(item, now)
         if self.heavy_hitters and event.kind != "gap":
-            self.worth["candidates"] = self.heavy_hitters.play(event, now)
-        if self.shares and event.kind != "gap":
-            self.worth["shares"] = self.shares.play(event, now)
-        if self.faces and event.kind != "gap":
-            self.worth["faces"], self.worth["unit"] = self.faces.play(event, now)
-        return self.wealth()
+            self.held["heavy hitters"] = self.heavy_hitters.play(event, now)
+        if self.frequencies and event.kind != "gap":
+            self.held["frequencies"] = self.frequencies.play(event, now)
+        if self.predictions and event.kind != "gap":
+            self.held["predictions"], self.held["unit"] = self.predictions.play(event, now)
+        return self.capital()
 
-    def wealth(self) -> float:
-        names = ("faces", "unit", "reports", "gaps", "symbols", "candidates", "shares")
-        punctual = in_order([self.worth[name] for name in names])
-        return max(punctual * (1.0 - self.game.late_share), self.worth["late"] * self.game.late_share)
+    def capital(self) -> float:
+        names = ("predictions", "unit", "reports", "gaps", "symbol_sets", "heavy hitters", "frequencies")
+        punctual = in_order([self.held[name] for name in names])
+        return max(punctual * (1.0 - self.parameters.late_share), self.held["late"] * self.parameters.late_share)
 
     def pack(self) -> bytes:
         """The kernel's record."""
-        parts = [struct.pack("<Q8d", self.first, *self.worth.values())]
-        parts += [self.faces.pack()] if self.faces else []
+        parts = [struct.pack("<Q8d", self.first, *self.held.values())]
+        parts += [self.predictions.pack()] if self.predictions else []
         parts += [part.pack() for part in self.sets.values()]
         parts += [self.heavy_hitters.pack()] if self.heavy_hitters else []
-        parts += [self.shares.pack()] if self.shares else []
+        parts += [self.frequencies.pack()] if self.frequencies else []
         return b"".join(part + bytes(-len(part) % 8) for part in parts)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "zeros.h"
+#include "packing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,10 +24,10 @@ static void comes_back(const uint8_t *record, size_t bytes) {
   const uint64_t place = 0;
   uint64_t end = 0;
   uint8_t *packed = room(bytes, NULL, 0), *again = room(bytes, NULL, 0);
-  peel_zeros_pack(packed, &end, record, &place, 1, bytes);
+  peel_pack(packed, &end, record, &place, 1, bytes);
   require(end <= bytes);
   uint8_t *exact = room(end, packed, end);
-  require(peel_zeros_unpack(again, &place, exact, &end, 1, bytes) == 1);
+  require(peel_unpack(again, &place, exact, &end, 1, bytes) == 1);
   require(memcmp(again, record, bytes) == 0);
   free(packed);
   free(again);
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t bytes = 8 * (size_t)data[0];
   const uint64_t place = 0, end = size - 1;
   uint8_t *record = room(bytes, NULL, 0), *packed = room(size - 1, data + 1, size - 1);
-  peel_zeros_unpack(record, &place, packed, &end, 1, bytes);
+  peel_unpack(record, &place, packed, &end, 1, bytes);
   comes_back(record, bytes);
   free(record);
   free(packed);

@@ -10,17 +10,28 @@ from functools import partial
 from typing import Any
 
 import pytest
-from bets_reference import CandidatesPart, Event, FacesPart, Purse, Reference, SetsPart, SharesPart, hashed, put_in
+from e_process_reference import (
+    RECENT,
+    Capital,
+    Event,
+    FrequenciesPart,
+    HeavyHittersPart,
+    PredictionsPart,
+    Reference,
+    SetsPart,
+    hashed,
+    put_in,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.primitives import rule
-from peel_gateway.mechanisms.base import Face
-from peel_gateway.mechanisms.harmony import harmony_game
-from peel_gateway.mechanisms.hashing import hashing_game
-from peel_gateway.mechanisms.krr import krr_game
+from peel_gateway.mechanisms.bets import PREDICTIONS
+from peel_gateway.mechanisms.harmony import harmony_bets
+from peel_gateway.mechanisms.hashing import hashing_bets
+from peel_gateway.mechanisms.krr import krr_bets
 
-Stakes = list[tuple[Purse, Fraction]]
+Stakes = list[tuple[Capital, Fraction]]
 """Bets, and what the next event puts into each."""
 
 
@@ -34,11 +45,11 @@ def next_share(clock: int) -> Fraction:
 
 def sets_stakes(part: SetsPart) -> Stakes:
     share = next_share(part.clock)
-    capital = [part.sets.past] + [part.sets.notebook] * part.sets.notebooks
+    capital = [part.sets.capital.past] + [part.sets.capital.window] * part.sets.capital.windows
     return [
-        (bet, share * Fraction(each) / len(e_process))
-        for each, e_process in zip(capital, part.e_process, strict=True)
-        for _, bet in e_process
+        (bet, share * Fraction(each) / len(bets))
+        for each, bets in zip(capital, part.bets, strict=True)
+        for _, bet in bets
     ]
 
 
@@ -49,18 +60,20 @@ def assigned_stakes(reference: Reference, part: str) -> Stakes:
 
 def said_stakes(reference: Reference, unit: int) -> Stakes:
     """Bets on what a report says about its unit."""
-    stakes = sets_stakes(reference.sets["symbols"]) if "symbols" in reference.sets else []
-    if faces := reference.faces:
-        share = next_share(faces.clock)
-        capital = [faces.faces.capital.get(Face(min(i, Face.RECENT)), 0.0) for i in range(len(faces.e_process))]
-        stakes += [(bet, share * Fraction(each)) for bet, each in zip(faces.e_process, capital, strict=True)]
-        stakes += [(bet, share * Fraction(faces.faces.unit_capital)) for bet in faces.units[unit : unit + 1]]
+    stakes = sets_stakes(reference.sets["symbol_sets"]) if "symbol_sets" in reference.sets else []
+    if predictions := reference.predictions:
+        share = next_share(predictions.clock)
+        names = [PREDICTIONS[min(i, RECENT)].name for i in range(len(predictions.bets))]
+        capital = [predictions.predictions.capital.get(name, 0.0) for name in names]
+        stakes += [(bet, share * Fraction(each)) for bet, each in zip(predictions.bets, capital, strict=True)]
+        alone = share * Fraction(predictions.predictions.unit_capital)
+        stakes += [(bet, alone) for bet in predictions.units[unit : unit + 1]]
     if part := reference.heavy_hitters:
-        share = next_share(part.clock) * Fraction(part.heavy_hitters.capital)
-        stakes += [(bet, share / len(e_process)) for e_process in part.e_process for bet in e_process]
-    if shares := reference.shares:
-        share = next_share(shares.clock) * Fraction(shares.shares.capital)
-        stakes += [(bet, share) for bet in shares.e_process]
+        share = next_share(part.clock) * Fraction(part.heavy_hitters.capital.window)
+        stakes += [(bet, share / len(bets)) for bets in part.bets for bet in bets]
+    if frequencies := reference.frequencies:
+        share = next_share(frequencies.clock) * Fraction(frequencies.frequencies.capital)
+        stakes += [(bet, share) for bet in frequencies.bets]
     return stakes
 
 
@@ -72,7 +85,7 @@ def clone(reference: Reference) -> Reference:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, (FacesPart, SetsPart, CandidatesPart, SharesPart, Purse)):
+    if isinstance(value, (PredictionsPart, SetsPart, HeavyHittersPart, FrequenciesPart, Capital)):
         result = type(value).__new__(type(value))
         result.__dict__ = {name: _copy(each) for name, each in vars(value).items()}
         return result
@@ -109,9 +122,9 @@ def test_no_honest_device_is_expected_to_gain(
     units, symbols = {"harmony": (k, 2), "krr": (1, k + 1), "hashing": (9, 3)}[mechanism]
     the_rule = rule(round(epsilon * 2**20), symbols)
     games = {
-        "harmony": lambda: harmony_game(k, the_rule),
-        "krr": lambda: krr_game(symbols, the_rule),
-        "hashing": lambda: hashing_game(k, 3, 2, the_rule),
+        "harmony": lambda: harmony_bets(k, the_rule),
+        "krr": lambda: krr_bets(symbols, the_rule),
+        "hashing": lambda: hashing_bets(k, 3, 2, the_rule),
     }
     reference = Reference(games[mechanism]())
     rng = random.Random(seed)
@@ -151,8 +164,8 @@ def check_fair(
         assert growth <= stake
 
 
-def held(purse: Purse) -> Fraction:
-    return sum(map(Fraction, purse.held), Fraction(0))
+def held(capital: Capital) -> Fraction:
+    return sum(map(Fraction, capital.held), Fraction(0))
 
 
 def words_for(unit: int, units: int) -> int:
@@ -169,10 +182,10 @@ def test_a_bet_is_fair_at_its_bound(held: list[float], stake: float, bound: floa
     """Never better for us than fair, and hardly worse: by less than what cutting to floats takes."""
     after = []
     for right in (True, False):
-        purse = Purse()
-        purse.held = list(held)
-        purse.play(stake * 8, right, bound, 1)
-        after.append(sum(map(Fraction, purse.held)))
+        capital = Capital()
+        capital.held = list(held)
+        capital.play(stake * 8, right, bound, 1)
+        after.append(sum(map(Fraction, capital.held)))
     expected = Fraction(bound) * after[0] + (1 - Fraction(bound)) * after[1]
     had = sum(Fraction(value) + Fraction(stake) for value in held)
     assert had * (1 - Fraction(1, 2**22)) <= expected <= had

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Local hashing: bets that the symbol is one that a few candidates hash to, categories that the device's own last reports point to.
+/* Local hashing: bets that the symbol is one that a few heavy hitters hash to, categories that the device's own last reports point to.
  *
  * There may be 65,535 categories, so none is counted. The last reports are kept, and now and then all categories are tried on them: the
- * best are a list of candidates, and lists compete as notebooks do. */
-#include "parts.h"
-#include "purse.h"
+ * best are a list of heavy hitters, and lists compete as restart windows do. */
+#include "bet_kinds.h"
+#include "capital.h"
 
 #define KEPT_REPORTS 256 /* a list is drawn up from the reports since the last one; every fourth time from all that are kept */
 #define MOST_DIGITS 16
 
 typedef struct {
-  uint16_t category[PEEL_BETS_CANDIDATES];
+  uint16_t category[PEEL_E_PROCESS_HEAVY_HITTERS];
 } list;
 
 typedef struct {
@@ -18,31 +18,31 @@ typedef struct {
   bet *bets; /* sizes, then votes, of the first list, then of the next */
   uint32_t *hash;
   list *lists;
-  uint8_t *drawn; /* how many candidates a list has */
+  uint8_t *drawn; /* how many heavy hitters a list has */
   uint8_t *symbol;
 } view;
 
-static uint32_t bets_per_list(const peel_bets_candidates *c) { return c->sizes + c->votes; }
+static uint32_t bets_per_list(const peel_heavy_hitter_bets *c) { return c->sizes + c->votes; }
 
-static view view_of(uint8_t *part, const peel_bets_candidates *c) {
+static view view_of(uint8_t *part, const peel_heavy_hitter_bets *c) {
   view v;
   v.clock = (uint32_t *)part;
   v.bets = (bet *)(v.clock + 1);
-  v.hash = (uint32_t *)(v.bets + PEEL_BETS_NOTEBOOKS * bets_per_list(c));
+  v.hash = (uint32_t *)(v.bets + PEEL_E_PROCESS_WINDOWS * bets_per_list(c));
   v.lists = (list *)(v.hash + KEPT_REPORTS);
-  v.drawn = (uint8_t *)(v.lists + PEEL_BETS_NOTEBOOKS);
-  v.symbol = v.drawn + PEEL_BETS_NOTEBOOKS;
+  v.drawn = (uint8_t *)(v.lists + PEEL_E_PROCESS_WINDOWS);
+  v.symbol = v.drawn + PEEL_E_PROCESS_WINDOWS;
   return v;
 }
 
-size_t candidates_bytes(const peel_bets_candidates *c) {
+size_t heavy_hitters_bytes(const peel_heavy_hitter_bets *c) {
   if (!c->categories) return 0;
-  size_t bytes = 4 + PEEL_BETS_NOTEBOOKS * (bets_per_list(c) * sizeof(bet) + sizeof(list) + 1) + KEPT_REPORTS * 5;
+  size_t bytes = 4 + PEEL_E_PROCESS_WINDOWS * (bets_per_list(c) * sizeof(bet) + sizeof(list) + 1) + KEPT_REPORTS * 5;
   return (bytes + 7) / 8 * 8;
 }
 
 /* h_a(category), the inner product of their digits (SPEC section 6.3): the last digit of a hash goes with the first of a category. */
-static uint32_t hashed(const peel_bets_candidates *c, uint32_t hash, uint32_t category) {
+static uint32_t hashed(const peel_heavy_hitter_bets *c, uint32_t hash, uint32_t category) {
   uint32_t sum = 0;
   uint8_t digit[MOST_DIGITS];
   for (uint32_t i = 0; i < c->digits; i++, category /= c->symbols) digit[i] = (uint8_t)(category % c->symbols);
@@ -50,7 +50,7 @@ static uint32_t hashed(const peel_bets_candidates *c, uint32_t hash, uint32_t ca
   return sum % c->symbols;
 }
 
-/* How many different symbols the first few candidates hash to. */
+/* How many different symbols the first few heavy hitters hash to. */
 static uint32_t distinct(const uint8_t *symbols, uint32_t count) {
   uint8_t seen[UINT8_MAX + 1] = {0};
   uint32_t sum = 0;
@@ -58,7 +58,7 @@ static uint32_t distinct(const uint8_t *symbols, uint32_t count) {
   return sum;
 }
 
-/* The symbol that most of the first few candidates hash to, -1 if there is no such one. */
+/* The symbol that most of the first few heavy hitters hash to, -1 if there is no such one. */
 static int elected(const uint8_t *symbols, uint32_t count) {
   uint8_t votes[UINT8_MAX + 1] = {0};
   int first = -1;
@@ -73,15 +73,15 @@ static int elected(const uint8_t *symbols, uint32_t count) {
   return first;
 }
 
-/* How many candidates a list has: never more than there is room for, whatever a damaged state says. */
+/* How many heavy hitters a list has: never more than there is room for, whatever a damaged state says. */
 static uint32_t drawn_on(const view *v, uint32_t which) {
-  return v->drawn[which] < PEEL_BETS_CANDIDATES ? v->drawn[which] : PEEL_BETS_CANDIDATES;
+  return v->drawn[which] < PEEL_E_PROCESS_HEAVY_HITTERS ? v->drawn[which] : PEEL_E_PROCESS_HEAVY_HITTERS;
 }
 
 /* Returns what the bets on a list then hold. */
-static double play_list(const view *v, const peel_bets_candidates *c, uint32_t which, double stake, uint32_t hash, uint32_t symbol,
+static double play_list(const view *v, const peel_heavy_hitter_bets *c, uint32_t which, double stake, uint32_t hash, uint32_t symbol,
                         uint32_t now) {
-  uint8_t symbols[PEEL_BETS_CANDIDATES];
+  uint8_t symbols[PEEL_E_PROCESS_HEAVY_HITTERS];
   uint32_t drawn = drawn_on(v, which);
   bet *bets = v->bets + which * bets_per_list(c);
   double each = stake / bets_per_list(c), held = 0;
@@ -107,7 +107,7 @@ typedef struct {
   uint8_t now[KEPT_REPORTS]; /* what the category at hand hashes to */
 } trial;
 
-static void try_reports(trial *t, const view *v, const peel_bets_candidates *c, uint32_t count) {
+static void try_reports(trial *t, const view *v, const peel_heavy_hitter_bets *c, uint32_t count) {
   t->count = count;
   memset(t->now, 0, sizeof t->now);
   for (uint32_t r = 0; r < count; r++) {
@@ -132,15 +132,15 @@ static uint32_t matches(const trial *t) {
 }
 
 /* Draw up a list: the categories that most of the last count reports support, the lower one first among equals. */
-static void draw_up(view *v, const peel_bets_candidates *c, uint32_t which, uint32_t count) {
+static void draw_up(view *v, const peel_heavy_hitter_bets *c, uint32_t which, uint32_t count) {
   trial t;
-  uint32_t best[PEEL_BETS_CANDIDATES] = {0};
+  uint32_t best[PEEL_E_PROCESS_HEAVY_HITTERS] = {0};
   uint32_t drawn = 0, digits[MOST_DIGITS] = {0};
   try_reports(&t, v, c, count);
   for (uint32_t category = 0; category < c->categories; category++) {
     uint32_t support = matches(&t);
-    if (drawn < PEEL_BETS_CANDIDATES || support > best[drawn - 1]) {
-      uint32_t at = drawn < PEEL_BETS_CANDIDATES ? drawn++ : drawn - 1;
+    if (drawn < PEEL_E_PROCESS_HEAVY_HITTERS || support > best[drawn - 1]) {
+      uint32_t at = drawn < PEEL_E_PROCESS_HEAVY_HITTERS ? drawn++ : drawn - 1;
       for (; at > 0 && best[at - 1] < support; at--)
         best[at] = best[at - 1], v->lists[which].category[at] = v->lists[which].category[at - 1];
       best[at] = support, v->lists[which].category[at] = (uint16_t)category;
@@ -152,31 +152,31 @@ static void draw_up(view *v, const peel_bets_candidates *c, uint32_t which, uint
   v->drawn[which] = (uint8_t)drawn;
 }
 
-static uint32_t outdated_list(const view *v, const peel_bets_candidates *c) {
-  standing standings[PEEL_BETS_NOTEBOOKS] = {{0, 0}};
+static uint32_t outdated_list(const view *v, const peel_heavy_hitter_bets *c) {
+  standing standings[PEEL_E_PROCESS_WINDOWS] = {{0, 0}};
   uint32_t bets = bets_per_list(c);
-  for (uint32_t i = 0; i < PEEL_BETS_NOTEBOOKS * bets; i++) standing_add(standings + i / bets, v->bets + i);
-  return outdated(standings, PEEL_BETS_NOTEBOOKS);
+  for (uint32_t i = 0; i < PEEL_E_PROCESS_WINDOWS * bets; i++) standing_add(standings + i / bets, v->bets + i);
+  return outdated(standings, PEEL_E_PROCESS_WINDOWS);
 }
 
-double candidates_play(uint8_t *part, const peel_bets_candidates *c, uint32_t hash, uint32_t symbol, uint32_t now) {
+double heavy_hitters_play(uint8_t *part, const peel_heavy_hitter_bets *c, uint32_t hash, uint32_t symbol, uint32_t now) {
   view v = view_of(part, c);
-  double share = put_in(v.clock) * c->capital, worth = 0;
-  for (uint32_t which = 0; which < PEEL_BETS_NOTEBOOKS; which++) worth += play_list(&v, c, which, share, hash, symbol, now);
+  double share = put_in(v.clock) * c->capital, capital = 0;
+  for (uint32_t which = 0; which < PEEL_E_PROCESS_WINDOWS; which++) capital += play_list(&v, c, which, share, hash, symbol, now);
   v.hash[(*v.clock - 1) % KEPT_REPORTS] = hash;
   v.symbol[(*v.clock - 1) % KEPT_REPORTS] = (uint8_t)symbol;
-  if (*v.clock % NOTEBOOK_TOSSES == 0) draw_up(&v, c, outdated_list(&v, c), *v.clock % KEPT_REPORTS ? NOTEBOOK_TOSSES : KEPT_REPORTS);
-  return worth;
+  if (*v.clock % WINDOW_TOSSES == 0) draw_up(&v, c, outdated_list(&v, c), *v.clock % KEPT_REPORTS ? WINDOW_TOSSES : KEPT_REPORTS);
+  return capital;
 }
 
-void candidates_explain(peel_bets_evidence *best, const uint8_t *part, const peel_bets_candidates *c, double share) {
+void heavy_hitters_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_heavy_hitter_bets *c, double share) {
   view v = view_of((uint8_t *)part, c);
   uint32_t bets = bets_per_list(c);
-  for (uint32_t i = 0; i < PEEL_BETS_NOTEBOOKS * bets; i++) {
-    double wealth = purse_sum(v.bets[i].purse, PEEL_BETS_FRACTIONS) * share;
+  for (uint32_t i = 0; i < PEEL_E_PROCESS_WINDOWS * bets; i++) {
+    double capital = capital_sum(v.bets[i].capital, PEEL_E_PROCESS_FRACTIONS) * share;
     uint32_t which = i / bets, at = i % bets;
-    if (!(wealth > best->wealth)) continue;
-    *best = (peel_bets_evidence){.part = PEEL_BETS_PART_CANDIDATES, .bet = which, .bound = c->most, .wealth = wealth};
+    if (!(capital > best->capital)) continue;
+    *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_HEAVY_HITTERS, .bet = which, .bound = c->most, .capital = capital};
     best->size = at < c->sizes ? c->size[at] : c->vote[at - c->sizes];
     if (best->size > drawn_on(&v, which)) best->size = drawn_on(&v, which);
     if (at < c->sizes && best->size) best->bound = c->most + (double)(best->size - 1) * c->least;
@@ -184,7 +184,7 @@ void candidates_explain(peel_bets_evidence *best, const uint8_t *part, const pee
   }
 }
 
-void candidates_members(uint32_t *categories, const uint8_t *part, const peel_bets_candidates *c, uint32_t which, uint32_t size) {
+void heavy_hitters_members(uint32_t *categories, const uint8_t *part, const peel_heavy_hitter_bets *c, uint32_t which, uint32_t size) {
   view v = view_of((uint8_t *)part, c);
   for (uint32_t i = 0; i < size; i++) categories[i] = v.lists[which].category[i];
 }

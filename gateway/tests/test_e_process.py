@@ -8,14 +8,17 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
-from bets_reference import hashed
+from e_process_reference import hashed
 
 from peel_core.hashing import hashed as core_hashed
 from peel_core.primitives import rule
-from peel_gateway.mechanisms.harmony import harmony_game
-from peel_gateway.mechanisms.hashing import hashing_game
-from peel_gateway.mechanisms.krr import krr_game
-from peel_gateway.screening.e_process import FRESH, GAP, TARDY, Bet, EProcess, Events, in_words
+from peel_gateway._kernels import lib
+from peel_gateway.mechanisms import MECHANISMS
+from peel_gateway.mechanisms.bets import BETS, PREDICTIONS
+from peel_gateway.mechanisms.harmony import harmony_bets
+from peel_gateway.mechanisms.hashing import hashing_bets
+from peel_gateway.mechanisms.krr import krr_bets
+from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events, Evidence, in_words
 
 ALPHA = 1e-6
 Ints = npt.NDArray[np.int64]
@@ -45,6 +48,26 @@ def events_of(
     )
 
 
+# ---- the table of bets ----
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_bets_of_each_mechanism_share_one_capital(mechanism: str) -> None:
+    used = {bet.part: bet for bet in BETS if mechanism in bet.capital}
+    of_predictions = sum(bet.capital[mechanism].total for bet in PREDICTIONS if mechanism in bet.capital)
+    twice = used["FREQUENCIES"].capital[mechanism].total if "FREQUENCIES" in used else 0.0
+    others = [bet.capital[mechanism].total for part, bet in used.items() if part not in {"PREDICTIONS", "LATE"}]
+    assert of_predictions + sum(others) + twice == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_table_has_every_bet_of_the_kernel() -> None:
+    parts = [getattr(lib, f"PEEL_E_PROCESS_PART_{part}") for part in dict.fromkeys(bet.part for bet in BETS)]
+    assert sorted(parts) == list(range(lib.PEEL_E_PROCESS_PARTS))
+    predicted = [getattr(lib, f"PEEL_E_PROCESS_{bet.number}") for bet in PREDICTIONS]
+    assert predicted == list(range(lib.PEEL_E_PROCESS_PREDICTIONS - lib.PEEL_E_PROCESS_WINDOWS + 1))
+    assert all(set(bet.capital) <= set(MECHANISMS) for bet in BETS)
+
+
 # ---- honest devices ----
 
 
@@ -67,7 +90,7 @@ def test_honest_devices_are_exposed_with_probability_alpha_at_most(k: int) -> No
     """At alpha = 0.1, where it can be seen: 100 devices for each kind of readings, with losses that come late or never."""
     alpha, devices, n = 0.1, 100, 600
     rng = np.random.default_rng(k)
-    e_process = EProcess(harmony_game(k, harmony_rule()), alpha)
+    e_process = EProcess(harmony_bets(k, harmony_rule()), alpha)
     for name, readings in hard_readings(k, n, rng).items():
         unit = rng.integers(0, k, (devices, n))
         chance = (1 + readings[np.arange(n), unit] * harmony_rule() / 2**31) / 2
@@ -88,7 +111,7 @@ def test_honest_devices_with_categories_are_exposed_with_probability_alpha_at_mo
     """The same category always, any, and one after the other."""
     alpha, devices, n = 0.1, 200, 600
     rng = np.random.default_rng(k)
-    e_process = EProcess(krr_game(k, krr_rule(k)), alpha)
+    e_process = EProcess(krr_bets(k, krr_rule(k)), alpha)
     rows = np.repeat(np.arange(devices), n)
     for value in (np.zeros(devices * n, np.int64), rng.integers(0, k, devices * n), np.arange(devices * n) % k):
         told = rng.random(devices * n) < krr_rule(k) / 2**31
@@ -102,7 +125,7 @@ def test_honest_devices_with_categories_are_exposed_with_probability_alpha_at_mo
 def test_a_coin_a_little_above_its_bound_is_exposed_more_often_than_alpha() -> None:
     """The simulations above would notice a bound that is wrong by 0.06."""
     rng = np.random.default_rng(3)
-    e_process = EProcess(harmony_game(4, harmony_rule()), 0.1)
+    e_process = EProcess(harmony_bets(4, harmony_rule()), 0.1)
     chance = (1 + harmony_rule() / 2**31) / 2 + 0.06
     unit = rng.integers(0, 4, 100 * 600)
     symbol = (rng.random(len(unit)) < chance).astype(np.int64)
@@ -132,7 +155,7 @@ def mixed(unit: Ints) -> Ints:
 def test_a_device_that_turns_is_exposed_as_soon_as_a_newcomer(honest: int, signs: Signs, k: int, most: int) -> None:
     """Without restarts, a bet that lost for 100,000 tosses would first have to win back its capital."""
     rng = np.random.default_rng(honest + k)
-    e_process = EProcess(harmony_game(k, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(k, harmony_rule()), ALPHA)
     states = e_process.new_states(1)
     before = events_of(rng.integers(0, k, honest), rng.integers(0, 2, honest))
     assert e_process.update(states, before)[0] == -1
@@ -146,7 +169,7 @@ def test_a_device_that_turns_is_exposed_as_soon_as_a_newcomer(honest: int, signs
 
 def test_turning_against_the_own_past() -> None:
     rng = np.random.default_rng(8)
-    e_process = EProcess(harmony_game(252, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(252, harmony_rule()), ALPHA)
     states = e_process.new_states(1)
     unit = rng.integers(0, 252, 60_000)
     usual = (rng.random(len(unit)) < (1 + harmony_rule() / 2**31) / 2) == unit % 2
@@ -159,7 +182,7 @@ def test_turning_against_the_own_past() -> None:
 
 def test_contradicting_the_cohort() -> None:
     rng = np.random.default_rng(5)
-    e_process = EProcess(harmony_game(252, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(252, harmony_rule()), ALPHA)
     states = e_process.new_states(1)
     unit = rng.integers(0, 252, 200)
     crossed = e_process.update(states, Events(**(vars(events_of(unit, unit % 2)) | {"cohort": 1 - 2 * (unit % 2)})))
@@ -169,7 +192,7 @@ def test_contradicting_the_cohort() -> None:
 
 def test_one_attribute_alone() -> None:
     rng = np.random.default_rng(2)
-    e_process = EProcess(harmony_game(16, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(16, harmony_rule()), ALPHA)
     states = e_process.new_states(1)
     unit = rng.integers(0, 16, 8000)
     symbol = np.where(unit == 3, 1, rng.integers(0, 2, len(unit)))
@@ -183,7 +206,7 @@ def test_one_attribute_alone() -> None:
 def test_reports_gaps_and_late_reports_of_the_same_few_attributes(kind: int, part: str) -> None:
     """After a past in which all came alike."""
     rng = np.random.default_rng(kind)
-    e_process = EProcess(harmony_game(64, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(64, harmony_rule()), ALPHA)
     states = e_process.new_states(1)
     assert e_process.update(states, events_of(rng.integers(0, 64, 2000), rng.integers(0, 2, 2000), kind=kind))[0] == -1
     unit = rng.choice([60, 61, 62], 3000)
@@ -198,7 +221,7 @@ def test_reports_gaps_and_late_reports_of_the_same_few_attributes(kind: int, par
 @pytest.mark.parametrize(("k", "size", "most"), [(16, 1, 40), (16, 8, 150), (252, 10, 60), (252, 50, 150)])
 def test_a_set_of_categories(honest: int, k: int, size: int, most: int) -> None:
     rng = np.random.default_rng(k + size)
-    e_process = EProcess(krr_game(k, krr_rule(k)), ALPHA)
+    e_process = EProcess(krr_bets(k, krr_rule(k)), ALPHA)
     states = e_process.new_states(1)
     before = rng.integers(0, k, honest)
     assert e_process.update(states, events_of(np.zeros_like(before), before))[0] == -1
@@ -227,7 +250,7 @@ def test_local_hashing_that_supports_a_few_categories(honest: int, categories: i
     rng = np.random.default_rng(categories + size + honest)
     digits = 5 if categories == 200 else 8
     the_rule = rule(2**20, 3)
-    e_process = EProcess(hashing_game(categories, 3, digits, the_rule), ALPHA)
+    e_process = EProcess(hashing_bets(categories, 3, digits, the_rule), ALPHA)
     states = e_process.new_states(1)
     hashes = rng.integers(0, 3**digits, honest)
     told = np.array([hashed(each, 77, 3, digits) for each in hashes.tolist()], np.int64)
@@ -241,7 +264,7 @@ def test_local_hashing_that_supports_a_few_categories(honest: int, categories: i
     assert 0 <= at < most
     bet = e_process.explain(states[0])
     if size <= 2:
-        assert bet.name == "candidates"
+        assert bet.name == "heavy hitters"
         assert set(bet.among) & set(chosen)
 
 
@@ -261,7 +284,7 @@ def test_local_hashing_that_names_one_of_a_few_categories_without_noise(
     """Too sure of himself only under hashes that bring several of them together, and over all hashes that evens out."""
     rng = np.random.default_rng(categories + size + honest)
     the_rule, table = rule(2**20, 3), hash_table(categories, digits)
-    e_process = EProcess(hashing_game(categories, 3, digits, the_rule), ALPHA)
+    e_process = EProcess(hashing_bets(categories, 3, digits, the_rule), ALPHA)
     states = e_process.new_states(1)
     hashes = rng.integers(0, 3**digits, honest)
     told = rng.random(honest) < the_rule / 2**31
@@ -272,7 +295,7 @@ def test_local_hashing_that_names_one_of_a_few_categories_without_noise(
     symbol = table[hashes, rng.choice(chosen, most)]
     assert e_process.update(states, events_of(hashes, symbol, first=honest + 1))[0] >= 0
     bet = e_process.explain(states[0])
-    assert bet.name in {"own shares: too many", "own shares: too few", "candidates"}
+    assert bet.name in {"own frequencies: too many", "own frequencies: too few", "heavy hitters"}
     assert bet.events > bet.bound * bet.trials
 
 
@@ -282,12 +305,12 @@ def test_local_hashing_that_is_too_sure_where_a_set_falls_together() -> None:
     the_rule, table = rule(2**20, 3), hash_table(200, 5)
     votes = (table[:, rng.choice(200, 6, replace=False), None] == np.arange(3)).sum(axis=1)
     sure = votes.max(axis=1) >= np.sort(votes.max(axis=1))[-60]
-    e_process = EProcess(hashing_game(200, 3, 5, the_rule), ALPHA)
+    e_process = EProcess(hashing_bets(200, 3, 5, the_rule), ALPHA)
     states = e_process.new_states(1)
     hashes = rng.integers(0, 243, 4000)
     symbol = np.where(sure[hashes], votes.argmax(axis=1)[hashes], rng.integers(0, 3, len(hashes)))
     assert e_process.update(states, events_of(hashes, symbol))[0] >= 0
-    assert e_process.explain(states[0]).name == "own shares: too many"
+    assert e_process.explain(states[0]).name == "own frequencies: too many"
 
 
 def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -> None:
@@ -295,7 +318,7 @@ def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -
     alpha, devices, n = 0.1, 150, 600
     rng = np.random.default_rng(1)
     the_rule = rule(2**20, 3)
-    e_process = EProcess(hashing_game(200, 3, 5, the_rule), alpha)
+    e_process = EProcess(hashing_bets(200, 3, 5, the_rule), alpha)
     table = hash_table(200, 5)
     rows = np.repeat(np.arange(devices), n)
     suiting = table.argmin(axis=1)
@@ -315,7 +338,7 @@ def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -
 
 def test_a_category_that_never_comes() -> None:
     rng = np.random.default_rng(6)
-    e_process = EProcess(krr_game(8, krr_rule(8)), ALPHA)
+    e_process = EProcess(krr_bets(8, krr_rule(8)), ALPHA)
     states = e_process.new_states(1)
     symbol = rng.integers(1, 8, 4000)
     at = int(e_process.update(states, events_of(np.zeros_like(symbol), symbol))[0])
@@ -328,18 +351,18 @@ def test_a_category_that_never_comes() -> None:
 
 
 def test_a_device_that_said_nothing_has_no_evidence() -> None:
-    e_process = EProcess(harmony_game(2, harmony_rule()), ALPHA)
-    assert e_process.log_wealth(e_process.new_states(1))[0] == -np.inf
+    e_process = EProcess(harmony_bets(2, harmony_rule()), ALPHA)
+    assert e_process.log_capital(e_process.new_states(1))[0] == -np.inf
     with pytest.raises(ValueError, match="nothing was bet"):
         e_process.explain(e_process.new_states(1)[0])
 
 
 def test_words() -> None:
     names = ["heat", "dust", "rain", "wind", "hail", "snow", "salt"]
-    told = Bet(name="one unit", index=1, events=57, trials=60, bound=0.7311, since=900)
+    told = Evidence(name="one unit", index=1, events=57, trials=60, bound=0.7311, since=900)
     assert in_words(told, "attribute", names) == (
         "since number 900 57 of 60 reports of dust were what the device had lately shown of it; "
         "of an honest device each does with probability 0.7311 at most"
     )
-    told = Bet(name="symbols: too many", among=tuple(range(7)), events=60, trials=60, bound=0.5, since=1)
+    told = Evidence(name="symbols: too many", among=tuple(range(7)), events=60, trials=60, bound=0.5, since=1)
     assert "were heat or dust or rain or wind or hail or 2 others" in in_words(told, "category", names)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* A purse: the capital of one bet, spread over fractions, and put in a little at every toss.
+/* The capital of one bet: spread over fractions, and put in a little at every toss.
  *
  * A bet pays x per unit staked: (1 - b)/b if it was right, where b bounds the probability of that, -1 if it was wrong, 0 if it was not
- * made. At toss n each fraction c of a purse does
+ * made. At toss n each fraction c of a bet does
  *
  *     V <- (V + w_n) (1 + c x)
  *
  * so E[V] <= V + w_n for every honest device. Rounding is always down: the product is taken a hair short (KEPT covers the rounding of every
  * double that it is made of), then cut to a float. */
-#ifndef PEEL_PURSE_H
-#define PEEL_PURSE_H
+#ifndef PEEL_CAPITAL_H
+#define PEEL_CAPITAL_H
 
 #include <string.h>
 
-#include "bets.h"
+#include "e_process.h"
 
 #define KEPT (1.0 - 0x1p-46)
 #define HAIR (1.0 + 0x1p-46) /* a bound that was computed is rounded up */
 #define CEILING 0x1p100      /* far beyond any limit, far below a float's largest value */
 
-static const double fractions[PEEL_BETS_FRACTIONS] = {0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003};
+static const double fractions[PEEL_E_PROCESS_FRACTIONS] = {0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003};
 
 /* What is put in at toss n = 1, 2, ... of a capital of 1: the tosses 2^b to 2^(b+1) - 1 share 1/((b + 1)(b + 2)), so all shares add up to
  * 1. Half of everything at the first toss, about 1/(n log2(n)^2) at the nth: for ever, so that a device that turns late is found as well.
@@ -41,19 +41,18 @@ static double cut(double value) {
   return value;
 }
 
-static double purse_sum(const float *purse, uint32_t count) {
+static double capital_sum(const float *capital, uint32_t count) {
   double sum = 0;
-  for (uint32_t f = 0; f < count; f++) sum += (double)purse[f];
+  for (uint32_t f = 0; f < count; f++) sum += (double)capital[f];
   return sum;
 }
 
-/* Put a stake into a purse, in equal parts for each of count fractions from the largest to small ones, and bet. Returns what it then
- * holds. */
-static double purse_play(float *purse, uint32_t count, double stake, double pays) {
+/* Add a stake to a capital, in equal parts for each of count fractions from the largest to small ones, and bet. Returns the new sum. */
+static double capital_play(float *capital, uint32_t count, double stake, double pays) {
   const double part = stake / count;
-  const uint32_t step = PEEL_BETS_FRACTIONS / count;
-  for (uint32_t f = 0; f < count; f++) purse[f] = (float)cut(((double)purse[f] + part) * (1.0 + fractions[f * step] * pays) * KEPT);
-  return purse_sum(purse, count);
+  const uint32_t step = PEEL_E_PROCESS_FRACTIONS / count;
+  for (uint32_t f = 0; f < count; f++) capital[f] = (float)cut(((double)capital[f] + part) * (1.0 + fractions[f * step] * pays) * KEPT);
+  return capital_sum(capital, count);
 }
 
 enum { NO_BET = -1, WRONG, RIGHT };
@@ -64,12 +63,12 @@ static double paid(int outcome, double bound) {
   return outcome == RIGHT ? (1.0 - bound) / bound : -1.0;
 }
 
-/* One bet: its purse, and how it has gone since it was last right less often than an honest device may make it: that is the evidence. */
+/* One bet: its capital, and how it has gone since it was last right less often than an honest device may make it: that is the evidence. */
 typedef struct {
   uint32_t since; /* number, less the state's first one */
   uint32_t trials;
   uint32_t events;
-  float purse[PEEL_BETS_FRACTIONS];
+  float capital[PEEL_E_PROCESS_FRACTIONS];
 } bet;
 
 /* Put stake in and play, with some of what each fraction risks otherwise, 0 to 1; with no bet the stake only waits. Returns what the bet
@@ -80,36 +79,36 @@ static double bet_play_some(bet *b, double stake, double some, int outcome, doub
     b->trials++;
     b->events += outcome == RIGHT;
   }
-  return purse_play(b->purse, PEEL_BETS_FRACTIONS, stake, some * paid(outcome, bound));
+  return capital_play(b->capital, PEEL_E_PROCESS_FRACTIONS, stake, some * paid(outcome, bound));
 }
 
 static double bet_play(bet *b, double stake, int outcome, double bound, uint32_t now) {
   return bet_play_some(b, stake, 1.0, outcome, bound, now);
 }
 
-/* Every so many tosses one of the notebooks is begun anew. One that is right about a device grows rich and stays; so there is always one
+/* Every so many tosses one of the windows restarts. One that is right about a device grows rich and stays; so there is always one
  * that began soon after a device turned, whenever that was, and that is not confused by what the device was before.
  *
  * The richest of all is kept. Of the others the one goes that is poorest at the larger fractions: the small ones remember for long what was
  * luck. */
-#define NOTEBOOK_TOSSES 64
+#define WINDOW_TOSSES 64
 #define LARGER_FRACTIONS 5
 
 typedef struct {
-  double wealth;
+  double capital;
   double lately;
 } standing;
 
 static inline void standing_add(standing *s, const bet *b) {
-  s->wealth += purse_sum(b->purse, PEEL_BETS_FRACTIONS);
-  s->lately += purse_sum(b->purse, LARGER_FRACTIONS);
+  s->capital += capital_sum(b->capital, PEEL_E_PROCESS_FRACTIONS);
+  s->lately += capital_sum(b->capital, LARGER_FRACTIONS);
 }
 
 /* Of two or more. */
 static inline uint32_t outdated(const standing *standings, uint32_t count) {
   uint32_t richest = 0, poorest = 0;
   for (uint32_t i = 1; i < count; i++)
-    if (standings[i].wealth > standings[richest].wealth) richest = i;
+    if (standings[i].capital > standings[richest].capital) richest = i;
   if (richest == 0) poorest = 1;
   for (uint32_t i = poorest + 1; i < count; i++)
     if (i != richest && standings[i].lately < standings[poorest].lately) poorest = i;

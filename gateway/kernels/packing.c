@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "zeros.h"
+#include "packing.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ static size_t pack(uint8_t *out, const uint8_t *record, size_t bytes) {
   return used;
 }
 
-void peel_zeros_pack(uint8_t *out, uint64_t *ends, const uint8_t *records, const uint64_t *places, size_t count, size_t bytes) {
+void peel_pack(uint8_t *out, uint64_t *ends, const uint8_t *records, const uint64_t *places, size_t count, size_t bytes) {
   uint64_t at = 0;
   for (size_t i = 0; i < count; i++) {
     const uint8_t *record = records + places[i] * bytes;
@@ -70,8 +70,7 @@ static int unpack(uint8_t *record, size_t bytes, const uint8_t *packed, const ui
   return packed == packed_end && record == end;
 }
 
-size_t peel_zeros_unpack(uint8_t *records, const uint64_t *places, const uint8_t *packed, const uint64_t *ends, size_t count,
-                         size_t bytes) {
+size_t peel_unpack(uint8_t *records, const uint64_t *places, const uint8_t *packed, const uint64_t *ends, size_t count, size_t bytes) {
   uint64_t at = 0;
   for (size_t i = 0; i < count; at = ends[i], i++) {
     uint8_t *record = records + places[i] * bytes;

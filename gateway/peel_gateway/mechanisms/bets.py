@@ -1,0 +1,495 @@
+# SPDX-License-Identifier: MIT
+"""The table of bets on devices (`BETS`), and the parameters that the kernel needs to make them.
+
+A row of the table holds all that the gateway knows of a bet outside the kernel: its id there, its capital by mechanism, its bound, and
+the sentences about a device that it exposes. `screening.e_process` explains why bets are fair; the arithmetic is in `gateway/kernels/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+__all__ = [
+    "BETS",
+    "BETS_BY_NAME",
+    "PREDICTIONS",
+    "Alphabet",
+    "Bet",
+    "Bets",
+    "Capital",
+    "Frequencies",
+    "HeavyHitters",
+    "Predictions",
+    "Sets",
+    "bets_on",
+    "both_ends",
+    "up_to_half",
+]
+
+_ONE = 2.0**31
+
+_LATE_SHARE = 1 / 8
+"""The part of alpha for late reports. It is small: late reports are few, and a device that selects them is soon exposed."""
+
+_ROUNDING = 2.0**-32
+"""J = floor(w k / 2^32) hits an attribute with probability at most 1/k + 2^-32."""
+
+_REMEMBERED_UNITS = 2500
+"""Up to so many units, what a device says about each is remembered; beyond, it would take too much room, and too long to come back."""
+
+_REMEMBERED_COUNTS = 7500
+"""The same for how often it says each symbol about each unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capital:
+    """The capital that a bet begins with, as parts of the capital of all bets on a device."""
+
+    past: float = 0.0
+    """Of the bet that learns from the whole past, or that does not learn."""
+    windows: int = 0
+    """The number of restart windows."""
+    window: float = 0.0
+    """Of the bet of each restart window."""
+
+    @property
+    def total(self) -> float:
+        """Return the capital of all of them."""
+        return self.past + self.windows * self.window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bet:
+    """One kind of bet."""
+
+    name: str
+    """The name in the evidence of an exposure."""
+    part: str
+    """The part of a device's state that it belongs to: the kernel's `PEEL_E_PROCESS_PART_...`."""
+    number: str | None = None
+    """Its id within the part, `PEEL_E_PROCESS_...`; None where the part has only one kind of bet."""
+    others: bool = False
+    """Whether it is about sets of more than half of the items: the evidence then names the other items."""
+    capital: Mapping[str, Capital]
+    """By mechanism; the mechanisms that do not use the bet are absent. Bets on sets of all sizes share the capital of their part."""
+    bound: str
+    """The largest probability with which an honest device makes it right. The kernel computes it from `most` and `least`."""
+    words: str
+    """The end of a sentence about the reports that won it, for logs and alarms."""
+    sentence: str
+    """A sentence about the device, for the page."""
+
+
+_P = "p, of one symbol"
+_SYMBOLS = "p + (a - 1) q, of a symbols"
+_UNITS = "a (1/k + 2^-32), of a attributes"
+
+_SYMBOLS_CAPITAL = {
+    # Half of it for the whole past, which alone finds what comes too seldom.
+    "krr": Capital(past=1 / 2, windows=4, window=1 / 8),
+    # A device that does not even look at the hash.
+    "hashing": Capital(past=1 / 16, windows=4, window=1 / 64),
+}
+_UNITS_CAPITAL = {"harmony": Capital(past=1 / 32, windows=2, window=1 / 64)}
+_FREQUENCIES_CAPITAL = {"hashing": Capital(past=1 / 32)}
+
+# Harmony has half of its capital in restart windows: they alone find a device that turns. Predictions without memory find a bias in one
+# direction, or with the cohort, sooner. They need little, like the whole past: the windows of a newcomer hold the same evidence. Bets on
+# attributes that came or did not have little: a device that picks among the attributes of its numbers gains only a smaller share.
+#
+# Hashing has eleven sixteenths in heavy hitters, which expose a device that supports one or a few categories. An eighth is for the
+# reports on each hash: it exposes a device that supports any set of categories, choosing the best symbol per hash, but a hash must recur
+# first. Which hashes came is not bet on: skipped numbers count, so picking among hashes gains nothing in a mean over reports. In one over
+# devices it does (THREAT_MODEL.md, *Local hashing*).
+BETS: tuple[Bet, ...] = (
+    Bet(
+        name="plus",
+        part="PREDICTIONS",
+        number="PLUS",
+        capital={"harmony": Capital(past=1 / 32)},
+        bound=_P,
+        words="were plus",
+        sentence="Its coin showed plus in {score} reports",
+    ),
+    Bet(
+        name="minus",
+        part="PREDICTIONS",
+        number="MINUS",
+        capital={"harmony": Capital(past=1 / 32)},
+        bound=_P,
+        words="were minus",
+        sentence="Its coin showed minus in {score} reports",
+    ),
+    Bet(
+        name="agree",
+        part="PREDICTIONS",
+        number="AGREE",
+        capital={"harmony": Capital(past=1 / 32)},
+        bound=_P,
+        words="agreed with the other devices",
+        sentence="It agreed with the other devices in {score} reports",
+    ),
+    Bet(
+        name="disagree",
+        part="PREDICTIONS",
+        number="DISAGREE",
+        capital={"harmony": Capital(past=1 / 32)},
+        bound=_P,
+        words="contradicted the other devices",
+        sentence="It contradicted the other devices in {score} reports",
+    ),
+    Bet(
+        name="own past",
+        part="PREDICTIONS",
+        number="PAST",
+        capital={"harmony": Capital(past=1 / 16), "hashing": Capital(past=1 / 40)},
+        bound=_P,
+        words="repeated what the device had shown before of the same {unit}",
+        sentence="Its signs followed its own past in {score} reports",
+    ),
+    Bet(
+        name="against own past",  # for a device that reverses its own past at once
+        part="PREDICTIONS",
+        number="AGAINST",
+        capital={"harmony": Capital(past=1 / 16)},
+        bound=_P,
+        words="contradicted what the device had shown before of the same {unit}",
+        sentence="Its signs went against its own past in {score} reports",
+    ),
+    Bet(
+        name="own recent past",
+        part="PREDICTIONS",
+        number="RECENT",
+        capital={"harmony": Capital(windows=4, window=1 / 8), "hashing": Capital(windows=4, window=1 / 40)},
+        bound=_P,
+        words="repeated what the device had lately shown of the same {unit}",
+        sentence="Its signs followed its own recent past in {score} reports",
+    ),
+    Bet(
+        name="one unit",
+        part="UNIT",
+        capital={"harmony": Capital(past=1 / 8)},
+        bound=_P,
+        words="of {index} were what the device had lately shown of it",
+        sentence="Of {index} it showed the same sign again in {score} reports",
+    ),
+    Bet(
+        name="reports: too many",
+        part="REPORTS",
+        capital=_UNITS_CAPITAL,
+        bound=_UNITS,
+        words="were about {among}",
+        sentence="It spoke of {among} in {score} reports",
+    ),
+    Bet(
+        name="gaps: too many",
+        part="GAPS",
+        capital=_UNITS_CAPITAL,
+        bound=_UNITS,
+        words="of the missing ones were about {among}",
+        sentence="{score} of its missing reports were about {among}",
+    ),
+    Bet(
+        name="late: too many",  # a process of its own
+        part="LATE",
+        capital={"harmony": Capital(past=1.0)},
+        bound=_UNITS,
+        words="of the late ones were about {among}",
+        sentence="{score} of its late reports were about {among}",
+    ),
+    Bet(
+        name="symbols: too many",
+        part="SYMBOLS",
+        capital=_SYMBOLS_CAPITAL,
+        bound=_SYMBOLS,
+        words="were {among}",
+        sentence="It named {among} in {score} reports",
+    ),
+    Bet(
+        name="symbols: too few",
+        part="SYMBOLS",
+        others=True,
+        capital=_SYMBOLS_CAPITAL,
+        bound=_SYMBOLS,
+        words="were not {among}",
+        sentence="It named others than {among} in {score} reports",
+    ),
+    Bet(
+        name="heavy hitters",
+        part="HEAVY_HITTERS",
+        capital={"hashing": Capital(windows=4, window=11 / 64)},
+        bound=_SYMBOLS,
+        words="supported {among}",
+        sentence="It spoke for {among} in {score} reports",
+    ),
+    Bet(
+        name="own frequencies: too many",  # a device that is biased only where its categories share a symbol
+        part="FREQUENCIES",
+        number="OFTEN",
+        capital=_FREQUENCIES_CAPITAL,
+        bound=_P,
+        words="said what the device had said most of the same {unit}",
+        sentence="Under the same hash it gave its most frequent answer in {score} reports",
+    ),
+    Bet(
+        name="own frequencies: too few",
+        part="FREQUENCIES",
+        number="SELDOM",
+        capital=_FREQUENCIES_CAPITAL,
+        bound="1 - q, of all symbols but one",
+        words="were not what the device had said least of the same {unit}",
+        sentence="Under the same hash it gave an answer other than its rarest in {score} reports",
+    ),
+)
+
+BETS_BY_NAME: Mapping[str, Bet] = MappingProxyType({bet.name: bet for bet in BETS})
+
+PREDICTIONS = tuple(bet for bet in BETS if bet.part == "PREDICTIONS")
+"""The pooled predictions, for reports about any unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """Parameters of the bets on the symbol that a report says about its unit."""
+
+    units: int
+    symbols: int
+    most: float
+    """No honest report says a given symbol with a larger probability."""
+    capital: Mapping[str, float]
+    """By name: of the bet, or of each of its restart windows. Absent bets are not made."""
+    unit_capital: float = 0.0
+    """Of the bets on single units, all together."""
+
+    @property
+    def total(self) -> float:
+        """Return the capital of all of these bets."""
+        return self.unit_capital + sum(
+            each * max(1, *(capital.windows for capital in BETS_BY_NAME[name].capital.values()))
+            for name, each in self.capital.items()
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sets:
+    """Parameters of the bets that an item is among the a that came most often, for several sizes a."""
+
+    items: int
+    few: tuple[int, ...]
+    """Sizes up to half of the items, ascending: played by the whole past and by restart windows."""
+    many: tuple[int, ...] = ()
+    """Sizes above, ascending: that the others come too seldom. Played by the whole past alone: it takes long anyhow."""
+    most: float
+    """A set of a items is hit with probability at most most + (a - 1) least."""
+    least: float
+    capital: Capital
+    """Shared evenly among the sizes."""
+
+    @property
+    def total(self) -> float:
+        """Return the capital of all of these bets."""
+        return self.capital.total
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyHitters:
+    """Parameters of the bets that a report supports one of a few categories, which the device's last reports point to."""
+
+    categories: int
+    symbols: int
+    """The number of hash values: g, a prime of at most 127."""
+    digits: int
+    """m: categories and hashes have so many digits to base g."""
+    sizes: tuple[int, ...]
+    """A report says one of the symbols that so many heavy hitters hash to; at most 16."""
+    votes: tuple[int, ...]
+    """A report says the symbol that most of so many heavy hitters hash to; at most 16."""
+    most: float
+    """One of a symbols comes with probability at most most + (a - 1) least."""
+    least: float
+    capital: Capital
+    """Of each window's list of heavy hitters, shared evenly among sizes and votes."""
+
+    @property
+    def total(self) -> float:
+        """Return the capital of all of these bets."""
+        return self.capital.total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequencies:
+    """Parameters of the bets that a report says what its unit's last reports said most, or not what they said least.
+
+    They are made where the last reports did so beyond the bound.
+    """
+
+    units: int
+    symbols: int
+    most: float
+    """No honest report says a given symbol with a larger probability."""
+    least: float
+    """Nor with a smaller one."""
+    capital: float
+    """Of each of the two."""
+
+    @property
+    def total(self) -> float:
+        """Return the capital of both."""
+        return 2 * self.capital
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bets:
+    """All bets on the devices of a profile: two processes, whose capital adds up to at most 1 each."""
+
+    units: int
+    """The number of attributes or hashes that reports are about."""
+    symbols: int
+    """The number of symbols that a report can say about a unit."""
+    predictions: Predictions | None = None
+    reports: Sets | None = None
+    """Bets on the units of the reports that came."""
+    gaps: Sets | None = None
+    """Bets on the units of missing reports."""
+    symbol_sets: Sets | None = None
+    """Bets on symbols or categories, for reports about any unit."""
+    heavy_hitters: HeavyHitters | None = None
+    frequencies: Frequencies | None = None
+    late: Sets | None = None
+    """Bets on the units of late reports, which had been settled as missing. A separate process."""
+    late_share: float = 0.0
+    """The part of alpha that the process of late reports has."""
+
+    def parts(self) -> dict[str, Any]:
+        """Return the parameters of the parts that are bet on, by name."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NO_PARTS}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def check(self) -> None:
+        """Raise ValueError if a process begins with a capital of more than 1."""
+        parts = self.parts()
+        late = parts.pop("late").total if self.late is not None else 0.0
+        capital = sum(part.total for part in parts.values())
+        if capital > 1 or late > 1:
+            raise ValueError(f"the bets have {capital} and {late} of a capital of 1")
+
+
+_NO_PARTS = ("units", "symbols", "late_share")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alphabet:
+    """The units and symbols of a mechanism's reports, and their probabilities."""
+
+    mechanism: str
+    units: int
+    """The number of attributes, or hashes; 1 where there is nothing to assign."""
+    symbols: int
+    """The number of symbols that a report can say about a unit."""
+    rule: int
+    """R: a report says the true symbol with probability 1/symbols + (1 - 1/symbols) R/2^31."""
+    categories: int = 0
+    """The categories behind the hashes."""
+    digits: int = 0
+    """The digits of a hash."""
+
+    @property
+    def most(self) -> float:
+        """Return p: the probability of the true symbol."""
+        return (_ONE + (self.symbols - 1) * self.rule) / (self.symbols * _ONE)
+
+    @property
+    def least(self) -> float:
+        """Return q: the probability of any other symbol."""
+        return (_ONE - self.rule) / (self.symbols * _ONE)
+
+
+def bets_on(alphabet: Alphabet) -> Bets:
+    """Return the bets of the table that the mechanism uses, with their parameters."""
+    capital = {bet.name: bet.capital[alphabet.mechanism] for bet in BETS if alphabet.mechanism in bet.capital}
+    late = _units(alphabet, capital.get("late: too many"))
+    return Bets(
+        units=alphabet.units,
+        symbols=alphabet.symbols,
+        predictions=_predictions(alphabet, capital),
+        reports=_units(alphabet, capital.get("reports: too many")),
+        gaps=_units(alphabet, capital.get("gaps: too many")),
+        symbol_sets=_symbol_sets(alphabet, capital.get("symbols: too many")),
+        heavy_hitters=_heavy_hitters(alphabet, capital.get("heavy hitters")),
+        frequencies=_frequencies(alphabet, capital.get("own frequencies: too many")),
+        late=late,
+        late_share=0.0 if late is None else _LATE_SHARE,
+    )
+
+
+def _predictions(alphabet: Alphabet, capital: Mapping[str, Capital]) -> Predictions | None:
+    each = {bet.name: capital[bet.name].past or capital[bet.name].window for bet in PREDICTIONS if bet.name in capital}
+    if not each or alphabet.units > _REMEMBERED_UNITS:
+        return None
+    return Predictions(
+        units=alphabet.units,
+        symbols=alphabet.symbols,
+        most=alphabet.most,
+        capital=each,
+        unit_capital=capital["one unit"].past if "one unit" in capital else 0.0,
+    )
+
+
+def _units(alphabet: Alphabet, capital: Capital | None) -> Sets | None:
+    """Sets of attributes. Too few need no bets: what does not come is a gap, and what is no gap comes."""
+    if capital is None or alphabet.units == 1:
+        return None
+    each = 1 / alphabet.units + _ROUNDING
+    return Sets(items=alphabet.units, few=up_to_half(alphabet.units, 4), most=each, least=each, capital=capital)
+
+
+def _symbol_sets(alphabet: Alphabet, capital: Capital | None) -> Sets | None:
+    if capital is None:
+        return None
+    few, many = both_ends(alphabet.symbols)
+    return Sets(items=alphabet.symbols, few=few, many=many, most=alphabet.most, least=alphabet.least, capital=capital)
+
+
+def _heavy_hitters(alphabet: Alphabet, capital: Capital | None) -> HeavyHitters | None:
+    if capital is None:
+        return None
+    return HeavyHitters(
+        categories=alphabet.categories,
+        symbols=alphabet.symbols,
+        digits=alphabet.digits,
+        sizes=tuple(size for size in (1, 2, 4, 8) if size < alphabet.symbols),
+        votes=(4, 8, 16),
+        most=alphabet.most,
+        least=alphabet.least,
+        capital=capital,
+    )
+
+
+def _frequencies(alphabet: Alphabet, capital: Capital | None) -> Frequencies | None:
+    if capital is None or alphabet.units * alphabet.symbols > _REMEMBERED_COUNTS:
+        return None
+    return Frequencies(
+        units=alphabet.units,
+        symbols=alphabet.symbols,
+        most=alphabet.most,
+        least=alphabet.least,
+        capital=capital.past,
+    )
+
+
+def up_to_half(items: int, step: int) -> tuple[int, ...]:
+    """1, step, step^2, ... and half of the items."""
+    sizes, size = set(), 1
+    while size < items // 2:
+        sizes.add(size)
+        size *= step
+    return (*sorted(sizes), max(1, items // 2))
+
+
+def both_ends(items: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """1, 2, 4, ... half of the items, and the same counted from the other end."""
+    few = up_to_half(items, 2)
+    return few, tuple(items - size for size in reversed(few) if items - size > items // 2)
