@@ -152,7 +152,7 @@ BEFORE = [
     "peel gateway settings --sample > gateway.toml",
     "peel gateway run",
 ]
-"""What an operator has done before: the tutorial, with more devices."""
+"""Commands that an operator has typed before: those of the tutorial, with more devices."""
 
 
 def test_a_fleets_life(stage: Stage) -> None:
