@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from guide import ROOT, start, type_in
 
-from peel_tools.flashing.bundle_check import BundleError, check_bundle
+from peel_tools.flashing.bundles import BundleError, check_bundle
 from peel_tools.servers.broker import Broker
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
