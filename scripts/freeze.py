@@ -34,7 +34,7 @@ from peel_gateway.engine.pardon import pardon
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.messages import Message
-from peel_gateway.queries.devices import DeviceFilter
+from peel_gateway.queries.parameters import DeviceQuery
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.profiles.drafts import Draft, number_table
@@ -177,7 +177,7 @@ def answers(store: SqliteStore, snapshot: Snapshot) -> dict[str, Any]:
     said = {
         "totals": views.totals(),
         "estimates": views.estimates(),
-        "devices": views.devices(DeviceFilter(limit=1000))["items"],
+        "devices": views.devices(DeviceQuery(limit=1000))["items"],
         "exposures": [[each.verdict.label, each.device, each.number, each.received] for each in store.exposures()],
         "audit": views.audit()["items"],
     }

@@ -19,9 +19,10 @@ from starlette.routing import Route
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.metrics import Metrics
 from peel_gateway.queries.exposed import Cases
+from peel_gateway.queries.responses import Health, Summary
 from peel_gateway.queries.views import Views
 from peel_gateway.web.app import build_app
-from peel_gateway.web.openapi import docstring_parts
+from peel_gateway.web.openapi import route_text
 from peel_tools.servers.gateway import GatewayError, GatewayProcess
 from peel_tools.servers.process import free_port
 
@@ -31,10 +32,10 @@ _PATIENCE_SECONDS = 30.0
 
 
 def endpoint_table() -> str:
-    """Path, meaning and parameters of each route: the two paragraphs of its docstring."""
+    """Path, meaning and parameters of each route."""
     lines = ["| path | what | parameters |", "|---|---|---|"]
     for route in _routes():
-        what, parameters = docstring_parts(route)
+        what, parameters = route_text(route)
         lines.append(f"| `{route.path}` | {what.removesuffix('.')} | {parameters} |")
     return "\n".join(lines) + "\n"
 
@@ -56,8 +57,8 @@ def _routes() -> list[Route]:
         cast(Views, None),
         cast(Cases, None),
         Metrics(),
-        summary=dict,
-        health=lambda: {"causes": []},
+        summary=lambda: cast(Summary, {}),
+        health=lambda: cast(Health, {}),
         generation=int,
         stopping=threading.Event(),
         token=None,

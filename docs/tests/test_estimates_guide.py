@@ -42,6 +42,7 @@ def test_every_field_is_explained(tmp_path: Path) -> None:
     store.close()
     assert sorted(documented("field of an item")) == sorted(item)
     (figure, _) = item["estimates"]
+    assert figure["over_devices"] is not None
     assert sorted(documented("field of a figure")) == sorted(figure)
     names = documented("field of a figure")
     assert names[names.index("over") : names.index("over_devices")] == list(figure["over_devices"])

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,7 +13,6 @@ from prometheus_client.registry import Collector
 from peel_gateway.fleet.claims import StatusOutcome
 from peel_gateway.logs import Log
 from peel_gateway.model.verdict import BLAMED, Verdict
-from peel_gateway.queries.table import Table
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import Archive, StoreError
 
@@ -83,7 +83,7 @@ class Metrics:
         """Add the number of devices per state, and the sums of their own status counters."""
         self.registry.register(_DeviceCollector(views))
 
-    def watch_estimates(self, latest: Callable[[], Sequence[Table]]) -> None:
+    def watch_estimates(self, latest: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
         """Add the estimates published last."""
         self.registry.register(_EstimateCollector(latest))
 
@@ -223,7 +223,7 @@ class _EstimateCollector(Collector):
         ("peel_estimate_reports", "n", "Reports in the estimate's window."),
     )
 
-    def __init__(self, latest: Callable[[], Sequence[Table]]) -> None:
+    def __init__(self, latest: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
         self._latest = latest
 
     def describe(self) -> Iterable[Metric]:

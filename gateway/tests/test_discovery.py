@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from peel_gateway.notifiers.homeassistant import Discovery
-from peel_gateway.queries.table import Table
 from peel_gateway.settings import Settings
 
 PREFIX = "homeassistant/sensor/peel_field_main/"
@@ -18,7 +17,7 @@ PREFIX = "homeassistant/sensor/peel_field_main/"
 def announced(*named: tuple[str, str], group: str | None = None, profile: str = "climate") -> dict[str, Any]:
     """Return the announcements of a profile's figures, given by name and unit, by the end of their topics."""
     rows = [{"name": name, "unit": unit} for name, unit in named]
-    table: Table = {"profile": profile, "group": group, "figures": len(rows), "estimates": rows}
+    table = {"profile": profile, "group": group, "figures": len(rows), "estimates": rows}
     configs = Discovery(Settings(), "field", "peel/v1/field/gateway/main", "1").configs([table])
     return {
         topic.removeprefix(PREFIX).removesuffix("/config"): json.loads(text)

@@ -17,7 +17,7 @@ from peel_gateway.estimation.estimate import Choice, anonymous, estimates
 from peel_gateway.mechanisms.harmony import plain_means
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.queries.estimates import EstimateQuestion, estimate_tables
-from peel_gateway.queries.table import QueryError
+from peel_gateway.queries.parameters import QueryError
 
 
 def tallies(device: Any, index: Any, plus: Any, minus: Any, withdrawn: Any = 0) -> DeviceTallyTable:

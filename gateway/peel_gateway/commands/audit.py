@@ -17,9 +17,9 @@ from peel_gateway.fleet.folder import device_label, parse_device
 from peel_gateway.fleet.snapshot import Snapshot
 from peel_gateway.model.exposure import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option
-from peel_gateway.queries.parameters import MOST_ITEMS, audit_page, parse_verdicts
-from peel_gateway.queries.table import QueryError, Table
-from peel_gateway.queries.views import Views, audit_table, parse_moment
+from peel_gateway.queries.parameters import MOST_ITEMS, AuditQuery, ExposureQuery, QueryError, SpanQuery, parse_query
+from peel_gateway.queries.responses import Pardon
+from peel_gateway.queries.views import Views, pardon_of
 from peel_gateway.settings.reading import pasteable
 from peel_gateway.storage.store import Archive
 
@@ -69,7 +69,7 @@ def pardon(
         if cause and not yes:
             _confirm(chosen, as_json)
         entries = pardon_devices(store, chosen, restore=restore, reason=text, who=who)
-    _show_pardons([audit_table(entry) for entry in entries], as_json)
+    _show_pardons([pardon_of(entry) for entry in entries], as_json)
 
 
 def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
@@ -86,12 +86,12 @@ def _by_cause(
     store: Archive, revoked: Collection[int], cause: str | None, since: str | None, until: str | None
 ) -> list[int]:
     """Return the devices that one verdict has exposed, without the revoked ones: the operator has decided about them."""
-    verdicts = parse_verdicts(cause, blamed=True) if cause else frozenset()
-    if len(verdicts) != 1:
+    query = parse_query(ExposureQuery, given_as_query(verdict=cause, since=since))
+    last = parse_query(SpanQuery, given_as_query(until=until)).until  # apart, because it may be the same moment
+    if len(query.verdict) != 1:
         raise QueryError(f"cause: must be one verdict, got {cause!r}")
-    begin = parse_moment("since", since) if since else 0.0
-    end = parse_moment("until", until) if until else math.inf
-    found = exposed_devices(store.exposed(), *verdicts, since=begin, until=end)
+    end = math.inf if last is None else last
+    found = exposed_devices(store.exposed(), *query.verdict, since=query.since or 0.0, until=end)
     chosen = [device for device in found if device not in revoked]
     if not chosen:
         span = "".join(f" {word} {time}" for word, time in (("since", since), ("until", until)) if time)
@@ -107,13 +107,13 @@ def _confirm(devices: Sequence[int], as_json: bool) -> None:
     click.confirm(f"pardon {len(devices)} devices?", abort=True, err=True)
 
 
-def _show_pardons(rows: Sequence[Table], as_json: bool) -> None:
+def _show_pardons(rows: Sequence[Pardon], as_json: bool) -> None:
     restored = sum(row["reports"] for row in rows if row["restored"])
     forfeited = sum(row["reports"] for row in rows if not row["restored"])
     if as_json:
         print_json({"items": rows, "restored": restored, "forfeited": forfeited})
         return
-    print_table(_AUDIT_COLUMNS, [[row[key] for key in _AUDIT_COLUMNS] for row in rows])
+    print_table(_AUDIT_COLUMNS, [[row.get(key) for key in _AUDIT_COLUMNS] for row in rows])
     click.echo(
         f"{len(rows)} pardoned; {restored} reports count again, {forfeited} stay withdrawn for good. "
         "Reports sent while exposed were not judged and do not count."
@@ -142,7 +142,7 @@ _STILL_TO_DO = {
 def audit(config: Path | None, as_json: bool, **given: object) -> None:
     """List pardons, and revocations in the fleet folder, newest first."""
     with opened(config) as (_, store, snapshot):
-        page = Views(store, lambda: snapshot).audit(**audit_page(given_as_query(**given)))
+        page = Views(store, lambda: snapshot).audit(parse_query(AuditQuery, given_as_query(**given)))
     if as_json:
         print_json(page)
         return

@@ -18,7 +18,6 @@ from peel_gateway.engine.clock import advance, believe, read_clock
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.printing import Group, in_two_columns, json_option, print_json, print_table
-from peel_gateway.queries.table import Table
 from peel_gateway.service.service import run_service
 from peel_gateway.settings import SettingsError, load_settings, with_store
 from peel_gateway.settings.reading import find_config
@@ -60,7 +59,7 @@ def _moment(store: Store, believed: bool) -> GatewayTime:
     return moment
 
 
-def _row(partition: int, moment: GatewayTime) -> Table:
+def _row(partition: int, moment: GatewayTime) -> dict[str, object]:
     return {
         "partition": partition,
         "time": _text(moment.seen),
@@ -97,7 +96,7 @@ def workers(config: Path | None, as_json: bool) -> None:
         click.echo(f"{name}: {len(owned[name])} of {len(partitions)} partitions")
 
 
-def _partitions(leases: Leases) -> list[Table]:
+def _partitions(leases: Leases) -> list[dict[str, object]]:
     """Return all partitions; one whose lease has run out has no owner."""
     return [
         {

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,19 @@ from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.standing import Standing
 from peel_gateway.printing import explaining, json_option, print_json, print_table
-from peel_gateway.queries.devices import DeviceFilter
-from peel_gateway.queries.export import TABLES, ExportError, Source, Span
+from peel_gateway.queries.export import TABLES, ExportError, Source
 from peel_gateway.queries.export import export as write_export
-from peel_gateway.queries.parameters import MOST_ITEMS, device_filter, estimate_query, exposure_page, span_query
-from peel_gateway.queries.table import Table
+from peel_gateway.queries.parameters import (
+    MOST_ITEMS,
+    DeviceQuery,
+    EstimateQuery,
+    ExposureQuery,
+    QuarantineQuery,
+    ReportQuery,
+    SpanQuery,
+    parse_query,
+)
+from peel_gateway.queries.responses import Device, Estimate, Estimates, Report
 from peel_gateway.queries.views import Views, open_views
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive
@@ -51,9 +59,10 @@ __all__ = ["devices", "estimates", "export", "exposures", "quarantine", "show_kn
 def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, **given: object) -> None:
     """Show means and frequencies with 95% intervals, over reports and over devices, and one device's greatest influence."""
     with opened(config) as (settings, store, snapshot):
-        query = estimate_query(given_as_query(**given, devices=yes_or_no(devices), groups=yes_or_no(groups)))
+        options = given_as_query(**given, devices=yes_or_no(devices), groups=yes_or_no(groups))
+        query = parse_query(EstimateQuery, options)
         claims = load_claims(settings.claims_path).get
-        found = open_views(settings, store, lambda: snapshot, claims).estimates(**query)
+        found = open_views(settings, store, lambda: snapshot, claims).estimates(query)
     if as_json:
         print_json({"items": found})
         return
@@ -68,7 +77,7 @@ def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, *
         click.echo(note, err=True)
 
 
-def _estimate_lines(table: Table, row: Table) -> Iterator[list[Any]]:
+def _estimate_lines(table: Estimates, row: Estimate) -> Iterator[list[Any]]:
     """Yield a line for the mean over reports and one for the mean over devices."""
     for figure in (row, row["over_devices"]):
         if figure is None:
@@ -82,7 +91,7 @@ def _estimate_lines(table: Table, row: Table) -> Iterator[list[Any]]:
         ]
 
 
-def _whose(table: Table) -> str:
+def _whose(table: Estimates) -> str:
     return f"{table['profile']} of {table['group']}" if table["group"] else str(table["profile"])
 
 
@@ -103,28 +112,26 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
     """List registered devices with their state, reports and status messages."""
     with opened(config) as (settings, store, snapshot):
         views = open_views(settings, store, lambda: snapshot, load_claims(settings.claims_path).get)
-        page = views.devices(device_filter(given_as_query(**given)))
+        page = views.devices(parse_query(DeviceQuery, given_as_query(**given)))
         warn_of_accident(views)
     if as_json:
         print_json(page)
         return
     columns = ("device", "profile", "group", "state", "exposed", "last_number", "left", "last_heard")
+    rows: Sequence[Mapping[str, Any]] = page["items"]
     print_table(
         [*(name.replace("_", " ") for name in columns), "accepted", *_SAID, "note"],
-        [
-            [*(row[key] for key in columns), row["reports"].get("accepted", 0), *_said(row), row["note"]]
-            for row in page["items"]
-        ],
+        [[*(row[key] for key in columns), row["reports"].get("accepted", 0), *_said(row), row["note"]] for row in rows],
     )
     if page["next"]:
         click.echo(f"more: --after {page['next']}", err=True)
 
 
-def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Table], as_json: bool) -> None:
+def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     """Print rows of the device directory with what the database knows of the devices. "left" is the directory's."""
     with explained():
         known = _known(settings, fleet)
-    rows = [row | known.get(row["device"], {}) | {"left": row["left"]} for row in rows]
+    rows = [{**row, **known.get(row["device"], {}), "left": row["left"]} for row in rows]
     if as_json:
         print_json({"items": rows})
         return
@@ -135,18 +142,18 @@ def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Table], 
     )
 
 
-def _known(settings: Settings, fleet: Fleet) -> dict[str, Table]:
+def _known(settings: Settings, fleet: Fleet) -> dict[str, Device]:
     snapshot = take_snapshot(fleet)
     store = open_archive(settings)
     try:
         views = open_views(settings, store, lambda: snapshot, load_claims(settings.claims_path).get)
-        items = views.devices(DeviceFilter(limit=len(snapshot.devices) or 1))["items"]
+        items = views.devices(DeviceQuery(limit=len(snapshot.devices) or 1))["items"]
     finally:
         store.close()
     return {row["device"]: row for row in items}
 
 
-def _said(row: Table) -> Sequence[object]:
+def _said(row: Mapping[str, Any]) -> Sequence[object]:
     claims = row["claims"] or {}
     refused = claims.get("refused")
     return [*(claims.get(name) for name in _SAID[:-1]), ", ".join(refused) if refused else None]
@@ -165,23 +172,23 @@ def _page_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _list_exposures(config: Path | None, as_json: bool, *, blamed: bool, **given: object) -> None:
+def _list_reports(query: type[ReportQuery], config: Path | None, as_json: bool, **given: object) -> None:
     with opened(config) as (_, store, snapshot):
         views = Views(store, lambda: snapshot)
-        page = views.exposures(**exposure_page(given_as_query(**given), blamed=blamed))
+        page = views.exposures(parse_query(query, given_as_query(**given)))
         warn_of_accident(views)
     if as_json:
         print_json(page)
         return
     print_table(
         ["id", "received", "verdict", "device", "number", "profile", "bytes", "evidence"],
-        [_exposure_row(row) for row in page["items"]],
+        [_report_row(row) for row in page["items"]],
     )
     if page["next"]:
         click.echo(f"more: --before {page['next']}", err=True)
 
 
-def _exposure_row(row: Table) -> list[Any]:
+def _report_row(row: Report) -> list[Any]:
     evidence = " ".join(f"{key}={value}" for key, value in row["evidence"].items())
     return [
         *(row[key] for key in ("id", "received", "verdict", "device", "number", "profile")),
@@ -196,7 +203,7 @@ def _exposure_row(row: Table) -> list[Any]:
 @_page_options
 def exposures(config: Path | None, as_json: bool, **given: object) -> None:
     """List reports that only their device can have made wrong, newest first, with the evidence."""
-    _list_exposures(config, as_json, blamed=True, **given)
+    _list_reports(ExposureQuery, config, as_json, **given)
 
 
 @click.command()
@@ -205,7 +212,7 @@ def exposures(config: Path | None, as_json: bool, **given: object) -> None:
 @_page_options
 def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
     """List refused pieces that no device is blamed for, newest first."""
-    _list_exposures(config, as_json, blamed=False, **given)
+    _list_reports(QuarantineQuery, config, as_json, **given)
 
 
 @click.command()
@@ -222,7 +229,7 @@ def export(file: Path, config: Path | None, as_json: bool, table: str, **given: 
     """
     with opened(config) as (settings, store, snapshot), explaining(ExportError):
         source = Source(store, snapshot, open_views(settings, store, lambda: snapshot))
-        rows = write_export(source, table, file, Span(**span_query(given_as_query(**given))))
+        rows = write_export(source, table, file, parse_query(SpanQuery, given_as_query(**given)))
     if as_json:
         print_json({"file": str(file), "table": table, "rows": rows})
     else:

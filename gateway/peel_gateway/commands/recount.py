@@ -13,11 +13,9 @@ from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import ReplayReport, replay_dead_letters
 from peel_gateway.engine.replay import replay as replay_store
 from peel_gateway.exits import Exit
-from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.partition import Partition
 from peel_gateway.printing import json_option, print_json, print_table
-from peel_gateway.queries.parameters import exposure_page
-from peel_gateway.queries.table import QueryError
+from peel_gateway.queries.parameters import QuarantineQuery, QueryError, parse_query
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.workers.pool import open_engine
 
@@ -61,7 +59,7 @@ def replay(config: Path | None, as_json: bool, dead_letters: bool, **given: obje
         query = given_as_query(**given)
         if dead_letters and query:
             raise QueryError(f"--dead-letters cannot be combined with --{next(iter(query))}: it processes all files")
-        which: ExposureFilter = exposure_page(query, blamed=False)["which"]
+        which = parse_query(QuarantineQuery, query).which
         letters = DeadLetters(settings.dead_letters_path)
         report = ReplayReport()
         for store in archive.stores():

@@ -14,7 +14,7 @@ from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.exposure import ReasonError
 from peel_gateway.printing import explaining
-from peel_gateway.queries.table import QueryError
+from peel_gateway.queries.parameters import QueryError
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.settings.reading import config_option, find_settings

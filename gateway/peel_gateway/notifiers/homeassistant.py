@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
-from peel_gateway.queries.table import Table
 from peel_gateway.settings import Settings
 
 __all__ = ["Discovery", "estimate_topic"]
@@ -100,7 +100,7 @@ class Discovery:
         """Topic on which Home Assistant publishes that it has started."""
         return f"{self._prefix}/status"
 
-    def configs(self, estimates: Sequence[Table]) -> dict[str, str]:
+    def configs(self, estimates: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         """Return one message per entity, by topic."""
         found = [*self._figures(estimates), *self._counts(), self._exposure()]
         return {
@@ -115,7 +115,7 @@ class Discovery:
             for component, name, config in found
         }
 
-    def _figures(self, estimates: Sequence[Table]) -> Iterator[tuple[str, str, Table]]:
+    def _figures(self, estimates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for table in estimates:
             if table["figures"] > _MOST_FIGURES:
                 continue
@@ -126,7 +126,7 @@ class Discovery:
                 # The id uses the name, so that an attribute keeps its history when another is added before it.
                 value = f"value_json.estimates[{place}]"
                 window = "window=value_json.window, since=value_json.since"
-                config: Table = {
+                config: dict[str, Any] = {
                     "name": f"{row['name']}{group}",
                     "state_topic": topic,
                     "value_template": f"{{{{ {value}.value }}}}",
@@ -139,7 +139,7 @@ class Discovery:
                 parts = [table["profile"], *([table["group"]] if table["group"] else []), _id_part(row["name"])]
                 yield "sensor", "-".join(parts), config
 
-    def _counts(self) -> Iterator[tuple[str, str, Table]]:
+    def _counts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for name, title, where, kind, icon in _COUNTS:
             config = {
                 "name": title,
@@ -151,7 +151,7 @@ class Discovery:
             }
             yield "sensor", name, config
 
-    def _exposure(self) -> tuple[str, str, Table]:
+    def _exposure(self) -> tuple[str, str, dict[str, Any]]:
         config = {
             "name": "Exposure",
             "state_topic": f"{self._base}/exposure",
@@ -174,7 +174,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
-def _unit(name: str, unit: str) -> Table:
+def _unit(name: str, unit: str) -> dict[str, Any]:
     """Return the unit and the device class of an attribute, if it has them."""
     if not unit:
         return {}

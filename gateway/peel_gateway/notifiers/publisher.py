@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
 from peel_gateway.model.standing import Standing
 from peel_gateway.notifiers.homeassistant import Discovery, estimate_topic
-from peel_gateway.queries.table import Table
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
@@ -65,7 +65,7 @@ class EstimatePublisher:
         self._renew = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
-        self.estimates: Sequence[Table] = ()
+        self.estimates: Sequence[Mapping[str, Any]] = ()
         """The last estimates, of all devices and of each group."""
 
     @property
@@ -137,7 +137,7 @@ class EstimatePublisher:
                 self._publish_retained(topic, text)
         self._announced = dict(configs)
 
-    def _summary(self) -> Table:
+    def _summary(self) -> dict[str, Any]:
         totals, counts = self._views.totals(), self._views.device_counts()
         return {
             "accepted": totals["accepted"],
@@ -149,7 +149,7 @@ class EstimatePublisher:
         }
 
 
-def _published(table: Table) -> Table:
+def _published(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the published columns of an estimate table. Too few reports: the value is None, the interval stays."""
     rows = [
         {key: row[key] for key in _PUBLISHED_OF_FIGURES} | ({"value": None} if row["too_few"] else {})

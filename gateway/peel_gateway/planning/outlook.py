@@ -5,24 +5,82 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from peel_core.primitives import MAX_WIDTH
 from peel_gateway.planning.solve import Solved
 from peel_gateway.planning.task import BEST_EPSILON, DAY, Task, composed_epsilon, half_width, reports_for, seconds_for
 
-__all__ = ["YEAR_DAYS", "advice", "outlook", "rounded"]
+__all__ = ["YEAR_DAYS", "Outlook", "advice", "outlook", "rounded"]
 
 DELTA = 1e-6
 
 ACCURACIES = (0.1, 0.05, 0.02, 0.01)
 
-STRETCHES = {"hour": 3600, "day": DAY, "week": 7 * DAY}
-
 YEAR_DAYS = 365
 
 
-def outlook(solved: Solved, accuracy: float | None = None) -> dict[str, Any]:
+class PlannedTask(TypedDict):
+    mechanism: str
+    size: int
+    devices: int
+    interval_s: float
+    epsilon: float
+    found: list[str]
+    assumed: list[str]
+
+
+class HalfWidths(TypedDict):
+    hour: float
+    day: float
+    week: float
+
+
+class TimeUntil(TypedDict):
+    half_width: float
+    reports: int
+    hours: float
+
+
+class Accuracy(TypedDict):
+    half_width: HalfWidths
+    until: list[TimeUntil]
+
+
+class Spent(TypedDict):
+    reports: int
+    epsilon: float
+    epsilon_at_delta: float
+
+
+class Privacy(TypedDict):
+    report: Spent
+    day: Spent
+    year: Spent
+    delta: float
+
+
+class Ratio(TypedDict):
+    cap: float
+
+
+class Insider(TypedDict):
+    liar_moves: float
+    insider_moves_at_first: float
+    ratio: Ratio
+
+
+class Outlook(TypedDict):
+    """The accuracy and the privacy cost of a task."""
+
+    task: PlannedTask
+    accuracy: Accuracy
+    privacy: Privacy
+    insider: Insider
+    advice: list[str]
+
+
+def outlook(solved: Solved, accuracy: float | None = None) -> Outlook:
     """Return all that follows by formula. `accuracy` adds a row for that half-width."""
     task = solved.task
     return {
@@ -42,10 +100,14 @@ def outlook(solved: Solved, accuracy: float | None = None) -> dict[str, Any]:
     }
 
 
-def _accuracy(task: Task, wanted: float | None) -> dict[str, Any]:
+def _accuracy(task: Task, wanted: float | None) -> Accuracy:
     steps = sorted({*ACCURACIES, *([] if wanted is None else [wanted])}, reverse=True)
     return {
-        "half_width": {name: rounded(half_width(task, seconds)) for name, seconds in STRETCHES.items()},
+        "half_width": {
+            "hour": rounded(half_width(task, 3600)),
+            "day": rounded(half_width(task, DAY)),
+            "week": rounded(half_width(task, 7 * DAY)),
+        },
         "until": [
             {
                 "half_width": half,
@@ -57,23 +119,21 @@ def _accuracy(task: Task, wanted: float | None) -> dict[str, Any]:
     }
 
 
-def _privacy(task: Task) -> dict[str, Any]:
-    reports = {
-        "report": 1,
-        "day": max(1, round(task.reports_per_day)),
-        "year": max(1, round(task.reports_per_day * YEAR_DAYS)),
-    }
+def _privacy(task: Task) -> Privacy:
+    def spent(reports: float) -> Spent:
+        count = max(1, round(reports))
+        composed = composed_epsilon(task.epsilon, count, DELTA)
+        return {"reports": count, "epsilon": rounded(task.epsilon * count), "epsilon_at_delta": rounded(composed)}
+
     return {
-        name: {
-            "reports": count,
-            "epsilon": rounded(task.epsilon * count),
-            "epsilon_at_delta": rounded(composed_epsilon(task.epsilon, count, DELTA)),
-        }
-        for name, count in reports.items()
-    } | {"delta": DELTA}
+        "report": spent(1),
+        "day": spent(task.reports_per_day),
+        "year": spent(task.reports_per_day * YEAR_DAYS),
+        "delta": DELTA,
+    }
 
 
-def _insider(task: Task) -> dict[str, Any]:
+def _insider(task: Task) -> Insider:
     """Return one device's influence: a liar moves an estimate by at most its share of the reports, an insider by that times the cap."""
     liar = 1 / task.devices
     cap = task.subject.cap(task.epsilon)

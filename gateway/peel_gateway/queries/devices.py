@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The devices as tables, from the registry, the store and their own status messages (claims)."""
+"""The devices, from the registry, the store and their own status messages (claims)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from string import hexdigits
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,12 @@ from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.queries.table import Table, moment
+from peel_gateway.queries import responses
+from peel_gateway.queries.parameters import DeviceQuery
+from peel_gateway.queries.responses import moment_or_none
 from peel_gateway.storage.store import Archive
 
-__all__ = ["DeviceCounts", "DeviceFilter", "DeviceList"]
+__all__ = ["DeviceCounts", "DeviceList"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,19 +38,6 @@ _LEAST_QUIET = 60.0
 """Seconds without any report that do not count as silence yet: batches and networks take their time."""
 _MOST_QUIET = 86_400.0
 """Longest interval in seconds that counts. Devices claim their own interval, and one must not hide the silence of all others."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceFilter:
-    """A filter for the list of devices; unset fields match all."""
-
-    profile: str | None = None
-    group: str | None = None
-    state: Standing | None = None
-    find: str = ""
-    """Part of an id or of a note, in lower case."""
-    after: int = 0
-    limit: int = 100
 
 
 _SUMMED = ("dropped", "unconfirmed", "refused_receipts", "lost", "skipped", "throttled", "faults")
@@ -69,13 +59,13 @@ class DeviceCounts:
     rates: Mapping[tuple[str, str], float]
     """Reports per second that active devices are planned to send, by profile and group ("" for devices in no group)."""
 
-    def table(self, now: float) -> Table:
+    def response(self, now: float) -> responses.DeviceStates:
         """Return the devices' part of the summary at this time (Unix seconds)."""
         silent = None if self.last_report is None else max(0.0, now - self.last_report)
         return {
             "states": {standing.label: self.states[standing] for standing in Standing},
             "heard": self.heard,
-            "last_report": _moment(self.last_report),
+            "last_report": moment_or_none(self.last_report),
             "silent_seconds": None if silent is None or silent <= self.quiet_after else round(silent, 1),
         }
 
@@ -136,30 +126,31 @@ class DeviceList:
         self._claims = claims
         self._silent_seconds = silent_seconds
 
-    def page(self, which: DeviceFilter) -> Table:
+    def page(self, query: DeviceQuery) -> responses.Devices:
         """Return a page of devices by id; `next` continues it."""
         snapshot = self._snapshot()
         directory = snapshot.devices
         chosen = directory.per_device(
-            lambda info: which.profile in (None, info.profile) and which.group in (None, info.group), np.bool_
+            lambda info: query.profile in (None, info.profile) and query.group in (None, info.group), np.bool_
         )
-        if which.find:
-            noted = directory.per_device(lambda info: which.find in info.note.lower(), np.bool_)
-            chosen &= noted | _spelled(directory.ids, which.find)
-        found = self._known(snapshot, np.flatnonzero(chosen & (directory.ids > which.after)))
-        page = list(islice((known for known in found if which.state in (None, known.standing)), which.limit))
+        if part := (query.find or "").strip().lower():
+            chosen &= directory.per_device(lambda info: part in info.note.lower(), np.bool_) | _spelled(
+                directory.ids, part
+            )
+        found = self._known(snapshot, np.flatnonzero(chosen & (directory.ids > (query.after or 0))))
+        page = list(islice((known for known in found if query.state in (None, known.standing)), query.limit))
         rows = self._rows(directory, page)
-        return {"items": rows, "next": rows[-1]["device"] if len(rows) == which.limit else None}
+        return {"items": rows, "next": rows[-1]["device"] if len(rows) == query.limit else None}
 
-    def _rows(self, directory: DeviceDirectory, page: Sequence[_Known]) -> list[Table]:
-        """Return the tables of some devices, with the verdicts on their reports."""
+    def _rows(self, directory: DeviceDirectory, page: Sequence[_Known]) -> list[responses.Device]:
+        """Return the entries of some devices, with the verdicts on their reports."""
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
         rows = []
         for known in page:
             mine = reports.get(known.device, {})
             counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device, 0)
-            rows.append(_row(known, directory[known.row]) | {"reports": _labelled(mine), "counted": counted})
+            rows.append(_entry(known, directory[known.row], mine, counted))
         return rows
 
     def counts(self) -> DeviceCounts:
@@ -232,11 +223,7 @@ def _spelled(ids: npt.NDArray[np.uint32], part: str) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _labelled(reports: Mapping[Verdict, int]) -> dict[str, int]:
-    return {verdict.label: count for verdict, count in reports.items()}
-
-
-def _row(known: _Known, device: Device) -> Table:
+def _entry(known: _Known, device: Device, reports: Mapping[Verdict, int], counted: int) -> responses.Device:
     past, claim = known.past, known.claim
     return {
         "device": device.label,
@@ -246,20 +233,22 @@ def _row(known: _Known, device: Device) -> Table:
         "note": device.note,
         "created": device.created,
         "last_number": past.last_number,
-        "first_received": _moment(past.first_received),
-        "last_received": _moment(past.last_received),
-        "last_heard": _moment(known.signs.heard),
+        "first_received": moment_or_none(past.first_received),
+        "last_received": moment_or_none(past.last_received),
+        "last_heard": moment_or_none(known.signs.heard),
         "silent_after_seconds": known.signs.patience,
         "exposed": past.exposed,
-        "exposed_at": _moment(past.exposed_at),
+        "exposed_at": moment_or_none(past.exposed_at),
         "withdrawn": past.withdrawn,
         "left": known.signs.left,
-        "claims": None if claim is None else claim_table(claim) | {"heard": _moment(claim.heard)},
+        "claims": None if claim is None else _claims(claim),
+        "reports": {verdict.label: count for verdict, count in reports.items()},
+        "counted": counted,
     }
 
 
-def _moment(seconds: float | None) -> str | None:
-    return None if seconds is None else moment(seconds)
+def _claims(claim: Claim) -> responses.Claims:
+    return cast(responses.Claims, claim_table(claim) | {"heard": moment_or_none(claim.heard)})
 
 
 def _pasts(table: DeviceTable) -> dict[int, _Past]:

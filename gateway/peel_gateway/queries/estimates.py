@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Estimates as tables, of the whole fleet or of groups of devices. docs/reference.md explains the fields."""
+"""Estimates of the whole fleet or of groups of devices. docs/reference.md explains the fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.model.tables import DeviceTallyTable
-from peel_gateway.queries.table import QueryError, Table, moment
+from peel_gateway.queries import responses
+from peel_gateway.queries.parameters import QueryError
+from peel_gateway.queries.responses import moment, moment_or_none
 from peel_gateway.storage.store import Archive
 
 __all__ = [
@@ -23,7 +25,6 @@ __all__ = [
     "FEW",
     "LONGER",
     "MOST_FIGURES",
-    "WHOLE_FLEET",
     "WIDEST",
     "EstimateQuestion",
     "Group",
@@ -55,9 +56,6 @@ def window_name(seconds: int) -> str:
 FEW = 10
 """A group of fewer devices gets a warning: its estimate says nearly as much about each of them."""
 
-WHOLE_FLEET: Table = {"group": None, "members": None, "note": None}
-"""Takes the place of `Group.table` in estimates of the whole fleet."""
-
 
 @dataclass(frozen=True)
 class Group:
@@ -74,7 +72,7 @@ class Group:
         count = f"{len(self.members)} device{'s' if len(self.members) > 1 else ''}"
         return f"only {count}: an estimate of so few says nearly as much about each of them as its own reports do"
 
-    def table(self) -> Table:
+    def response(self) -> responses.Group:
         return {"group": self.name, "members": len(self.members), "note": self.note}
 
     def part_of(self, tallies: DeviceTallyTable) -> DeviceTallyTable:
@@ -122,7 +120,7 @@ class EstimateQuestion:
         return (self.profile.id, self.since, self.until, self.bucket_seconds, self.devices, self.choice, self.groups)
 
 
-def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float) -> list[Table]:
+def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float) -> list[responses.Estimates]:
     """Return one table for the whole span, or one per bucket; with groups, the same for each of them."""
     profile = question.profile
     since, until, seconds = question.since, question.until, question.bucket_seconds
@@ -132,18 +130,18 @@ def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float
     if question.devices:  # after the check of the size, because this reads the log
         tallies = store.device_tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
     if question.groups is None:
-        common = WHOLE_FLEET | {"withdrawn_devices": store.withdrawn_devices(profile.id)}
-        return _part_tables(question, share_cap, tallies, common)
-    found: list[Table] = []
+        return _part_tables(question, share_cap, tallies, None, store.withdrawn_devices(profile.id))
+    found: list[responses.Estimates] = []
     for group in question.groups:
         part = group.part_of(tallies)
-        gone = len(np.unique(part.device[part.withdrawn != 0]))
-        found += _part_tables(question, share_cap, part, group.table() | {"withdrawn_devices": gone})
+        found += _part_tables(question, share_cap, part, group, len(np.unique(part.device[part.withdrawn != 0])))
     return found
 
 
-def _part_tables(question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, common: Table) -> list[Table]:
-    """Return the tables of some devices' tallies; each gets the fields in `common`."""
+def _part_tables(
+    question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, group: Group | None, withdrawn_devices: int
+) -> list[responses.Estimates]:
+    """Return the estimates from some devices' tallies; `group` is None for the whole fleet."""
     rows = estimates(
         question.profile,
         tallies,
@@ -152,11 +150,10 @@ def _part_tables(question: EstimateQuestion, share_cap: float, tallies: DeviceTa
         known=question.devices,
         choice=question.choice,
     )
-    computed = moment(time.time())
-    return [_estimates_table(row) | common | {"computed": computed} for row in rows]
+    return [_estimates_table(row, group, withdrawn_devices) for row in rows]
 
 
-def figure_count(tables: list[Table]) -> int:
+def figure_count(tables: list[responses.Estimates]) -> int:
     """Return the number of figures in the tables."""
     return sum(len(table["estimates"]) for table in tables)
 
@@ -173,26 +170,26 @@ def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> 
         )
 
 
-def with_plan(table: Table, rate: float | None) -> Table:
+def with_plan(table: responses.Estimates, rate: float | None) -> responses.Estimates:
     """Add the time until intervals are narrow enough to a table of estimates.
 
     `rate` is how many reports per second the devices are planned to send; None where no report is missing.
     """
 
-    def seconds(row: Table, reports: int | None) -> float | None:
+    def seconds(row: responses.Estimate, reports: int | None) -> float | None:
         if not rate or reports is None:
             return 0.0 if reports == 0 else None
         return float(reports / (rate * row["n"] / table["n"]))
 
-    rows = [
-        row
-        | {
+    rows: list[responses.Estimate] = [
+        {
+            **row,
             "seconds_missing": seconds(row, row["reports_missing"]),
             "seconds_to_value": seconds(row, _missing(row["n"], row["half_width"], WIDEST)),
         }
         for row in table["estimates"]
     ]
-    return table | {"rate": rate, "estimates": rows}
+    return {**table, "rate": rate, "estimates": rows}
 
 
 def _missing(reports: int, half_width: float | None, goal: float) -> int | None:
@@ -200,33 +197,31 @@ def _missing(reports: int, half_width: float | None, goal: float) -> int | None:
     return None if half_width is None else max(0, ceil(reports * ((half_width / goal) ** 2 - 1)))
 
 
-def _width_table(row: Estimate) -> Table:
-    """Return an interval's half width as a part of the range, and how many reports are missing to a narrow one."""
-    low, high = row.published.unclipped.low, row.published.unclipped.high
-    half = None if low is None or high is None else (high - low) / 2 / (row.range[1] - row.range[0])
-    return {
-        "half_width": half,
-        "reports_missing": _missing(row.n, half, ENOUGH),
-        "too_few": half is None or half > WIDEST,
-    }
-
-
-def _estimates_table(found: Estimates) -> Table:
+def _estimates_table(found: Estimates, group: Group | None, withdrawn_devices: int) -> responses.Estimates:
     return {
         "profile": found.profile,
         "mechanism": found.mechanism,
-        "start": None if found.start is None else moment(found.start),
+        "group": group.name if group else None,
+        "members": len(group.members) if group else None,
+        "note": group.note if group else None,
+        "start": moment_or_none(found.start),
         "seconds": found.seconds,
         "n": found.n,
         "devices": found.devices,
         "withdrawn": found.withdrawn,
+        "withdrawn_devices": withdrawn_devices,
         "share_cap": found.share_cap,
         "figures": found.figures,
-        "estimates": [_estimate_table(row) | _width_table(row) for row in found.estimates],
+        "computed": moment(time.time()),
+        "rate": None,
+        "estimates": [_estimate_table(row) for row in found.estimates],
     }
 
 
-def _estimate_table(row: Estimate) -> Table:
+def _estimate_table(row: Estimate) -> responses.Estimate:
+    """Return an estimate, with its half width as a part of the range. `with_plan` adds the times."""
+    low, high = row.published.unclipped.low, row.published.unclipped.high
+    half = None if low is None or high is None else (high - low) / 2 / (row.range[1] - row.range[0])
     return {
         "name": row.name,
         "unit": row.unit,
@@ -238,10 +233,15 @@ def _estimate_table(row: Estimate) -> Table:
         "plain": _interval_table(row.plain),
         "withdrawn": row.withdrawn,
         "before_withdrawal": _interval_table(row.before),
+        "half_width": half,
+        "reports_missing": _missing(row.n, half, ENOUGH),
+        "seconds_missing": None,
+        "too_few": half is None or half > WIDEST,
+        "seconds_to_value": None,
     }
 
 
-def _figure_table(figure: Figure) -> Table:
+def _figure_table(figure: Figure) -> responses.Figure:
     return {
         "over": figure.over,
         **_interval_table(figure.within),
@@ -254,5 +254,5 @@ def _figure_table(figure: Figure) -> Table:
     }
 
 
-def _interval_table(interval: Interval) -> Table:
+def _interval_table(interval: Interval) -> responses.Interval:
     return {"value": interval.value, "low": interval.low, "high": interval.high}

@@ -8,7 +8,7 @@ import importlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -20,34 +20,25 @@ from peel_core import Profile
 from peel_gateway.files import temporary_file
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import DeviceTable, LogTable
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.queries.parameters import MOST_ITEMS, EstimateQuery, ExposureQuery, SpanQuery
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import Archive
 
-__all__ = ["FORMATS", "TABLES", "ExportError", "Source", "Span", "export"]
+__all__ = ["FORMATS", "TABLES", "ExportError", "Source", "export"]
 
 Column = npt.NDArray[Any] | list[Any]
 Part = Mapping[str, Column]
 """Some rows of a table, as columns."""
 
-_PAGE = 1000
 _TEXT, _INTEGER, _NUMBER, _TIME = "text", "integer", "number", "time"
 _FORMULA = "=+-@\t\r\n"
 
 
 class ExportError(Exception):
     """The export failed and wrote no file; the message says why."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """A span of time in Unix seconds; None means no limit."""
-
-    since: float | None = None
-    until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class Source:
     views: Views
 
 
-def _reports(source: Source, span: Span) -> Iterator[Part]:
+def _reports(source: Source, span: SpanQuery) -> Iterator[Part]:
     """Yield every report in the log, in the order of arrival within each partition."""
     devices = source.store.devices()
     profiles = {profile.id: profile for profile in source.snapshot.profiles}
@@ -88,18 +79,15 @@ def _report_part(
     }
 
 
-def _estimates(source: Source, span: Span) -> Iterator[Part]:
+def _estimates(source: Source, span: SpanQuery) -> Iterator[Part]:
     """Yield every estimate of the whole fleet, per time bucket."""
-    found = source.views.estimates(
-        since=span.since,
-        until=span.until,
-        bucket_seconds=source.store.bucket_seconds,
-        devices=source.views.needs_devices,
+    query = EstimateQuery(
+        since=span.since, until=span.until, bucket=source.store.bucket_seconds, devices=source.views.needs_devices
     )
-    for table in found:
+    for table in source.views.estimates(query):
         rows = table["estimates"]
         yield {
-            "start": [_milliseconds(table["start"])] * len(rows),
+            "start": [_milliseconds(table["start"] or "")] * len(rows),
             "seconds": [table["seconds"]] * len(rows),
             "profile": [table["profile"]] * len(rows),
             **{
@@ -108,12 +96,11 @@ def _estimates(source: Source, span: Span) -> Iterator[Part]:
         }
 
 
-def _exposures(source: Source, span: Span) -> Iterator[Part]:
+def _exposures(source: Source, span: SpanQuery) -> Iterator[Part]:
     """Yield every report that blames a device, newest first."""
-    which = ExposureFilter(blamed=True, since=span.since, until=span.until)
-    before: int | None = None
-    while rows := source.views.exposures(which, limit=_PAGE, before=before)["items"]:
-        before = rows[-1]["id"]
+    query = ExposureQuery(since=span.since, until=span.until, limit=MOST_ITEMS)
+    while rows := source.views.exposures(query)["items"]:
+        query = replace(query, before=rows[-1]["id"])
         yield {
             "received": [_milliseconds(row["received"]) for row in rows],
             **{name: [row[name] for row in rows] for name in ("id", "verdict", "device", "number", "profile", "topic")},
@@ -121,7 +108,7 @@ def _exposures(source: Source, span: Span) -> Iterator[Part]:
         }
 
 
-TABLES: Mapping[str, tuple[Callable[[Source, Span], Iterator[Part]], Mapping[str, str]]] = {
+TABLES: Mapping[str, tuple[Callable[[Source, SpanQuery], Iterator[Part]], Mapping[str, str]]] = {
     "reports": (
         _reports,
         {"device": _TEXT, "number": _INTEGER, "received": _TIME, "profile": _TEXT, "verdict": _TEXT}
@@ -141,7 +128,7 @@ TABLES: Mapping[str, tuple[Callable[[Source, Span], Iterator[Part]], Mapping[str
 """The tables that can be exported, with the type of each column."""
 
 
-def export(source: Source, table: str, path: Path, span: Span) -> int:
+def export(source: Source, table: str, path: Path, span: SpanQuery) -> int:
     """Write a file that only its owner can read, and return its number of rows. A failed export leaves no file."""
     parts, kinds = TABLES[table]
     if path.suffix not in FORMATS:
@@ -205,7 +192,7 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
         raise ExportError(f"{path}: cannot be written: {error.strerror}. Check the path and its permissions.") from None
 
 
-def _within(seconds: npt.NDArray[np.float64], span: Span) -> npt.NDArray[np.bool_]:
+def _within(seconds: npt.NDArray[np.float64], span: SpanQuery) -> npt.NDArray[np.bool_]:
     inside = np.ones(len(seconds), np.bool_)
     if span.since is not None:
         inside &= seconds >= span.since

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -21,24 +20,16 @@ from peel_gateway.mechanisms.bets import BETS_BY_NAME
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import LAYERS, Verdict
-from peel_gateway.queries.table import QueryError, Table, moment
+from peel_gateway.queries import responses
+from peel_gateway.queries.parameters import ExposedQuery, NotFoundError
+from peel_gateway.queries.responses import moment
 from peel_gateway.settings.reading import pasteable
 from peel_gateway.storage.store import Archive
 
-__all__ = ["MANY", "Cases", "ExposedQuestion", "accident", "dissection", "layer_tables", "picture", "sentence"]
+__all__ = ["MANY", "Cases", "accident", "dissection", "layers", "picture", "sentence"]
 
 _LARGEST_ID = 2**63 - 1
 """The largest integer of the databases."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExposedQuestion:
-    """A filter for the list of exposed devices; unset fields match all."""
-
-    profile: str | None = None
-    group: str | None = None
-    since: float | None = None
-    limit: int = 100
 
 
 class Cases:
@@ -55,15 +46,16 @@ class Cases:
         self._snapshot = snapshot
         self._residual_limit = residual_limit
 
-    def devices(self, question: ExposedQuestion) -> Table:
+    def devices(self, query: ExposedQuery) -> responses.ExposedDevices:
         """Return the exposed devices, newest first, and their total number."""
         table, directory = self._store.exposed(), self._snapshot().devices
-        rows = _exposed_rows(table, question, directory)
-        shown = rows[: question.limit]
+        rows = _exposed_rows(table, query, directory)
+        shown = rows[: query.limit]
         reports = self._store.device_reports(np.sort(table.device[shown]))
-        items = []
+        items: list[responses.Exposed] = []
         for row, place in zip(shown.tolist(), directory.rows(table.device[shown]).tolist(), strict=True):
             device, cause = int(table.device[row]), Verdict(int(table.cause[row]))
+            sentence, exposure = self._reason(device, cause)
             items.append(
                 {
                     "device": device_label(device),
@@ -73,12 +65,13 @@ class Cases:
                     "exposed_at": moment(int(table.cause_time[row]) / 1000),
                     "withdrawn": bool(table.withdrawn[row]),
                     "reports": sum(reports.get(device, {}).values()),
-                    **self._reason(device, cause),
+                    "sentence": sentence,
+                    "exposure": exposure,
                 }
             )
         return {"items": items, "total": len(rows)}
 
-    def against(self, device: int, *, limit: int = 20) -> list[Table]:
+    def against(self, device: int, *, limit: int = 20) -> list[responses.Evidence]:
         """Return the reports that blame a device, newest first."""
         return [
             {
@@ -91,14 +84,14 @@ class Cases:
             for row in self._store.exposures(ExposureFilter(device=device, blamed=True), limit=limit)
         ]
 
-    def piece(self, exposure_id: int) -> Table:
+    def report(self, exposure_id: int) -> responses.ReportInDetail:
         """Return one report in detail: the sentence, its bytes field by field, and its reconstructed vector.
 
-        Raises QueryError where the quarantine does not hold it, or no longer.
+        Raises NotFoundError where the quarantine does not hold it, or no longer.
         """
         found = self._store.exposures(limit=1, before=exposure_id + 1) if exposure_id < _LARGEST_ID else []
         if not found or found[0].id != exposure_id:
-            raise QueryError(
+            raise NotFoundError(
                 f"exposure {exposure_id}: unknown, or deleted from the quarantine; see /api/exposures and /api/quarantine"
             )
         (row,) = found
@@ -120,45 +113,45 @@ class Cases:
             "picture": picture(self._snapshot(), row.raw, self._residual_limit) if row.raw else None,
         }
 
-    def _reason(self, device: int, cause: Verdict) -> Table:
-        """Return the sentence and the report it is about; the verdict's meaning where the quarantine has deleted the report."""
+    def _reason(self, device: int, cause: Verdict) -> tuple[str, int | None]:
+        """Return the sentence and the id of the report it is about; the verdict's meaning where the quarantine has deleted the report."""
         found = self._store.exposures(ExposureFilter(device=device, verdicts=frozenset({cause})), limit=1)
         if not found:
-            return {"sentence": cause.sentence, "exposure": None}
-        return {"sentence": self._sentence(found[0]), "exposure": found[0].id}
+            return cause.sentence, None
+        return self._sentence(found[0]), found[0].id
 
     def _sentence(self, row: Exposure) -> str:
         profile = next((each for each in self._snapshot().profiles if each.id == row.profile), None)
         return sentence(row, profile, self._residual_limit)
 
 
-def _exposed_rows(table: DeviceTable, question: ExposedQuestion, directory: DeviceDirectory) -> npt.NDArray[np.intp]:
-    since = 0 if question.since is None else question.since * 1000
+def _exposed_rows(table: DeviceTable, query: ExposedQuery, directory: DeviceDirectory) -> npt.NDArray[np.intp]:
+    since = 0 if query.since is None else query.since * 1000
     asked = directory.per_device(
-        lambda info: question.profile in (None, info.profile) and question.group in (None, info.group), np.bool_
+        lambda info: query.profile in (None, info.profile) and query.group in (None, info.group), np.bool_
     )
     place = directory.rows(table.device)
     rows = np.flatnonzero((table.cause_time >= since) & (place >= 0) & np.append(asked, False)[place])
     return rows[np.argsort(-table.cause_time[rows], kind="stable")]
 
 
-def layer_tables() -> list[Table]:
+def layers() -> list[responses.Layer]:
     """Return the layers in their order, each with its verdicts and their meaning."""
     return [
         {
             "layer": layer.label,
             "exposes": layer.value,
-            "verdicts": [_verdict_table(verdict) for verdict in Verdict if verdict.layer is layer],
+            "verdicts": [
+                {"verdict": verdict.label, "blame": verdict.blame.value, "sentence": verdict.sentence}
+                for verdict in Verdict
+                if verdict.layer is layer
+            ],
         }
         for layer in LAYERS
     ]
 
 
-def _verdict_table(verdict: Verdict) -> Table:
-    return {"verdict": verdict.label, "blame": verdict.blame.value, "sentence": verdict.sentence}
-
-
-def dissection(raw: bytes) -> list[Table]:
+def dissection(raw: bytes) -> list[responses.FrameField]:
     """Return the fields of a frame in order; a single field where there are too few bytes for a frame."""
     if len(raw) <= TRITS_AT + TAG_BYTES:
         return [_field("bytes", raw, 0, len(raw), None)] if raw else []
@@ -173,11 +166,11 @@ def dissection(raw: bytes) -> list[Table]:
     ]
 
 
-def _field(name: str, raw: bytes, start: int, end: int, value: Any) -> Table:
+def _field(name: str, raw: bytes, start: int, end: int, value: str | int | None) -> responses.FrameField:
     return {"field": name, "at": start, "hex": raw[start:end].hex(), "value": value}
 
 
-def picture(snapshot: Snapshot, raw: bytes, residual_limit: float) -> Table | None:
+def picture(snapshot: Snapshot, raw: bytes, residual_limit: float) -> responses.Picture | None:
     """Return the reconstructed vector of a report and the nearest admissible pattern; None for bytes that do not decrypt.
 
     `vector` has `width` entries, of which the first `k` are attributes or categories and have `labels`. The admissible patterns are
@@ -303,7 +296,7 @@ _WITHIN_MS = 3_600_000
 """Longest time between the first and the last exposure."""
 
 
-def accident(exposed: DeviceTable, *, revoked: Collection[int], heard: int) -> Table | None:
+def accident(exposed: DeviceTable, *, revoked: Collection[int], heard: int) -> responses.Accident | None:
     """Return the largest set of devices that one verdict exposed within an hour; None where it is too small for an accident.
 
     Many devices exposed together point to an operator's mistake, such as a cloned fleet folder, rather than to an attack.

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Parses and checks the parameters of queries. Each error names its parameter."""
+"""The parameters of queries: one dataclass per query, from which requests are parsed and the OpenAPI description is made.
+
+Each field has a kind (its schema and its parser) and may have a note. Commands and HTTP requests are parsed alike.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from peel_core.hash_family import MAX_DOMAIN
 from peel_gateway.estimation.estimate import Choice
@@ -14,202 +19,325 @@ from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.standing import Standing
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.planning.solve import LIMITS, Given
-from peel_gateway.queries.devices import DeviceFilter
-from peel_gateway.queries.exposed import ExposedQuestion
-from peel_gateway.queries.table import ParameterError, QueryError
-from peel_gateway.queries.views import parse_moment
 
 __all__ = [
-    "LISTED_VERDICTS",
-    "MOST_BUCKET_SECONDS",
     "MOST_ITEMS",
-    "MOST_NUMBER",
-    "MOST_TEXT",
-    "PLAN_LIMITS",
-    "STATES",
-    "audit_page",
-    "device_filter",
-    "estimate_query",
-    "exposed_question",
-    "exposure_page",
-    "named_device",
-    "parse_verdicts",
-    "plan_question",
-    "span_query",
+    "AuditQuery",
+    "DeviceId",
+    "DeviceQuery",
+    "EstimateQuery",
+    "ExposedQuery",
+    "ExposureQuery",
+    "Kind",
+    "NotFoundError",
+    "Parameter",
+    "ParameterError",
+    "PlanQuery",
+    "QuarantineQuery",
+    "QueryError",
+    "ReportId",
+    "ReportQuery",
+    "SpanQuery",
+    "parameters_of",
+    "parse_query",
 ]
 
 MOST_ITEMS = 1000
-MOST_TEXT = 100
-"""Most characters of a parameter."""
-MOST_BUCKET_SECONDS = 10**9
-MOST_NUMBER = 2**63 - 1
-STATES = {standing.label: standing for standing in Standing}
-"""Values of the parameter `state`."""
-LISTED_VERDICTS = {
-    blamed: [verdict.label for verdict in Verdict if (verdict in BLAMED) == blamed] for blamed in (True, False)
-}
-"""Values of the parameter `verdict`: the verdicts that blame a device, and the others."""
-PLAN_LIMITS = {"every": LIMITS["interval_s"], "within": LIMITS["within_s"]} | {
-    name: LIMITS[name] for name in ("devices", "epsilon", "epsilon_per_day", "accuracy")
-}
-"""Smallest and largest value of each parameter of a plan."""
+_MOST_TEXT = 100
+_MOST_BUCKET_SECONDS = 10**9
+_UNIX_SECONDS = r"[0-9]{1,10}(\.[0-9]{1,9})?"
+_ISO_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
 _DECIMAL = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
-def estimate_query(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the parameters of `Views.estimates`."""
-    _refuse_others(given, ("profile", "group", "groups", "since", "until", "bucket", "devices", "name", "top"))
-    return {
-        "profile": given.get("profile"),
-        "group": given.get("group"),
-        "groups": _yes(given, "groups", default=False),
-        **span_query(given),
-        "bucket_seconds": _integer(given, "bucket", 1, MOST_BUCKET_SECONDS),
-        "devices": _yes(given, "devices", default=True),
-        "choice": Choice(given.get("name"), _integer(given, "top", 1, MAX_DOMAIN) or Choice.top),
-    }
+class QueryError(ValueError):
+    """A query that cannot be answered; the message names the parameter."""
 
 
-def exposure_page(given: Mapping[str, str], *, blamed: bool) -> dict[str, Any]:
-    """Parse the parameters of `Views.exposures`, for reports that blame a device or for the others."""
-    _refuse_others(given, ("verdict", "device", "since", "until", "limit", "before"))
-    which = ExposureFilter(
-        verdicts=parse_verdicts(given["verdict"], blamed=blamed) if "verdict" in given else frozenset(),
-        device=_device(given, "device"),
-        blamed=blamed,
-        **span_query(given),
-    )
-    limit = _integer(given, "limit", 1, MOST_ITEMS)
-    return {
-        "which": which,
-        "limit": 100 if limit is None else limit,
-        "before": _integer(given, "before", 1, MOST_NUMBER),
-    }
+class ParameterError(QueryError):
+    """A parameter that is unknown, missing, malformed or out of bounds for every fleet."""
 
 
-def exposed_question(given: Mapping[str, str]) -> ExposedQuestion:
-    """Parse the parameters of `Cases.devices`."""
-    _refuse_others(given, ("profile", "group", "since", "limit"))
-    limit = _integer(given, "limit", 1, MOST_ITEMS)
-    return ExposedQuestion(
-        profile=given.get("profile"),
-        group=given.get("group"),
-        since=span_query(given)["since"],
-        limit=100 if limit is None else limit,
-    )
+class NotFoundError(QueryError):
+    """A device or report that the gateway does not have."""
 
 
-def audit_page(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the parameters of `Views.audit`."""
-    _refuse_others(given, ("device", "limit", "before"))
-    limit = _integer(given, "limit", 1, MOST_ITEMS)
-    return {
-        "device": _device(given, "device"),
-        "limit": 100 if limit is None else limit,
-        "before": _integer(given, "before", 1, MOST_NUMBER),
-    }
+@dataclass(frozen=True)
+class Kind:
+    """A kind of parameter: its JSON schema, and a parser that raises QueryError without the parameter's name."""
+
+    schema: Mapping[str, Any]
+    parse: Callable[[str], Any]
 
 
-def device_filter(given: Mapping[str, str]) -> DeviceFilter:
-    """Parse the parameters of `Views.devices`."""
-    _refuse_others(given, ("profile", "group", "state", "find", "limit", "after"))
-    state = given.get("state")
-    if state is not None and state not in STATES:
-        raise ParameterError(f"state: must be one of {', '.join(STATES)}, not {state!r}")
-    limit = _integer(given, "limit", 1, MOST_ITEMS)
-    return DeviceFilter(
-        profile=given.get("profile"),
-        group=given.get("group"),
-        state=STATES[state] if state else None,
-        find=given.get("find", "").strip().lower(),
-        limit=100 if limit is None else limit,
-        after=_device(given, "after") or 0,
-    )
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a query."""
+
+    name: str
+    kind: Kind
+    note: str
+    required: bool
+    default: str | float | None
+    """None where the parameter's absence has a meaning of its own."""
 
 
-def plan_question(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the parameters of `Views.plan`. The planner checks whether they fit together."""
-    _refuse_others(given, ("profile", "devices", "every", "epsilon", "epsilon_per_day", "accuracy", "within"))
-    numbers = {name: _number(given, name, *limits) for name, limits in PLAN_LIMITS.items() if name != "devices"}
-    within = numbers["within"]
-    asked = Given(
-        devices=_integer(given, "devices", *map(int, PLAN_LIMITS["devices"])),
-        interval_s=numbers["every"],
-        epsilon=numbers["epsilon"],
-        epsilon_per_day=numbers["epsilon_per_day"],
-        accuracy=numbers["accuracy"],
-        within_s=Given.within_s if within is None else within,
-    )
-    if "profile" not in given:
-        raise ParameterError("profile: must be given; /api/profiles has their names")
-    return {"profile": given["profile"], "given": asked}
+Query = TypeVar("Query")
 
 
-def parse_verdicts(text: str, *, blamed: bool) -> frozenset[Verdict]:
-    """Parse verdicts separated by commas. Refuse those that belong to the other listing."""
+def parse_query(query: type[Query], given: Mapping[str, str]) -> Query:
+    """Parse the parameters of a query. Each error names its parameter."""
+    known = parameters_of(query)
+    found = {}
+    for name, text in given.items():
+        if name not in known:
+            raise ParameterError(f"{name}: unknown parameter; the known ones are: {', '.join(known)}")
+        if len(text) > _MOST_TEXT:
+            raise ParameterError(f"{name}: must have at most {_MOST_TEXT} characters, not {len(text)}")
+        try:
+            found[name] = known[name].kind.parse(text)
+        except QueryError as error:
+            raise type(error)(f"{name}: {error}") from None
+    for name, parameter in known.items():
+        if parameter.required and name not in found:
+            raise ParameterError(f"{name}: must be given ({parameter.note})")
+    return query(**found)
+
+
+def parameters_of(query: type[Any]) -> Mapping[str, Parameter]:
+    """Return the parameters of a query by name."""
+    hints = get_type_hints(query, include_extras=True)
+    return {field.name: _parameter(field, hints[field.name].__metadata__) for field in fields(query)}
+
+
+def _parameter(field: Field[Any], metadata: tuple[Any, ...]) -> Parameter:
+    kind, *note = metadata
+    default = ("no", "yes")[field.default] if isinstance(field.default, bool) else field.default
+    shown = default if isinstance(default, str | int | float) else None
+    return Parameter(field.name, kind, "".join(note), default is MISSING, shown)
+
+
+def _integer(least: float, most: float) -> Kind:
+    low, high = int(least), int(most)
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
+            raise ParameterError(f"must be a whole number from {low} to {high}, not {text!r}")
+        return int(text)
+
+    return Kind({"type": "integer", "minimum": low, "maximum": high}, parse)
+
+
+def _number(low: float, high: float) -> Kind:
+    def parse(text: str) -> float:
+        if not (re.fullmatch(_DECIMAL, text) and low <= float(text) <= high):
+            raise ParameterError(f"must be a number from {low:g} to {high:g}, not {text!r}")
+        return float(text)
+
+    return Kind({"type": "number", "minimum": low, "maximum": high}, parse)
+
+
+def _one_of(values: Mapping[str, object]) -> Kind:
+    def parse(text: str) -> object:
+        if text not in values:
+            raise ParameterError(f"must be one of {', '.join(values)}, not {text!r}")
+        return values[text]
+
+    return Kind({"type": "string", "enum": list(values)}, parse)
+
+
+def _verdicts(*, blamed: bool) -> Kind:
+    """Return the kind for verdicts that blame a device, or for all others, separated by commas."""
+    labels = [verdict.label for verdict in Verdict if (verdict in BLAMED) == blamed]
+
+    def parse(text: str) -> frozenset[Verdict]:
+        try:
+            verdicts = frozenset(Verdict.parse(label.strip()) for label in text.split(","))
+        except ValueError as error:
+            raise ParameterError(str(error)) from None
+        for verdict in verdicts:
+            if verdict.label not in labels:
+                raise ParameterError(f"{verdict.label} is listed under {'quarantine' if blamed else 'exposures'}")
+        return verdicts
+
+    items = {"type": "string", "enum": labels}
+    return Kind({"type": "array", "items": items, "minItems": 1, "maxItems": len(labels)}, parse)
+
+
+def _parse_time(text: str) -> float:
+    """Parse Unix seconds or ISO 8601 (UTC unless it says otherwise)."""
+    if re.fullmatch(_UNIX_SECONDS, text):
+        return float(text)
+    if not re.fullmatch(_ISO_TIME, text):
+        raise ParameterError(f"{text!r} is neither Unix seconds nor ISO 8601; write 1767225600 or 2026-01-01T00:00:00Z")
     try:
-        verdicts = frozenset(Verdict.parse(label.strip()) for label in text.split(","))
+        parsed = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ParameterError(f"verdict: {error}") from None
-    for verdict in verdicts:
-        if (verdict in BLAMED) != blamed:
-            listing = "exposures" if verdict in BLAMED else "quarantine"
-            raise ParameterError(f"verdict: {verdict.label} is listed under {listing}")
-    return verdicts
+        raise QueryError(f"{text!r} is not a time: {error}. Write a date such as 2026-01-01T00:00:00Z.") from None
+    seconds = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= seconds < 1e11:
+        raise QueryError(f"{text!r} is out of range; give a time from 1970 to 5138")
+    return seconds
 
 
-def span_query(given: Mapping[str, str]) -> dict[str, float | None]:
-    """Parse `since` and `until`."""
-    since, until = (parse_moment(name, given[name]) if name in given else None for name in ("since", "until"))
-    if since is not None and until is not None and since >= until:
-        raise QueryError("since: must be before until")
-    return {"since": since, "until": until}
-
-
-def named_device(text: str) -> int:
-    """Parse a device's id in hexadecimal."""
+def _parse_device(text: str) -> int:
     try:
         return parse_device(text)
     except FleetError as error:
         raise ParameterError(str(error)) from None
 
 
-def _device(given: Mapping[str, str], name: str) -> int | None:
-    if name not in given:
-        return None
-    try:
-        return named_device(given[name])
-    except QueryError as error:
-        raise ParameterError(f"{name}: {error}") from None
+_TEXT = Kind({"type": "string", "maxLength": _MOST_TEXT}, str)
+_YES_NO = _one_of({"yes": True, "no": False})
+_DEVICE = Kind({"type": "string", "pattern": "^0{0,7}[1-9a-fA-F][0-9a-fA-F]{0,7}$", "maxLength": 8}, _parse_device)
+_ID = _integer(1, 2**63 - 1)
+_TIME = Kind(
+    {
+        "type": "string",
+        "pattern": f"^(({_UNIX_SECONDS})|({_ISO_TIME}))$",
+        "description": "Unix seconds or an ISO 8601 time.",
+    },
+    _parse_time,
+)
+
+DeviceId = Annotated[int, _DEVICE]
+ReportId = Annotated[int, _ID]
+_Profile = Annotated[str | None, _TEXT]
+_Group = Annotated[str | None, _TEXT, "only the devices of this group"]
+_Device = Annotated[int | None, _DEVICE]
+_Time = Annotated[float | None, _TIME]
+_Limit = Annotated[int, _integer(1, MOST_ITEMS), f"up to {MOST_ITEMS}"]
+_Before = Annotated[int | None, _ID, "an id"]
 
 
-def _yes(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    if given.get(name) not in (None, "yes", "no"):
-        raise ParameterError(f"{name}: must be yes or no, not {given[name]!r}")
-    return given[name] == "yes" if name in given else default
+@dataclass(frozen=True, kw_only=True)
+class SpanQuery:
+    """A span of time in Unix seconds; None means no limit."""
+
+    since: _Time = None
+    until: _Time = None
+
+    def __post_init__(self) -> None:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise QueryError("since: must be before until")
 
 
-def _integer(given: Mapping[str, str], name: str, low: int, high: int) -> int | None:
-    if name not in given:
-        return None
-    text = given[name]
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
-        raise ParameterError(f"{name}: must be a whole number from {low} to {high}, not {text!r}")
-    return int(text)
+@dataclass(frozen=True, kw_only=True)
+class EstimateQuery(SpanQuery):
+    """A query for estimates of the whole fleet, of one group, or of each group."""
+
+    profile: _Profile = None
+    group: _Group = None
+    groups: Annotated[bool, _YES_NO, "yes: one table per group"] = False
+    bucket: Annotated[
+        int | None, _integer(1, _MOST_BUCKET_SECONDS), "seconds, a multiple of the setting store.bucket_seconds"
+    ] = None
+    devices: Annotated[
+        bool, _YES_NO, "no leaves out influence and means over devices, which need a pass over the log"
+    ] = True
+    name: Annotated[str | None, _TEXT, "only this attribute or category"] = None
+    top: Annotated[int, _integer(1, MAX_DOMAIN), "how many of the largest categories to list, where there are more"] = (
+        Choice.top
+    )
+
+    @property
+    def choice(self) -> Choice:
+        """The attributes or categories that it asks for."""
+        return Choice(self.name, self.top)
 
 
-def _number(given: Mapping[str, str], name: str, low: float, high: float) -> float | None:
-    if name not in given:
-        return None
-    text = given[name]
-    if not (re.fullmatch(_DECIMAL, text) and low <= float(text) <= high):
-        raise ParameterError(f"{name}: must be a number from {low:g} to {high:g}, not {text!r}")
-    return float(text)
+@dataclass(frozen=True, kw_only=True)
+class ReportQuery(SpanQuery):
+    """A page of refused reports, newest first."""
+
+    blamed: ClassVar[bool]
+    """Whether a device is to blame for the reports."""
+    verdict: frozenset[Verdict] = frozenset()
+    device: _Device = None
+    limit: _Limit = 100
+    before: _Before = None
+
+    @property
+    def which(self) -> ExposureFilter:
+        """The filter for the store."""
+        return ExposureFilter(
+            verdicts=self.verdict, device=self.device, since=self.since, until=self.until, blamed=self.blamed
+        )
 
 
-def _refuse_others(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    for name, value in given.items():
-        if name not in known:
-            raise ParameterError(f"{name}: unknown parameter; the known ones are: {', '.join(known)}")
-        if len(value) > MOST_TEXT:
-            raise ParameterError(f"{name}: must have at most {MOST_TEXT} characters, not {len(value)}")
+@dataclass(frozen=True, kw_only=True)
+class ExposureQuery(ReportQuery):
+    """A page of reports for which a device is to blame."""
+
+    blamed = True
+    verdict: Annotated[frozenset[Verdict], _verdicts(blamed=True), "several with commas"] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuarantineQuery(ReportQuery):
+    """A page of refused reports for which no device is to blame."""
+
+    blamed = False
+    verdict: Annotated[frozenset[Verdict], _verdicts(blamed=False), "several with commas"] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExposedQuery:
+    """A query for exposed devices; unset fields match all."""
+
+    profile: _Profile = None
+    group: _Group = None
+    since: _Time = None
+    limit: _Limit = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditQuery:
+    """A page of the audit trail."""
+
+    device: _Device = None
+    limit: _Limit = 100
+    before: _Before = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceQuery:
+    """A page of devices; unset fields match all."""
+
+    profile: _Profile = None
+    group: _Group = None
+    state: Annotated[
+        Standing | None, _one_of({standing.label: standing for standing in Standing}), "only devices in this state"
+    ] = None
+    find: Annotated[str | None, _TEXT, "part of an id or of a note"] = None
+    limit: _Limit = 100
+    after: Annotated[int | None, _DEVICE, "a device"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanQuery:
+    """A query for the accuracy and the privacy cost of a fleet. Missing values are taken from the profile and this fleet."""
+
+    profile: Annotated[str, _TEXT, "one of /api/profiles"]
+    devices: Annotated[int | None, _integer(*LIMITS["devices"])] = None
+    every: Annotated[float | None, _number(*LIMITS["interval_s"]), "seconds between a device's reports"] = None
+    epsilon: Annotated[float | None, _number(*LIMITS["epsilon"]), "of a report"] = None
+    epsilon_per_day: Annotated[float | None, _number(*LIMITS["epsilon_per_day"])] = None
+    accuracy: Annotated[
+        float | None,
+        _number(*LIMITS["accuracy"]),
+        "half of a 95% interval as a part of the range, such as 0.05; without devices, the response says how many it takes",
+    ] = None
+    within: Annotated[float, _number(*LIMITS["within_s"]), "seconds"] = Given.within_s
+
+    @property
+    def given(self) -> Given:
+        """The same for the planner, which checks whether the values fit together."""
+        return Given(
+            devices=self.devices,
+            interval_s=self.every,
+            epsilon=self.epsilon,
+            epsilon_per_day=self.epsilon_per_day,
+            accuracy=self.accuracy,
+            within_s=self.within,
+        )

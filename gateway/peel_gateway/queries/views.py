@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""All queries but those about exposed devices: the commands print the tables, the API serves them."""
+"""All queries but those about exposed devices: the commands print the results, the API serves them."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
 from peel_core import Profile
-from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import Snapshot
-from peel_gateway.model.exposure import PARDON, AuditEntry, Exposure, ExposureFilter
-from peel_gateway.model.tables import Counts
+from peel_gateway.model.exposure import PARDON, AuditEntry, Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook
-from peel_gateway.planning.solve import Given, PlanError, solve
+from peel_gateway.planning.solve import PlanError, solve
+from peel_gateway.queries import responses
 from peel_gateway.queries.cache import QueryCache
-from peel_gateway.queries.devices import DeviceCounts, DeviceFilter, DeviceList
+from peel_gateway.queries.devices import DeviceCounts, DeviceList
 from peel_gateway.queries.estimates import (
     EstimateQuestion,
     Group,
@@ -35,35 +33,20 @@ from peel_gateway.queries.estimates import (
     with_plan,
 )
 from peel_gateway.queries.exposed import MANY, accident
-from peel_gateway.queries.table import ParameterError, QueryError, Table, moment
+from peel_gateway.queries.parameters import (
+    AuditQuery,
+    DeviceQuery,
+    EstimateQuery,
+    NotFoundError,
+    PlanQuery,
+    QueryError,
+    ReportQuery,
+)
+from peel_gateway.queries.responses import moment
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Archive
 
-__all__ = ["ISO_TIME", "UNIX_SECONDS", "Views", "audit_table", "open_views", "parse_moment"]
-
-UNIX_SECONDS = r"[0-9]{1,10}(\.[0-9]{1,9})?"
-ISO_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
-
-
-def parse_moment(name: str, text: str) -> float:
-    """Read a time: Unix seconds, or ISO 8601 (UTC unless it says otherwise)."""
-    if re.fullmatch(UNIX_SECONDS, text):
-        return float(text)
-    if not re.fullmatch(ISO_TIME, text):
-        raise ParameterError(
-            f"{name}: {text!r} is neither Unix seconds nor ISO 8601; write 1767225600 or 2026-01-01T00:00:00Z"
-        )
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise QueryError(
-            f"{name}: {text!r} is not a time: {error}. Write a date such as 2026-01-01T00:00:00Z."
-        ) from None
-    seconds = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    if not 0 <= seconds < 1e11:
-        raise QueryError(f"{name}: {text!r} is out of range; give a time from 1970 to 5138")
-    return seconds
-
+__all__ = ["Views", "open_views", "pardon_of"]
 
 _MOST_FIGURES_KEPT = 20_000
 """About 2 KB each."""
@@ -97,48 +80,37 @@ class Views:
         self._devices = DeviceList(store, snapshot, claims, silent_seconds=silent_seconds)
         # Devices fall silent as time passes, so the clock is the generation.
         self._counts: QueryCache[DeviceCounts] = QueryCache(time.monotonic_ns, size=lambda _: 1, capacity=1)
-        self._cache: QueryCache[list[Table]] = QueryCache(
+        self._cache: QueryCache[list[responses.Estimates]] = QueryCache(
             store.generation, size=figure_count, capacity=_MOST_FIGURES_KEPT
         )
 
-    def estimates(
-        self,
-        profile: str | None = None,
-        *,
-        since: float | None = None,
-        until: float | None = None,
-        bucket_seconds: int | None = None,
-        devices: bool = True,
-        choice: Choice = Choice(),  # noqa: B008 - never changes
-        group: str | None = None,
-        groups: bool = False,
-    ) -> list[Table]:
-        """Return each profile's estimates, for the whole span or per bucket; for all devices, one group, or each of the `groups`.
+    def estimates(self, query: EstimateQuery = EstimateQuery()) -> list[responses.Estimates]:  # noqa: B008 - never changes
+        """Return each profile's estimates, for the whole span or per bucket; for all devices, one group, or each group.
 
         With `devices` the log is read, and the estimates include the influence of single devices. Without, they come from the
         tallies, which is fast.
         """
-        asked = self._asked_groups(group, each=groups)
-        if asked is not None and not devices:
+        asked, bucket, choice = self._asked_groups(query.group, each=query.groups), query.bucket, query.choice
+        if asked is not None and not query.devices:
             raise QueryError("devices: no cannot be combined with group or groups, which need the log; leave it out")
-        if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self._store.bucket_seconds):
-            raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket_seconds}")
-        if not devices and self.needs_devices:
+        if bucket is not None and (bucket <= 0 or bucket % self._store.bucket_seconds):
+            raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket}")
+        if not query.devices and self.needs_devices:
             raise QueryError(
                 "devices: no cannot be combined with an estimate.share_cap below 1, which needs the log; leave it out"
             )
-        profiles = [each for each in self._profiles(profile) if choice.named(each)]
+        profiles = [each for each in self._profiles(query.profile) if choice.named(each)]
         if choice.name is not None and not profiles:
             raise QueryError(f"name: no attribute or category is called {choice.name!r}; /api/profiles lists them")
-        found: list[Table] = []
+        found: list[responses.Estimates] = []
         for each in profiles:
-            question = EstimateQuestion(each, since, until, bucket_seconds, devices, choice, asked)
+            question = EstimateQuestion(each, query.since, query.until, bucket, query.devices, choice, asked)
             find = partial(estimate_tables, self._store, question, self._share_cap)
-            tables = self._cache.get(question.key, find) if devices else find()
+            tables = self._cache.get(question.key, find) if query.devices else find()
             found += [with_plan(table, self._planned_rate(each.name, table)) for table in tables]
         return found
 
-    def recent(self, shortest: int) -> list[Table]:
+    def recent(self, shortest: int) -> list[responses.RecentEstimates]:
         """Return each profile's estimates over its own window, for all devices and then for each group.
 
         A window has enough reports when no 95% interval is wider than half the range. Of `windows`, the shortest one that has
@@ -152,23 +124,27 @@ class Views:
                 found += self._over_windows(profile.name, windows(whole["window_seconds"]), groups=True)
         return found
 
-    def _over_windows(self, profile: str, choice: Sequence[int], *, groups: bool) -> list[Table]:
+    def _over_windows(self, profile: str, choice: Sequence[int], *, groups: bool) -> list[responses.RecentEstimates]:
         """Return estimates over the first window that has enough reports; each group has its own."""
-        found: dict[str | None, Table] = {}
+        found: dict[str | None, responses.RecentEstimates] = {}
         for seconds in choice:
             since = (time.time() - seconds) // self._store.bucket_seconds * self._store.bucket_seconds
-            tables = self.estimates(profile, since=since, devices=groups or self.needs_devices, groups=groups)
-            for table in tables:
+            devices = groups or self.needs_devices
+            for table in self.estimates(EstimateQuery(profile=profile, since=since, devices=devices, groups=groups)):
                 before = found.get(table["group"])
                 if before is None or before["too_few"]:
-                    few = any(row["too_few"] for row in table["estimates"])
-                    window = {"window": window_name(seconds), "window_seconds": seconds, "since": moment(since)}
-                    found[table["group"]] = table | window | {"too_few": few}
+                    found[table["group"]] = {
+                        **table,
+                        "window": window_name(seconds),
+                        "window_seconds": seconds,
+                        "since": moment(since),
+                        "too_few": any(row["too_few"] for row in table["estimates"]),
+                    }
             if not any(table["too_few"] for table in found.values()):
                 break
         return list(found.values())
 
-    def _planned_rate(self, profile: str, table: Table) -> float | None:
+    def _planned_rate(self, profile: str, table: responses.Estimates) -> float | None:
         """Return how many reports per second the active devices are planned to send.
 
         None for a bucket, and where no report is missing, because counting all devices takes time. The rate is not cached with
@@ -178,41 +154,51 @@ class Views:
             return None
         return self.device_counts().rate(profile, table["group"])
 
-    def accident(self) -> Table | None:
+    def accident(self) -> responses.Accident | None:
         """Return a description of many devices that were exposed together, as by an operator's mistake; None if there are none."""
         exposed = self._store.exposed()
         if len(exposed) < MANY:
             return None
         return accident(exposed, revoked=self._snapshot().revoked, heard=self.device_counts().heard)
 
-    def exposures(self, which: ExposureFilter, *, limit: int = 100, before: int | None = None) -> Table:
-        """Return a page of exposures, newest first; `next` continues it."""
-        rows = self._store.exposures(which, limit=limit, before=before)
+    def exposures(self, query: ReportQuery) -> responses.Page[responses.Report]:
+        """Return a page of refused reports, newest first; `next` continues it."""
+        rows = self._store.exposures(query.which, limit=query.limit, before=query.before)
         names = {profile.id: profile.name for profile in self._snapshot().profiles}
         return {
-            "items": [_exposure_table(row, names) for row in rows],
-            "next": rows[-1].id if len(rows) == limit else None,
+            "items": [_report_of(row, names) for row in rows],
+            "next": rows[-1].id if len(rows) == query.limit else None,
         }
 
-    def audit(self, *, device: int | None = None, limit: int = 100, before: int | None = None) -> Table:
+    def audit(self, query: AuditQuery = AuditQuery()) -> responses.Audit:  # noqa: B008 - never changes
         """Return a page of the audit trail, newest first; `next` continues it. `fleet` has the changes to the fleet folder."""
-        rows = self._store.audit(device=device, limit=limit, before=before)
-        done = [each for each in self._snapshot().audit if device is None or each.device == device_label(device)]
+        rows = self._store.audit(device=query.device, limit=query.limit, before=query.before)
+        label = None if query.device is None else device_label(query.device)
+        done = [each for each in self._snapshot().audit if label in (None, each.device)]
         return {
-            "items": [audit_table(row) for row in rows],
-            "next": rows[-1].id if len(rows) == limit else None,
-            "fleet": [asdict(each) for each in done[::-1][:limit]],
+            "items": [pardon_of(row) for row in rows],
+            "next": rows[-1].id if len(rows) == query.limit else None,
+            "fleet": [
+                {
+                    "time": each.time,
+                    "action": each.action,
+                    "device": each.device,
+                    "who": each.who,
+                    "reason": each.reason,
+                }
+                for each in done[::-1][: query.limit]
+            ],
         }
 
-    def devices(self, which: DeviceFilter) -> Table:
+    def devices(self, query: DeviceQuery) -> responses.Devices:
         """Return a page of registered devices by id; `next` continues it."""
-        return self._devices.page(which)
+        return self._devices.page(query)
 
-    def device(self, device: int) -> Table:
-        """Return one device's entry in the list; QueryError when it is not registered."""
-        found: list[Table] = self.devices(DeviceFilter(after=device - 1, limit=1))["items"]
+    def device(self, device: int) -> responses.Device:
+        """Return one device's entry in the list. Raises NotFoundError when it is not registered."""
+        found = self.devices(DeviceQuery(after=device - 1, limit=1))["items"]
         if not found or found[0]["device"] != device_label(device):
-            raise QueryError(f"device {device_label(device)} is not registered")
+            raise NotFoundError(f"device {device_label(device)} is not registered")
         return found[0]
 
     @property
@@ -220,47 +206,58 @@ class Views:
         """Whether estimates need tallies per device; the sums over all devices are not enough."""
         return self._share_cap < 1
 
-    def groups(self) -> list[Table]:
+    def groups(self) -> list[responses.Group]:
         """Return the groups of devices."""
-        return [group.table() for group in groups_of(self._snapshot().devices)]
+        return [group.response() for group in groups_of(self._snapshot().devices)]
 
     def device_counts(self) -> DeviceCounts:
         """Return the number of devices by state, and the sums of their status messages."""
         return self._counts.get(None, self._devices.counts)
 
-    def profiles(self) -> list[Table]:
+    def profiles(self) -> list[responses.Profile]:
         """Return the profiles with their parameters, including epsilon."""
-        return [
-            profile.table()
-            | {
-                "epsilon": profile.epsilon,
-                "frame_bytes": profile.frame_bytes,
-                "devices": self._devices_of(profile.name),
-            }
-            for profile in self._snapshot().profiles
-        ]
+        return [self._profile(profile) for profile in self._snapshot().profiles]
+
+    def _profile(self, profile: Profile) -> responses.Profile:
+        more = {"frame_bytes": profile.frame_bytes, "devices": self._devices_of(profile.name)}
+        return cast(responses.Profile, profile.table() | {"epsilon": profile.epsilon} | more)
 
     def _devices_of(self, profile: str) -> int:
         return int(self._snapshot().devices.per_device(lambda info: info.profile == profile, np.bool_).sum())
 
-    def plan(self, profile: str, given: Given) -> Table:
+    def plan(self, query: PlanQuery) -> responses.Plan:
         """Return the accuracy and the privacy cost of a fleet with this profile.
 
         The number of devices is this fleet's, unless it is given or follows from the accuracy.
         """
-        (planned,) = self._profiles(profile)
+        (planned,), given = self._profiles(query.profile), query.given
         if given.devices is None and given.accuracy is None:
-            given = replace(given, devices=self._devices_of(profile) or None)
+            given = replace(given, devices=self._devices_of(query.profile) or None)
         try:
-            return {"profile": profile} | outlook(solve(given.of_profile(planned)), given.accuracy)
+            return {"profile": query.profile, **outlook(solve(given.of_profile(planned)), given.accuracy)}
         except PlanError as error:
             raise QueryError(str(error)) from None
 
-    def totals(self) -> Table:
+    def totals(self) -> responses.Totals:
         """Return the counters over the life of the database."""
-        return _counts_table(self._store.counts()) | {
-            "devices": len(self._snapshot().devices),
-            "revoked_devices": len(self._snapshot().revoked),
+        counts, snapshot = self._store.counts(), self._snapshot()
+        return {
+            "verdicts": {verdict.label: counts.verdicts.get(verdict, 0) for verdict in Verdict},
+            "accepted": counts.verdicts.get(Verdict.ACCEPTED, 0),
+            "exposed": counts.exposed,
+            "poisoning_ratio": counts.poisoning_ratio,
+            "withdrawn_past": counts.withdrawn_past,
+            "exposed_devices": counts.exposed_devices,
+            "withdrawn_devices": counts.withdrawn_devices,
+            "quarantined": counts.quarantined,
+            "quarantined_bytes": counts.quarantined_bytes,
+            "dropped": {verdict.label: count for verdict, count in counts.dropped.items()},
+            "gaps": counts.gaps,
+            "replayed": {verdict.label: count for verdict, count in counts.replayed.items()},
+            "pardons": counts.pardons,
+            "generation": counts.generation,
+            "devices": len(snapshot.devices),
+            "revoked_devices": len(snapshot.revoked),
         }
 
     def _asked_groups(self, name: str | None, *, each: bool) -> tuple[Group, ...] | None:
@@ -303,7 +300,7 @@ def open_views(
     )
 
 
-def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:
+def _report_of(row: Exposure, profiles: dict[int, str]) -> responses.Report:
     return {
         "id": row.id,
         "verdict": row.verdict.label,
@@ -318,8 +315,8 @@ def _exposure_table(row: Exposure, profiles: dict[int, str]) -> Table:
     }
 
 
-def audit_table(row: AuditEntry) -> Table:
-    """Return an entry of the audit trail as a table."""
+def pardon_of(row: AuditEntry) -> responses.Pardon:
+    """Return an entry of the audit trail as a response."""
     return {
         "id": row.id,
         "time": moment(row.time),
@@ -330,16 +327,4 @@ def audit_table(row: AuditEntry) -> Table:
         "reports": row.reports,
         "who": row.who,
         "reason": row.reason,
-    }
-
-
-def _counts_table(counts: Counts) -> Table:
-    table = asdict(counts)
-    table["verdicts"] = {verdict.label: counts.verdicts.get(verdict, 0) for verdict in Verdict}
-    for name in ("dropped", "replayed"):
-        table[name] = {verdict.label: count for verdict, count in getattr(counts, name).items()}
-    return table | {
-        "accepted": counts.verdicts.get(Verdict.ACCEPTED, 0),
-        "exposed": counts.exposed,
-        "poisoning_ratio": counts.poisoning_ratio,
     }

@@ -247,7 +247,7 @@ class Service:
             self._cases,
             self._metrics,
             summary=self._status.summary,
-            health=self._status.health_table,
+            health=self._status.health_response,
             generation=lambda: self._pool.generation,
             stopping=self._streams_end,
             token=self._settings.http_token,

@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from peel_gateway.metrics import Metrics
 from peel_gateway.mqtt.client import MqttClient
-from peel_gateway.queries.table import Table, moment
+from peel_gateway.queries.responses import Health, StoreState, Summary, moment_or_none
 from peel_gateway.queries.views import Views
 from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.settings import Settings
@@ -83,7 +83,7 @@ class GatewayStatus:
             causes.append(f"lag: the oldest receipt has waited for {receipt_lag:.0f} s to be sent")
         return causes
 
-    def health_table(self) -> Table:
+    def health_response(self) -> Health:
         """Return the causes of bad health and the numbers that warn early, without a query to the store."""
         return {
             "causes": self.health(),
@@ -92,7 +92,7 @@ class GatewayStatus:
             "receipt_lag_seconds": round(self.pool.receipt_age(), 3),
         }
 
-    def summary(self) -> Table:
+    def summary(self) -> Summary:
         """Return the state of the whole gateway."""
         trouble, clients = self._broker_trouble(), self.clients()
         return {
@@ -100,7 +100,7 @@ class GatewayStatus:
             "version": VERSION,
             "uptime_seconds": round(time.monotonic() - self._began, 1),
             "totals": self.views.totals(),
-            "devices": self.views.device_counts().table(time.time()),
+            "devices": self.views.device_counts().response(time.time()),
             "accident": self.views.accident(),
             "broker": {
                 "connected": trouble is None,
@@ -115,7 +115,7 @@ class GatewayStatus:
             },
             "reload": {"refused": self.fleet.trouble and pasteable(self.fleet.trouble)},
             "inbox": {"pending": self.pool.pending, "oldest_seconds": round(self.pool.oldest_age(), 3)},
-            "store": self._store_table(),
+            "store": self._store_state(),
             "health": self.health(),
         }
 
@@ -150,7 +150,7 @@ class GatewayStatus:
         """Return the longest time without a connection and its cause; None if all are connected."""
         return max((trouble for client in self.clients() if (trouble := client.trouble())), default=None)
 
-    def _store_table(self) -> Table:
+    def _store_state(self) -> StoreState:
         size, uptime = self.store.size_bytes(), time.monotonic() - self._began
         return {
             "bytes": size,
@@ -163,6 +163,5 @@ class GatewayStatus:
     def _first_received(self) -> str | None:
         """Return the time of the first report. It is cached once there is one."""
         if self._first is None:
-            first = self.store.first_received()
-            self._first = None if first is None else moment(first)
+            self._first = moment_or_none(self.store.first_received())
         return self._first

@@ -21,13 +21,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from peel_core import Secret
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.queries.exposed import Cases
-from peel_gateway.queries.table import ParameterError, QueryError, Table
+from peel_gateway.queries.parameters import NotFoundError, ParameterError, QueryError
+from peel_gateway.queries.responses import Endpoint, Health, Items, Summary
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import StoreError
 from peel_gateway.web.access import Guard, login_routes
-from peel_gateway.web.api import Api
+from peel_gateway.web.api import Api, json_route
 from peel_gateway.web.limits import HEALTH, Limits
-from peel_gateway.web.openapi import description, docstring_parts
+from peel_gateway.web.openapi import description, route_text
 from peel_gateway.web.streams import Streams
 
 __all__ = ["PAGE_FOLDER", "build_app"]
@@ -40,8 +41,8 @@ def build_app(
     cases: Cases,
     metrics: Metrics,
     *,
-    summary: Callable[[], Table],
-    health: Callable[[], Table],
+    summary: Callable[[], Summary],
+    health: Callable[[], Health],
     generation: Callable[[], int],
     stopping: threading.Event,
     token: Secret | None,
@@ -71,18 +72,18 @@ def build_app(
         """Server-sent events: `summary` at once, then each second with news and every five without; `trouble` when the store fails."""
         return listeners.response()
 
-    async def get_paths(_: Request) -> Response:
+    def get_paths() -> Items[Endpoint]:
         """All paths, each with its description."""
-        return JSONResponse({"items": [_path_table(route) for route in routes if route.include_in_schema]})
+        return {"items": [_endpoint(route) for route in routes if route.include_in_schema]}
 
-    async def get_openapi(_: Request) -> Response:
+    def get_openapi() -> dict[str, Any]:
         """The OpenAPI 3.1 description of all paths below /api."""
-        return JSONResponse(document)
+        return document
 
     page, entrance = _asset_routes(), login_routes(token)
     api = [
-        Route("/api", get_paths),
-        Route("/api/openapi.json", get_openapi),
+        json_route("/api", get_paths),
+        json_route("/api/openapi.json", get_openapi),
         *Api(views, cases, summary).routes(),
         Route(_EVENTS, get_events),
     ]
@@ -104,7 +105,7 @@ def build_app(
     return Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
 
 
-def _watching_routes(metrics: Metrics, health: Callable[[], Table]) -> list[Route]:
+def _watching_routes(metrics: Metrics, health: Callable[[], Health]) -> list[Route]:
     """Return the routes for monitoring."""
 
     def get_metrics(_: Request) -> Response:
@@ -117,7 +118,7 @@ def _watching_routes(metrics: Metrics, health: Callable[[], Table]) -> list[Rout
         """200, or 503 when something fails; with the token also the causes, the lag and the number of dead letters."""
         signs = health()
         failing = bool(signs["causes"])
-        body: Table = {"status": "failing" if failing else "ok"}
+        body: dict[str, object] = {"status": "failing" if failing else "ok"}
         if request.scope["peel_trusted"]:
             body |= signs
         return JSONResponse(body, status_code=503 if failing else 200)
@@ -125,13 +126,14 @@ def _watching_routes(metrics: Metrics, health: Callable[[], Table]) -> list[Rout
     return [Route("/metrics", get_metrics), Route(HEALTH, get_health)]
 
 
-def _path_table(route: Route) -> Table:
-    what, _ = docstring_parts(route)
+def _endpoint(route: Route) -> Endpoint:
+    what, _ = route_text(route)
     return {"path": route.path, "methods": sorted(route.methods or ()), "what": what}
 
 
 async def _bad_query(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=400 if isinstance(error, ParameterError) else 422)
+    status = 400 if isinstance(error, ParameterError) else 404 if isinstance(error, NotFoundError) else 422
+    return JSONResponse({"error": str(error)}, status_code=status)
 
 
 async def _store_failed(_: Request, error: Exception) -> Response:

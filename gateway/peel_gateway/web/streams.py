@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from peel_gateway.queries.table import Table
+from peel_gateway.queries.responses import Summary
 from peel_gateway.storage.store import StoreError
 
 __all__ = ["Streams"]
@@ -68,7 +68,7 @@ class Streams:
     """
 
     def __init__(
-        self, summary: Callable[[], Table], generation: Callable[[], int], *, stopping: threading.Event, most: int
+        self, summary: Callable[[], Summary], generation: Callable[[], int], *, stopping: threading.Event, most: int
     ) -> None:
         self._summary = summary
         self._generation = generation

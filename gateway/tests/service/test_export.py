@@ -15,6 +15,7 @@ from field import Field, MakeField
 
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries import export
+from peel_gateway.queries.parameters import SpanQuery
 from peel_tools.servers.gateway import GatewayProcess
 
 
@@ -125,7 +126,7 @@ def test_no_cell_of_text_is_a_formula(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setitem(export.TABLES, "estimates", (lambda source, span: iter([row]), kinds))
     source: Any = None
     path = tmp_path / "estimates.csv"
-    assert export.export(source, "estimates", path, export.Span()) == 1
+    assert export.export(source, "estimates", path, SpanQuery()) == 1
     with path.open(newline="", encoding="utf-8") as file:
         (cells,) = csv.DictReader(file)
     assert {name: cells[name] for name in ("profile", "name", "unit")} == dict.fromkeys(

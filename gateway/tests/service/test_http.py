@@ -203,7 +203,7 @@ def test_a_plan_begins_with_the_profile_and_the_fleet(field: Field, shared_gatew
         ("/api/estimates?attribute=x", "attribute: unknown parameter"),
         ("/api/estimates?name=rain", "name: no attribute or category is called 'rain'"),
         ("/api/estimates?top=0", "top: must be a whole number from 1 to 65535"),
-        ("/api/estimates?devices=1", "devices: must be yes or no, not '1'"),
+        ("/api/estimates?devices=1", "devices: must be one of yes, no, not '1'"),
         ("/api/exposures?limit=0", "limit: must be a whole number from 1 to 1000"),
         ("/api/exposures?limit=99999999999999999999999", "limit: must be"),
         ("/api/exposures?limit=%D9%A1", "limit: must be"),

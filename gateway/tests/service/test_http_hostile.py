@@ -19,7 +19,8 @@ from peel_gateway.estimation.estimate import Choice
 from peel_gateway.metrics import Metrics
 from peel_gateway.queries import estimates
 from peel_gateway.queries.exposed import Cases
-from peel_gateway.queries.table import QueryError
+from peel_gateway.queries.parameters import QueryError
+from peel_gateway.queries.responses import Summary
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings
 from peel_gateway.web.app import build_app
@@ -305,16 +306,16 @@ async def _disconnected(receive: Callable[[], Any]) -> bool:
 def test_health_is_answered_while_all_are_busy() -> None:
     release = threading.Event()
 
-    def slow() -> dict[str, Any]:
+    def slow() -> Summary:
         release.wait(30)
-        return {}
+        return cast(Summary, {})
 
     app = build_app(
         cast(Views, None),
         cast(Cases, None),
         Metrics(),
         summary=slow,
-        health=lambda: {"causes": []},
+        health=lambda: {"causes": [], "dead_letters": 0, "lag_seconds": 0.0, "receipt_lag_seconds": 0.0},
         generation=int,
         stopping=threading.Event(),
         token=None,

@@ -20,8 +20,8 @@ from starlette.routing import Route
 
 from peel_gateway.fleet.folder import Fleet, device_label
 from peel_gateway.logs import configure_logs
-from peel_gateway.queries.parameters import estimate_query, span_query
-from peel_gateway.queries.table import QueryError, moment
+from peel_gateway.queries.parameters import EstimateQuery, QueryError, SpanQuery, parse_query
+from peel_gateway.queries.responses import moment
 from peel_gateway.service.service import run_service
 from peel_gateway.settings import load_settings
 from peel_gateway.web.access import read_form, require_same_origin
@@ -83,7 +83,7 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
 
     def get_demo(request: Request) -> Response:
         """Only in a demonstration: the truth beside each estimate (from `since`), the attackers' roles, which attacks are on."""
-        since = span_query(request.query_params)["since"] or 0
+        since = parse_query(SpanQuery, request.query_params).since or 0
         if not truth_path.exists():
             return JSONResponse({"truth": {}, "roles": {}, "attacks": []})
         with closing(Truth(truth_path)) as truth:
@@ -102,8 +102,8 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
 
     def get_history(request: Request) -> Response:
         """Only in a demonstration: the truth of one figure over time, asked for by `profile`, `name`, `bucket` and `since`."""
-        asked = estimate_query(request.query_params)
-        name, profile = asked["choice"].name, fleet.profiles().get(asked["profile"] or "")
+        asked = parse_query(EstimateQuery, request.query_params)
+        name, profile = asked.name, fleet.profiles().get(asked.profile or "")
         if profile is None:
             raise QueryError("profile: must be given; /api/profiles has their names")
         places = [place for place in range(profile.size) if profile.label(place) == name]
@@ -111,9 +111,9 @@ def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Rout
             raise QueryError(f"name: the profile {profile.name} has no {name!r}")
         if not truth_path.exists():
             return JSONResponse({"items": []})
-        seconds = asked["bucket_seconds"] or MOMENT_SECONDS
+        seconds = asked.bucket or MOMENT_SECONDS
         with closing(Truth(truth_path)) as truth:
-            history = true_history(truth, profile, places[0], seconds, asked["since"] or 0)
+            history = true_history(truth, profile, places[0], seconds, asked.since or 0)
         return JSONResponse({"items": [{"start": moment(start), "value": value} for start, value in history]})
 
     async def post_attack(request: Request) -> Response:

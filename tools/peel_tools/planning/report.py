@@ -74,8 +74,9 @@ def plan(solved: Solved, accuracy: float | None = None, battery: Battery | None 
     task = solved.task
     found = outlook(solved, accuracy)
     later = {str(n): rounded(ratio) for n, ratio in harm(task.subject, task.epsilon).items()}
-    insider = found["insider"] | {"ratio": found["insider"]["ratio"] | later}
-    return found | {
+    insider = {**found["insider"], "ratio": {**found["insider"]["ratio"], **later}}
+    return {
+        **found,
         "exposure": [_wait(task, wait.attack, wait.reports) for wait in waits(task.subject, task.epsilon)],
         "insider": insider,
         "bytes": _bytes(task),

@@ -25,8 +25,8 @@ from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
 from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.queries.devices import DeviceFilter
-from peel_gateway.queries.exposed import Cases, ExposedQuestion
+from peel_gateway.queries.exposed import Cases
+from peel_gateway.queries.parameters import DeviceQuery, EstimateQuery, ExposedQuery
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_research.bench.alone import alone
@@ -211,9 +211,9 @@ def _page(store: SqliteStore, snapshot: Snapshot) -> Iterator[None]:
     def look() -> None:
         while not closed.is_set():
             views.totals()
-            views.estimates(devices=False)
-            views.devices(DeviceFilter())
-            cases.devices(ExposedQuestion())
+            views.estimates(EstimateQuery(devices=False))
+            views.devices(DeviceQuery())
+            cases.devices(ExposedQuery())
             closed.wait(_PAGE_SECONDS)
 
     thread = threading.Thread(target=look)

@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: MIT
+"""The results of all queries as typed dictionaries: the JSON of the API, and the source of its OpenAPI description.
+
+The page and the commands have no other source. Later versions may add fields.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
+
+from peel_gateway.planning.outlook import Outlook
+
+__all__ = [
+    "Accident",
+    "Audit",
+    "Broker",
+    "Claims",
+    "Device",
+    "DeviceInDetail",
+    "Devices",
+    "Endpoint",
+    "Estimate",
+    "Estimates",
+    "Evidence",
+    "Exposed",
+    "ExposedDevices",
+    "Figure",
+    "FleetAction",
+    "FrameField",
+    "Group",
+    "Health",
+    "Interval",
+    "Items",
+    "Layer",
+    "LayerVerdict",
+    "Page",
+    "Pardon",
+    "Picture",
+    "Plan",
+    "Profile",
+    "RecentEstimates",
+    "Report",
+    "ReportInDetail",
+    "StoreState",
+    "Summary",
+    "Totals",
+    "moment",
+    "moment_or_none",
+]
+
+Count = Annotated[int, ("minimum", 0)]
+Moment = Annotated[str, ("format", "date-time")]
+DeviceLabel = Annotated[str, ("pattern", "^[0-9a-f]{8}$")]
+Item = TypeVar("Item")
+
+
+def moment(seconds: float) -> str:
+    """Return Unix seconds as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def moment_or_none(seconds: float | None) -> str | None:
+    """Return Unix seconds as ISO 8601 in UTC; None for None."""
+    return None if seconds is None else moment(seconds)
+
+
+class Items(TypedDict, Generic[Item]):
+    items: list[Item]
+
+
+class Page(TypedDict, Generic[Item]):
+    items: list[Item]
+    next: int | None
+    """The id to continue from; None on the last page."""
+
+
+class Endpoint(TypedDict):
+    path: str
+    methods: list[str]
+    what: str
+
+
+class Totals(TypedDict):
+    """Counters over the life of the database."""
+
+    verdicts: dict[str, Count]
+    accepted: Count
+    exposed: Count
+    poisoning_ratio: float
+    withdrawn_past: Count
+    exposed_devices: Count
+    withdrawn_devices: Count
+    quarantined: Count
+    quarantined_bytes: Count
+    dropped: dict[str, Count]
+    gaps: Count
+    replayed: dict[str, Count]
+    pardons: Count
+    generation: Count
+    devices: Count
+    revoked_devices: Count
+
+
+class DeviceStates(TypedDict):
+    states: dict[str, Count]
+    heard: Count
+    last_report: Moment | None
+    silent_seconds: float | None
+
+
+class Accident(TypedDict):
+    """Many devices exposed together, as by an operator's mistake."""
+
+    devices: Count
+    heard: Count
+    cause: str
+    since: Moment
+    command: str
+    sentence: str
+
+
+class Broker(TypedDict):
+    connected: bool
+    mqtt: str | None
+    away_seconds: float | None
+
+
+class WorkerState(TypedDict):
+    name: str | None
+    workers: Count
+    partitions: list[Count]
+    of: Count
+
+
+class Reload(TypedDict):
+    refused: str | None
+
+
+class InboxState(TypedDict):
+    pending: Count
+    oldest_seconds: float
+
+
+class StoreState(TypedDict):
+    bytes: Count
+    bytes_per_day: int | None
+    bucket_seconds: Count
+    first_received: Moment | None
+    dead_letters: Count
+
+
+class Summary(TypedDict):
+    """The state of the whole gateway."""
+
+    fleet: str
+    version: str
+    uptime_seconds: float
+    totals: Totals
+    devices: DeviceStates
+    accident: Accident | None
+    broker: Broker
+    worker: WorkerState
+    reload: Reload
+    inbox: InboxState
+    store: StoreState
+    health: list[str]
+
+
+class Health(TypedDict):
+    causes: list[str]
+    dead_letters: Count
+    lag_seconds: float
+    receipt_lag_seconds: float
+
+
+class Interval(TypedDict):
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Figure(Interval):
+    over: str
+    edge: str | None
+    unclipped: Interval
+    n_effective: float
+    influence: float | None
+    influence_share: float | None
+    influence_device: DeviceLabel | None
+
+
+class Estimate(Figure):
+    name: str
+    unit: str
+    range: list[float]
+    n: Count
+    devices: Count | None
+    over_devices: Figure | None
+    plain: Interval
+    withdrawn: Count
+    before_withdrawal: Interval
+    half_width: float | None
+    reports_missing: Count | None
+    seconds_missing: float | None
+    too_few: bool
+    seconds_to_value: float | None
+
+
+class Estimates(TypedDict):
+    """A profile's estimates, for a span of time or one bucket of it."""
+
+    profile: str
+    mechanism: str
+    group: str | None
+    members: Count | None
+    note: str | None
+    start: Moment | None
+    seconds: Count | None
+    n: Count
+    devices: Count | None
+    withdrawn: Count
+    withdrawn_devices: Count
+    share_cap: float
+    figures: Count
+    computed: Moment
+    rate: float | None
+    estimates: list[Estimate]
+
+
+class RecentEstimates(Estimates):
+    """Estimates over a window up to now."""
+
+    window: str
+    window_seconds: Count
+    since: Moment
+    too_few: bool
+
+
+class Group(TypedDict):
+    group: str
+    members: Count
+    note: str | None
+
+
+class _Refused(TypedDict):
+    id: int
+    verdict: str
+    blamed: bool
+    device: DeviceLabel | None
+    number: Count | None
+    profile: str | None
+    received: Moment
+    topic: str
+    evidence: dict[str, Any]
+
+
+class Report(_Refused):
+    """A refused report."""
+
+    raw: str
+
+
+class FrameField(TypedDict):
+    field: str
+    at: Count
+    hex: str
+    value: str | int | None
+
+
+class Picture(TypedDict):
+    """A report's reconstructed vector and the nearest admissible pattern."""
+
+    width: Count
+    k: Count
+    labels: list[str]
+    vector: list[float]
+    place: Count
+    sign: int
+    assigned: Count | None
+    residual: float
+    limit: float
+
+
+class ReportInDetail(_Refused):
+    layer: str | None
+    sentence: str
+    meaning: str
+    bytes: list[FrameField]
+    picture: Picture | None
+
+
+class Exposed(TypedDict):
+    """An exposed device with the reason."""
+
+    device: DeviceLabel
+    profile: str | None
+    verdict: str
+    layer: str | None
+    exposed_at: Moment
+    withdrawn: bool
+    reports: Count
+    sentence: str
+    exposure: int | None
+
+
+class ExposedDevices(TypedDict):
+    items: list[Exposed]
+    total: Count
+
+
+class LayerVerdict(TypedDict):
+    verdict: str
+    blame: str
+    sentence: str
+
+
+class Layer(TypedDict):
+    layer: str
+    exposes: str
+    verdicts: list[LayerVerdict]
+
+
+class FleetAction(TypedDict):
+    """A revocation or its reversal."""
+
+    time: Moment
+    action: str
+    device: DeviceLabel
+    who: str
+    reason: str
+
+
+class Pardon(FleetAction):
+    id: int
+    cause: str
+    restored: bool
+    reports: Count
+
+
+class Audit(TypedDict):
+    """Pardons, and the changes to the fleet folder."""
+
+    items: list[Pardon]
+    next: int | None
+    fleet: list[FleetAction]
+
+
+class Claims(TypedDict):
+    """A device's own status message; None for fields that it never sent."""
+
+    state: str
+    heard: Moment | None
+    asleep: bool
+    firmware: str | None
+    core: str | None
+    board: str | None
+    interval_ms: Count | None
+    dropped: Count | None
+    unconfirmed: Count | None
+    refused_receipts: Count | None
+    lost: Count | None
+    skipped: Count | None
+    throttled: Count | None
+    left: Count | None
+    entropy: Count | None
+    refused: list[str] | None
+    faults: Count | None
+    failing: str | None
+
+
+class Device(TypedDict):
+    device: DeviceLabel
+    profile: str
+    group: str | None
+    state: str
+    note: str
+    created: str
+    last_number: Count | None
+    first_received: Moment | None
+    last_received: Moment | None
+    last_heard: Moment | None
+    silent_after_seconds: float
+    exposed: str | None
+    exposed_at: Moment | None
+    withdrawn: bool
+    left: Count | None
+    claims: Claims | None
+    reports: dict[str, Count]
+    counted: Count
+
+
+class Devices(TypedDict):
+    items: list[Device]
+    next: DeviceLabel | None
+
+
+class Evidence(TypedDict):
+    id: int
+    verdict: str
+    number: Count | None
+    received: Moment
+    sentence: str
+
+
+class DeviceInDetail(Device):
+    against: list[Evidence]
+    audit: list[Pardon]
+
+
+class Attribute(TypedDict):
+    name: str
+    unit: NotRequired[str]
+    low: NotRequired[float]
+    high: NotRequired[float]
+
+
+class Profile(TypedDict):
+    """A profile; which of the last three fields it has depends on its mechanism."""
+
+    name: str
+    mechanism: str
+    id: str
+    epsilon: float
+    epsilon_q20: Count
+    k: Count
+    width: Count
+    seed: Count
+    quota: Count
+    period: Count
+    lifetime: NotRequired[Count]
+    frame_bytes: Count
+    devices: Count
+    attributes: list[Attribute]
+    categories: NotRequired[list[str]]
+    domain: NotRequired[Count]
+
+
+class Plan(Outlook):
+    profile: str
