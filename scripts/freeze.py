@@ -32,7 +32,7 @@ from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.fleet.folder import Fleet
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.messages import Message
 from peel_gateway.queries.parameters import DeviceQuery
 from peel_gateway.queries.views import Views
@@ -74,7 +74,7 @@ class Site:
 
     def reload(self) -> None:
         """Follow the fleet folder."""
-        self.snapshot: Snapshot = take_snapshot(self.fleet)
+        self.snapshot: FleetSnapshot = take_snapshot(self.fleet)
         self.engine.load(self.snapshot)
 
     def frames(self, device: int, numbers: Sequence[int], value: float = 0.25, **options: Any) -> list[bytes]:
@@ -171,7 +171,7 @@ def live(site: Site) -> None:
     site.hear(site.frames(4, range(241, 261)))
 
 
-def answers(store: SqliteStore, snapshot: Snapshot) -> dict[str, Any]:
+def answers(store: SqliteStore, snapshot: FleetSnapshot) -> dict[str, Any]:
     """Return a gateway's answers, without anything that depends on the time."""
     views = Views(store, lambda: snapshot)
     said = {

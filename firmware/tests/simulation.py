@@ -206,8 +206,8 @@ class Site:
     def take(self, messages: Sequence[bytes]) -> None:
         """Process a batch, and send receipts to the devices heard in it."""
         received = max(0.0, self.now + self.skew)
-        heard = self.engine.process([Message("t", message, received) for message in messages]).heard
-        for device, receipt in self.engine.receipts(heard) or []:
+        senders = self.engine.process([Message("t", message, received) for message in messages]).senders
+        for device, receipt in self.engine.receipts(senders) or []:
             self.receipts.setdefault(device, []).append(receipt)
         came: dict[int, set[int]] = {}
         for frame in [frame for message in messages for frame in split(message, WIDTH)]:

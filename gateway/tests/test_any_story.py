@@ -114,6 +114,6 @@ def test_any_story_can_be_stored_and_recounted(make_lab: MakeLab, rng: Chance, s
         frames, stamp = story.frames(), max(0.0, lab.now + lab.skew)
         pieces = frames if step % 5 else [b"".join(frames)]
         report = lab.engine.process([Message("t", piece, stamp) for piece in pieces])
-        lab.engine.receipts(report.heard)
+        lab.engine.receipts(report.senders)
     found = recount(lab.store, lab)
     assert found.agrees, found.differences[:5]

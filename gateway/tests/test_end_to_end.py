@@ -16,7 +16,7 @@ from peel_core import Profile
 from peel_gateway.engine.engine import Engine
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.fleet.folder import Fleet, key_mark
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
@@ -145,7 +145,7 @@ def _most_misses(count: int, chance: float) -> int:
     return count
 
 
-def _fixed_fleet(folder: Path, devices: int) -> Snapshot:
+def _fixed_fleet(folder: Path, devices: int) -> FleetSnapshot:
     """A fleet whose keys are the same in every run, so that a run is a function of its seed."""
     make_fleet(folder, "fixed", greenhouse=devices - devices // 5, vents=devices // 5)
     (folder / "master.key").write_text("07" * 32)
@@ -160,7 +160,7 @@ def _assert_all_exposed(found: Findings) -> None:
         assert kind.exposed_devices == kind.devices > 0, name
 
 
-def _covered(folder: Path, snapshot: Snapshot, seed: int) -> list[bool]:
+def _covered(folder: Path, snapshot: FleetSnapshot, seed: int) -> list[bool]:
     """Run a fleet with attackers through an engine; which published intervals cover the mean of what was read."""
     truth = Truth(folder / "truth.sqlite")
     store = SqliteStore(folder / "peel.sqlite")

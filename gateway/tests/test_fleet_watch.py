@@ -13,7 +13,7 @@ import pytest
 
 from peel_core.projection import search_seed, soundness
 from peel_gateway.fleet.folder import Fleet, FleetError
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.metrics import Metrics
 from peel_gateway.service.fleet_watch import FleetWatch
 
@@ -39,13 +39,13 @@ class Gateway:
     def __init__(self, folder: Path) -> None:
         self.metrics = Metrics()
         self.watch = FleetWatch(folder, self.metrics)
-        self.loaded: list[Snapshot] = []
+        self.loaded: list[FleetSnapshot] = []
         self.error: Exception | None = None
 
     def look(self, *, force: bool = False) -> None:
         self.watch.look(force=force, load=self.load)
 
-    def load(self, snapshot: Snapshot) -> None:
+    def load(self, snapshot: FleetSnapshot) -> None:
         if self.error is not None:
             raise self.error
         self.loaded.append(snapshot)
@@ -120,11 +120,11 @@ def test_a_folder_that_cannot_be_used_changes_nothing_and_is_followed_again(
     gateway.look()
     gateway.look()
     assert gateway.watch.snapshot is before
-    assert gateway.watch.trouble
+    assert gateway.watch.problem
     assert (gateway.refusals(), gateway.loaded) == (1, []), "said once"
     restore()
     gateway.look()
-    assert gateway.watch.trouble is None
+    assert gateway.watch.problem is None
     assert [len(each.devices) for each in gateway.loaded] == [3]
     gateway.look()
     assert len(gateway.loaded) == 1, "nothing has changed since"
@@ -138,11 +138,11 @@ def test_an_engine_that_cannot_take_it_is_asked_again(folder: Path, error: Excep
     gateway.error = error
     gateway.look()
     assert gateway.watch.snapshot is before
-    assert type(error).__name__ in str(gateway.watch.trouble)
+    assert type(error).__name__ in str(gateway.watch.problem)
     gateway.error = None
     gateway.look()
     assert len(gateway.watch.snapshot.devices) == 4, "though no file has changed"
-    assert gateway.watch.trouble is None
+    assert gateway.watch.problem is None
 
 
 def test_an_unsound_profile_enters_nowhere(folder: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_values_are_what_the_formula_says() -> None:
     counts = [np.sum(hashed(cells // g, v, g, 50) == cells % g) for v in range(50)]
     p = keep + (1 - keep) / g
     assert mechanism_of(profile).chances(profile) == pytest.approx((1 / g, p))
-    found = reports(profile, cells).figures(np.ones(1))
+    found = reports(profile, cells).statistics(np.ones(1))
     assert found.unclipped.value == pytest.approx((np.array(counts) / 400 - 1 / g) / (p - 1 / g), abs=1e-9)
     assert found.influence == pytest.approx(np.full(50, 1 / (p - 1 / g)))
 
@@ -65,7 +65,7 @@ def test_shares_are_unbiased_and_their_intervals_cover(domain: int, epsilon: flo
     for _ in range(600):
         held = reports(profile, said(profile, values, rng), device)
         for truth, weigh in zip(truths, (equal_reports, equal_devices), strict=True):
-            found = held.figures(weigh(held.report_counts))
+            found = held.statistics(weigh(held.report_counts))
             asked = [0, 1, 2, -1]
             errors.append(found.unclipped.value[asked] - truth)
             covered.append((found.bounds.low[asked] <= truth) & (truth <= found.bounds.high[asked]))

@@ -79,13 +79,13 @@ def connected_to(port: int, session: Session = REPORTS) -> Iterator[tuple[MqttCl
 
 
 def wait_for_cause(client: MqttClient, words: str) -> None:
-    deadline, trouble = time.monotonic() + SECONDS, None
+    deadline, problem = time.monotonic() + SECONDS, None
     while time.monotonic() < deadline:
-        trouble = client.trouble()
-        if trouble is not None and words in trouble[1]:
+        problem = client.problem()
+        if problem is not None and words in problem[1]:
             return
         time.sleep(0.02)
-    raise AssertionError(f"no cause with {words!r} within {SECONDS:g} s; the last one: {trouble}")
+    raise AssertionError(f"no cause with {words!r} within {SECONDS:g} s; the last one: {problem}")
 
 
 def idle(line: socket.socket) -> None:

@@ -20,8 +20,8 @@ FOR_EVER = 3600.0
 
 def delivery(size: int = 10, identifier: int = 1, age: float = 0.0) -> InFlight:
     link: Any = None  # the inbox only hands it on
-    mail = MessageBatch.of([Message("t", bytes(size), 0.0)])
-    return InFlight(mail, link, np.array([identifier], np.uint16), time.monotonic() - age)
+    messages = MessageBatch.of([Message("t", bytes(size), 0.0)])
+    return InFlight(messages, link, np.array([identifier], np.uint16), time.monotonic() - age)
 
 
 def identifiers(batch: list[InFlight]) -> list[int]:
@@ -50,12 +50,12 @@ def test_a_batch_has_a_most_and_keeps_the_order() -> None:
 def test_what_came_together_is_cut_where_a_batch_ends() -> None:
     inbox = Inbox(limit_messages=100, limit_bytes=10_000)
     link: Any = None
-    mail = MessageBatch.of([Message("t", bytes([place]) * 10, 0.0) for place in range(10)])
-    inbox.put(InFlight(mail, link, np.arange(1, 11, dtype=np.uint16), time.monotonic()))
+    messages = MessageBatch.of([Message("t", bytes([place]) * 10, 0.0) for place in range(10)])
+    inbox.put(InFlight(messages, link, np.arange(1, 11, dtype=np.uint16), time.monotonic()))
     first = inbox.take(4, 10_000, linger=0, patience=0)
     second = inbox.take(10, 25, linger=0, patience=0)
     assert [identifiers(first), identifiers(second)] == [[1, 2, 3, 4], [5, 6]]
-    assert second[0].mail.payload(1) == bytes([5]) * 10
+    assert second[0].messages.payload(1) == bytes([5]) * 10
     assert inbox.pending == 10
     inbox.release([*first, *second])
     assert inbox.pending == 4

@@ -225,11 +225,11 @@ def test_a_message_that_is_nowhere_is_not_acknowledged(
     client = FakeClient()
     ingest = make_ingest(lab.path, lab.engine, client, Metrics(), poisoned(lab))
     ingest.start()
-    wait_until(lambda: cause in (ingest.trouble() or (0, ""))[1])
+    wait_until(lambda: cause in (ingest.problem() or (0, ""))[1])
     assert client.acknowledged == []
     blocking.unlink()
     wait_until(lambda: len(client.acknowledged) == 20)
-    assert ingest.trouble() is None
+    assert ingest.problem() is None
     assert ingest.stop(60)
     assert [letters_of(lab).read(path).payload for path in letters_of(lab).files()] == [POISON]
 
@@ -242,7 +242,7 @@ def test_a_stop_before_the_dead_letter_is_written_acknowledges_nothing(
     client = FakeClient()
     ingest = make_ingest(lab.path, lab.engine, client, Metrics(), poisoned(lab))
     ingest.start()
-    wait_until(lambda: ingest.trouble() is not None)
+    wait_until(lambda: ingest.problem() is not None)
     assert ingest.stop(60)
     assert (client.acknowledged, ingest.abandoned) == ([], 20)
 

@@ -10,7 +10,7 @@ from lab import MakeLab, Makers, hashing_profile
 
 from peel_core import index_many
 from peel_core.hashing import hashed
-from peel_gateway.estimation.estimate import Choice, Figure, estimates
+from peel_gateway.estimation.estimate import Choice, Statistic, estimates
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.screening.judge import ExposedDevice
@@ -25,7 +25,7 @@ def turned(tallies: DeviceTallyTable, device: int) -> DeviceTallyTable:
     return replace(tallies, plus=plus, minus=minus)
 
 
-def value(figure: Figure | None) -> float:
+def value(figure: Statistic | None) -> float:
     assert figure is not None
     assert figure.unclipped.value is not None
     return figure.unclipped.value

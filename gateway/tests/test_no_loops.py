@@ -39,7 +39,7 @@ def of_all_devices(lab: Lab, numbers: range) -> list[bytes]:
 
 def test_lines_of_python_do_not_grow_with_the_reports(make_lab: MakeLab, profiles: Makers) -> None:
     lab = make_lab(*(make_profile() for make_profile in profiles))
-    lines_run(lab, of_all_devices(lab, range(1, 101)))  # the first batch reads the book and fills caches
+    lines_run(lab, of_all_devices(lab, range(1, 101)))  # the first batch reads the states and fills caches
     few = lines_run(lab, of_all_devices(lab, range(101, 201)))
     many = lines_run(lab, of_all_devices(lab, range(201, 1201)))
     assert many < 1.2 * few

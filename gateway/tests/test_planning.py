@@ -40,7 +40,7 @@ def test_the_planned_width_is_that_of_the_estimator(mechanism: str, size: int, r
     if mechanism == "krr":  # everybody is in category 0, nobody in the last
         cell = np.where(rng.random(reports) < profile.rule / 2**31, 0, cell)
     found = Reports.of(profile, np.arange(reports), cell, plus, 1 - plus)
-    bounds = found.figures(equal_reports(found.report_counts)).unclipped
+    bounds = found.statistics(equal_reports(found.report_counts)).unclipped
     measured = (bounds.high - bounds.low)[-1] / 2
     task = Task(Subject.of(profile), devices=reports, interval_s=1.0, epsilon=profile.epsilon)
     assert half_width(task, 1.0) == pytest.approx(measured, rel=0.03)

@@ -11,7 +11,7 @@ from lab import Lab
 
 from peel_core import PeelError
 from peel_core.receipts import Receipt, read_receipt
-from peel_gateway.model.heard import Heard
+from peel_gateway.model.messages import Senders
 from peel_gateway.mqtt.receipts import Receipts
 from peel_gateway.storage.store import StoreError
 
@@ -32,7 +32,7 @@ class Post:
 
     def send(self, *frames: bytes) -> None:
         """Have frames stored, and everybody told who may be told now."""
-        self.receipts.add(self._lab.engine.process(self._lab.messages(frames)).heard)
+        self.receipts.add(self._lab.engine.process(self._lab.messages(frames)).senders)
         self.receipts.flush()
 
     def said(self, device: int, number: int = 1) -> list[Receipt]:
@@ -139,7 +139,7 @@ def test_forged_reports_and_strangers_make_no_receipt(lab: Lab) -> None:
 
 def test_a_device_of_which_nothing_is_stored_is_told_nothing(lab: Lab) -> None:
     post = Post(lab)
-    post.receipts.add(Heard.of(np.array([2, 999]), np.array([1, 1])))
+    post.receipts.add(Senders.of(np.array([2, 999]), np.array([1, 1])))
     post.send(*lab.frames(1, [1]))
     assert (len(post.posted), post.said(1)) == (1, [Receipt(1)])
 
@@ -159,7 +159,7 @@ def test_before_the_first_batch_nothing_is_known_and_nothing_lost(lab: Lab) -> N
     post.send(*lab.frames(1, [1]))
     post.now += PAUSE
     lab.engine.load(lab)
-    post.receipts.add(Heard.of(np.array([1]), np.array([1])))
+    post.receipts.add(Senders.of(np.array([1]), np.array([1])))
     post.posted.clear()
     post.receipts.flush()
     assert post.posted == []

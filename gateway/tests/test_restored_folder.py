@@ -99,7 +99,7 @@ class Gateway:
     def look(self) -> str | None:
         """Read the folder again; return why it is refused."""
         self.watch.look(force=True, load=lambda snapshot: None)
-        return self.watch.trouble
+        return self.watch.problem
 
     def start_again(self) -> None:
         FleetWatch(self.fleet.folder, Metrics()).join(self.store)

@@ -11,7 +11,7 @@ from lab import Lab, MakeLab, Makers
 
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.engine.recount import recount
-from peel_gateway.model.heard import Heard
+from peel_gateway.model.messages import Senders
 
 DEVICES = 12
 ROOMS = [1, 9_000]
@@ -81,7 +81,7 @@ def test_a_receipt_tells_of_devices_that_were_given_up(labs: tuple[Lab, Lab]) ->
         roomy.send(frames)
     assert tight.cache.row_cache.taken == 0
     ids = np.arange(1, DEVICES + 1)
-    heard = Heard.of(ids, np.ones(DEVICES, np.int64))
+    heard = Senders.of(ids, np.ones(DEVICES, np.int64))
     assert tight.engine.receipts(heard) == roomy.engine.receipts(heard)
 
 

@@ -54,7 +54,7 @@ class Line:
     def __init__(self, *, five: bool = True, ends: tuple[socket.socket, socket.socket] | None = None) -> None:
         ours, self.broker = ends or socket.socketpair()
         self.stream = ReportStream(ours, topic=TOPIC, status="/status", properties=five, longest_packet=LONGEST)
-        self.mails: list[MessageBatch] = []
+        self.batches: list[MessageBatch] = []
         self.identifiers: list[int] = []
         self.rest = b""
 
@@ -62,14 +62,14 @@ class Line:
         self.broker.sendall(data)
         received = self.stream.receive(1000)
         if received is not None:
-            self.mails.append(received[0])
+            self.batches.append(received[0])
             self.identifiers += received[1].tolist()
         while self.stream.has_rest:
             self.rest += self.stream.recv(3)
 
     @property
     def payloads(self) -> list[bytes]:
-        return [mail.payload(place) for mail in self.mails for place in range(len(mail))]
+        return [messages.payload(place) for messages in self.batches for place in range(len(messages))]
 
     def close(self) -> None:
         self.broker.close()
@@ -95,7 +95,7 @@ def test_reports_and_the_rest_go_their_ways(line: Line, five: bool) -> None:
     assert line.payloads == [b"one", b""]
     assert line.identifiers == [1, 65535]
     assert line.rest == connack + suback + status
-    assert line.mails[0].topic(1) == REPORT_TOPIC
+    assert line.batches[0].topic(1) == REPORT_TOPIC
 
 
 def test_a_report_of_qos_0_needs_no_acknowledgement(line: Line, five: bool) -> None:
@@ -181,7 +181,7 @@ def test_a_long_topic_is_cut() -> None:
     line = Line()
     topic = "peel/v1/lab/" + "x" * 60_000 + "/report"
     line.feed(publish(topic.encode(), b"x"))
-    assert line.mails[0].topic(0) == topic[:LONGEST_TOPIC]
+    assert line.batches[0].topic(0) == topic[:LONGEST_TOPIC]
     assert line.payloads == [b"x"]
     line.close()
 
@@ -329,7 +329,7 @@ def test_records_of_one_packet_each_are_read_together(tls_line: Line, five: bool
     for identifier in range(1, 51):
         tls_line.broker.sendall(report(b"sealed", identifier, five=five))
     tls_line.feed(packet(0xD0, b""))
-    assert [len(mail) for mail in tls_line.mails] == [50]
+    assert [len(messages) for messages in tls_line.batches] == [50]
     assert tls_line.identifiers == list(range(1, 51))
     assert tls_line.rest == packet(0xD0, b"")
 
@@ -372,12 +372,12 @@ def test_nothing_to_read_blocks_nobody() -> None:
 @given(st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=20), st.floats(0, 2e9)), max_size=8), st.data())
 def test_mail_is_its_messages(rows: list[tuple[str, bytes, float]], data: st.DataObject) -> None:
     messages = [Message(*row) for row in rows]
-    mail = MessageBatch.of(messages)
+    batch = MessageBatch.of(messages)
     cut = data.draw(st.integers(0, len(messages)))
-    for part, expected in ((mail.part(0, cut), messages[:cut]), (mail.part(cut, len(messages)), messages[cut:])):
+    for part, expected in ((batch.part(0, cut), messages[:cut]), (batch.part(cut, len(messages)), messages[cut:])):
         assert [(part.topic(i), part.payload(i)) for i in range(len(part))] == [(m.topic, m.payload) for m in expected]
-    again = MessageBatch.join([mail.part(0, cut), mail.part(cut, len(messages))])
-    assert (again.payloads, again.topics) == (mail.payloads, mail.topics)
-    assert np.array_equal(again.payload_ends, mail.payload_ends)
-    assert np.array_equal(again.topic_ends, mail.topic_ends)
-    assert np.array_equal(again.received, mail.received)
+    again = MessageBatch.join([batch.part(0, cut), batch.part(cut, len(messages))])
+    assert (again.payloads, again.topics) == (batch.payloads, batch.topics)
+    assert np.array_equal(again.payload_ends, batch.payload_ends)
+    assert np.array_equal(again.topic_ends, batch.topic_ends)
+    assert np.array_equal(again.received, batch.received)

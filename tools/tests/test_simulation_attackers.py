@@ -11,7 +11,7 @@ import pytest
 from peel_core import CODE_NAMES, MECHANISMS, open_many
 from peel_core.frame import NUMBER
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.verdict import LAYERS, Layer, Verdict
 from peel_tools.simulation.attackers import ATTACKS, check_shares, default_shares, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
@@ -23,14 +23,14 @@ from peel_tools.simulation.truth import Outgoing, Truth
 
 
 @pytest.fixture
-def snapshot(tmp_path: Path) -> Snapshot:
+def snapshot(tmp_path: Path) -> FleetSnapshot:
     return take_snapshot(make_fleet(tmp_path / "fleet", greenhouse=8, vents=8))
 
 
 class Seen:
     """The reports of attackers of one kind, opened with the fleet's keys, one entry per piece, and the rows of the truth."""
 
-    def __init__(self, folder: Path, snapshot: Snapshot, kind: str, share: float = 1.0, rounds: int = 40) -> None:
+    def __init__(self, folder: Path, snapshot: FleetSnapshot, kind: str, share: float = 1.0, rounds: int = 40) -> None:
         self.truth = Truth(folder / "truth.sqlite")
         traces = {profile.name: BuiltInTraces(profile, 1) for profile in snapshot.profiles}
         fleet = SimulatedFleet(snapshot, traces, self.truth, shares={kind: share}, seed=1, burst=3)
@@ -52,7 +52,7 @@ class Seen:
         return [place for place, row in enumerate(self.rows) if row[0] == kind]
 
 
-def test_honest_pieces_are_what_the_truth_says(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_honest_pieces_are_what_the_truth_says(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     seen = Seen(tmp_path, snapshot, "loss", 0.0)
     assert len(seen.opened) == len(seen.rows) > 1000
     assert set(seen.codes) == {""}
@@ -81,7 +81,7 @@ def test_honest_pieces_are_what_the_truth_says(tmp_path: Path, snapshot: Snapsho
     ],
 )
 def test_what_the_network_does_is_refused_by_the_core(
-    tmp_path: Path, snapshot: Snapshot, kind: str, codes: set[str]
+    tmp_path: Path, snapshot: FleetSnapshot, kind: str, codes: set[str]
 ) -> None:
     seen = Seen(tmp_path, snapshot, kind, 0.5)
     bad = seen.bad()
@@ -102,20 +102,20 @@ def test_a_tampered_number_is_never_0(rng: np.random.Generator) -> None:
         assert any(turned.frame[NUMBER.start : NUMBER.end])
 
 
-def test_a_replay_is_the_same_bytes(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_a_replay_is_the_same_bytes(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     seen = Seen(tmp_path, snapshot, "replay", 0.5)
     assert len(seen.bad()) > 100
     for place in seen.bad():
         assert seen.rows[place][6] == seen.rows[place - 1][6]
 
 
-def test_loss_leaves_gaps(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_loss_leaves_gaps(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     seen = Seen(tmp_path, snapshot, "loss", 0.5)
     mine = [row[3] for row in seen.rows if row[2] == 1]
     assert len(mine) < 0.8 * max(mine)
 
 
-def test_devices_that_reuse_jump_and_overspend_hold_their_keys(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_devices_that_reuse_jump_and_overspend_hold_their_keys(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     for kind in ("reuse", "flood", "budget", "target", "encoder", "noise"):
         folder = tmp_path / kind
         folder.mkdir()
@@ -137,7 +137,7 @@ def test_devices_that_reuse_jump_and_overspend_hold_their_keys(tmp_path: Path, s
 
 
 @pytest.mark.parametrize(("kind", "least"), [("stuck", 1.0), ("biased", 0.9), ("hide_minus", 1.0)])
-def test_coins_that_are_not_honest(tmp_path: Path, snapshot: Snapshot, kind: str, least: float) -> None:
+def test_coins_that_are_not_honest(tmp_path: Path, snapshot: FleetSnapshot, kind: str, least: float) -> None:
     seen = Seen(tmp_path, snapshot, kind)
     mine = seen.of_kind(kind)
     assert not seen.bad()
@@ -146,7 +146,7 @@ def test_coins_that_are_not_honest(tmp_path: Path, snapshot: Snapshot, kind: str
     assert seen.residual.max() < 1e-3
 
 
-def test_one_category_and_one_attribute(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_one_category_and_one_attribute(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     over = Seen(tmp_path, snapshot, "overreport")
     assert set(over.index[over.of_kind("overreport")].tolist()) == {1}
     folder = tmp_path / "hide"
@@ -155,7 +155,7 @@ def test_one_category_and_one_attribute(tmp_path: Path, snapshot: Snapshot) -> N
     assert set(hiding.index[hiding.of_kind("hide_attribute")].tolist()) == set(range(1, 8))
 
 
-def test_a_lying_sensor_uses_an_honest_coin(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_a_lying_sensor_uses_an_honest_coin(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     seen = Seen(tmp_path, snapshot, "sensor", rounds=80)
     plus = np.mean(seen.sign[seen.of_kind("sensor")] > 0)
     assert 0.70 < plus < 0.76  # e / (1 + e) = 0.731

@@ -14,7 +14,7 @@ from peel_core.hashing import hashed, supports
 from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.folder import Fleet
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_tools.profiles.dataset import Dataset, DatasetError
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.session import true_means
@@ -36,7 +36,7 @@ domain = 5000
 
 
 @pytest.fixture
-def snapshot(tmp_path: Path) -> Snapshot:
+def snapshot(tmp_path: Path) -> FleetSnapshot:
     path = tmp_path / "visits.toml"
     path.write_text(VISITS)
     fleet = Fleet.create(tmp_path / "fleet", "demo", [path])
@@ -47,7 +47,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 class Sent:
     """A fleet's opened reports and the truth about them."""
 
-    def __init__(self, folder: Path, snapshot: Snapshot, **shares: float) -> None:
+    def __init__(self, folder: Path, snapshot: FleetSnapshot, **shares: float) -> None:
         (self.profile,) = snapshot.profiles
         self.truth = Truth(folder / "truth.sqlite")
         traces = {self.profile.name: BuiltInTraces(self.profile, 1)}
@@ -66,7 +66,7 @@ class Sent:
         self.value = np.array([row[2] for row in rows])
 
 
-def test_the_truth_says_what_is_in_the_frames(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_the_truth_says_what_is_in_the_frames(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     sent = Sent(tmp_path, snapshot)
     assert len(sent.cells) == 8000
     assert np.array_equal(sent.cells, sent.told)
@@ -74,14 +74,14 @@ def test_the_truth_says_what_is_in_the_frames(tmp_path: Path, snapshot: Snapshot
     assert sent.value.max() < sent.profile.domain
 
 
-def test_true_shares_are_those_of_the_categories(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_true_shares_are_those_of_the_categories(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     sent = Sent(tmp_path, snapshot)
     shares = true_means(sent.truth, sent.profile)
     assert list(shares) == [str(place) for place in range(5000)]
     assert np.allclose(list(shares.values()), np.bincount(sent.value, minlength=5000) / len(sent.value))
 
 
-def test_supports_estimate_the_truth(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_supports_estimate_the_truth(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     sent = Sent(tmp_path, snapshot)
     n, keep = len(sent.cells), sent.profile.rule / RULE_ONE * (1 - 1 / sent.profile.k)
     found = supports(sent.cells, np.ones(n), sent.profile.k, 5000)
@@ -90,7 +90,7 @@ def test_supports_estimate_the_truth(tmp_path: Path, snapshot: Snapshot) -> None
     assert np.abs(estimate - np.bincount(sent.value, minlength=5000) / n).max() < 5.5 * error
 
 
-def test_an_overreporting_device_always_speaks_for_its_target(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_an_overreporting_device_always_speaks_for_its_target(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     sent = Sent(tmp_path, snapshot, overreport=0.2)
     mine = sent.kind == "overreport"
     k = sent.profile.k

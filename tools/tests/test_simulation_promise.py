@@ -15,7 +15,7 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.fleet.folder import Fleet, key_mark
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bucketing import NO_BUCKET, bucket_capacity
@@ -64,7 +64,7 @@ class Run:
         )
         fleet = Fleet(folder / "fleet")
         fleet.enrol(fleet.profiles().popitem()[0], count=devices)
-        self.snapshot: Snapshot = take_snapshot(fleet)
+        self.snapshot: FleetSnapshot = take_snapshot(fleet)
         (self.profile,) = self.snapshot.profiles
         self.truth = Truth(folder / "truth.sqlite")
         self.store = SqliteStore(folder / "peel.sqlite", bucket_seconds=BUCKET)

@@ -13,7 +13,7 @@ import pytest
 from databases import SqliteFile, change_log
 
 from peel_gateway.engine.engine import Engine
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sqlite.store import SqliteStore
@@ -25,16 +25,16 @@ from peel_tools.simulation.truth import MOMENT_SECONDS, Truth, TruthError
 
 
 @pytest.fixture
-def snapshot(tmp_path: Path) -> Snapshot:
+def snapshot(tmp_path: Path) -> FleetSnapshot:
     return take_snapshot(make_fleet(tmp_path / "fleet", greenhouse=30, vents=10))
 
 
-def _simulated(snapshot: Snapshot, truth: Truth, **shares: float) -> SimulatedFleet:
+def _simulated(snapshot: FleetSnapshot, truth: Truth, **shares: float) -> SimulatedFleet:
     traces = {profile.name: BuiltInTraces(profile, 1) for profile in snapshot.profiles}
     return SimulatedFleet(snapshot, traces, truth, shares=shares, seed=1, burst=2)
 
 
-def test_what_nobody_has_confirmed_is_there_after_a_crash(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_what_nobody_has_confirmed_is_there_after_a_crash(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     truth = Truth(tmp_path / "truth.sqlite")
     sent = _simulated(snapshot, truth).reports(60, now=0.0)
     truth.acknowledge([message.id for message in sent[:10]])
@@ -53,7 +53,7 @@ def test_what_nobody_has_confirmed_is_there_after_a_crash(tmp_path: Path, snapsh
     assert later.confirmed() == sum(message.pieces for message in sent[:4])
 
 
-def test_means_are_of_what_was_acknowledged_alone(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_means_are_of_what_was_acknowledged_alone(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     truth = Truth(tmp_path / "truth.sqlite")
     sent = _simulated(snapshot, truth, stuck=0.3).reports(60, now=0.0)
     assert np.isnan(list(true_means(truth, snapshot.profiles[0]).values())).all()
@@ -70,7 +70,7 @@ def test_means_are_of_what_was_acknowledged_alone(tmp_path: Path, snapshot: Snap
     assert list(true_means(again, profile).values()) == found
 
 
-def test_the_truth_moves(tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_truth_moves(tmp_path: Path, snapshot: FleetSnapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over time it is what was read in that time; from a moment on, what was read since; of all of it, the mean of all."""
     clock = 1_000_003.0
     monkeypatch.setattr("peel_tools.simulation.truth.time.time", lambda: clock)
@@ -95,7 +95,7 @@ def test_the_truth_moves(tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest
     assert len({mean for _, mean in true_history(truth, numeric, 0, MOMENT_SECONDS)}) == 4
 
 
-def test_roles_seed_and_numbers_are_continued(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_roles_seed_and_numbers_are_continued(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     first = Truth(tmp_path / "truth.sqlite")
     fleet = _simulated(snapshot, first, stuck=0.3)
     while not all(reserved for _, reserved in first.devices().values()):
@@ -130,7 +130,7 @@ def test_other_databases_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def play(tmp_path: Path, snapshot: Snapshot) -> Callable[..., tuple[Truth, SqliteStore]]:
+def play(tmp_path: Path, snapshot: FleetSnapshot) -> Callable[..., tuple[Truth, SqliteStore]]:
     """Run a fleet through an engine; `skip` messages never get there."""
 
     def run(*, skip: int = 0, rounds: int = 20, kept: int = 100_000, **shares: float) -> tuple[Truth, SqliteStore]:

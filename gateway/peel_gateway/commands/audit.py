@@ -14,7 +14,7 @@ from peel_gateway.commands.shared import config_option, given_as_query, opened
 from peel_gateway.engine.pardon import PardonError, exposed_devices
 from peel_gateway.engine.pardon import pardon as pardon_devices
 from peel_gateway.fleet.folder import device_label, parse_device
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.exposure import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option
 from peel_gateway.queries.parameters import MOST_ITEMS, AuditQuery, ExposureQuery, QueryError, SpanQuery, parse_query
@@ -72,7 +72,7 @@ def pardon(
     _show_pardons([pardon_of(entry) for entry in entries], as_json)
 
 
-def _known(store: Archive, snapshot: Snapshot, name: str) -> int:
+def _known(store: Archive, snapshot: FleetSnapshot, name: str) -> int:
     """Return the id of a device that the gateway has heard."""
     device = parse_device(name)
     if len(store.devices(np.array([device]))):

@@ -11,7 +11,7 @@ import click
 
 from peel_gateway.commands.shared import config_option, explained, find_settings, find_used_settings, opened
 from peel_gateway.engine.recount import RecountReport, recount
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.printing import json_option, print_json
 from peel_gateway.settings import Settings, with_store
@@ -106,7 +106,7 @@ def _named(settings: Settings, destination: str, bucket_seconds: int) -> Setting
     return named
 
 
-def _verified(source: Archive, target: Archive, snapshot: Snapshot, alpha: float) -> RecountReport:
+def _verified(source: Archive, target: Archive, snapshot: FleetSnapshot, alpha: float) -> RecountReport:
     report = recount(target, snapshot, alpha=alpha)
     if report.agrees and _totals(source) == _totals(target):
         return report

@@ -11,7 +11,7 @@ import click
 
 from peel_gateway.engine.pardon import PardonError
 from peel_gateway.fleet.folder import Fleet, FleetError
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.exposure import ReasonError
 from peel_gateway.printing import explaining
 from peel_gateway.queries.parameters import QueryError
@@ -47,7 +47,7 @@ def find_used_settings(config: Path | None) -> Settings:
 
 
 @contextmanager
-def opened(config: Path | None, *, compared: bool = False) -> Iterator[tuple[Settings, Archive, Snapshot]]:
+def opened(config: Path | None, *, compared: bool = False) -> Iterator[tuple[Settings, Archive, FleetSnapshot]]:
     """Open the database and the fleet of the settings; the database must exist.
 
     `compared`: refuse a fleet folder that is older than the one that the database knows. It lacks keys, and revocations.

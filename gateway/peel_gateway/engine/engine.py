@@ -16,8 +16,7 @@ from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.logs import Log
 from peel_gateway.model.gateway_time import GatewayTime
-from peel_gateway.model.heard import Heard
-from peel_gateway.model.messages import Message, MessageBatch
+from peel_gateway.model.messages import Message, MessageBatch, Senders
 from peel_gateway.model.tables import Aged
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import bucketing
@@ -60,7 +59,7 @@ class BatchReport:
     generation: int
     seconds: float
     """Time from decode to commit."""
-    heard: Heard
+    senders: Senders
     """Devices whose reports could be opened: they get receipts."""
 
 
@@ -114,8 +113,8 @@ class Engine:
         self._capacity = cache_bytes
         self._clock = clock
         self.moment = GatewayTime()
-        self._roster: DecodeContext | None = None
-        self._book: StateCache | None = None
+        self._context: DecodeContext | None = None
+        self._cache: StateCache | None = None
 
     def load(self, registry: DeviceSource) -> None:
         """Use these devices, profiles and revocations from now on. Call again when they have changed.
@@ -126,12 +125,12 @@ class Engine:
 
     def ready(self, registry: DeviceSource) -> DecodeContext:
         """Prepare a registry for `adopt`. Slow; may run on any thread. Raises as `load` does."""
-        return DecodeContext.of(registry, self._roster)
+        return DecodeContext.of(registry, self._context)
 
     def adopt(self, context: DecodeContext) -> None:
         """Use these devices from now on."""
-        self._roster = context
-        self._book = None
+        self._context = context
+        self._cache = None
 
     def process(self, messages: MessageBatch | Sequence[Message], *, taken: Sequence[int] = ()) -> BatchReport:
         """Screen messages and commit all effects in one transaction.
@@ -147,32 +146,32 @@ class Engine:
             Nothing was applied. Call again with the same messages, or give up without acknowledging them.
         """
         started = time.perf_counter()
-        if self._roster is None:
+        if self._context is None:
             raise RuntimeError("the engine has no devices yet; call load first")
         messages = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
         opened = open_joined(
-            self._roster.keyring, messages.payloads, messages.payload_ends, accept_unsealed=self._accept_unsealed
+            self._context.keyring, messages.payloads, messages.payload_ends, accept_unsealed=self._accept_unsealed
         )
         with self.store.begin() as transaction:
-            cache = self._current_book(self._roster, transaction)
+            cache = self._current_cache(self._context, transaction)
             overdue = cache.overdue
             if overdue:
                 transaction.checkpoint(*cache.checkpoint())
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
-            verdicts = front(opened, self._roster)
+            verdicts = front(opened, self._context)
             look_up(cache, speakers(opened, verdicts), transaction)
             batch = listen(messages, opened, verdicts, cache, moment)
             # Replayed pieces left the quarantine: all that are still refused must go back.
             prechecked = precheck(batch, cache, self._policy, moment, most_pieces=len(opened) if taken else MOST_PIECES)
             found = transaction.find(prechecked.questions)
-            self._book = None  # judging changes its states: without a commit they differ from the store's
+            self._cache = None  # judging changes its states: without a commit they differ from the store's
             judgement = judge(prechecked, found)
             written = transaction.write(judgement.effects)
             generation = transaction.generation
         self._note_time(before, moment)
-        self._book = cache
+        self._cache = cache
         if overdue:
             cache.note_checkpoint()
         cache.apply(judgement.change, written.left, generation)
@@ -185,25 +184,25 @@ class Engine:
             dropped=written.dropped,
             generation=generation,
             seconds=time.perf_counter() - started,
-            heard=Heard(cache.context.ids(batch.heard), batch.lowest),
+            senders=Senders(cache.context.ids(batch.senders), batch.lowest),
         )
 
-    def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None:
+    def receipts(self, senders: Senders) -> list[tuple[int, bytes]] | None:
         """Return receipts (specification, section 11) as device and payload; None before the first batch and after a failed one.
 
         The key is that of the newest bundle with a stored report: the device that sent it has that key.
         """
-        if self._book is None:
+        if self._cache is None:
             return None
         self.store.verify_place()  # a device deletes what a receipt names
-        keyring = self._book.context.keyring
-        heard = heard.only(slots_of(keyring, heard.device) >= 0)
-        states = self._states(self._book, heard.device)
-        said = ack_ranges_of(used_numbers(states), heard.lowest)
-        bundle = keyring.find(heard.device, states["last_number"])  # -1 where nothing is stored
+        keyring = self._cache.context.keyring
+        senders = senders.only(slots_of(keyring, senders.device) >= 0)
+        states = self._states(self._cache, senders.device)
+        said = ack_ranges_of(used_numbers(states), senders.lowest)
+        bundle = keyring.find(senders.device, states["last_number"])  # -1 where nothing is stored
         keys = keyring.keys.receipt[bundle]
-        receipts = write_receipts(heard.device, keys, said.upto, said.runs, said.run_ends)
-        rows = zip(heard.device.tolist(), receipts, bundle.tolist(), strict=True)
+        receipts = write_receipts(senders.device, keys, said.upto, said.runs, said.run_ends)
+        rows = zip(senders.device.tolist(), receipts, bundle.tolist(), strict=True)
         return [(device, receipt) for device, receipt, place in rows if place >= 0]
 
     def _states(self, cache: StateCache, devices: Ints) -> States:
@@ -252,7 +251,7 @@ class Engine:
         with self.store.begin() as transaction:
             aged = transaction.aged(before, now)
             if aged.arrival:
-                profiles = self._roster.keyring.profiles if self._roster else ()
+                profiles = self._context.keyring.profiles if self._context else ()
                 gone = np.unique(np.concatenate([aged.log.device, aged.gaps.device]))
                 begins = bases(transaction.bases(gone), aged, transaction.devices(gone), profiles, self._policy.alpha)
                 transaction.prune(aged, begins)
@@ -275,11 +274,11 @@ class Engine:
                 passed_seconds=(moment.tick - before.tick) / 1000,
             )
 
-    def _current_book(self, context: DecodeContext, transaction: Transaction) -> StateCache:
+    def _current_cache(self, context: DecodeContext, transaction: Transaction) -> StateCache:
         """Return the cache, read again if it is missing or another process has written."""
         generation = transaction.generation
-        if self._book is not None and self._book.generation == generation:
-            return self._book
+        if self._cache is not None and self._cache.generation == generation:
+            return self._cache
         arrival, checkpointed = transaction.arrival, transaction.checkpointed
         tail = transaction.events(StateCache.tail_begins(arrival, checkpointed))
         unstored = StateCache.unstored(tail, checkpointed)

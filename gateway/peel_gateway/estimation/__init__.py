@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""From tallies to published figures: pure functions on arrays."""
+"""From tallies to published estimates: pure functions on arrays."""

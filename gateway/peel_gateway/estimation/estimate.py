@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.estimation.statistics import Bounds, Figures, Reports
+from peel_gateway.estimation.statistics import Bounds, Reports, Statistics
 from peel_gateway.estimation.weights import capped, equal_devices
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import UNKNOWN_DEVICE, DeviceTallyTable, TallyTable
 
-__all__ = ["DEVICES", "REPORTS", "Choice", "Estimate", "Estimates", "Figure", "Interval", "anonymous", "estimates"]
+__all__ = ["DEVICES", "REPORTS", "Choice", "Estimate", "Estimates", "Interval", "Statistic", "anonymous", "estimates"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ class Interval:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class Statistic:
     """One way to estimate one thing."""
 
     over: str
@@ -69,9 +69,9 @@ class Estimate:
     """Reports behind it."""
     devices: int | None
     """Devices behind it; None where they are not known."""
-    published: Figure
+    published: Statistic
     """Over reports."""
-    over_devices: Figure | None
+    over_devices: Statistic | None
     """Over devices; None where they are not known."""
     plain: Interval
     """The textbook's estimate over reports, for comparison; that of Harmony is another one (Horvitz-Thompson)."""
@@ -91,7 +91,7 @@ class Choice:
     """Of more categories than this, only so many, the largest first; all others in the order of the profile."""
 
     def named(self, profile: Profile) -> list[int]:
-        """Indices of the figures that have the name, or of all."""
+        """Indices of the statistics that have the name, or of all."""
         return [i for i in range(profile.size) if self.name in (None, profile.label(i))]
 
     def count(self, profile: Profile) -> int:
@@ -99,7 +99,7 @@ class Choice:
         named = len(self.named(profile))
         return named if profile.attributes else min(named, self.top)
 
-    def figures(self, profile: Profile, values: Floats) -> Ints:
+    def statistics(self, profile: Profile, values: Floats) -> Ints:
         """Indices of those to list, given the values of all."""
         if self.name is not None:
             return np.array(self.named(profile), np.int64)
@@ -160,7 +160,7 @@ def estimates(
     known : bool
         Whether the tallies know their devices, or are `anonymous`.
     choice : Choice
-        Which figures.
+        The statistics to return.
     """
     starts, bucket = np.unique(tallies.bucket, return_inverse=True)
     if not bucket_seconds:
@@ -192,8 +192,8 @@ class _Bucket:
         rows = rows[tallies.plus[rows] + tallies.minus[rows] > 0]
         self._all = _reports(profile, tallies, rows)
         self._stay = _reports(profile, tallies, rows[tallies.withdrawn[rows] == 0])
-        self._published = self._stay.figures(capped(self._stay.report_counts, share_cap))
-        self._before = self._all.figures(capped(self._all.report_counts, share_cap)).bounds
+        self._published = self._stay.statistics(capped(self._stay.report_counts, share_cap))
+        self._before = self._all.statistics(capped(self._all.report_counts, share_cap)).bounds
 
     def told(self, choice: Choice) -> dict[str, Any]:
         """The fields of `Estimates` that the reports decide."""
@@ -202,14 +202,14 @@ class _Bucket:
             "n": n,
             "devices": len(np.unique(self._stay.report_counts.device)) if self._known else None,
             "withdrawn": total - n,
-            "estimates": tuple(self._estimates(choice.figures(self._profile, self._published.unclipped.value))),
+            "estimates": tuple(self._estimates(choice.statistics(self._profile, self._published.unclipped.value))),
         }
 
     def _estimates(self, chosen: Ints) -> Iterator[Estimate]:
         low, high = mechanism_of(self._profile).ranges(self._profile)
         n, total = (reports.sums(reports.report_counts.reports) for reports in (self._stay, self._all))
         devices = self._stay.sums(np.ones_like(self._stay.report_counts.reports))
-        by_device = self._stay.figures(equal_devices(self._stay.report_counts)) if self._known else None
+        by_device = self._stay.statistics(equal_devices(self._stay.report_counts)) if self._known else None
         plain = self._stay.plain()
         for i in chosen.tolist():
             extent = (float(low[i]), float(high[i]))
@@ -219,24 +219,24 @@ class _Bucket:
                 range=extent,
                 n=int(n[i]),
                 devices=int(devices[i]) if self._known else None,
-                published=self._figure(REPORTS, self._published, i, extent),
-                over_devices=None if by_device is None else self._figure(DEVICES, by_device, i, extent),
+                published=self._statistic(REPORTS, self._published, i, extent),
+                over_devices=None if by_device is None else self._statistic(DEVICES, by_device, i, extent),
                 plain=_interval(plain, i),
                 withdrawn=int(total[i] - n[i]),
                 before=_interval(self._before, i),
             )
 
-    def _figure(self, over: str, figures: Figures, i: int, extent: tuple[float, float]) -> Figure:
-        within, unclipped = _interval(figures.bounds, i), _interval(figures.unclipped, i)
+    def _statistic(self, over: str, statistics: Statistics, i: int, extent: tuple[float, float]) -> Statistic:
+        within, unclipped = _interval(statistics.bounds, i), _interval(statistics.unclipped, i)
         said = self._known and within.value is not None
-        return Figure(
+        return Statistic(
             over=over,
             within=within,
             unclipped=unclipped,
-            effective=float(figures.effective[i]) if within.value is not None else 0.0,
-            influence=float(figures.influence[i]) if said else None,
-            influence_share=float(figures.share[i]) if said else None,
-            influence_device=int(figures.device[i]) if said and over == REPORTS else None,
+            effective=float(statistics.effective[i]) if within.value is not None else 0.0,
+            influence=float(statistics.influence[i]) if said else None,
+            influence_share=float(statistics.share[i]) if said else None,
+            influence_device=int(statistics.device[i]) if said and over == REPORTS else None,
             edge=_edge(within, unclipped, extent),
         )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """From weighted reports to values, intervals and influence.
 
-All formulas are linear in the share S of reports that speak for a figure ::
+All formulas are linear in the share S of reports that speak for a statistic ::
 
     value      = low + (high - low) (S - least) / (most - least)         `Mechanism.chances`, `Mechanism.ranges`
     influence  = (largest part of one device) (high - low) / (most - least)
@@ -23,14 +23,14 @@ from peel_gateway.estimation.weights import ReportCounts, equal_reports, largest
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.mechanisms.intervals import chance_interval
 
-__all__ = ["Bounds", "Figures", "Reports"]
+__all__ = ["Bounds", "Reports", "Statistics"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
 class Bounds(NamedTuple):
-    """Values with their 95% intervals, float64[figures] each; NaN where there is no report."""
+    """Values with their 95% intervals, float64[statistics] each; NaN where there is no report."""
 
     value: Floats
     low: Floats
@@ -38,8 +38,8 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Figures of a profile under one weighing, [figures] each."""
+class Statistics:
+    """Statistics of a profile under one weighing, [statistics] each."""
 
     bounds: Bounds
     """Within what is possible."""
@@ -70,12 +70,12 @@ class Reports:
     def of(cls, profile: Profile, device: Ints, cell: Ints, plus: Ints, minus: Ints) -> Reports:
         """Put rows in order."""
         separate = mechanism_of(profile).separate
-        figure, figures = (cell, profile.size) if separate else (np.zeros_like(cell), 1)
-        report_counts, place = ReportCounts.of(device, figure, plus + minus, figures)
+        statistic, statistics = (cell, profile.size) if separate else (np.zeros_like(cell), 1)
+        report_counts, place = ReportCounts.of(device, statistic, plus + minus, statistics)
         return cls(profile, cell, plus, minus, report_counts, place)
 
-    def figures(self, weights: Floats) -> Figures:
-        """Estimate everything, with weights float64[holdings]."""
+    def statistics(self, weights: Floats) -> Statistics:
+        """Estimate everything, with weights float64[entries]."""
         mechanism = mechanism_of(self.profile)
         weighed, most = weighing(self.report_counts, weights), largest(self.report_counts, weights)
         share = self._share(weights)
@@ -84,7 +84,7 @@ class Reports:
         scale = _Scale(*mechanism.ranges(self.profile), *chances)
         held = chance_interval(share, lean, weighed, chances, chances)
         free = chance_interval(share, lean, weighed, chances, (0.0, 1.0))
-        return Figures(
+        return Statistics(
             bounds=Bounds(*(scale.clipped(each) for each in (share, *held))),
             unclipped=Bounds(*(scale.value(each) for each in (share, *free))),
             effective=np.broadcast_to(weighed.effective, share.shape),
@@ -96,10 +96,10 @@ class Reports:
     def plain(self) -> Bounds:
         """The textbook's estimates over reports."""
         plain = mechanism_of(self.profile).plain(self.profile, self.cell, self.plus, self.minus)
-        return self.figures(equal_reports(self.report_counts)).bounds if plain is None else Bounds(*plain)
+        return self.statistics(equal_reports(self.report_counts)).bounds if plain is None else Bounds(*plain)
 
     def sums(self, values: Ints) -> Ints:
-        """Add up values of holdings by figure; categories share their reports, and all have the same."""
+        """Add up values of entries by statistic; categories share their reports, and all have the same."""
         return np.broadcast_to(self.report_counts.sums(values).astype(np.int64), self.profile.size)
 
     def _share(self, weights: Floats) -> Floats:

@@ -21,38 +21,38 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ReportCounts:
-    """Reports of devices, int64[holdings] each: one entry per device and figure that it has reports of.
+    """Reports of devices, int64[entries] each: one entry per device and statistic that it has reports of.
 
-    Figures that are made of the same reports (shares of categories) count as one here.
+    Statistics that are made of the same reports (shares of categories) count as one here.
     """
 
     device: Ints
-    figure: Ints
+    statistic: Ints
     reports: Ints
-    figures: int
+    statistics: int
     """The number of statistics; some may have no entry."""
 
     @classmethod
-    def of(cls, device: Ints, figure: Ints, reports: Ints, figures: int) -> tuple[ReportCounts, Ints]:
-        """Add up rows of the same device and figure; the second is each row's place."""
-        keys, place = np.unique(device * figures + figure, return_inverse=True)
+    def of(cls, device: Ints, statistic: Ints, reports: Ints, statistics: int) -> tuple[ReportCounts, Ints]:
+        """Add up rows of the same device and statistic; the second is each row's place."""
+        keys, place = np.unique(device * statistics + statistic, return_inverse=True)
         total = np.bincount(place, reports, len(keys)).astype(np.int64)
-        return cls(keys // figures, keys % figures, total, figures), place
+        return cls(keys // statistics, keys % statistics, total, statistics), place
 
     def sums(self, values: Ints | Floats) -> Floats:
-        """Add up values of holdings by figure."""
-        return np.bincount(self.figure, values, self.figures).astype(np.float64, copy=False)
+        """Add up values of entries by statistic."""
+        return np.bincount(self.statistic, values, self.statistics).astype(np.float64, copy=False)
 
     def largest(self, values: Floats) -> Floats:
         """Return the largest value per statistic; 0 for a statistic without entries."""
-        most = np.zeros(self.figures)
-        np.maximum.at(most, self.figure, values)
+        most = np.zeros(self.statistics)
+        np.maximum.at(most, self.statistic, values)
         return most
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The device that weighs most in each figure, [figures] each."""
+    """The device that weighs most in each statistic, [statistics] each."""
 
     share: Floats
     """Its part of the weight; NaN where there is no report."""
@@ -81,20 +81,20 @@ def capped(report_counts: ReportCounts, cap: float) -> Floats:
     """
     if cap >= 1:
         return equal_reports(report_counts)
-    order = np.lexsort((report_counts.reports, report_counts.figure))
+    order = np.lexsort((report_counts.reports, report_counts.statistic))
     # Floats: products of two counts have no room in 64 bits, and below 2^53 nothing is lost.
-    figure, reports = report_counts.figure[order], report_counts.reports[order].astype(np.float64)
-    devices = np.bincount(figure, minlength=report_counts.figures)
+    statistic, reports = report_counts.statistic[order], report_counts.reports[order].astype(np.float64)
+    devices = np.bincount(statistic, minlength=report_counts.statistics)
     first = np.cumsum(devices) - devices
-    limit = np.maximum(cap, 1 / devices[figure])
+    limit = np.maximum(cap, 1 / devices[statistic])
     before = np.cumsum(reports) - reports
-    sums = before - before[first[figure]] + reports
-    above = devices[figure] - (np.arange(len(order)) - first[figure]) - 1
-    keeps = np.bincount(figure, reports / (sums + above * reports) <= limit, report_counts.figures).astype(np.int64)[
-        figure
-    ]
-    held = devices[figure] - keeps
-    threshold = limit * sums[first[figure] + keeps - 1] / (1 - held * limit)
+    sums = before - before[first[statistic]] + reports
+    above = devices[statistic] - (np.arange(len(order)) - first[statistic]) - 1
+    keeps = np.bincount(statistic, reports / (sums + above * reports) <= limit, report_counts.statistics).astype(
+        np.int64
+    )[statistic]
+    held = devices[statistic] - keeps
+    threshold = limit * sums[first[statistic] + keeps - 1] / (1 - held * limit)
     weights = np.empty(len(order))
     weights[order] = np.minimum(1, threshold / reports)
     return weights
@@ -111,9 +111,9 @@ def weighing(report_counts: ReportCounts, weights: Floats) -> Weighing:
 def largest(report_counts: ReportCounts, weights: Floats) -> Largest:
     """Return the heaviest device of each statistic and its share of the weight."""
     part = report_counts.reports * weights
-    order = np.lexsort((report_counts.device, -part, report_counts.figure))
-    figures, first = np.unique(report_counts.figure[order], return_index=True)
-    share, device = np.full(report_counts.figures, np.nan), np.zeros(report_counts.figures, np.int64)
-    share[figures] = part[order][first] / report_counts.sums(part)[figures]
-    device[figures] = report_counts.device[order][first]
+    order = np.lexsort((report_counts.device, -part, report_counts.statistic))
+    statistics, first = np.unique(report_counts.statistic[order], return_index=True)
+    share, device = np.full(report_counts.statistics, np.nan), np.zeros(report_counts.statistics, np.int64)
+    share[statistics] = part[order][first] / report_counts.sums(part)[statistics]
+    device[statistics] = report_counts.device[order][first]
     return Largest(share, device)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, TextIO
 
 from peel_gateway.fleet.device import FleetError, device_label, parse_device
 from peel_gateway.fleet.directory import DeviceDirectory
-from peel_gateway.model.tables import RegistryState
+from peel_gateway.model.tables import DirectoryVersion
 
 __all__ = ["FILE_NAME", "REVOKE", "UNREVOKE", "DirectoryFile", "FleetAction", "History", "RestoredFolder"]
 
@@ -66,20 +66,20 @@ class History:
     _DIGITS: ClassVar[int] = 8
 
     @property
-    def state(self) -> RegistryState:
+    def state(self) -> DirectoryVersion:
         """The newest state."""
         revision = len(self.marks) // self._DIGITS
-        return RegistryState(revision, self._mark(revision), self.last_id)
+        return DirectoryVersion(revision, self._mark(revision), self.last_id)
 
     def changed(self, last_id: int) -> History:
         """Return the history with one more change, after which the highest id is at least `last_id`."""
         return History(self.marks + secrets.token_hex(self._DIGITS // 2), max(self.last_id, last_id))
 
-    def descends_from(self, seen: RegistryState) -> bool:
+    def descends_from(self, seen: DirectoryVersion) -> bool:
         """Tell whether the file once was in this state."""
         return seen.revision <= self.state.revision and self._mark(seen.revision) == seen.mark
 
-    def follow(self, seen: RegistryState) -> RegistryState:
+    def follow(self, seen: DirectoryVersion) -> DirectoryVersion:
         """Return the newest state, to replace the state `seen`; RestoredFolder when the file does not descend from that."""
         if self.descends_from(seen):
             return self.state
@@ -95,7 +95,7 @@ class History:
             "If it is lost, stop the gateway and run `peel fleet accept-restored FOLDER`."
         )
 
-    def joined(self, seen: RegistryState) -> History:
+    def joined(self, seen: DirectoryVersion) -> History:
         """Return this history as one that descends from `seen` too."""
         size = self._DIGITS
         marks = self.marks.ljust(size * seen.revision, "0")

@@ -45,7 +45,7 @@ from peel_gateway.fleet.device import (
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.directory_file import FILE_NAME, REVOKE, UNREVOKE, DirectoryFile, FleetAction, History
 from peel_gateway.fleet.profiles import parsed_profile, refuse_edited, refuse_missing, refuse_unsound
-from peel_gateway.model.tables import RegistryState
+from peel_gateway.model.tables import DirectoryVersion
 
 __all__ = [
     "ACTIVE",
@@ -346,14 +346,14 @@ class Fleet:
             file.audit += entries
             return _changed(file, ids, change)
 
-    def accept(self, seen: RegistryState, heard: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> Accepted:
+    def accept(self, seen: DirectoryVersion, heard: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> Accepted:
         """Make a folder that was restored from an old copy continue the devices.jsonl that a gateway has used.
 
         Ids go on above the highest that was given out. Numbers of a device go on above the highest that the gateway has heard of it.
 
         Parameters
         ----------
-        seen : RegistryState
+        seen : DirectoryVersion
             The state that the gateway has used.
         heard : int64[N]
             Ids of all devices that the gateway has heard.

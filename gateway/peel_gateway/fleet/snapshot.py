@@ -16,7 +16,7 @@ from peel_gateway.fleet.directory import BundleInfo, DeviceDirectory
 from peel_gateway.fleet.directory_file import FleetAction, History
 from peel_gateway.fleet.folder import REVOKED, Fleet, FleetError, IssuedBundle
 
-__all__ = ["Snapshot", "take_snapshot"]
+__all__ = ["FleetSnapshot", "take_snapshot"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ _GRACE = timedelta(days=7)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class FleetSnapshot:
     """A fleet folder at one point in time, with all keys."""
 
     fleet: str
@@ -56,12 +56,12 @@ class Snapshot:
         return np.append(directory.first, 0)[bundle], np.append(times, 0.0)[bundle]
 
 
-def take_snapshot(fleet: Fleet) -> Snapshot:
+def take_snapshot(fleet: Fleet) -> FleetSnapshot:
     """Read the fleet folder and derive all keys."""
     file = fleet.read_directory()
     devices = file.devices
     profiles = fleet.usable_profiles(devices)
-    return Snapshot(
+    return FleetSnapshot(
         fleet=fleet.name,
         profiles=tuple(profiles.values()),
         devices=devices,

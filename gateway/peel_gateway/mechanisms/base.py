@@ -24,8 +24,8 @@ Bools = npt.NDArray[np.bool_]
 class Mechanism(abc.ABC):
     """One mechanism, as the layers, the statistics and the estimates need it.
 
-    What is estimated are *figures*: a mean per attribute, or a share per category. A report is counted in a *cell* (`Profile.cell`), by its
-    sign, and speaks for a figure or not.
+    What is estimated are *statistics*: a mean per attribute, or a share per category. A report is counted in a *cell* (`Profile.cell`), by
+    its sign, and speaks for a statistic or not.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Mechanism(abc.ABC):
     signed: bool
     """Whether reports are signs, which others agree with or not."""
     separate: bool
-    """Whether each report is about one figure, that of its index (attributes), or about all of them (shares of categories)."""
+    """Whether each report is about one statistic, that of its index (attributes), or about all of them (shares of categories)."""
 
     @abc.abstractmethod
     def supported(self, profile: Profile, expected: Ints, index: Ints, sign: Ints) -> Bools:
@@ -51,18 +51,18 @@ class Mechanism(abc.ABC):
 
     @abc.abstractmethod
     def ranges(self, profile: Profile) -> tuple[Floats, Floats]:
-        """The least and the greatest value that each figure can have, float64[figures]."""
+        """The least and the greatest value that each statistic can have, float64[statistics]."""
 
     @abc.abstractmethod
     def chances(self, profile: Profile) -> tuple[float, float]:
-        """With which chance a report speaks for a figure that has its least value, and its greatest; in between it is linear."""
+        """With which chance a report speaks for a statistic that has its least value, and its greatest; in between it is linear."""
 
     @abc.abstractmethod
     def speaking(self, profile: Profile, cell: Ints, weight: Floats) -> Floats:
-        """Return the weight of plus reports that support each statistic, float64[figures]; one row per cell with its weight."""
+        """Return the weight of plus reports that support each statistic, float64[statistics]; one row per cell with its weight."""
 
     def plain(self, profile: Profile, cell: Ints, plus: Ints, minus: Ints) -> tuple[Floats, Floats, Floats] | None:
-        """Value, low and high of the textbook's estimator, float64[figures] each, where it is another one; from rows as above."""
+        """Value, low and high of the textbook's estimator, float64[statistics] each, where it is another one; from rows as above."""
         return None
 
 

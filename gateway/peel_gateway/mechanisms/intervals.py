@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """95% intervals of a mean chance, from reports that may weigh differently.
 
-A report speaks for a figure (shows plus, names a category) with a chance p between `least` and `most`, which depends on its reading.
+A report speaks for a statistic (shows plus, names a category) with a chance p between `least` and `most`, which depends on its reading.
 With weights w that depend on anything but what the reports said, the share S = sum w x / sum w of those that speak estimates
 P = sum w p / sum w, and ::
 
@@ -35,7 +35,7 @@ Z95 = 1.959963984540054
 
 
 class Weighing(NamedTuple):
-    """The weights of reports in statistics, float64[figures] each (or one value for all)."""
+    """The weights of reports in statistics, float64[statistics] each (or one value for all)."""
 
     total: Floats
     """Sum of the weights; 0 where there is no report."""
@@ -66,7 +66,7 @@ def chance_interval(
 
     Parameters
     ----------
-    share, lean : float64, shape (figures,)
+    share, lean : float64, shape (statistics,)
         The weighted shares above.
     chances : tuple of float
         What a single report's chance lies between.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many MQTT messages as a few arrays: what goes from the network to the engine."""
+"""Many MQTT messages as a few arrays, on their way to the engine; and the devices that sent them, on the way back to receipts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LONGEST_TOPIC", "Message", "MessageBatch"]
+__all__ = ["LONGEST_TOPIC", "Message", "MessageBatch", "Senders"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 LONGEST_TOPIC = 128
 """Bytes kept of a topic. Ours have half as many; it is a hint and proves nothing, but it is stored with each refused piece."""
@@ -34,8 +37,6 @@ class Message:
 
 Ends = npt.NDArray[np.uint64]
 
-Times = npt.NDArray[np.int64]
-
 Hashes = npt.NDArray[np.uint64]
 
 _TOPIC_WEIGHTS = np.frombuffer(secrets.token_bytes(8 * LONGEST_TOPIC), np.uint64)
@@ -50,7 +51,7 @@ class MessageBatch:
     payload_ends: Ends
     topics: bytes
     topic_ends: Ends
-    received: Times
+    received: Ints
     """Unix milliseconds, int64[N]."""
 
     @classmethod
@@ -141,3 +142,33 @@ def _joined(parts: Sequence[Ends]) -> Ends:
     sizes = [int(part[-1]) if len(part) else 0 for part in parts]
     offsets = np.cumsum([0, *sizes[:-1]], dtype=np.uint64)
     return np.concatenate([part + offset for part, offset in zip(parts, offsets, strict=True)])
+
+
+@dataclass(frozen=True)
+class Senders:
+    """Devices that sent something that opened under their keys, each once, ascending."""
+
+    device: Ints
+    lowest: Ints
+    """The lowest number that was received of each."""
+
+    @classmethod
+    def nothing(cls) -> Self:
+        """No device."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, device: Ints, number: Ints) -> Self:
+        """Collect reports, given by device and number, int64[N]."""
+        devices, at = np.unique(device, return_inverse=True)
+        lowest = np.full(len(devices), np.iinfo(np.int64).max)
+        np.minimum.at(lowest, at, number)
+        return cls(devices, lowest)
+
+    def joined(self, other: Senders) -> Senders:
+        """This and more."""
+        return Senders.of(np.concatenate([self.device, other.device]), np.concatenate([self.lowest, other.lowest]))
+
+    def only(self, chosen: Bools) -> Senders:
+        """Some of the devices, bool[D]."""
+        return Senders(self.device[chosen], self.lowest[chosen])

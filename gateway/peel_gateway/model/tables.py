@@ -29,13 +29,13 @@ __all__ = [
     "DeviceTallyTable",
     "DeviceTestTable",
     "Difference",
+    "DirectoryVersion",
     "Effects",
     "Found",
     "GapTable",
     "LogTable",
     "PrunedTable",
     "Questions",
-    "RegistryState",
     "StoredState",
     "TallyTable",
     "Written",
@@ -388,7 +388,7 @@ class Difference:
         return f"{self.table} {self.key}: stored {self.stored}, the log says {self.recounted}"
 
 
-class RegistryState(NamedTuple):
+class DirectoryVersion(NamedTuple):
     """A state of `devices.jsonl`. All zero before a gateway has used one."""
 
     revision: int = 0

@@ -114,7 +114,7 @@ class MqttClient:
         """The MQTT version in use."""
         return "5" if self._version == MQTTProtocolVersion.MQTTv5 else "3.1.1"
 
-    def trouble(self) -> tuple[float, str] | None:
+    def problem(self) -> tuple[float, str] | None:
         """Return the seconds without a connection and the cause; None while connected."""
         since, cause = self._away_since, self._cause
         return None if since is None else (time.monotonic() - since, cause)

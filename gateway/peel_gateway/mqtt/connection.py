@@ -147,7 +147,7 @@ class _Client(paho.Client):
 class InFlight(NamedTuple):
     """Reports that one connection received together and that are not acknowledged yet."""
 
-    mail: MessageBatch
+    messages: MessageBatch
     connection: Connection
     identifiers: npt.NDArray[np.uint16]
     """Packet identifiers on that connection; 0 for a report that needs no acknowledgement."""
@@ -156,7 +156,7 @@ class InFlight(NamedTuple):
 
     def part(self, first: int, end: int) -> InFlight:
         """Return the reports `first` to `end - 1`."""
-        return self._replace(mail=self.mail.part(first, end), identifiers=self.identifiers[first:end])
+        return self._replace(messages=self.messages.part(first, end), identifiers=self.identifiers[first:end])
 
 
 class Connection:
@@ -328,9 +328,9 @@ class Connection:
             if received is not None:
                 if not self._session.report_filters:
                     raise self._lost("the broker sent reports to a connection that has not subscribed to them")
-                mail, identifiers = received
-                self._received += len(mail)
-                self._report_callback(InFlight(mail, self, identifiers, time.monotonic()))
+                messages, identifiers = received
+                self._received += len(messages)
+                self._report_callback(InFlight(messages, self, identifiers, time.monotonic()))
             while stream.has_rest:
                 self._check(self._client.loop_read())
             if received is None:

@@ -51,8 +51,8 @@ class Inbox:
     def put(self, received: InFlight) -> None:
         """Add messages. Call `wake` afterwards."""
         self._waiting.append(received)
-        self._put_messages += len(received.mail)
-        self._put_bytes += received.mail.size
+        self._put_messages += len(received.messages)
+        self._put_bytes += received.messages.size
 
     def wake(self) -> None:
         """Wake the thread that takes messages."""
@@ -96,24 +96,24 @@ class Inbox:
         batch: list[InFlight] = []
         while self._waiting and most > 0:
             first = self._waiting.popleft()
-            fits = min(most, max(not batch, first.mail.fitting(most_bytes)))
-            if fits < len(first.mail):
-                self._waiting.appendleft(first.part(fits, len(first.mail)))
+            fits = min(most, max(not batch, first.messages.fitting(most_bytes)))
+            if fits < len(first.messages):
+                self._waiting.appendleft(first.part(fits, len(first.messages)))
             if fits == 0:
                 break
             batch.append(first.part(0, fits))
-            most, most_bytes = most - fits, most_bytes - batch[-1].mail.size
+            most, most_bytes = most - fits, most_bytes - batch[-1].messages.size
         if batch:
             self._taken_first = batch[0].arrived
-        self._taken_messages += sum(len(received.mail) for received in batch)
-        self._taken_bytes += sum(received.mail.size for received in batch)
+        self._taken_messages += sum(len(received.messages) for received in batch)
+        self._taken_bytes += sum(received.messages.size for received in batch)
         return batch
 
     def release(self, batch: Sequence[InFlight]) -> None:
         """Make room after these messages were stored."""
         self._taken_first = None
-        self._released_messages += sum(len(received.mail) for received in batch)
-        self._released_bytes += sum(received.mail.size for received in batch)
+        self._released_messages += sum(len(received.messages) for received in batch)
+        self._released_bytes += sum(received.messages.size for received in batch)
 
     def oldest_age(self) -> float:
         """Return the age in seconds of the oldest message that is not stored yet; 0 if all are."""

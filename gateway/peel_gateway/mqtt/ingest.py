@@ -83,10 +83,8 @@ class Ingest:
         self._stopping = threading.Event()
         self._abandoning = False
         self._thread = threading.Thread(target=self._run, name="ingest", daemon=True)
-        self._store_trouble = Outage(
-            _log, "store failing; nothing is acknowledged until it recovers", "store recovered"
-        )
-        self._receipt_trouble = Outage(
+        self._store_outage = Outage(_log, "store failing; nothing is acknowledged until it recovers", "store recovered")
+        self._receipt_outage = Outage(
             _log, "receipts cannot be written; they are kept for later", "receipts are written again"
         )
         self.failure: BaseException | None = None
@@ -113,10 +111,10 @@ class Ingest:
         self._chores.append(chore)
         self._inbox.wake()
 
-    def trouble(self) -> tuple[float, str] | None:
+    def problem(self) -> tuple[float, str] | None:
         """Return how long the store has been failing, and why; None while it works."""
-        found = [trouble.current() for trouble in (self._store_trouble, self._receipt_trouble)]
-        return max((trouble for trouble in found if trouble is not None), default=None)
+        found = [problem.current() for problem in (self._store_outage, self._receipt_outage)]
+        return max((problem for problem in found if problem is not None), default=None)
 
     def _run(self) -> None:
         try:
@@ -152,39 +150,39 @@ class Ingest:
 
     def _store(self, batch: Sequence[InFlight]) -> bool:
         """Store and acknowledge a batch; False when the service stops before the store recovers."""
-        mail = MessageBatch.join([part.mail for part in batch])
+        messages = MessageBatch.join([part.messages for part in batch])
         try:
-            seconds = self._commit(mail)
+            seconds = self._commit(messages)
         except _StopAskedError:
             return False
         self._acknowledge(batch)
         self._metrics.batch_stored(
-            messages=len(mail), process_seconds=seconds, ack_seconds=time.monotonic() - batch[0].arrived
+            messages=len(messages), process_seconds=seconds, ack_seconds=time.monotonic() - batch[0].arrived
         )
         self.generation += 1
         return True
 
-    def _commit(self, mail: MessageBatch) -> float:
+    def _commit(self, messages: MessageBatch) -> float:
         """Store messages, or make those at fault dead letters; return the seconds that the commits took."""
-        for _ in range(_ATTEMPTS_ALONE if len(mail) == 1 else 1):
-            outcome = self._patiently(lambda: self._attempt(mail))
+        for _ in range(_ATTEMPTS_ALONE if len(messages) == 1 else 1):
+            outcome = self._patiently(lambda: self._attempt(messages))
             if not isinstance(outcome, Exception):
                 return outcome
             self._patiently(
                 lambda: self._engine.process([])
             )  # the message is at fault only if the store works without it
-        if len(mail) > 1:
-            middle = len(mail) // 2
-            return self._commit(mail.part(0, middle)) + self._commit(mail.part(middle, len(mail)))
-        message, cause = mail.message(0), repr(outcome)
+        if len(messages) > 1:
+            middle = len(messages) // 2
+            return self._commit(messages.part(0, middle)) + self._commit(messages.part(middle, len(messages)))
+        message, cause = messages.message(0), repr(outcome)
         path = self._patiently(lambda: self._dead_letters.put(message))
         _log.error("a message cannot be processed; it is now a dead letter", file=path, bytes=message.size, cause=cause)
         return 0.0
 
-    def _attempt(self, mail: MessageBatch) -> float | Exception:
+    def _attempt(self, messages: MessageBatch) -> float | Exception:
         """Commit messages; return the seconds that took, or the error that the messages caused."""
         try:
-            report = self._engine.process(mail)
+            report = self._engine.process(messages)
         except StoreRejected as error:
             return error
         except _PASSING:
@@ -192,7 +190,7 @@ class Ingest:
         except Exception as error:
             return error
         self._alarm.on_exposed(report.exposed_devices)
-        self._receipts.add(report.heard)
+        self._receipts.add(report.senders)
         return report.seconds
 
     def _patiently(self, action: Callable[[], Result]) -> Result:
@@ -213,9 +211,9 @@ class Ingest:
                 raise
             except _PASSING as error:
                 self._metrics.store_failed(error)
-                self._store_trouble.note(error)
+                self._store_outage.note(error)
             else:
-                self._store_trouble.end()
+                self._store_outage.end()
                 return result
             if self._stopping.wait(backoff):
                 raise _StopAskedError
@@ -229,9 +227,9 @@ class Ingest:
             raise
         except _PASSING as error:
             self._metrics.store_failed(error)
-            self._receipt_trouble.note(error)
+            self._receipt_outage.note(error)
         else:
-            self._receipt_trouble.end()
+            self._receipt_outage.end()
 
     def _acknowledge(self, batch: Sequence[InFlight]) -> None:
         self._inbox.release(batch)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core.topics import device_topic
-from peel_gateway.model.heard import Heard
+from peel_gateway.model.messages import Senders
 
 __all__ = ["Receipts"]
 
@@ -28,7 +28,7 @@ Publish = Callable[[Sequence[tuple[str, bytes]]], None]
 class _Source(Protocol):
     """Writes receipts from the content of the store: the engine."""
 
-    def receipts(self, heard: Heard) -> list[tuple[int, bytes]] | None: ...
+    def receipts(self, senders: Senders) -> list[tuple[int, bytes]] | None: ...
 
 
 class Receipts:
@@ -48,13 +48,13 @@ class Receipts:
         self._publish = publish
         self._pause = pause
         self._clock = clock
-        self._due = Heard.nothing()
+        self._due = Senders.nothing()
         self._recent = np.zeros(0, np.int64)
         self._recent_at = np.zeros(0)
 
-    def add(self, heard: Heard) -> None:
+    def add(self, senders: Senders) -> None:
         """Note devices whose reports are stored. Call it after the commit."""
-        self._due = self._due.joined(heard)
+        self._due = self._due.joined(senders)
 
     def flush(self) -> None:
         """Publish the receipts that are due and outside their device's pause."""

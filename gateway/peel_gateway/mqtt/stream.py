@@ -200,14 +200,14 @@ class ReportStream:
         count = int(parts.reports)
         if not count:
             return None
-        mail = MessageBatch(
+        messages = MessageBatch(
             payloads[: int(payload_ends[count - 1])].tobytes(),
             payload_ends[:count].copy(),
             topics[: int(topic_ends[count - 1])].tobytes(),
             topic_ends[:count].copy(),
             np.full(count, round(time.time() * 1000), np.int64),
         )
-        return mail, identifiers[:count].copy()
+        return messages, identifiers[:count].copy()
 
     def _leave_unread(self, size: int, identifier: int) -> None:
         """Skip a message that is too long, including bytes that have not arrived yet, and acknowledge it."""

@@ -18,7 +18,7 @@ from peel_core import Profile
 from peel_gateway.fleet.claims import Claim, claim_table
 from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
 from peel_gateway.fleet.folder import REVOKED, Device
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable
@@ -116,7 +116,7 @@ class DeviceList:
     def __init__(
         self,
         store: Archive,
-        snapshot: Callable[[], Snapshot],
+        snapshot: Callable[[], FleetSnapshot],
         claims: Callable[[int], Claim | None],
         *,
         silent_seconds: float,
@@ -182,7 +182,7 @@ class DeviceList:
             rates=rates,
         )
 
-    def _known(self, snapshot: Snapshot, rows: Ints) -> Iterator[_Known]:
+    def _known(self, snapshot: FleetSnapshot, rows: Ints) -> Iterator[_Known]:
         """Yield the devices in these rows of the directory. They are looked up in parts, since there may be a million."""
         profiles = {profile.name: profile for profile in snapshot.profiles}
         now = time.time()

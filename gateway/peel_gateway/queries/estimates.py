@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
+from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Interval, Statistic, anonymous, estimates
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.model.tables import DeviceTallyTable
@@ -241,7 +241,7 @@ def _estimate_table(row: Estimate) -> responses.Estimate:
     }
 
 
-def _figure_table(figure: Figure) -> responses.Figure:
+def _figure_table(figure: Statistic) -> responses.Figure:
     return {
         "over": figure.over,
         **_interval_table(figure.within),

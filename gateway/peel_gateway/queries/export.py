@@ -19,7 +19,7 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_gateway.files import temporary_file
 from peel_gateway.fleet.folder import device_label
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import DeviceTable, LogTable
 from peel_gateway.model.verdict import Verdict
@@ -46,7 +46,7 @@ class Source:
     """The store, the fleet and the queries to export from."""
 
     store: Archive
-    snapshot: Snapshot
+    snapshot: FleetSnapshot
     views: Views
 
 

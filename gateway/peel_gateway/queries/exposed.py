@@ -15,7 +15,7 @@ from peel_core import Profile, open_many, projection
 from peel_core.frame import DEVICE, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import device_label
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.mechanisms.bets import BETS_BY_NAME
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
@@ -41,7 +41,7 @@ class Cases:
         Largest residual that the structure layer accepts.
     """
 
-    def __init__(self, store: Archive, snapshot: Callable[[], Snapshot], *, residual_limit: float) -> None:
+    def __init__(self, store: Archive, snapshot: Callable[[], FleetSnapshot], *, residual_limit: float) -> None:
         self._store = store
         self._snapshot = snapshot
         self._residual_limit = residual_limit
@@ -170,7 +170,7 @@ def _field(name: str, raw: bytes, start: int, end: int, value: str | int | None)
     return {"field": name, "at": start, "hex": raw[start:end].hex(), "value": value}
 
 
-def picture(snapshot: Snapshot, raw: bytes, residual_limit: float) -> responses.Picture | None:
+def picture(snapshot: FleetSnapshot, raw: bytes, residual_limit: float) -> responses.Picture | None:
     """Return the reconstructed vector of a report and the nearest admissible pattern; None for bytes that do not decrypt.
 
     `vector` has `width` entries, of which the first `k` are attributes or categories and have `labels`. The admissible patterns are

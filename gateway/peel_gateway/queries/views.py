@@ -14,7 +14,7 @@ import numpy as np
 from peel_core import Profile
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.folder import device_label
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.exposure import PARDON, AuditEntry, Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.planning.outlook import outlook
@@ -68,7 +68,7 @@ class Views:
     def __init__(
         self,
         store: Archive,
-        snapshot: Callable[[], Snapshot],
+        snapshot: Callable[[], FleetSnapshot],
         *,
         share_cap: float = 1.0,
         claims: Callable[[int], Claim | None] = lambda _: None,
@@ -287,7 +287,7 @@ class Views:
 def open_views(
     settings: Settings,
     store: Archive,
-    snapshot: Callable[[], Snapshot],
+    snapshot: Callable[[], FleetSnapshot],
     claims: Callable[[int], Claim | None] = lambda _: None,
 ) -> Views:
     """Build the queries from the settings."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A batch as the layers find it: opened, decoded, and judged by the layers that need to know nothing of the log.
 
-Arrays have one entry per report, or one per device that speaks in the batch ("heard devices").
+Arrays have one entry per report, or one per device that speaks in the batch (("senders")).
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Batch:
     """After parse and seal; `OPEN` where nobody has objected."""
     order: Ints
     """The reports that are open, by device and number, equal ones as they came."""
-    heard: Ints
+    senders: Ints
     """Slots of the devices that speak, int64[T]."""
     at: Ints
-    """Each report's position among the heard devices; 0 where it says nothing about a device."""
+    """Each report's position among the sending devices; 0 where it says nothing about a device."""
     before: States
-    """Of the heard devices, as they were."""
+    """Of the sending devices, as they were."""
     lowest: Ints
     """The lowest number of each of them in this batch."""
     states: States
@@ -87,15 +87,15 @@ def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateC
     order = np.flatnonzero(speaking)
     order = order[np.lexsort((number[order], slot[order]))]
     first = np.diff(slot[order], prepend=-1) != 0
-    heard, lowest = slot[order[first]], number[order[first]]
+    senders, lowest = slot[order[first]], number[order[first]]
     at = np.zeros(len(opened), np.int64)
     at[order] = np.cumsum(first) - 1
-    before = cache.gather(heard)
+    before = cache.gather(senders)
     sealed = before["sealed"].copy()
     sealed[at[layers.authenticated(opened, verdicts)]] = 1
-    states = _begin(before | {"sealed": sealed}, context, heard, lowest, moment)
+    states = _begin(before | {"sealed": sealed}, context, senders, lowest, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
-        states = _follow_quota(states, context, heard, moment)
+        states = _follow_quota(states, context, senders, moment)
     decoded = layers.decode(opened, context.codewords)
     return Batch(
         messages=messages,
@@ -107,7 +107,7 @@ def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateC
         body=_bodies(messages, opened, speaking),
         verdicts=verdicts,
         order=order,
-        heard=heard,
+        senders=senders,
         at=at,
         before=before,
         lowest=lowest,
@@ -137,12 +137,12 @@ def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, cache: StateCache) 
     return verdicts
 
 
-def _begin(states: States, context: DecodeContext, heard: Ints, lowest: Ints, moment: GatewayTime) -> States:
+def _begin(states: States, context: DecodeContext, senders: Ints, lowest: Ints, moment: GatewayTime) -> States:
     """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
     new = states["first_number"] == 0
     first = np.maximum(lowest, states["settled"] + 1)
     if new.any():
-        states = states | _given_up(states, context, heard, np.where(new, first, 0), moment)
+        states = states | _given_up(states, context, senders, np.where(new, first, 0), moment)
     return states | {
         "first_number": np.where(new, first, states["first_number"]),
         "first_tick": np.where(new, moment.tick, states["first_tick"]),
@@ -150,25 +150,25 @@ def _begin(states: States, context: DecodeContext, heard: Ints, lowest: Ints, mo
     }
 
 
-def _given_up(states: States, context: DecodeContext, heard: Ints, first: Ints, moment: GatewayTime) -> States:
+def _given_up(states: States, context: DecodeContext, senders: Ints, first: Ints, moment: GatewayTime) -> States:
     """Devices choose the number that they begin with, so of what is below no more is open than they can have made by now.
 
     That is about the bundle in force. What a device made with a former one is far below and may still come; the keyring bounds it. Nor
     is that taken off what it can have made: it may have had another quota.
     """
     now = moment.wall + _LONGEST_OFF if moment.behind else moment.wall
-    enrolled = np.where(context.enrolled[heard] > 0, context.enrolled[heard], now)
-    seen, bundle = used_numbers(states), context.issued_number[heard]
+    enrolled = np.where(context.enrolled[senders] > 0, context.enrolled[senders], now)
+    seen, bundle = used_numbers(states), context.issued_number[senders]
     passed = np.maximum(seen.last_number + 1 - bundle, 0)
     # What came of these, or may still come: all but those given up, where these are not a former bundle's.
     accounted = np.maximum(np.minimum(used(seen), passed), passed - seen.forgone)
-    made = freshness.backlog(accounted, now - enrolled, *context.quotas(heard))
+    made = freshness.backlog(accounted, now - enrolled, *context.quotas(senders))
     return vars(give_up(seen, bundle, first - 1 - made))
 
 
-def _follow_quota(states: States, context: DecodeContext, heard: Ints, moment: GatewayTime) -> States:
+def _follow_quota(states: States, context: DecodeContext, senders: Ints, moment: GatewayTime) -> States:
     """Fill the buckets of devices whose profile has changed by the new quota, from now on."""
-    quota, period = context.quotas(heard)
+    quota, period = context.quotas(senders)
     differs = (states["quota"] != quota) | (states["period"] != period)
     changed = np.flatnonzero(differs & (states["quota"] != 0))
     first_number, first_tick = states["first_number"].copy(), states["first_tick"].copy()

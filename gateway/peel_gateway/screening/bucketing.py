@@ -75,7 +75,7 @@ class Crowded:
     """Devices that send more than their newest bucket holds, or out of order: what they have in older buckets must be known."""
 
     devices: Ints
-    """Positions among the heard devices."""
+    """Positions among the senders."""
     stretch: Ints
     """Seconds over which the room of each is counted."""
     begins: Ints
@@ -131,27 +131,27 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
     """
     rows = batch.order[fresh[batch.order]]
     first = np.flatnonzero(np.diff(batch.at[rows], prepend=-1))
-    heard, coming = batch.at[rows[first]], np.diff(first, append=len(rows))
+    senders, coming = batch.at[rows[first]], np.diff(first, append=len(rows))
     receipt = receipts(batch, bucket_seconds, now)
     oldest, newest = (each.reduceat(receipt[rows], first) if len(rows) else first for each in (np.minimum, np.maximum))
     lowest, highest = batch.number[rows[first]], batch.number[rows[first + coming - 1]]  # rows are in this order
-    rates = cache.context.quotas(batch.heard[heard])
+    rates = cache.context.quotas(batch.senders[senders])
     seconds = stretch(*rates, bucket_seconds)
     capacities = bucket_capacity(*rates, seconds)
     newest_known, low, high, filled = (
-        batch.states[name][heard] for name in ("newest_bucket", "bucket_lowest", "bucket_highest", "bucketed_down_to")
+        batch.states[name][senders] for name in ("newest_bucket", "bucket_lowest", "bucket_highest", "bucketed_down_to")
     )
     begun = newest_known // seconds == newest // seconds
     span = np.where(begun, np.maximum(high, highest) - low, highest - lowest)
     in_order = lowest >= np.where(begun, low, high + 1)
     mine = np.flatnonzero((oldest != newest) | (oldest < newest_known) | ~in_order | (span >= capacities))
-    heard, oldest, seconds, filled = heard[mine], oldest[mine], seconds[mine], filled[mine]
+    senders, oldest, seconds, filled = senders[mine], oldest[mine], seconds[mine], filled[mine]
     windows = np.minimum(coming, (highest - lowest) // capacities + 1)[mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest), oldest)
-    begins = np.maximum(oldest - LOOKBACK * bucket_seconds, _start(batch, cache, heard, oldest, bucket_seconds))
+    begins = np.maximum(oldest - LOOKBACK * bucket_seconds, _start(batch, cache, senders, oldest, bucket_seconds))
     begins = np.maximum(begins, deepest - (_FURTHER + 4 * windows) * seconds)
     return Crowded(
-        devices=heard,
+        devices=senders,
         stretch=seconds,
         begins=np.maximum(begins // seconds, -(-kept_from(now, bucket_seconds) // seconds)) * seconds,
         receipt=receipt,
@@ -160,9 +160,9 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
 
 
 def _start(batch: Batch, cache: StateCache, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
-    """Return the first bucket in which heard devices have room: that of their enrolment, or of their first report if that is earlier."""
+    """Return the first bucket in which senders have room: that of their enrolment, or of their first report if that is earlier."""
     heard_first = batch.states["first_received"][devices] // 1000 // bucket_seconds * bucket_seconds
-    enrolled = cache.context.enrolled[batch.heard[devices]] // 1000 // bucket_seconds * bucket_seconds
+    enrolled = cache.context.enrolled[batch.senders[devices]] // 1000 // bucket_seconds * bucket_seconds
     start = np.where(heard_first > 0, np.minimum(heard_first, oldest), oldest)
     return np.where(enrolled > 0, np.minimum(enrolled, start), start)
 
@@ -172,8 +172,8 @@ def assign_buckets(
 ) -> Bucketed:
     """File the reports that count."""
     bucket = crowded.receipt.copy()
-    capacities = bucket_capacity(*cache.context.quotas(batch.heard[crowded.devices]), crowded.stretch)
-    ids = cache.context.ids(batch.heard)
+    capacities = bucket_capacity(*cache.context.quotas(batch.senders[crowded.devices]), crowded.stretch)
+    ids = cache.context.ids(batch.senders)
     down_to = states["bucketed_down_to"].copy()
     order = batch.order[counted[batch.order]]
     at = batch.at[order]
@@ -204,7 +204,7 @@ class _Spans:
     """The lowest and highest number that come into buckets: rows by device and bucket, each once."""
 
     device: Ints
-    """Positions among the heard devices."""
+    """Positions among the senders."""
     bucket: Ints
     lowest: Ints
     highest: Ints

@@ -71,7 +71,7 @@ def device_test_table(
 
 
 def in_order(
-    log: LogTable, gaps: GapTable, heard: Ints, states: States, last: int
+    log: LogTable, gaps: GapTable, senders: Ints, states: States, last: int
 ) -> tuple[LogTable, GapTable, States]:
     """Give the events of a batch their places behind the last one, device by device: reports by their numbers, then gaps.
 
@@ -81,7 +81,7 @@ def in_order(
     place = np.empty(len(device), np.int64)
     place[np.argsort(device, kind="stable")] = last + 1 + np.arange(len(device))
     arrival = states["arrival"].copy()
-    np.maximum.at(arrival, np.searchsorted(heard, device), place)
+    np.maximum.at(arrival, np.searchsorted(senders, device), place)
     return (
         replace(log, arrival=place[: len(log)]),
         replace(gaps, arrival=place[len(log) :]),

@@ -90,11 +90,11 @@ class _Standing:
 
     states: States
     exposed: tuple[tuple[int, Verdict], ...] = ()
-    """Positions among the heard devices, with what exposed them."""
+    """Positions among the senders, with what exposed them."""
 
 
 def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool, moment: GatewayTime) -> _Standing:
-    """Mark heard devices; the first cause stays."""
+    """Mark senders; the first cause stays."""
     states = standing.states
     cause, when, withdrawn = (states[name].copy() for name in ("cause", "cause_time", "withdrawn"))
     new = cause[devices] == 0
@@ -117,7 +117,7 @@ def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: GatewayTime) ->
     devices, first = np.unique(batch.at[faulty], return_index=True)
     causes = verdicts[faulty[first]]
     standing = _expose(_Standing(batch.states), devices, causes, withdraw=policy.withdraw_faulty, moment=moment)
-    if len(batch.heard):
+    if len(batch.senders):
         layers.object_to(verdicts, standing.states["withdrawn"][batch.at] != 0, Verdict.WITHDRAWN)
     return verdicts, standing
 
@@ -147,8 +147,8 @@ def _settle(batch: Batch, cache: StateCache, verdicts: Ints, states: States, mom
         states | vars(enter(used_numbers(states), at, number)) | _heard(states, at, batch.received[entering], moment)
     )
     upto = np.where(states["withdrawn"] == 0, gaps.settle_to(settled, states["last_number"]), settled)
-    mine = np.flatnonzero((upto > settled) & _assigning(cache.context.keyring, batch.heard))
-    ids = cache.context.ids(batch.heard[mine])
+    mine = np.flatnonzero((upto > settled) & _assigning(cache.context.keyring, batch.senders))
+    ids = cache.context.ids(batch.senders[mine])
     device, missing = gaps.missing(ids, settled[mine], upto[mine], states["holes"][mine])
     late = np.zeros(len(verdicts), np.int64)
     late[entering] = number <= settled[at]
@@ -240,9 +240,9 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
     log, gap_table, states = effects.in_order(
         _log(batch, cache, verdicts, judged.cohort, numbers.late, bucketed.bucket),
         numbers.gaps.table,
-        context.ids(batch.heard),
+        context.ids(batch.senders),
         bucketed.states
-        | {"accepted": bucketed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.heard))},
+        | {"accepted": bucketed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.senders))},
         cache.arrival,
     )
     last = cache.arrival + len(log) + len(gap_table)
@@ -259,12 +259,12 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         gaps=gap_table,
         exposures=[*screened.exhibits.held, *judged.cases],
         dropped=screened.exhibits.dropped,
-        withdrawn=context.ids(batch.heard[newly]).tolist(),
+        withdrawn=context.ids(batch.senders[newly]).tolist(),
         counts=layers.by_verdict(verdicts),
         arrival=last,
         moment=moment,
     )
-    change = Change(batch.heard, states, played, effects.net_totals(profiles, tallies), log, last)
+    change = Change(batch.senders, states, played, effects.net_totals(profiles, tallies), log, last)
     return Judgement(written, change, _exposed_devices(batch, cache, standing, judged.cases))
 
 
@@ -280,7 +280,7 @@ def _checkpointed(batch: Batch, cache: StateCache, states: States, judged: stati
 def _exposed_devices(
     batch: Batch, cache: StateCache, standing: _Standing, cases: Sequence[Exposure]
 ) -> list[ExposedDevice]:
-    ids = cache.context.ids(batch.heard)
+    ids = cache.context.ids(batch.senders)
     words = {case.device: str(case.evidence["words"]) for case in cases}
     withdrawn = standing.states["withdrawn"]
     return [
@@ -296,13 +296,13 @@ def _exposed_devices(
 
 def _changed_devices(batch: Batch, cache: StateCache, states: States) -> tuple[DeviceTable, Bools]:
     """New states of the devices that this batch changed, and which of them changed in what seldom does."""
-    moved, lasting = np.zeros((2, len(batch.heard)), np.bool_)
+    moved, lasting = np.zeros((2, len(batch.senders)), np.bool_)
     for name, column in states.items():
         differs = column != batch.before[name]
         moved |= differs
         if name not in MOVING_COLUMNS:
             lasting |= differs
-    ids = cache.context.ids(batch.heard[moved])
+    ids = cache.context.ids(batch.senders[moved])
     return DeviceTable(device=ids, **{name: column[moved] for name, column in states.items()}), lasting[moved]
 
 

@@ -205,7 +205,7 @@ def ack_ranges_of(seen: UsedNumbers, lowest: Ints) -> AckRanges:
     seen : Seen
         What they have used, one entry per device.
     lowest : int64, shape (T,)
-        The lowest number that was heard of each since its last receipt.
+        The lowest number that was received of each since its last receipt.
     """
     upto, counts, told = seen.last_number.copy(), np.zeros(len(lowest), np.int64), []
     for device in np.flatnonzero(seen.holes != NO_HOLES).tolist():

@@ -62,9 +62,9 @@ def precheck(
     verdicts = _judge_numbers(batch, cache)
     judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
     allowed, reached = np.zeros((2, len(verdicts)), np.int64)
-    if len(batch.heard):
+    if len(batch.senders):
         reached = np.where(judged, np.maximum(batch.number, batch.states["last_number"][batch.at]), 0)
-    if len(batch.heard) and not moment.behind:  # else nobody knows how far devices may have come
+    if len(batch.senders) and not moment.behind:  # else nobody knows how far devices may have come
         allowed = np.where(judged, _last_allowed(batch, cache, policy, moment)[batch.at], 0)
         layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
     crowded = bucketing.crowded(batch, verdicts == OPEN, cache, policy.bucket_seconds, moment.seen)
@@ -87,7 +87,7 @@ def precheck(
         most_pieces=most_pieces,
         questions=Questions(
             digests=[digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in held.tolist()],
-            span_device=cache.context.ids(batch.heard[crowded.devices]),
+            span_device=cache.context.ids(batch.senders[crowded.devices]),
             span_from=crowded.begins,
             span_upto=crowded.newest,
         ),
@@ -101,7 +101,7 @@ def _judge_numbers(batch: Batch, cache: StateCache) -> Ints:
     used = ~unseen(used_numbers(batch.states), at, number)
     logged, logged_body = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.int64)
     if used.any():
-        device = cache.context.ids(batch.heard[at[used]])
+        device = cache.context.ids(batch.senders[at[used]])
         logged[used], logged_body[used] = cache.recent.find(device, number[used])
     repeat = freshness.repeats(at, number, batch.body[rows], logged, logged_body)
     verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
@@ -118,7 +118,7 @@ def _last_allowed(batch: Batch, cache: StateCache, policy: Policy, moment: Gatew
     """
     states, context = batch.states, cache.context
     quota, period = states["quota"], states["period"]
-    issued, first = context.issued[batch.heard], context.issued_number[batch.heard]
+    issued, first = context.issued[batch.senders], context.issued_number[batch.senders]
     doubtful = (issued == 0) | (issued > moment.wall)
     allowance = policy.number_allowance + np.where(doubtful, freshness.UNKNOWN_ALLOWANCE, 0)
     contact = moment.tick - states["first_tick"]

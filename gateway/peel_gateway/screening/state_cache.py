@@ -51,7 +51,7 @@ class Change:
     """The changes of a batch to the cache."""
 
     slots: Ints
-    """Devices that were heard, int64[T]."""
+    """Devices that sent, int64[T]."""
     states: States
     """Their new states, int64[T] per column."""
     device_tests: Sequence[Played]

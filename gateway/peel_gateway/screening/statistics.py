@@ -47,10 +47,10 @@ class Judged:
     cohort: Ints
     """The cohort's sign before this batch, for each toss: the agreement bets are about it."""
     convicted: Ints
-    """Positions among the heard devices."""
+    """Positions among the senders."""
     cases: Sequence[Exposure]
     played: Sequence[tuple[Ints, Ints]]
-    """Per profile: positions among the heard devices, and the rows of the bets on them, which have been played."""
+    """Per profile: positions among the sending devices, and the rows of the bets on them, which have been played."""
 
 
 def find_gaps(context: DecodeContext, device: Ints, number: Ints) -> Gaps:
@@ -93,7 +93,7 @@ def judge_devices(
         devices, rows, crossed = _play(batch, cache, batch.order[mine[batch.order]], cohort, late, gaps, position)
         tipped = crossed & (states["withdrawn"][devices] == 0)
         device_tests = cache.device_tests[position]
-        ids = cache.context.ids(batch.heard[devices[tipped]])
+        ids = cache.context.ids(batch.senders[devices[tipped]])
         cases += [
             device_exposure(profile, int(device), device_tests.e_process, state, moment.seen)
             for device, state in zip(ids, device_tests.states[rows[tipped]], strict=True)
@@ -109,14 +109,14 @@ def judge_devices(
 def _play(
     batch: Batch, cache: StateCache, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
 ) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-    """Play the bets on the heard devices of a profile with news: these devices, their rows, and whose capital has reached the limit.
+    """Play the bets on the sending devices of a profile with news: these devices, their rows, and whose capital has reached the limit.
 
     Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log. Both come by device and number.
     """
     device_tests = cache.device_tests[position]
     of = np.flatnonzero(gaps.position == position)
-    gap_at = np.searchsorted(batch.heard, gaps.slot[of])
-    news = np.zeros(len(batch.heard), np.bool_)
+    gap_at = np.searchsorted(batch.senders, gaps.slot[of])
+    news = np.zeros(len(batch.senders), np.bool_)
     news[batch.at[rows]] = news[gap_at] = True
     devices, place = np.flatnonzero(news), np.cumsum(news) - 1
     row, gap_row = place[batch.at[rows]], place[gap_at]
@@ -133,6 +133,6 @@ def _play(
         gap_index=gaps.table.index[of],
         order=np.argsort(np.concatenate([row, gap_row]), kind="stable"),
     )
-    places = device_tests.rows(batch.heard[devices])
+    places = device_tests.rows(batch.senders[devices])
     crossed = device_tests.e_process.update(device_tests.states, events, places)
     return devices, places, crossed >= 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from peel_gateway.fleet.directory_file import RestoredFolder
 from peel_gateway.fleet.folder import Fleet, FleetError
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.storage.store import Archive, StoreError
@@ -34,7 +34,7 @@ class FleetWatch:
         self.name = fleet.name
         self._mark: object = fleet.fingerprint()
         self.snapshot = take_snapshot(fleet)
-        self.trouble: str | None = None
+        self.problem: str | None = None
         """The reason why the current folder is not used; None if it is."""
         self.restored = False
         """Whether the reason is that the folder was restored from an old copy."""
@@ -45,7 +45,7 @@ class FleetWatch:
         store.follow_registry(self.snapshot.history.follow)
         self._store = store
 
-    def look(self, *, force: bool, load: Callable[[Snapshot], None]) -> None:
+    def look(self, *, force: bool, load: Callable[[FleetSnapshot], None]) -> None:
         """Read the folder if it has changed, if it could not be used last time, or if `force` is true.
 
         Parameters
@@ -56,7 +56,7 @@ class FleetWatch:
         try:
             fleet = Fleet(self._folder)
             mark = fleet.fingerprint()
-            if mark == self._mark and not self.trouble and not force:
+            if mark == self._mark and not self.problem and not force:
                 return
             if fleet.name != self.name:
                 raise FleetError(f"the fleet's name changed from {self.name!r} to {fleet.name!r}. Restart the gateway.")
@@ -67,7 +67,7 @@ class FleetWatch:
         except Exception as error:
             self._refuse(error)
             return
-        self.snapshot, self._mark, self.trouble, self.restored = snapshot, mark, None, False
+        self.snapshot, self._mark, self.problem, self.restored = snapshot, mark, None, False
         self._metrics.reloaded(ok=True)
         _log.info(
             "reloaded", devices=len(snapshot.devices), revoked=len(snapshot.revoked), profiles=len(snapshot.profiles)
@@ -78,9 +78,9 @@ class FleetWatch:
         self.restored = isinstance(error, RestoredFolder)
         expected = isinstance(error, FleetError | StoreError)
         cause = str(error) if expected else f"{type(error).__name__}: {error}"
-        if cause == self.trouble:
+        if cause == self.problem:
             return
-        self.trouble = cause
+        self.problem = cause
         self._metrics.reloaded(ok=False)
         log = _log.error if expected else _log.exception
         log("reload refused; devices and profiles are unchanged", cause=cause)

@@ -52,12 +52,12 @@ class GatewayStatus:
     def health(self) -> list[str]:
         """Return the current causes of bad health, without those that have just begun."""
         causes = []
-        for name, trouble, patience in (
-            ("broker", self._broker_trouble(), self.settings.health_broker_seconds),
-            ("store", self.pool.store_trouble() or self.worker.trouble(), self.settings.health_store_seconds),
+        for name, problem, patience in (
+            ("broker", self._broker_problem(), self.settings.health_broker_seconds),
+            ("store", self.pool.store_problem() or self.worker.problem(), self.settings.health_store_seconds),
         ):
-            if trouble is not None and trouble[0] >= patience:
-                causes.append(f"{name}: failing for {trouble[0]:.0f} s: {trouble[1]}")
+            if problem is not None and problem[0] >= patience:
+                causes.append(f"{name}: failing for {problem[0]:.0f} s: {problem[1]}")
         try:
             self.store.verify_place()
         except StoreReplaced as error:
@@ -69,7 +69,7 @@ class GatewayStatus:
                 "Set the clock, or run `peel gateway clock --believe` if it is right"
             )
         if self.fleet.restored:
-            causes.append(f"fleet: {self.fleet.trouble}")
+            causes.append(f"fleet: {self.fleet.problem}")
         if self.pool.failure is not None:
             causes.append(f"ingest: ended: {type(self.pool.failure).__name__}")
         return list(map(pasteable, causes))
@@ -94,7 +94,7 @@ class GatewayStatus:
 
     def summary(self) -> Summary:
         """Return the state of the whole gateway."""
-        trouble, clients = self._broker_trouble(), self.clients()
+        problem, clients = self._broker_problem(), self.clients()
         return {
             "fleet": self.fleet.name,
             "version": VERSION,
@@ -103,9 +103,9 @@ class GatewayStatus:
             "devices": self.views.device_counts().response(time.time()),
             "accident": self.views.accident(),
             "broker": {
-                "connected": trouble is None,
+                "connected": problem is None,
                 "mqtt": clients[0].version if clients else None,
-                "away_seconds": None if trouble is None else round(trouble[0], 1),
+                "away_seconds": None if problem is None else round(problem[0], 1),
             },
             "worker": {
                 "name": self.worker_name or None,
@@ -113,7 +113,7 @@ class GatewayStatus:
                 "partitions": [pipeline.partition.number for pipeline in self.pool.pipelines],
                 "of": self.store.partitions,
             },
-            "reload": {"refused": self.fleet.trouble and pasteable(self.fleet.trouble)},
+            "reload": {"refused": self.fleet.problem and pasteable(self.fleet.problem)},
             "inbox": {"pending": self.pool.pending, "oldest_seconds": round(self.pool.oldest_age(), 3)},
             "store": self._store_state(),
             "health": self.health(),
@@ -127,8 +127,8 @@ class GatewayStatus:
             ("peel_inbox_messages", "Messages received and not yet acknowledged.", lambda: self.pool.pending),
             ("peel_lag_seconds", "Age of the oldest message that waits to be stored.", self.pool.oldest_age),
             ("peel_receipt_lag_seconds", "Age of the oldest receipt that waits to be sent.", self.pool.receipt_age),
-            ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_trouble() is None),
-            ("peel_store_failing", "Whether commits fail.", lambda: self.pool.store_trouble() is not None),
+            ("peel_broker_connected", "Whether reports can arrive.", lambda: self._broker_problem() is None),
+            ("peel_store_failing", "Whether commits fail.", lambda: self.pool.store_problem() is not None),
             (
                 "peel_dead_letters",
                 "Messages that could not be processed, in files beside the store.",
@@ -141,14 +141,14 @@ class GatewayStatus:
             (
                 "peel_fleet_refused",
                 "Whether the current fleet folder cannot be used.",
-                lambda: self.fleet.trouble is not None,
+                lambda: self.fleet.problem is not None,
             ),
         ):
             metrics.watch(name, text, value)
 
-    def _broker_trouble(self) -> tuple[float, str] | None:
+    def _broker_problem(self) -> tuple[float, str] | None:
         """Return the longest time without a connection and its cause; None if all are connected."""
-        return max((trouble for client in self.clients() if (trouble := client.trouble())), default=None)
+        return max((problem for client in self.clients() if (problem := client.problem())), default=None)
 
     def _store_state(self) -> StoreState:
         size, uptime = self.store.size_bytes(), time.monotonic() - self._began

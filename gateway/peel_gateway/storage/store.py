@@ -28,12 +28,12 @@ from peel_gateway.model.tables import (
     DeviceTable,
     DeviceTallyTable,
     DeviceTestTable,
+    DirectoryVersion,
     Effects,
     Found,
     GapTable,
     LogTable,
     Questions,
-    RegistryState,
     StoredState,
     TallyTable,
     Written,
@@ -237,11 +237,11 @@ class Archive(abc.ABC):
         """Copy everything from another archive, which must not be written meanwhile. `StoreMismatch` unless this one is empty."""
 
     @abc.abstractmethod
-    def registry(self) -> RegistryState:
+    def registry(self) -> DirectoryVersion:
         """Return the newest state of the fleet's registry that a gateway has used."""
 
     @abc.abstractmethod
-    def follow_registry(self, follow: Callable[[RegistryState], RegistryState]) -> None:
+    def follow_registry(self, follow: Callable[[DirectoryVersion], DirectoryVersion]) -> None:
         """Replace that state by `follow(state)` in one transaction. If `follow` raises, nothing changes."""
 
     @abc.abstractmethod

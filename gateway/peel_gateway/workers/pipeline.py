@@ -12,7 +12,7 @@ import numpy.typing as npt
 from peel_core import Keyring
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.folder import FleetError
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.partition import Partition
@@ -26,7 +26,7 @@ from peel_gateway.screening.decode_context import DecodeContext, DeviceSource
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
 
-__all__ = ["DRAIN_SECONDS", "Pipeline", "ready_roster", "registry_of"]
+__all__ = ["DRAIN_SECONDS", "Pipeline", "ready_context", "registry_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -63,7 +63,7 @@ DRAIN_SECONDS = 30.0
 _log = Log("pipeline")
 
 
-def ready_roster(engine: Engine, snapshot: Snapshot, partition: Partition) -> DecodeContext:
+def ready_context(engine: Engine, snapshot: FleetSnapshot, partition: Partition) -> DecodeContext:
     """Return a partition's devices and matrices for the engine; FleetError if a profile cannot be decoded."""
     try:
         return engine.ready(registry_of(snapshot, partition))

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 
 from peel_gateway.engine.engine import Engine
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Store, StoreLost
-from peel_gateway.workers.pipeline import Pipeline, ready_roster
+from peel_gateway.workers.pipeline import Pipeline, ready_context
 
 __all__ = ["Build", "PipelinePool", "open_engine"]
 
@@ -21,7 +21,12 @@ Build = Callable[[Partition, Engine, MayConnect, Callable[[], None]], Pipeline]
 """Makes a pipeline from a partition, its engine, `may_connect` and a callback for its end."""
 
 
-def open_engine(settings: Settings, store: Store, snapshot: Snapshot, partition: Partition = Partition()) -> Engine:  # noqa: B008 - immutable
+def open_engine(
+    settings: Settings,
+    store: Store,
+    snapshot: FleetSnapshot,
+    partition: Partition = Partition(),  # noqa: B008 - immutable
+) -> Engine:
     """Return an engine on a partition's store, loaded with its devices; FleetError if a profile cannot be decoded."""
     engine = Engine(
         store,
@@ -32,7 +37,7 @@ def open_engine(settings: Settings, store: Store, snapshot: Snapshot, partition:
         number_allowance=settings.screen_number_allowance,
         cache_bytes=settings.screen_memory_bytes,
     )
-    engine.adopt(ready_roster(engine, snapshot, partition))
+    engine.adopt(ready_context(engine, snapshot, partition))
     return engine
 
 
@@ -51,7 +56,7 @@ class PipelinePool:
     def __init__(
         self,
         settings: Settings,
-        snapshot: Snapshot,
+        snapshot: FleetSnapshot,
         build: Build,
         *,
         on_failure: Callable[[], None],
@@ -103,9 +108,9 @@ class PipelinePool:
         """Return the seconds that the oldest receipt has waited to be sent."""
         return max((client.receipt_age() for client in self.clients), default=0.0)
 
-    def store_trouble(self) -> tuple[float, str] | None:
+    def store_problem(self) -> tuple[float, str] | None:
         """Return the seconds for which the store has been failing and the cause; None while it works."""
-        found = [trouble for pipeline in self.pipelines if (trouble := pipeline.ingest.trouble()) is not None]
+        found = [problem for pipeline in self.pipelines if (problem := pipeline.ingest.problem()) is not None]
         return max(found, default=None)
 
     def open(self, partition: Partition, store: Store, *, may_connect: MayConnect = lambda: True) -> None:
@@ -132,13 +137,13 @@ class PipelinePool:
         self._remove(pipeline)
         return ended
 
-    def load(self, snapshot: Snapshot) -> None:
+    def load(self, snapshot: FleetSnapshot) -> None:
         """Load a new fleet snapshot into all pipelines; FleetError, and no change, if one of them cannot use it."""
         with self._changing:
             pipelines = self.pipelines
-            rosters = [ready_roster(pipeline.engine, snapshot, pipeline.partition) for pipeline in pipelines]
+            contexts = [ready_context(pipeline.engine, snapshot, pipeline.partition) for pipeline in pipelines]
             self._snapshot = snapshot
-            for pipeline, context in zip(pipelines, rosters, strict=True):
+            for pipeline, context in zip(pipelines, contexts, strict=True):
                 pipeline.adopt(context)
 
     def _remove(self, pipeline: Pipeline) -> None:

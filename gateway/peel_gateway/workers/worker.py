@@ -34,7 +34,7 @@ class Worker(Protocol):
     def workers(self) -> int:
         """Number of processes that serve the fleet, including this one."""
 
-    def trouble(self) -> tuple[float, str] | None:
+    def problem(self) -> tuple[float, str] | None:
         """Return the seconds since leases could last be renewed and the cause; None while they can."""
 
 
@@ -53,7 +53,7 @@ class SingleWorker:
     def stop(self) -> None:
         self._pool.close(Partition())
 
-    def trouble(self) -> tuple[float, str] | None:
+    def problem(self) -> tuple[float, str] | None:
         return None
 
 
@@ -144,7 +144,7 @@ class LeasingWorker:
         self._news.set()
         self._thread.join(_STOP_SECONDS)
 
-    def trouble(self) -> tuple[float, str] | None:
+    def problem(self) -> tuple[float, str] | None:
         """Return the seconds for which leases could not be renewed and the cause; None while they can."""
         return self._outage.current()
 

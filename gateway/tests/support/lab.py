@@ -130,8 +130,8 @@ class Lab(TimesFromDicts):
     @property
     def cache(self) -> StateCache:
         """The engine's device states in memory."""
-        assert self.engine._book is not None, "no batch yet"
-        return self.engine._book
+        assert self.engine._cache is not None, "no batch yet"
+        return self.engine._cache
 
     def known(self) -> list[object]:
         """All that the engine knows of each device, whether it has it in memory or must look it up."""

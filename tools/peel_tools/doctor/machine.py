@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peel_gateway.fleet.folder import Fleet, FleetError
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.dead_letters import DeadLetters
@@ -53,7 +53,7 @@ def look_at_fleet(settings: Settings) -> Iterator[Finding]:
     yield from _bundles(fleet, snapshot)
 
 
-def _bundles(fleet: Fleet, snapshot: Snapshot) -> Iterator[Finding]:
+def _bundles(fleet: Fleet, snapshot: FleetSnapshot) -> Iterator[Finding]:
     without = [device.label for device in snapshot.devices if not device.bundles]
     if without:
         yield Finding(

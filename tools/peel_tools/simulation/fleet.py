@@ -14,7 +14,7 @@ import numpy.typing as npt
 from peel_core import Keyring, Profile, encode_many, open_many
 from peel_core.projection import reconstruct, reconstruction
 from peel_core.topics import device_topic
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_tools.simulation.attackers import ATTACKS, Attack, check_shares
 from peel_tools.simulation.piece import HONEST, Identity, Piece
 from peel_tools.simulation.traces import Traces
@@ -129,7 +129,7 @@ class SimulatedFleet:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : FleetSnapshot
         The fleet; all its devices take part.
     traces : mapping
         What the devices of each profile (by name) read.
@@ -143,7 +143,7 @@ class SimulatedFleet:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: FleetSnapshot,
         traces: Mapping[str, Traces],
         truth: Truth,
         *,
@@ -170,7 +170,7 @@ class SimulatedFleet:
         self._sections = self._divide(snapshot, traces, now)
         self._shop = Workshop(np.random.default_rng([seed, self._run]), _identities(snapshot))
 
-    def _enrol(self, snapshot: Snapshot, shares: Mapping[str, float], seed: int) -> None:
+    def _enrol(self, snapshot: FleetSnapshot, shares: Mapping[str, float], seed: int) -> None:
         known = self._truth.devices()
         profiles = {profile.name: profile for profile in snapshot.profiles}
         new = [device for device in snapshot.devices if device.id not in known]
@@ -185,7 +185,7 @@ class SimulatedFleet:
         self.unplayed = [name for name in asked if name not in played]
         """Device attacks that were asked for and that no device plays: too small a share, or all devices have had their roles before."""
 
-    def _divide(self, snapshot: Snapshot, traces: Mapping[str, Traces], now: float) -> list[_Section]:
+    def _divide(self, snapshot: FleetSnapshot, traces: Mapping[str, Traces], now: float) -> list[_Section]:
         enrolled = self._truth.devices()
         ring = snapshot.keyring
         sections = []
@@ -355,7 +355,7 @@ def _claim(attack: Attack | None) -> int:
     return attack.reading if attack and attack.reading is not None else -1
 
 
-def _identities(snapshot: Snapshot) -> dict[int, Identity]:
+def _identities(snapshot: FleetSnapshot) -> dict[int, Identity]:
     ring = snapshot.keyring
     keys = ring.keys.of(ring.last_bundle)
     rows = zip(ring.device_ids.tolist(), ring.profile_of.tolist(), keys.seal, keys.index, strict=True)

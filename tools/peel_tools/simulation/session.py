@@ -18,7 +18,7 @@ from peel_core import Keyring, Profile, load_profile
 from peel_core.topics import fleet_topic
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import ACTIVE, SIMULATION_FILE, Device, Fleet
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_tools.profiles.dataset import Dataset
 from peel_tools.servers.broker import AnyBroker, Broker
 from peel_tools.servers.gateway import GatewayError
@@ -133,7 +133,7 @@ class Session:
         self.stop()
 
 
-def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
+def _taking_part(snapshot: FleetSnapshot, count: int | None) -> FleetSnapshot:
     """The fleet as its first active devices alone."""
     active = [device for device in snapshot.devices if device.state == ACTIVE and device.bundles]
     if count is not None and count > len(active):
@@ -154,7 +154,7 @@ def _taking_part(snapshot: Snapshot, count: int | None) -> Snapshot:
     return replace(snapshot, profiles=profiles, devices=DeviceDirectory.of(chosen), keyring=keyring)
 
 
-def _receipt_keys(snapshot: Snapshot) -> dict[int, bytes]:
+def _receipt_keys(snapshot: FleetSnapshot) -> dict[int, bytes]:
     """Of each device's last bundle, which is the one that is simulated."""
     ring = snapshot.keyring
     keys = ring.keys.receipt[ring.last_bundle]

@@ -18,9 +18,9 @@ from peel_gateway.model.tables import (
     Counts,
     DeviceTable,
     DeviceTallyTable,
+    DirectoryVersion,
     GapTable,
     LogTable,
-    RegistryState,
     StoredState,
     TallyTable,
 )
@@ -80,11 +80,11 @@ class SqlArchive(Archive):
                 raise StoreMismatch(f"{self.place}: already has reports. Choose a new database.")
             copy_archive(old, new)
 
-    def registry(self) -> RegistryState:
+    def registry(self) -> DirectoryVersion:
         with self._read() as connection:
             return _registry(connection)
 
-    def follow_registry(self, follow: Callable[[RegistryState], RegistryState]) -> None:
+    def follow_registry(self, follow: Callable[[DirectoryVersion], DirectoryVersion]) -> None:
         seen = self.registry()
         if follow(seen) == seen:
             return
@@ -223,9 +223,9 @@ class SqlStore(SqlArchive, Store):
             )
 
 
-def _registry(connection: Connection) -> RegistryState:
+def _registry(connection: Connection) -> DirectoryVersion:
     meta: dict[str, int] = dict(connection.scopes()[0].rows("SELECT key, value FROM {meta} AS meta"))
-    return RegistryState(*(meta[key] for key in REGISTRY))
+    return DirectoryVersion(*(meta[key] for key in REGISTRY))
 
 
 def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:

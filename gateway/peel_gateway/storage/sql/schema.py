@@ -228,7 +228,7 @@ TABLES = (
 )  # fmt: skip
 
 REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")
-"""The keys of `meta` that hold a `model.registry_state.RegistryState`, in the first partition."""
+"""The keys of `meta` that hold a `model.tables.DirectoryVersion`, in the first partition."""
 
 META = (
     "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "spans_from",

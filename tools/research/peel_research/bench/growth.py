@@ -22,7 +22,7 @@ import numpy as np
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.folder import Fleet
-from peel_gateway.fleet.snapshot import Snapshot, take_snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries.exposed import Cases
@@ -202,7 +202,7 @@ def _nothing() -> Iterator[None]:
 
 
 @contextmanager
-def _page(store: SqliteStore, snapshot: Snapshot) -> Iterator[None]:
+def _page(store: SqliteStore, snapshot: FleetSnapshot) -> Iterator[None]:
     """Ask for what an open page shows, once a second, on a thread of its own."""
     views = Views(store, lambda: snapshot)
     cases = Cases(store, lambda: snapshot, residual_limit=3e-3)

@@ -168,7 +168,7 @@ class _Run:
         interval = self.world.profile.period / self.world.profile.quota
         for number in range(rounds):
             self.world.now += _SLACK * interval * len(self.numbers) / rounds
-            self._note(self.of_honest, self._mail(frames[kept & (turn == number)]))
+            self._note(self.of_honest, self._messages(frames[kept & (turn == number)]))
             news = [each for each, its_turn in zip(sent, turns, strict=True) if its_turn == number]
             self._note(Counter(), self._letters(each for each in news if not each.bad))
             self._note(self.of_poisoned, self._letters(each for each in news if each.bad))
@@ -185,7 +185,7 @@ class _Run:
         kept[victims] = [frame.tobytes() in unharmed for frame in frames[victims]]
         return kept, [each for each in turned if each.bad]
 
-    def _mail(self, frames: Frames) -> MessageBatch:
+    def _messages(self, frames: Frames) -> MessageBatch:
         """One message per frame, received now."""
         count = len(frames)
         none = np.zeros(count, np.uint64)

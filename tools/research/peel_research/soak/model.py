@@ -20,7 +20,7 @@ from peel_core import Profile, open_many
 from peel_core.frame import DEVICE, NUMBER, split
 from peel_core.projection import reconstruct, reconstruction
 from peel_core.topics import device_topic
-from peel_gateway.fleet.snapshot import Snapshot
+from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_tools.network.packets import Publish
 from peel_tools.simulation.piece import HONEST, Piece
 from peel_tools.simulation.truth import Truth
@@ -65,7 +65,7 @@ class Model:
         """What a device makes from now on may be refused."""
         self._revoked.add(device)
 
-    def complete(self, truth: Path, snapshot: Snapshot) -> None:
+    def complete(self, truth: Path, snapshot: FleetSnapshot) -> None:
         """Put everything into a truth file, for the referee: what must be stored as acknowledged, whatever the broker has said."""
         pieces = self._pieces(snapshot)
         profile = self._profile.id
@@ -80,7 +80,7 @@ class Model:
         finally:
             keeper.close()
 
-    def _pieces(self, snapshot: Snapshot) -> list[Piece]:
+    def _pieces(self, snapshot: FleetSnapshot) -> list[Piece]:
         """The frames opened, with the fleet's keys and the core's own functions."""
         width = self._profile.width
         opened = open_many(snapshot.keyring, list(self._frames.values()))

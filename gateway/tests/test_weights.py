@@ -15,12 +15,12 @@ from peel_gateway.estimation.weights import ReportCounts, capped, equal_devices,
 COUNTS = st.lists(st.integers(1, 10_000), min_size=1, max_size=40)
 
 
-def report_counts(*figures: list[int]) -> ReportCounts:
-    """Of devices 1, 2, ... in each figure."""
-    figure = np.repeat(np.arange(len(figures)), [len(counts) for counts in figures])
-    device = np.concatenate([np.arange(1, len(counts) + 1) for counts in figures])
+def report_counts(*statistics: list[int]) -> ReportCounts:
+    """Of devices 1, 2, ... in each statistic."""
+    statistic = np.repeat(np.arange(len(statistics)), [len(counts) for counts in statistics])
+    device = np.concatenate([np.arange(1, len(counts) + 1) for counts in statistics])
     return ReportCounts(
-        device, figure, np.concatenate([np.array(counts, np.int64) for counts in figures]), len(figures)
+        device, statistic, np.concatenate([np.array(counts, np.int64) for counts in statistics]), len(statistics)
     )
 
 
@@ -41,7 +41,7 @@ def test_a_cap_is_kept_and_takes_no_more_than_it_must(counts: list[int], cap: fl
 
 
 @given(COUNTS, COUNTS, st.floats(0, 1))
-def test_figures_are_capped_one_by_one(some: list[int], others: list[int], cap: float) -> None:
+def test_statistics_are_capped_one_by_one(some: list[int], others: list[int], cap: float) -> None:
     both = capped(report_counts(some, others), cap)
     assert both.tolist() == [*capped(report_counts(some), cap), *capped(report_counts(others), cap)]
 
