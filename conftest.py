@@ -10,9 +10,12 @@ pytest --seed 7            other random choices than those of the default seed (
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import secrets
+import signal
+import sys
 import zlib
 from collections.abc import Generator
 from pathlib import Path
@@ -32,31 +35,49 @@ KINDS = {
     "storm": "many faults at once, under load, for a minute or so",
     "browser": "the page in a real Chromium",
     "broker": "a real broker, and mostly a gateway process",
-    "slow": "more than a few seconds on one core",
-    "quick": "everything else: no board, no broker, no browser, no storm",
+    "slow": "more than about a second on one core, or with a PostgreSQL server",
+    "quick": "everything else",
 }
 """Each test has one of these markers. A run begins with the first kind: in parallel, no worker is then left alone with a long one."""
 
 PLACES = {
     "c_core/tests/test_fuzz.py": "slow",
+    "docs/tests/test_figures_run.py": "broker",
     "docs/tests/test_promise_figures.py": "slow",
     "docs/tests/test_release.py": "slow",
     "firmware/tests/test_app.py": "broker",
+    "firmware/tests/test_confirm.py": "broker",
     "firmware/tests/test_link.py": "broker",
     "firmware/tests/test_micropython.py": "board",
     "firmware/tests/test_tcp.py": "broker",
     "firmware/tests/test_watchdog.py": "broker",
     "gateway/tests/service": "broker",
+    "gateway/tests/service/test_store_storm.py": "storm",
+    "gateway/tests/test_confirmation.py": "broker",
     "gateway/tests/test_end_to_end.py": "storm",
+    "gateway/tests/test_leases.py": "slow",
+    "gateway/tests/test_migration.py": "slow",
+    "gateway/tests/test_postgres.py": "slow",
     "gateway/tests/test_resilience_storm.py": "storm",
     "hil_tests": "board",
     "hil_tests/unit": "quick",
-    "tools/tests/browser": "browser",
+    "tools/research/tests/lab/test_lab_mechanisms_textbook.py": "slow",
+    "tools/research/tests/lab/test_lab_tables.py": "slow",
+    "tools/research/tests/lab/test_rivals.py": "slow",
+    "tools/research/tests/test_bench_alone.py": "slow",
     "tools/research/tests/test_bench_disk.py": "broker",
-    "tools/research/tests/test_bench_hostile.py": "broker",
     "tools/research/tests/test_bench_engine.py": "slow",
     "tools/research/tests/test_bench_gateway.py": "slow",
+    "tools/research/tests/test_bench_growth.py": "slow",
+    "tools/research/tests/test_bench_hostile.py": "broker",
     "tools/research/tests/test_bench_ingest.py": "broker",
+    "tools/research/tests/test_bench_peers.py": "slow",
+    "tools/research/tests/test_bench_scale.py": "slow",
+    "tools/research/tests/test_promise.py": "slow",
+    "tools/research/tests/test_soak.py": "storm",
+    "tools/research/tests/test_soak_faults.py": "broker",
+    "tools/tests/browser": "browser",
+    "tools/tests/guides": "broker",
     "tools/tests/test_boards_commands.py": "board",
     "tools/tests/test_boards_natmod.py": "board",
     "tools/tests/test_broker.py": "broker",
@@ -64,15 +85,14 @@ PLACES = {
     "tools/tests/test_device_run.py": "board",
     "tools/tests/test_flashing_pico.py": "board",
     "tools/tests/test_flashing_provision.py": "board",
+    "tools/tests/test_freeze.py": "slow",
+    "tools/tests/test_install.py": "install",
     "tools/tests/test_nats.py": "storm",
-    "tools/research/tests/test_promise.py": "slow",
     "tools/tests/test_simulation_command.py": "broker",
     "tools/tests/test_simulation_promise.py": "slow",
     "tools/tests/test_simulation_publisher.py": "broker",
-    "tools/research/tests/test_soak.py": "storm",
-    "tools/research/tests/test_soak_faults.py": "broker",
 }
-"""Files and folders whose tests are not quick. A file's own `pytestmark` does as well."""
+"""Files and folders whose tests are not quick. Single tests are marked in their files."""
 
 ROOT = Path(__file__).parent
 DEFAULT_SEED = 1
@@ -97,6 +117,12 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("peel", database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
     hypothesis.settings.load_profile("peel")
     _seed_system_entropy()
+    # Without bytecode files every command that a test starts compiles the whole package first.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts background jobs with SIGINT ignored, and so would be every command that a test starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _entropy = random.Random()
@@ -139,14 +165,26 @@ def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import the files without quick tests where only quick tests are wanted."""
+    unwanted = collection_path.suffix == ".py" and _kind_of_place(collection_path) != "quick"
+    return True if unwanted and config.getoption("markexpr") == "quick" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not any(item.get_closest_marker(kind) for kind in KINDS):
-            item.add_marker(_kind_of_place(item.path))
+            kind = _kind_of_place(item.path)
+            item.add_marker("slow" if kind == "quick" and _needs_postgres(item) else kind)
         if _is_random(item):
             item.add_marker("random")
     order = list(KINDS)
     items.sort(key=lambda item: next(at for at, kind in enumerate(order) if item.get_closest_marker(kind)))
+
+
+def _needs_postgres(item: pytest.Item) -> bool:
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return "postgres_server" in getattr(item, "fixturenames", ()) or parameters.get("make_database") == "postgres"
 
 
 def _is_random(item: pytest.Item) -> bool:
@@ -154,11 +192,13 @@ def _is_random(item: pytest.Item) -> bool:
     return bool(uses_seed) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 
+@functools.cache
 def _kind_of_place(path: Path) -> str:
-    for place in (path, *path.parents):
-        kind = PLACES.get(place.relative_to(ROOT).as_posix()) if place.is_relative_to(ROOT) else None
-        if kind is not None:
-            return kind
+    place = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
+    while place:
+        if place in PLACES:
+            return PLACES[place]
+        place = place.rpartition("/")[0]
     return "quick"
 
 

@@ -35,7 +35,9 @@ def answers(command: list[str], lines: list[Line]) -> list[str]:
     return run.stdout.splitlines()
 
 
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize(
+    "name", ["gcc", *(pytest.param(name, marks=pytest.mark.slow) for name in BUILDS if name != "gcc")]
+)
 def test_vectors(name: str, build: Callable[..., Path], lines: list[Line]) -> None:
     compile_command, runner = BUILDS[name]
     require(*runner)

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
-from project_files import ROOT, name_of, tracked
+from project_files import ROOT, name_of, packages, tracked
 
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PACKAGES = {
@@ -75,22 +74,12 @@ def test_the_tests_that_hold_the_invariants_exist() -> None:
 @pytest.mark.parametrize("package", INWARD)
 def test_dependencies_point_inward(package: str) -> None:
     for path in PACKAGES[package].rglob("*.py"):
-        ours = {name for name in imported(path) if name.startswith("peel_")}
+        ours = {name for name in packages(path) if name.startswith("peel_")}
         if not ours <= INWARD[package] | {"peel_device"}:
             pytest.fail(f"{path.relative_to(ROOT)} imports {', '.join(sorted(ours - INWARD[package]))}")
 
 
 def test_the_reference_is_for_the_specification_alone() -> None:
-    readers = {name_of(path).split("/")[0] for path in tracked("*.py") if "reference" in imported(path)}
+    naming = [path for path in tracked("*.py") if "reference" in path.read_text(encoding="utf-8")]
+    readers = {name_of(path).split("/")[0] for path in naming if "reference" in packages(path)}
     assert readers == {"spec"}
-
-
-def imported(path: Path) -> set[str]:
-    """Return the top-level names that a file imports anywhere."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.partition(".")[0])
-    return names

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from project_files import ROOT
 
-pytestmark = pytest.mark.broker
-
 QUICKEST = "privacy_1_21600"
 OLD: dict[str, Any] = json.loads((ROOT / "docs" / "figures.json").read_text(encoding="utf-8"))
 

@@ -19,11 +19,13 @@ def generate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_every_block_is_current() -> None:
     done = generate("--check")
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_block_that_differs_is_found_and_written_again(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("Before.\n\n" + BLOCK.format("attacks", "| an old table |\n") + "\nAfter.\n")

@@ -140,7 +140,7 @@ def test_cut_after_cut(lives: list[tuple[int, int, int]]) -> None:
         state = files
 
 
-@pytest.mark.parametrize("block", [1, 4, 32])
+@pytest.mark.parametrize("block", [1, 4, pytest.param(32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("harm", ["every bit", "unreadable", "missing"])
 def test_bit_rot_in_any_copy_never_repeats_a_number(block: int, harm: str) -> None:
     """Simulate several boots. After each write damage each copy in turn and check the next boot."""

@@ -136,6 +136,7 @@ class StuckFiles(MemoryFiles):
         super().remove(path)
 
 
+@pytest.mark.slow
 def test_a_power_cut_at_every_byte() -> None:
     """Every frame that was stored and not removed or dropped is there, whole and in order. Drops are counted exactly once."""
     files = WitnessFiles()

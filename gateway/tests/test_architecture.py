@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from project_files import imports
 
 import peel_gateway
 
@@ -46,16 +45,6 @@ PURE = ("model", "mechanisms", "screening", "estimation", "planning")
 DOES_IO = {"os", "io", "sqlite3", "socket", "time", "pathlib", "threading", "logging", "subprocess", "paho", "psycopg"}
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Modules that a file imports, within functions too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def modules(folder: str) -> list[Path]:
     found = sorted((PACKAGE / folder).rglob("*.py"))
     assert found
@@ -71,6 +60,7 @@ def test_every_folder_has_its_rule() -> None:
 def test_a_folder_imports_only_what_is_below_it(folder: str) -> None:
     for path in modules(folder):
         for name in imports(path):
+            assert not name.startswith("."), f"{path.relative_to(PACKAGE)} has a relative import"
             parts = name.split(".")
             if parts[0] == "peel_gateway":
                 assert parts[1] in MAY_IMPORT[folder] | {folder}, f"{path.relative_to(PACKAGE)} imports {name}"

@@ -61,7 +61,13 @@ def this_bucket(lab: Lab) -> int:
     return int(lab.now // BUCKET * BUCKET)
 
 
-@pytest.mark.parametrize("delivery", ["at once", "ascending, one by one", "descending, one by one"])
+@pytest.mark.parametrize(
+    "delivery",
+    [
+        "at once",
+        *(pytest.param(f"{order}, one by one", marks=pytest.mark.slow) for order in ("ascending", "descending")),
+    ],
+)
 def test_a_hoard_cannot_own_a_bucket(fleet: Callable[[int], Any], delivery: str) -> None:
     """One of 31 devices saves its numbers for days and sends them all in one bucket; the others send as ever."""
     lab = fleet(31)

@@ -102,6 +102,7 @@ def test_the_kernel_does_what_the_reference_does(history: tuple[Bets, list[Event
     assert states[0].tobytes() == reference.pack()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bets", [harmony(5), krr(3), hashing_bets(30, 3, 4, rule(2**20, 3))])
 def test_a_long_life(bets: Bets) -> None:
     """Long enough that counts are full, and that all kept reports are looked at; with a gap at the end."""

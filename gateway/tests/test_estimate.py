@@ -54,6 +54,7 @@ def assert_right(errors: Any, covered: Any, least: float) -> None:
     assert np.mean(covered) < 0.98
 
 
+@pytest.mark.slow
 def test_means_are_unbiased_and_their_intervals_cover(profiles: Makers) -> None:
     """Readings differ between reports, as they do between devices: the truth is their mean, also of those not asked for an attribute."""
     rng = np.random.default_rng(1)
@@ -96,6 +97,7 @@ def test_the_published_estimator_has_less_variance(profiles: Makers) -> None:
     assert ratio < 0.75 * plain
 
 
+@pytest.mark.slow
 def test_frequencies_are_unbiased_and_their_intervals_cover(profiles: Makers) -> None:
     rng = np.random.default_rng(4)
     profile = profiles[1](4)

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from climate import climate_profile
+from helpers import as_root, climate_profile, with_checksum
 from peel_device.config import load
-from privileges import as_root
-from registers import checked
 
 from peel_core import burst_size, derive_keys
 from peel_core.primitives import NUMBER_MAX
@@ -160,25 +158,28 @@ BUNDLE = (
     [
         ("{", "line 1"),
         ("{}", "must begin with"),
-        (checked(HEAD) + ROW, "missing"),
+        (with_checksum(HEAD) + ROW, "missing"),
         (HEAD, "the file is truncated"),
         (HEAD + ROW, "the file is truncated"),
-        (checked(HEAD + ROW).replace("active", "revoked"), "line 3: wrong checksum"),
+        (with_checksum(HEAD + ROW).replace("active", "revoked"), "line 3: wrong checksum"),
         (HEAD + '{"id": "1", "profile": "climate"}', "'state' is missing"),
         (HEAD + "7", "line 2: not a JSON object"),
         (HEAD + '{"id": "1", "profile": "climate", "state": "active"', "line 2"),
-        (checked(HEAD + ROW.replace("active", "gone")), "state must be"),
-        (checked(HEAD + ROW.replace("2026-01-01T00:00:00Z", "soon")), "cannot be read"),
-        (checked(HEAD + ROW.replace("T00:00:00Z", "")), "time zone"),
-        (checked(HEAD + ROW.replace('"1"', '"0"')), "must be from 00000001"),
-        (checked(HEAD + ROW.replace("climate", "nope")), "its profile 'nope' is not in"),
-        (checked(HEAD + ROW + "\n" + ROW.replace('"1"', '"01"')), "listed twice"),
-        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE}, {BUNDLE}]}}'), "must ascend"),
-        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("T00:00:00Z", "")}]}}'), "time zone"),
-        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("9,", "9.5,", 1)}]}}'), "cannot be read"),
-        (checked(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("eeff", "ee")}]}}'), "salt has 15 bytes, not 16"),
-        (checked(HEAD.replace("0123abcd", "0123")), "history must be marks"),
-        (checked(HEAD.replace('"last_id": 1, ', "")), "'last_id' is missing"),
+        (with_checksum(HEAD + ROW.replace("active", "gone")), "state must be"),
+        (with_checksum(HEAD + ROW.replace("2026-01-01T00:00:00Z", "soon")), "cannot be read"),
+        (with_checksum(HEAD + ROW.replace("T00:00:00Z", "")), "time zone"),
+        (with_checksum(HEAD + ROW.replace('"1"', '"0"')), "must be from 00000001"),
+        (with_checksum(HEAD + ROW.replace("climate", "nope")), "its profile 'nope' is not in"),
+        (with_checksum(HEAD + ROW + "\n" + ROW.replace('"1"', '"01"')), "listed twice"),
+        (with_checksum(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE}, {BUNDLE}]}}'), "must ascend"),
+        (with_checksum(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("T00:00:00Z", "")}]}}'), "time zone"),
+        (with_checksum(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("9,", "9.5,", 1)}]}}'), "cannot be read"),
+        (
+            with_checksum(HEAD + ROW[:-1] + f', "bundles": [{BUNDLE.replace("eeff", "ee")}]}}'),
+            "salt has 15 bytes, not 16",
+        ),
+        (with_checksum(HEAD.replace("0123abcd", "0123")), "history must be marks"),
+        (with_checksum(HEAD.replace('"last_id": 1, ', "")), "'last_id' is missing"),
     ],
 )
 def test_a_broken_list_is_refused(fleet: Fleet, text: str, said: str) -> None:

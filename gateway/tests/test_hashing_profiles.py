@@ -52,6 +52,7 @@ def test_values_are_what_the_formula_says() -> None:
     assert found.influence == pytest.approx(np.full(50, 1 / (p - 1 / g)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("domain", "epsilon"), [(10, 0.3), (64, 1.0), (300, 3.0)])
 def test_shares_are_unbiased_and_their_intervals_cover(domain: int, epsilon: float) -> None:
     """Shares of 0.6, 0.3, 0.1, and 0 for all others, of which the last one is looked at: over reports, and over devices that differ."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from databases import PostgresSchema
+from helpers import wait_until
 from lab import Lab
 
 from peel_core.receipts import Receipt, read_receipt
@@ -277,10 +278,3 @@ def test_receipts_wait_until_the_store_can_be_read(
     assert receipts == [Receipt(1), Receipt(2), Receipt(1)]
     assert client.acknowledged == [1, 2, 3, 4]
     assert f'peel_store_failures_total{{kind="{type(error).__name__}"}} 3.0'.encode() in metrics.exposition()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -115,6 +115,7 @@ def weighings(reports: list[int]) -> Iterator[tuple[ReportCounts, Floats]]:
     yield report_counts, capped(report_counts, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fleet", FLEETS)
 def test_weighted_intervals_cover(profiles: Makers, fleet: str) -> None:
     rng = np.random.default_rng(8)

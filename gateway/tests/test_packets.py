@@ -134,6 +134,7 @@ def test_any_stream_is_split_as_the_reference_splits_it(rng: np.random.Generator
     assert faults.count(None) > 200 < faults.count(Malformed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("properties", [False, True])
 def test_every_short_stream_of_telling_bytes(properties: bool) -> None:
     """All of up to six bytes out of those at which something is decided; every topic is a report's."""

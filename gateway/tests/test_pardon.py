@@ -315,6 +315,7 @@ def test_recount_notices(lab: Lab, table: str, change: str | Callable[[Any], Any
     assert table in {difference.table for difference in recount(lab.store, lab).differences}
 
 
+@pytest.mark.slow
 def test_an_insider_who_counts_on_pardons(lab: Lab) -> None:
     """Each pardon gives him the slack of a new device, no more; what he did before counts only where the operator says so."""
     lab.send([frame for device in (2, 3) for frame in lab.frames(device, range(1, 301))])

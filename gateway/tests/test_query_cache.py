@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+
+from helpers import wait_until
 
 from peel_gateway.queries.cache import QueryCache
 
@@ -43,7 +44,7 @@ def test_a_slow_answer_is_given_for_a_while_and_then_no_more() -> None:
     assert world.ask() == 0
     world.generation = 1
     assert world.ask() == 0
-    _until(lambda: world.ask() == 1, 20)
+    wait_until(lambda: world.ask() == 1)
     assert world.looked == 2
 
 
@@ -71,10 +72,3 @@ def test_old_answers_go() -> None:
     assert len(world.cache._entries) == 16
     world.ask("99")
     assert world.looked == 100
-
-
-def _until(true: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -76,6 +76,7 @@ def watched(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> Watched:
     return Watched(make_lab(CLIMATE, devices=DEVICES), monkeypatch)
 
 
+@pytest.mark.slow
 def test_what_is_published_follows_the_truth_within_the_window(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_recount_notices_a_conviction_that_the_log_does_not_support(lab: Lab) ->
     assert any(difference.table == "device" for difference in recount(lab.store, lab).differences)
 
 
+@pytest.mark.slow
 def test_states_of_many_devices_are_not_in_memory_together(make_lab: MakeLab) -> None:
     """A recount with little room judges all the same, some devices at a time."""
     lab = make_lab(harmony_profile(k=48), devices=800)

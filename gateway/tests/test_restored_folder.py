@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from climate import climate_profile
 from databases import Database, PostgresSchema, SqliteFile
+from helpers import climate_profile
 
 from peel_core import Keys, encode_many
 from peel_gateway.exits import Exit

@@ -124,6 +124,7 @@ def size(lab: Lab) -> int:
     return size
 
 
+@pytest.mark.slow
 def test_the_disk_is_bounded_and_room_is_given_back(make_lab: MakeLab) -> None:
     """Many days of reports with a retention of two: the file stops growing, and shrinks when less is kept."""
     lab = make_lab(harmony_profile(4, quota=60, period=3600), devices=40)

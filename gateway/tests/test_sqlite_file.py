@@ -305,6 +305,7 @@ def test_room_is_given_back_many_pages_at_a_time(lab: Lab) -> None:
     assert writer.execute("PRAGMA freelist_count").fetchone() == (0,)
 
 
+@pytest.mark.slow
 def test_totals_do_not_look_at_every_device(tmp_path: Path) -> None:
     """A page and a scraper ask for them all the time, and a fleet may have a million devices."""
     store = SqliteStore(tmp_path / "a.sqlite")

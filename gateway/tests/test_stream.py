@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from certificates import make_certificates
+from helpers import make_certificates
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from climate import climate_profile
+from helpers import climate_profile
 
 from peel_gateway.fleet.folder import Fleet
 from peel_tools.commands.fleet import fleet as fleet_group

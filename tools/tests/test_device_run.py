@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from certificates import make_certificates
+from helpers import make_certificates
 
 from peel_gateway.fleet.bundle import write_bundles
 from peel_gateway.fleet.folder import Fleet

@@ -22,8 +22,6 @@ from peel_tools.boards.natmod import build_natmod
 from peel_tools.boards.table import ARCHITECTURES, BOARDS, CABLED
 from peel_tools.servers.broker import Broker
 
-pytestmark = pytest.mark.install
-
 EXTRAS = {"sdist": "", "wheel": "[broker,research]"}
 """The extras of each installation. Without extras, everything works that needs no board and no broker of its own."""
 

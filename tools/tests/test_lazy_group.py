@@ -105,6 +105,7 @@ def test_an_unknown_command_is_refused() -> None:
     assert main.get_command(click.Context(main), "toaster") is None
 
 
+@pytest.mark.slow
 def test_the_shell_completes_commands_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     def completed(words: str, place: int) -> str:
         monkeypatch.setenv("_PEEL_COMPLETE", "bash_complete")

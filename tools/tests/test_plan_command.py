@@ -39,6 +39,7 @@ def test_everything_follows() -> None:
     assert found["battery_days"] > 0
 
 
+@pytest.mark.slow
 def test_half_of_many_categories_is_said_not_to_be_exposed() -> None:
     found = planned("--categories", "5000")
     assert found["exposure"][-1] == {"attack": "any of half of the categories", "reports": None, "hours": None}

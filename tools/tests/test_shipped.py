@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
+from project_files import ROOT, name_of, packages
 
-ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = [
     path
     for folder in ("bindings/host", "gateway", "tools", "tools/research")
@@ -32,41 +28,32 @@ main(["bench", "device"])
 """
 
 
-def imports(path: Path) -> Iterator[str]:
-    """The top-level names that a module imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
-
-
 def test_there_is_something_to_look_at() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in SHIPPED} == {"bindings", "gateway", "tools"}
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_shipped_module_knows_nothing_of_the_tests(path: Path) -> None:
-    assert not DEVELOPERS & set(imports(path))
-    assert "hil_tests" not in path.read_text(encoding="utf-8")
+def test_a_shipped_module_knows_nothing_of_the_tests() -> None:
+    for path in SHIPPED:
+        assert not DEVELOPERS & packages(path), name_of(path)
+        assert "hil_tests" not in path.read_text(encoding="utf-8"), name_of(path)
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_product_does_not_import_the_research_tools(path: Path) -> None:
-    assert "peel_research" in path.parts or "peel_research" not in set(imports(path))
+def test_the_product_does_not_import_the_research_tools() -> None:
+    for path in SHIPPED:
+        assert "peel_research" in path.parts or "peel_research" not in packages(path), name_of(path)
 
 
 def test_nobody_reads_the_gateways_database_behind_its_stores_back() -> None:
-    using = {path.parent.relative_to(ROOT).as_posix(): path.name for path in SHIPPED if "sqlite3" in imports(path)}
-    using |= {path.as_posix(): path.name for path in (ROOT / "hil_tests").rglob("*.py") if "sqlite3" in imports(path)}
+    using = {path.parent.relative_to(ROOT).as_posix(): path.name for path in SHIPPED if "sqlite3" in packages(path)}
+    using |= {path.as_posix(): path.name for path in (ROOT / "hil_tests").rglob("*.py") if "sqlite3" in packages(path)}
     research = "tools/research/peel_research"
     assert set(using) == {
         "gateway/peel_gateway/storage/sqlite", "tools/peel_tools/simulation", f"{research}/soak", f"{research}/bench",
     }  # fmt: skip
     assert using[f"{research}/bench"] == "engine.py"  # a bare table of its own, to compare with
-    truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in imports(path)}
+    truth = {path.name for path in (ROOT / "tools/peel_tools/simulation").glob("*.py") if "sqlite3" in packages(path)}
     assert truth == {"truth.py", "referee.py"}  # the truth is a file of the simulation's own
-    soak = {path.name for path in (ROOT / research / "soak").glob("*.py") if "sqlite3" in imports(path)}
+    soak = {path.name for path in (ROOT / research / "soak").glob("*.py") if "sqlite3" in packages(path)}
     assert soak == {"verdict.py", "stores.py"}  # the same truth; and a lock, which reads nothing
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from field import Field, MakeField
-from privileges import as_root
+from helpers import as_root
 
 from peel_gateway.model.messages import Message
 from peel_gateway.notifiers.alarm import MANY

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from climate import climate_profile
 from field import Field
+from helpers import climate_profile
 
 from peel_research.soak.clock import find_faketime
 from peel_tools.servers.gateway import GatewayProcess

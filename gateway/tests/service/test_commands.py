@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from field import MakeField
-from registers import without
+from helpers import without_device
 
 from peel_gateway.model.messages import Message
 from peel_gateway.settings import settings_table
@@ -28,7 +28,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     field = start_field(tmp_path_factory.mktemp("commands"))
     devices = field.fleet.folder / "devices.jsonl"
     known = devices.read_text()
-    devices.write_text(without(known, "00000013"))
+    devices.write_text(without_device(known, "00000013"))
     gateway = field.new_gateway().start()
     field.publish(field.reports(200, devices=range(1, 19)))
     field.publish(field.reports(3, devices=[0x13]))

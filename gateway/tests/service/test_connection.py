@@ -13,8 +13,8 @@ from typing import Any
 
 import paho.mqtt.client as paho
 import pytest
-from certificates import make_certificates
 from field import Field, MakeField, locked_store
+from helpers import make_certificates
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_research.soak.weather import Weather

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from field import Field, MakeField, locked_store, retained
-from registers import without
+from helpers import without_device
 
 from peel_core.frame import DEVICE, HEADER_BYTES, PROFILE
 from peel_gateway.model.verdict import Verdict
@@ -255,7 +255,7 @@ def test_a_replay_beside_the_running_gateway(field: Field) -> None:
     """Another process takes pieces out of quarantine while the service goes on counting."""
     devices_file = field.fleet.folder / "devices.jsonl"
     known = devices_file.read_text()
-    devices_file.write_text(without(known, "00000003"))
+    devices_file.write_text(without_device(known, "00000003"))
     gateway = field.new_gateway().start()
     field.publish(field.reports(30, devices=[3]) + field.reports(100, devices=[1, 2]))
     field.wait_accepted(gateway, 100)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from field import HEALTHY, Field, MakeField, locked_store
-from privileges import as_root
+from helpers import as_root
 
 from peel_core.frame import DEVICE
 from peel_gateway.exits import Exit

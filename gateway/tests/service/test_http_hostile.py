@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 from field import Field, MakeField
+from helpers import wait_until
 
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.metrics import Metrics
@@ -199,13 +200,6 @@ def listens(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def served(app: Any, patience: Patience, **settings: Any) -> Iterator[int]:
     """Serve an application on a free port."""
@@ -213,7 +207,7 @@ def served(app: Any, patience: Patience, **settings: Any) -> Iterator[int]:
     server = HttpServer(Settings(http_port=port, **settings), patience=patience)
     server.start(app)
     try:
-        wait_for(lambda: listens(port))
+        wait_until(lambda: listens(port))
         yield port
     finally:
         server.stop()
@@ -268,7 +262,7 @@ def test_pipelined_requests_wait_for_the_reader() -> None:
 
     with served(counted, Patience()) as port, connections(port, 1) as (client,):
         client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
-        wait_for(lambda: begun > 0)
+        wait_until(lambda: begun > 0)
         assert ask(port, b"/other") == 200
         assert begun == 2, "one on each connection"
         received = 0
@@ -281,7 +275,7 @@ def test_one_address_cannot_take_all_connections() -> None:
     patience = Patience(connections=10, per_address=4)
     with served(answer_big, patience) as port, connections(port, 1, "127.0.0.2") as (other,):
         with connections(port, 20) as clients:
-            wait_for(lambda: sum(map(is_closed, clients)) == 16)
+            wait_until(lambda: sum(map(is_closed, clients)) == 16)
             assert not any(map(is_closed, clients[-4:])), "the newest have room"
             assert not is_closed(other)
         other.setblocking(True)

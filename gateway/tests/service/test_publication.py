@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import paho.mqtt.client as paho
 from field import Field
+from helpers import wait_until
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_tools.servers.gateway import GatewayProcess
@@ -54,20 +55,13 @@ def listening(field: Field) -> Iterator[Ear]:
         ear.client.loop_stop()
 
 
-def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field) -> None:
     field.fleet.assign([1, 2, 3], "roof")
     gateway = field.new_gateway(publish_seconds=QUICK).start()
     field.publish(field.reports(400))
     field.wait_accepted(gateway, 400)
     with listening(field) as ear:
-        eventually(lambda: (ear.heard(f"{BASE}/estimates/climate") or {}).get("n") == 400)
+        wait_until(lambda: (ear.heard(f"{BASE}/estimates/climate") or {}).get("n") == 400)
         (whole,) = gateway.get("/api/estimates?devices=no")["items"]
         told = ear.heard(f"{BASE}/estimates/climate")
         assert (told["window"], told["window_seconds"]) == ("1h", 3600)
@@ -77,14 +71,14 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
             assert {key: mine[key] for key in ("value", "low", "high", "n", "unit")} == {
                 key: theirs[key] for key in ("value", "low", "high", "n", "unit")
             }
-        eventually(lambda: (ear.heard(f"{BASE}/estimates/climate/roof") or {}).get("n") == 60)
+        wait_until(lambda: (ear.heard(f"{BASE}/estimates/climate/roof") or {}).get("n") == 60)
         roof = ear.heard(f"{BASE}/estimates/climate/roof")
         assert "only 3 devices" in roof["note"]
         (temperature, _) = roof["estimates"]
         assert (roof["window"], temperature["too_few"], temperature["value"]) == ("30d", True, None)
         assert temperature["low"] < temperature["high"], "what is known is told all the same"
         field.publish(field.reports(1, devices=[7], rule=5))
-        eventually(lambda: ear.heard(f"{BASE}/summary")["states"]["exposed"] == 1)
+        wait_until(lambda: ear.heard(f"{BASE}/summary")["states"]["exposed"] == 1)
         assert ear.heard(f"{BASE}/summary")["refused"] == 1
         assert not [topic for topic in ear.last if topic.startswith("homeassistant/")], "nobody asked for it"
     metrics = gateway.fetch("/metrics")
@@ -93,7 +87,7 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
     assert 'peel_estimate{group="roof"' not in metrics, "too few reports have no value"
     assert gateway.stop() == 0
     with listening(field) as ear:
-        eventually(lambda: ear.heard(f"{BASE}/estimates/climate"))  # retained
+        wait_until(lambda: ear.heard(f"{BASE}/estimates/climate"))  # retained
         assert ear.heard(f"{BASE}/status") == {"state": "offline"}
 
 
@@ -103,7 +97,7 @@ def test_nothing_is_published_where_nobody_wants_it(field: Field) -> None:
     field.wait_accepted(gateway, 20)
     assert gateway.stop() == 0
     with listening(field) as ear:
-        eventually(lambda: ear.heard(f"{BASE}/status"))
+        wait_until(lambda: ear.heard(f"{BASE}/status"))
         time.sleep(0.5)
         assert not [topic for topic in ear.last if "estimates" in topic or "summary" in topic]
 
@@ -122,7 +116,7 @@ def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without
     field.publish(field.reports(40))
     with listening(field) as ear:
         topic = "homeassistant/sensor/peel_field_main/climate-temperature/config"
-        eventually(lambda: topic in ear.last and any("roof" in name for name in ear.last))
+        wait_until(lambda: topic in ear.last and any("roof" in name for name in ear.last))
         told = configs(ear)
         assert len(told) == 2 * 2 + 5 + 1, "two attributes of the fleet and of the group, five counts, one event"
         assert told[topic]["state_topic"] == f"{BASE}/estimates/climate"
@@ -136,16 +130,16 @@ def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without
         time.sleep(1.0)
         assert ear.times[topic] == times
         ear.client.publish("homeassistant/status", b"online")
-        eventually(lambda: ear.times[topic] == times + 1)
+        wait_until(lambda: ear.times[topic] == times + 1)
         field.fleet.assign([1, 2, 3], "")
         roof = "homeassistant/sensor/peel_field_main/climate-roof-temperature/config"
-        eventually(lambda: ear.last[roof] == b"")
+        wait_until(lambda: ear.last[roof] == b"")
     field.broker.kill()
     for path in field.broker.folder.glob("*.db"):
         path.unlink()
     field.broker.start()
     with listening(field) as ear:
-        eventually(lambda: topic in ear.last, 60)
+        wait_until(lambda: topic in ear.last)
     assert gateway.stop() == 0
 
 

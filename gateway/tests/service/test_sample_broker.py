@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import paho.mqtt.client as paho
 import pytest
-from certificates import make_certificates
 from field import Field
+from helpers import make_certificates
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 

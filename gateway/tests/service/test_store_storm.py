@@ -20,8 +20,6 @@ from peel_core.frame import DEVICE, NUMBER
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.gateway import GatewayProcess
 
-pytestmark = pytest.mark.storm
-
 ROUNDS = 8
 CUTS = 40
 SETTINGS: dict[str, Any] = {

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 from databases import PostgresSchema
 from field import Field, retained
-from yard import PARTITIONS, Load, Yard, wait
+from helpers import wait_until
+from yard import PARTITIONS, Load, Yard
 
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.partition import Partition
@@ -56,17 +57,19 @@ def test_partitions_change_hands_when_workers_come_die_and_stop(
         yard.wait_shared(killed, stopped, staying)
 
         killed.kill()
-        took = wait(lambda: sorted(yard.owned(stopped) + yard.owned(staying)) == ALL, "the killed one's partitions")
+        took = wait_until(
+            lambda: sorted(yard.owned(stopped) + yard.owned(staying)) == ALL, "the killed one's partitions"
+        )
         record_property("takeover_seconds", round(took, 2))
 
         stopped.signal(signal.SIGSTOP)
-        wait(lambda: yard.owned(staying) == ALL, "the stopped one's partitions")
+        wait_until(lambda: yard.owned(staying) == ALL, "the stopped one's partitions")
         listed = yard.leases(staying)
         (alone,) = listed["workers"]
         assert (alone["partitions"], {row["owner"] for row in listed["partitions"]}) == (ALL, {alone["worker"]})
 
         stopped.signal(signal.SIGCONT)
-        wait(lambda: "partition lost" in stopped.log_path.read_text(), "that it finds out")
+        wait_until(lambda: "partition lost" in stopped.log_path.read_text(), "that it finds out")
         yard.wait_shared(stopped, staying)
         assert stopped.pid is not None, "it takes part again"
     yard.audit(load.sent)
@@ -79,16 +82,16 @@ def test_what_is_done_once_per_fleet_is_done_by_the_owner_of_the_first_partition
         first, second = second, first
     base = f"peel/v1/{yard.field.fleet.name}/gateway/main"
     yard.field.publish(yard.field.reports(40))
-    wait(lambda: yard.accepted() == 40, "acceptance")
+    wait_until(lambda: yard.accepted() == 40, "acceptance")
 
     def kept(about: str) -> Any:
         return json.loads(retained(yard.field.broker.port, f"{base}/{about}") or b"null")
 
-    wait(lambda: kept("summary")["accepted"] == 40, "what the owner publishes")
+    wait_until(lambda: kept("summary")["accepted"] == 40, "what the owner publishes")
     first.kill()
-    wait(lambda: kept("status") == {"state": "offline"}, "the broker's word for it")
+    wait_until(lambda: kept("status") == {"state": "offline"}, "the broker's word for it")
     yard.field.publish(yard.field.reports(20))
-    wait(lambda: kept("summary")["accepted"] == 60, "what its successor publishes")
+    wait_until(lambda: kept("summary")["accepted"] == 60, "what its successor publishes")
     assert kept("status") == {"state": "online"}
     assert "peel_estimate_low{" in second.fetch("/metrics")  # the value itself needs more reports
 
@@ -103,7 +106,7 @@ def test_the_wide_alarm_counts_the_devices_that_all_workers_expose(yard: Yard) -
         lines = worker.fetch("/metrics").splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(metric))
 
-    wait(lambda: sum(total(worker, "peel_alarms_total") for worker in workers) == 1, "one alarm")
+    wait_until(lambda: sum(total(worker, "peel_alarms_total") for worker in workers) == 1, "one alarm")
     exposed = [total(worker, "peel_device_exposures_total") for worker in workers]
     assert sum(exposed) == len(many)
     assert max(exposed) < MANY, "neither of them has seen enough by itself"
@@ -141,7 +144,7 @@ def test_servers_may_be_restarted_or_replaced(field: Field) -> None:
 def _go_on(yard: Yard, load: Load) -> None:
     """Wait until what was sent before, and some more, is stored."""
     goal = len(load.sent) + 100
-    wait(lambda: len(load.sent) >= goal and yard.accepted() >= goal, "that reports are stored again", 60)
+    wait_until(lambda: len(load.sent) >= goal and yard.accepted() >= goal, "that reports are stored again", 60)
 
 
 def test_a_worker_stops_in_order_while_its_database_is_away(field: Field) -> None:
@@ -150,7 +153,7 @@ def test_a_worker_stops_in_order_while_its_database_is_away(field: Field) -> Non
         (worker,) = yard.hire()
         yard.wait_shared(worker)
         server.stop()
-        wait(lambda: "leases cannot be renewed" in worker.log_path.read_text(), "that it finds out")
+        wait_until(lambda: "leases cannot be renewed" in worker.log_path.read_text(), "that it finds out")
         assert worker.stop() == 0, worker.log_tail()
         server.start()
 
@@ -174,13 +177,13 @@ def test_whose_lease_has_run_out_takes_no_session_back(field: Field) -> None:
     former = client(lambda: holding, lambda: connections.append("former"))
     heir = client(lambda: True, lambda: connections.append("heir"))
     former.start()
-    wait(lambda: former.connected, "the first owner")
+    wait_until(lambda: former.connected, "the first owner")
     holding = False
     heir.start()
-    wait(lambda: heir.connected and not former.connected, "the second")
+    wait_until(lambda: heir.connected and not former.connected, "the second")
     time.sleep(1.5)
     assert connections == ["former", "heir"]
     heir.stop()
     holding = True
-    wait(lambda: former.connected, "the first one again, which may now")
+    wait_until(lambda: former.connected, "the first one again, which may now")
     former.stop()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import paho.mqtt.client as paho
 import pytest
-from climate import climate_profile
+from helpers import climate_profile
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import Keys, encode_many

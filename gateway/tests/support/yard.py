@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from field import Field
+from helpers import wait_until
 
 from peel_gateway.model.verdict import Verdict
 from peel_tools.servers.gateway import GatewayProcess
@@ -57,7 +58,7 @@ class Yard:
             all_of_them = sorted(partition for partitions in found for partition in partitions)
             return all_of_them == list(range(PARTITIONS)) and set(map(len, found)) <= fair
 
-        wait(settled, f"{len(workers)} workers with all partitions", seconds)
+        wait_until(settled, f"{len(workers)} workers with all partitions", seconds)
         return [len(self.owned(worker)) for worker in workers]
 
     def leases(self, worker: GatewayProcess) -> Any:
@@ -73,7 +74,7 @@ class Yard:
 
     def audit(self, published: Sequence[tuple[str, bytes]], seconds: float = 60.0) -> None:
         """Everything was counted, once; nobody is exposed; and all that is published follows from the logs."""
-        wait(lambda: self.accepted() >= len(published), f"acceptance of {len(published)} reports", seconds)
+        wait_until(lambda: self.accepted() >= len(published), f"acceptance of {len(published)} reports", seconds)
         for worker in self.workers:
             if worker.pid is not None:
                 assert worker.stop() == 0, worker.log_tail()
@@ -119,12 +120,3 @@ class Load:
         except (OSError, RuntimeError):
             return False
         return True
-
-
-def wait(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> float:
-    """Wait until something is so; return how long that took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < seconds, f"{what} did not come within {seconds:g} s"
-        time.sleep(0.05)
-    return time.monotonic() - began

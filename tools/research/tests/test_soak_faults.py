@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from helpers import wait_until
 
 from peel_gateway.storage.store import StoreAway
 from peel_research.soak.faults import DAMAGES
@@ -40,13 +41,6 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield made
     finally:
         made.close()
-
-
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def fault(kind: str) -> Fault:
@@ -80,54 +74,54 @@ def test_a_killed_gateway_is_gone(stage: Stage) -> None:
         assert stage.gateways[0] in stage.unwanted
     assert not stage.unwanted
     stage.gateways[0].start()
-    until(lambda: growing(stage))
+    wait_until(lambda: growing(stage))
 
 
 @pytest.mark.parametrize("which", ["gateway", "broker"])
 def test_a_frozen_process_stands_still(stage: Stage, which: str) -> None:
     process = stage.gateways[0] if which == "gateway" else stage.broker
     with DAMAGES[f"{which}_freeze"](stage, fault(f"{which}_freeze")):
-        until(lambda: state(process.pid) == "T")
-        until(lambda: not growing(stage))  # what was on its way may still be stored
-    until(lambda: growing(stage))
+        wait_until(lambda: state(process.pid) == "T")
+        wait_until(lambda: not growing(stage))  # what was on its way may still be stored
+    wait_until(lambda: growing(stage))
 
 
 @pytest.mark.parametrize(("kind", "cause"), [("disk_full", "disk reported an error"), ("database_lock", "StoreLocked")])
 def test_a_store_that_cannot_write_says_so_and_recovers(stage: Stage, kind: str, cause: str) -> None:
     with DAMAGES[kind](stage, fault(kind)):
-        until(lambda: cause in stage.gateways[0].fetch("/metrics") or cause in str(stage.gateways[0].log_tail(50)))
-        until(lambda: not growing(stage))
-    until(lambda: growing(stage))
+        wait_until(lambda: cause in stage.gateways[0].fetch("/metrics") or cause in str(stage.gateways[0].log_tail(50)))
+        wait_until(lambda: not growing(stage))
+    wait_until(lambda: growing(stage))
 
 
 def test_a_broker_that_forgets_has_nobody_s_session(stage: Stage) -> None:
-    until(lambda: connected(stage))
+    wait_until(lambda: connected(stage))
     before = stage.gateways[0].log_path.read_text().count("session=new")
     with DAMAGES["broker_forget"](stage, fault("broker_forget")):
         assert stage.broker.pid is None
         assert not list(stage.broker.folder.glob("*.db"))
-    until(lambda: stage.gateways[0].log_path.read_text().count("session=new") > before)
-    until(lambda: growing(stage))
+    wait_until(lambda: stage.gateways[0].log_path.read_text().count("session=new") > before)
+    wait_until(lambda: growing(stage))
 
 
 def test_a_killed_broker_comes_back(stage: Stage) -> None:
     with DAMAGES["broker_kill"](stage, fault("broker_kill")):
         assert stage.broker.pid is None
-    until(lambda: growing(stage))
+    wait_until(lambda: growing(stage))
 
 
 def test_a_cut_keeps_the_gateway_from_the_broker(stage: Stage) -> None:
-    until(lambda: connected(stage))
+    wait_until(lambda: connected(stage))
     with DAMAGES["gateway_line_cut"](stage, fault("gateway_line_cut")):
-        until(lambda: not connected(stage))
-    until(lambda: connected(stage))
+        wait_until(lambda: not connected(stage))
+    wait_until(lambda: connected(stage))
 
 
 def test_a_cut_keeps_devices_from_the_broker(stage: Stage) -> None:
     board = stage.boards[1]
     with DAMAGES["device_line_cut"](stage, fault("device_line_cut")):
-        until(lambda: board.waiting > 3 and "link fault" in board.log())
-    until(lambda: growing(stage))
+        wait_until(lambda: board.waiting > 3 and "link fault" in board.log())
+    wait_until(lambda: growing(stage))
 
 
 @pytest.mark.parametrize("kind", ["device_line_slow", "gateway_line_slow"])
@@ -141,10 +135,10 @@ def test_a_slow_line_is_slow_until_it_is_healed(stage: Stage, kind: str) -> None
 def test_a_clock_that_is_set_is_noticed(stage: Stage) -> None:
     if not stage.clock.settable:
         pytest.skip("libfaketime is not installed. On Debian: apt-get install faketime")
-    until(lambda: growing(stage))  # a first batch has nothing to compare the clock with
+    wait_until(lambda: growing(stage))  # a first batch has nothing to compare the clock with
     with DAMAGES["clock_step"](stage, fault("clock_step")):
-        until(lambda: "clock set" in stage.gateways[0].log_path.read_text())
-    until(lambda: growing(stage))
+        wait_until(lambda: "clock set" in stage.gateways[0].log_path.read_text())
+    wait_until(lambda: growing(stage))
 
 
 def test_a_power_cut_leaves_the_flash(stage: Stage) -> None:
@@ -165,21 +159,21 @@ def first_number(stage: Stage) -> int:
 def test_a_fresh_bundle_begins_higher(stage: Stage, kind: str) -> None:
     board = stage.boards[1]
     home = board._flash.home
-    until(lambda: list(home.glob("ledger.*")))
+    wait_until(lambda: list(home.glob("ledger.*")))
     before = first_number(stage)
     with DAMAGES[kind](stage, fault(kind)):
         assert first_number(stage) > before
         assert bool(list(home.glob("ledger.*"))) == (kind == "provision_again")
-    until(lambda: list(home.glob("ledger.*")))
+    wait_until(lambda: list(home.glob("ledger.*")))
 
 
 def test_a_revoked_device_is_refused_and_another_takes_its_place(stage: Stage) -> None:
     board = stage.boards[1]
     former = board.device
     with DAMAGES["revoke"](stage, fault("revoke")):
-        until(lambda: stage.gateways[0].summary()["totals"]["verdicts"]["revoked"])
+        wait_until(lambda: stage.gateways[0].summary()["totals"]["verdicts"]["revoked"])
     assert board.device.id > former.id
-    until(lambda: list(board._flash.home.glob("ledger.*")))
+    wait_until(lambda: list(board._flash.home.glob("ledger.*")))
 
 
 def test_a_killed_database_is_gone_and_comes_back_with_what_it_had(workers: Stage) -> None:
@@ -187,15 +181,15 @@ def test_a_killed_database_is_gone_and_comes_back_with_what_it_had(workers: Stag
     with DAMAGES["database_kill"](workers, fault("database_kill")), pytest.raises(StoreAway):
         stored(workers)
     assert stored(workers) >= before
-    until(lambda: growing(workers))
+    wait_until(lambda: growing(workers))
 
 
 def test_a_frozen_database_stands_still(workers: Stage) -> None:
     assert isinstance(workers.store, ServerStore)
     server = workers.store.server
     with DAMAGES["database_freeze"](workers, fault("database_freeze")):
-        until(lambda: [state(process) for process in server.processes()].count("T") > 5)
-    until(lambda: growing(workers))
+        wait_until(lambda: [state(process) for process in server.processes()].count("T") > 5)
+    wait_until(lambda: growing(workers))
 
 
 def says_locked(gateway: GatewayProcess) -> bool:
@@ -203,16 +197,16 @@ def says_locked(gateway: GatewayProcess) -> bool:
 
 
 def test_a_locked_database_keeps_all_workers_from_writing(workers: Stage) -> None:
-    until(lambda: growing(workers))
+    wait_until(lambda: growing(workers))
     with DAMAGES["database_lock"](workers, fault("database_lock")):
         for gateway in workers.gateways:
-            until(partial(says_locked, gateway))
-    until(lambda: growing(workers))
+            wait_until(partial(says_locked, gateway))
+    wait_until(lambda: growing(workers))
 
 
 def test_a_worker_that_is_frozen_for_long_loses_its_partitions_to_the_other(workers: Stage) -> None:
     frozen, other = workers.gateways[1], workers.gateways[0]
-    until(lambda: frozen.summary()["worker"]["partitions"])
+    wait_until(lambda: frozen.summary()["worker"]["partitions"])
     with DAMAGES["gateway_freeze"](workers, fault("gateway_freeze")):
-        until(lambda: len(other.summary()["worker"]["partitions"]) == 4)
-    until(lambda: len(frozen.summary()["worker"]["partitions"]) == 2)
+        wait_until(lambda: len(other.summary()["worker"]["partitions"]) == 4)
+    wait_until(lambda: len(frozen.summary()["worker"]["partitions"]) == 2)

@@ -115,6 +115,7 @@ def test_an_odd_file_is_used_as_far_as_it_goes(
     assert np.isfinite(data.values).all() and np.abs(data.values).max() == 1
 
 
+@pytest.mark.slow
 def test_of_very_many_columns_the_first_are_taken(tmp_path: Path) -> None:
     rows = [",".join(f"{DRAW.random():.3f}" for _ in range(200)) for _ in range(60)]
     data = load_data(_write(tmp_path / "wide.csv", ",".join(f"c{i}" for i in range(200)), rows))
