@@ -17,15 +17,10 @@ __all__ = ["FIGURES", "LEFT_OUT", "lab_attacks", "lab_not_exposed", "lab_run", "
 
 FIGURES = Path(__file__).resolve().parents[1] / "lab.json"
 #: Tables that the documents leave to lab.html and lab.json. `lab_attacks` has one row per attack instead of the first four.
-LEFT_OUT = frozenset({"not_exposed", "exposed", "layers", "attacks", "recovery", "formulas", "data"})
-
-_LENGTHS = {"1,000", "10,000", "100,000"}
-_KEPT: Mapping[str, Callable[[Sequence[str]], bool]] = {
-    "insider": lambda row: row[2] in _LENGTHS,
-    "ratios": lambda row: row[1] != "none" and row[2] != "no defence",
-}
-"""Filters of the tables that the documents show in part."""
-_COLUMNS = {"rivals": 3}
+LEFT_OUT = frozenset(
+    {"not_exposed", "exposed", "layers", "attacks", "recovery", "formulas", "data"}
+    | {"residual", "wire", "rivals", "ratios", "accuracy"}
+)
 
 
 def _figures() -> Mapping[str, Any]:
@@ -45,9 +40,8 @@ def lab_section(key: str) -> str:
     """Return a table by its key, with its text and its plot."""
     section = _section(key)
     plot = f"\n![{section.title}](images/lab_{section.plot}.svg)\n" if section.plot else ""
-    columns = _COLUMNS.get(key, len(section.header))
-    rows = [row[:columns] for row in section.rows if key not in _KEPT or _KEPT[key](row)]
-    return f"{_paragraph(section.text)}{plot}\n{_table(section.header[:columns], rows)}"
+    rows = [row for row in section.rows if key != "insider" or row[2] == "10,000"]
+    return f"{_paragraph(section.text)}{plot}\n{_table(section.header, rows)}"
 
 
 def lab_attacks(kind: str) -> str:

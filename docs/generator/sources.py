@@ -19,9 +19,7 @@ from docs.generator.promise_text import (
 )
 from docs.generator.tables_text import (
     architecture_table,
-    attack_table,
     board_table,
-    fault_table,
     state_table,
     verdict_table,
 )
@@ -31,12 +29,10 @@ __all__ = ["FILES", "SOURCES"]
 
 SOURCES: dict[str, Source] = {
     "architectures": architecture_table,
-    "attacks": attack_table,
     "boards": board_table,
     "commands": command_table,
     "endpoints": endpoint_table,
     "exits": exit_table,
-    "faults": fault_table,
     "figures": figures_section,
     "lab": lab_section,
     "lab-attacks": lab_attacks,

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The project's registries as Markdown tables: boards, verdicts, device states, simulated attackers and soak faults."""
+"""The project's registries as Markdown tables: boards, verdicts and device states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from peel_core import MECHANISMS
 from peel_gateway.model.standing import Standing
 from peel_gateway.model.verdict import LAYERS, Blame, Verdict
 from peel_hil.duts import ALL_DUTS
-from peel_research.soak.schedule import KINDS
 from peel_tools.boards.table import ARCHITECTURES, BOARDS, Board
-from peel_tools.simulation.attackers import ATTACKS, Attack
 
-__all__ = ["architecture_table", "attack_table", "board_table", "fault_table", "state_table", "verdict_table"]
+__all__ = ["architecture_table", "board_table", "state_table", "verdict_table"]
 
 _BLAMED = {Blame.NOBODY: "", Blame.NETWORK: "nobody", Blame.DEVICE: "the device", Blame.EARLIER: "the device, earlier"}
 
@@ -71,46 +68,6 @@ def verdict_table() -> str:
 def state_table() -> str:
     """Return one row per state of a device, in the order of the checks."""
     return _table(["state", "meaning"], ([f"`{standing.label}`", standing.sentence] for standing in Standing))
-
-
-def attack_table() -> str:
-    """Return one row per kind of attacker: its share, the layer that must expose it and when, and what it does."""
-    rows = [
-        [
-            f"`{attack.name}`",
-            "devices" if attack.by_device else "reports",
-            "all" if attack.mechanisms == frozenset(MECHANISMS) else ", ".join(sorted(attack.mechanisms)),
-            attack.layer_label or "none",
-            _latest(attack),
-            f"{attack.share:.0%}",
-            attack.help.removesuffix("."),
-        ]
-        for attack in ATTACKS.values()
-    ]
-    return _table(
-        ["kind", "share of", "mechanisms", "layer", "at the latest after", "in `peel demo`", "what"],
-        rows,
-    )
-
-
-def _latest(attack: Attack) -> str:
-    if attack.patience is not None:
-        return f"{attack.patience} reports"
-    return "one piece" if attack.layer else ""
-
-
-def fault_table() -> str:
-    """Return one row per kind of fault: its target, duration and description."""
-    rows = [
-        [
-            f"`{kind.name}`",
-            kind.track,
-            f"{kind.shortest:g} to {kind.longest:g}",
-            f"{kind.text}; with `--store {kind.store}`" if kind.store else kind.text,
-        ]
-        for kind in KINDS.values()
-    ]
-    return _table(["kind", "track", "seconds", "what"], rows)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -57,7 +57,7 @@ def device() -> str:
         "4 (width - 1)."
     )
     cycles = table(["", "cycles", "with row cache", "stack"], rows)
-    return f"{run_sentence('device')}\n{cycles}\n{paragraph(text)}\n{target_table('device')}"
+    return f"{run_sentence('device')}\n{cycles}\n{paragraph(text)}"
 
 
 def application() -> str:

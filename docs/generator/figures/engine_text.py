@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 from docs.generator.figures.record import figures
-from docs.generator.figures.targets import target_table
 from docs.generator.figures.words import paragraph, rounded, run_sentence, table
 
 __all__ = ["batch_seconds", "disk", "engine", "gateway", "ingest", "nats"]
@@ -32,7 +31,7 @@ def engine() -> str:
             ]
         )
     header = ["k, devices", "µs", *stages, "x floor", "x product", "x naive", "checkpoints"]
-    return f"{run_sentence('engine')}\n{table(header, rows)}\n{target_table('engine')}"
+    return f"{run_sentence('engine')}\n{table(header, rows)}"
 
 
 def gateway() -> str:
@@ -65,7 +64,7 @@ def ingest() -> str:
         "gateway receives, opens, judges and commits them, and then acknowledges them. The bare clients only count "
         "messages of the same queue, in the same run."
     )
-    return f"{paragraph(text)}\n{run_sentence('ingest')}\n{table(['', ''], rows)}\n{target_table('ingest')}"
+    return f"{paragraph(text)}\n{run_sentence('ingest')}\n{table(['', ''], rows)}"
 
 
 def nats() -> str:
@@ -99,7 +98,7 @@ def disk() -> str:
         f"Stored is the whole file after {run['stored_reports']:,} reports at that rate, with states and tallies."
     )
     header = ["reports/s", "written per report", "stored per report", "mean time until stored"]
-    return f"{paragraph(text)}\n{run_sentence('disk')}\n{table(header, rows)}\n{target_table('disk')}"
+    return f"{paragraph(text)}\n{run_sentence('disk')}\n{table(header, rows)}"
 
 
 def batch_seconds() -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from docs.generator.figures.record import figures
-from docs.generator.figures.targets import target_table
 from docs.generator.figures.words import paragraph, rounded, run_sentence, table
 
 __all__ = ["bits", "growth", "peers", "start"]
@@ -36,7 +35,7 @@ def growth() -> str:
         for axis, title in _AXES.items()
     ]
     header = ["what grows", "size: reports per second of CPU time", "memory, first and last", "kept"]
-    return f"{run_sentence('growth')}\n{table(header, rows)}\n{target_table('growth')}"
+    return f"{run_sentence('growth')}\n{table(header, rows)}"
 
 
 def _point(axis: str, point: Mapping[str, Any]) -> str:
@@ -71,7 +70,7 @@ def peers() -> str:
         "and multi-freq-ldpy; the table has the fastest of them."
     )
     header = ["", "others", "ours, bare", "", "ours, sealed", ""]
-    return f"{paragraph(text)}\n{run_sentence('peers')}\n{table(header, _peer_rows(run))}\n{target_table('peers')}"
+    return f"{paragraph(text)}\n{run_sentence('peers')}\n{table(header, _peer_rows(run))}"
 
 
 def _peer_rows(run: Mapping[str, Any]) -> Iterator[list[str]]:
