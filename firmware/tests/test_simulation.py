@@ -25,6 +25,7 @@ from peel_gateway.model.messages import Message
 from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE
 from peel_gateway.screening.numbers import used
 from peel_gateway.screening.state_cache import states_of, used_numbers
+from peel_gateway.storage.records import read_log
 
 HOUR, DAY = 3600.0, 86_400.0
 RATES = [(96, 86_400), (8, 3600), (1000, 3600), (1, 60)]
@@ -221,7 +222,7 @@ def check(site: Site) -> None:
     devices = site.store.devices()
     exposed = set(devices.device[devices.cause != 0].tolist())
     assert exposed == {device.id for device in site.devices.values() if device.exposed}
-    log = site.store.log()
+    log = read_log(site.store)
     rows = list(zip(log.device.tolist(), log.number.tolist(), strict=True))
     assert len(set(rows)) == len(rows)
     delivered = {(device.id, number) for device in site.devices.values() for number in device.delivered}
@@ -296,7 +297,7 @@ def test_what_was_made_with_a_former_bundle_may_come_late_and_what_was_made_too_
     assert 7 * 80 < len(in_time) < len(device.made)
     site.now += 300 * DAY
     site.take(list(device.publish()))
-    assert set(site.store.log().number.tolist()) == in_time
+    assert set(read_log(site.store).number.tolist()) == in_time
     device.app.settle(site.receipts[device.id][-1])
     assert device.held == device.made - in_time
     site.store.close()

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from project_files import imports
 
 import peel_gateway
+from peel_gateway.fleet.folder import Fleet
+from peel_gateway.settings import ENVIRONMENT_PREFIX
+from peel_tools.servers.process import free_port
 
 PACKAGE = Path(peel_gateway.__file__).parent
 
@@ -25,17 +31,13 @@ MAY_IMPORT = {
     "queries": {"model", "mechanisms", "estimation", "planning", "storage", "fleet", "settings", "files"},
     "notifiers": {"model", "screening", "storage", "fleet", "queries", "settings", "logs", "metrics"},
     "mqtt": {"model", "_kernels", "engine", "storage", "notifiers", "settings", "logs", "metrics", "files"},
-    "workers": {
-        *("model", "screening", "storage", "engine", "fleet", "notifiers", "mqtt"),
-        *("settings", "logs", "metrics"),
-    },
     "web": {"queries", "storage", "settings", "logs", "metrics"},
     "service": {
-        *("model", "storage", "engine", "fleet", "queries", "notifiers", "mqtt", "workers", "web"),
+        *("model", "screening", "storage", "engine", "fleet", "queries", "notifiers", "mqtt", "web"),
         *("settings", "logs", "metrics", "exits"),
     },
     "commands": {
-        *("model", "estimation", "storage", "engine", "fleet", "queries", "workers"),
+        *("model", "estimation", "storage", "engine", "fleet", "queries"),
         *("settings", "service", "logs", "printing", "exits"),
     },
 }
@@ -82,3 +84,35 @@ def test_only_the_store_behind_the_interface_knows_its_database(folder: str, lib
             assert name.split(".")[0] != library, f"{path.relative_to(PACKAGE)} imports {name}"
             chooses = path.relative_to(PACKAGE).as_posix() == "storage/choice.py"
             assert chooses or not name.startswith(f"peel_gateway.storage.{folder}"), f"{path} imports {name}"
+
+
+ONE_MACHINE = """
+import sys
+from peel_gateway.commands.gateway import gateway
+from peel_gateway.service.service import Service
+from peel_gateway.settings import load_settings
+service = Service(load_settings())
+service.start()
+service.stop()
+print(*sys.modules)
+"""
+
+
+def test_a_gateway_on_one_machine_loads_nothing_of_postgresql_and_workers(tmp_path: Path) -> None:
+    Fleet.create(tmp_path / "fleet", "one")
+    settings = {"FLEET_FOLDER": "fleet", "STORE_PATH": "peel.sqlite", "MQTT_PORT": str(free_port()), "HTTP_PORT": "0"}
+    environment = {**os.environ, **{f"{ENVIRONMENT_PREFIX}{name}": value for name, value in settings.items()}}
+    ran = subprocess.run(
+        [sys.executable, "-c", ONE_MACHINE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    loaded = ran.stdout.split()
+    assert "peel_gateway.storage.sqlite.store" in loaded
+    foreign = (
+        "psycopg",
+        "nats",
+        "peel_gateway.storage.postgres",
+        "peel_gateway.storage.leases",
+        "peel_gateway.service.leasing",
+    )
+    assert [name for name in loaded if name.startswith(foreign)] == []

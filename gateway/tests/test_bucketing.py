@@ -19,6 +19,7 @@ from peel_gateway.model.grouping import extremes
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bucketing import NO_BUCKET, bucket_capacity
+from peel_gateway.storage.records import read_log
 
 BUCKET = 300
 QUOTA, PERIOD = 60, 3600
@@ -44,14 +45,14 @@ def fleet(make_lab: MakeLab, profiles: Makers) -> Callable[[int], Any]:
 
 def held(lab: Lab, device: int | None = None) -> Counter[tuple[int, int]]:
     """Reports that count by device and bucket, from the log."""
-    log = lab.store.log(device)
+    log = read_log(lab.store, device)
     counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
     return Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
 
 
 def widest_run(lab: Lab) -> int:
     """The most consecutive numbers that the reports of one device in one bucket are spread over, from the log."""
-    log = lab.store.log()
+    log = read_log(lab.store)
     counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
     _, lowest, highest = extremes([log.device[counted], log.bucket[counted]], log.number[counted], log.number[counted])
     return int((highest - lowest).max(initial=-1)) + 1
@@ -118,7 +119,7 @@ def test_punctual_reports_are_bucketed_when_they_come(make_lab: MakeLab, profile
     for number in range(1, 40):
         lab.now += DAY / quota
         lab.send(lab.frames(1, [number]))
-        assert lab.store.log(1).bucket[-1] == this_bucket(lab), number
+        assert read_log(lab.store, 1).bucket[-1] == this_bucket(lab), number
 
 
 def test_without_a_bound_the_hoard_owns_the_bucket(
@@ -152,7 +153,7 @@ def test_a_backlog_fills_the_buckets_of_the_outage(fleet: Callable[[int], Any]) 
 def test_newer_numbers_take_the_newer_buckets(fleet: Callable[[int], Any]) -> None:
     lab = fleet(1)
     lab.send(lab.frames(1, range(1, 40)))
-    log = lab.store.log()
+    log = read_log(lab.store)
     order = np.argsort(log.number)
     assert (np.diff(log.bucket[order]) >= 0).all()
     assert len(np.unique(log.bucket)) > 5
@@ -164,7 +165,7 @@ def test_before_its_enrolment_a_device_has_no_room(fleet: Callable[[int], Any]) 
     lab.enrolled = {1: lab.now - BUCKET}
     lab.engine = lab.make_engine()
     assert lab.send(lab.frames(1, range(1, QUOTA + 1))) == {"accepted": QUOTA}
-    log = lab.store.log()
+    log = read_log(lab.store)
     begin = (lab.now - BUCKET) // BUCKET * BUCKET
     assert set(log.bucket.tolist()) == {NO_BUCKET, begin, begin + BUCKET}
     (whole,) = lab.estimates()
@@ -207,7 +208,7 @@ def test_in_any_order_of_delivery(fleet: Callable[[int], Any], seed: int) -> Non
         receipts |= {(device, number): this_bucket(lab) for device in (1, 2) for number in taken}
         lab.send([frame for device in (1, 2) for frame in lab.frames(device, taken)])
     assert widest_run(lab) <= 6
-    log = lab.store.log()
+    log = read_log(lab.store)
     assert len(log) == 120
     for device, number, bucket in zip(log.device.tolist(), log.number.tolist(), log.bucket.tolist(), strict=True):
         assert bucket <= receipts[device, number]
@@ -238,7 +239,7 @@ def test_chosen_numbers_do_not_come_together(fleet: Callable[[int], Any], rest: 
     if rest in ("in the same bucket", "a bucket later"):
         lab.now += BUCKET * (rest == "a bucket later")
         lab.send(others)
-    log = lab.store.log()
+    log = read_log(lab.store)
     together = [number for number in chosen if log.bucket[log.number == number] == target]
     assert len(chosen) == 6
     assert len(together) < 4, "no more than six consecutive numbers have"
@@ -323,7 +324,7 @@ def bucketed(lab: Lab, sent: Sent) -> dict[int, int]:
     for bucket, numbers in sent:
         lab.now = begin + bucket * BUCKET + 1.0
         lab.send(lab.frames(1, numbers))
-    log = lab.store.log()
+    log = read_log(lab.store)
     assert NO_BUCKET not in log.bucket
     assert widest_run(lab) <= 6
     assert recount(lab.store, lab).agrees
@@ -423,7 +424,7 @@ def test_a_clock_beyond_what_the_log_can_hold_files_under_no_time(fleet: Callabl
         lab.engine.process([Message("t", lab.frames(device, [number])[0], lab.now + lab.skew) for device in (1, 2)])
         lab.now += BUCKET
     lab.send([lab.sealed(1, 3, rule=5)])
-    assert set(lab.store.log(2).bucket.tolist()) == {NO_BUCKET}
+    assert set(read_log(lab.store, 2).bucket.tolist()) == {NO_BUCKET}
     assert recount(lab.store, lab).agrees
     lab.skew = 0
     lab.send(lab.frames(2, [3]))

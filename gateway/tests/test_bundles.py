@@ -18,6 +18,7 @@ from peel_gateway.fleet.bundle import write_bundles
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import read_gaps, read_log
 
 NEW = 1000
 """The first report number of the second bundle."""
@@ -70,7 +71,7 @@ def test_overlapping_deliveries_all_count(make_lab: MakeLab, rng: np.random.Gene
 def test_what_a_missing_number_assigns_is_for_its_own_bundle_to_say(renewed: Lab) -> None:
     sent = [*range(120, 200, 2), *range(NEW, NEW + 200, 2)]
     assert renewed.send(renewed.frames(1, sent)) == {"accepted": len(sent)}
-    held = renewed.store.gaps()
+    held = read_gaps(renewed.store)
     old = held.number < NEW
     assert old.any()
     assert (~old).any()
@@ -88,7 +89,7 @@ def test_late_reports_of_the_former_profile_count_for_it(make_lab: MakeLab, prof
     assert lab.send(old[:100]) == {"accepted": 100}
     lab.provision(1, NEW, profile=1)
     assert lab.send(lab.frames(1, range(NEW, NEW + 50), reading=1) + old[100:]) == {"accepted": 150}
-    log = lab.store.log(1)
+    log = read_log(lab.store, 1)
     assert np.count_nonzero(log.profile == lab.profiles[0].id) == 200
     assert np.count_nonzero(log.profile == lab.profiles[1].id) == 50
     assert lab.send(lab.frames(1, [NEW + 60], bundle=1)) == {"profile": 1}, "an old copy, with the old profile"

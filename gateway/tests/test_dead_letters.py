@@ -17,6 +17,7 @@ from peel_gateway.model.messages import Message
 from peel_gateway.model.partition import Partition
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.dead_letters import DeadLetterError, DeadLetters
+from peel_gateway.storage.records import read_log
 from peel_gateway.storage.sqlite.connection import translated
 from peel_gateway.storage.store import StoreAway, StoreRejected
 
@@ -108,7 +109,7 @@ def test_a_replay_counts_each_once_and_keeps_what_fails_again(
     assert report.counts == {Verdict.ACCEPTED: 1, Verdict.REDELIVERED: 1}
     assert report.kept == {bad: "ValueError('still wrong')"}
     assert not good.exists()
-    assert lab.store.log().number.tolist() == [1, 2]
+    assert read_log(lab.store).number.tolist() == [1, 2]
     assert letters.files() == [bad]
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from peel_gateway.storage.store import Lease
-from peel_gateway.workers.worker import fair_number
+from peel_gateway.service.leasing import fair_number
+from peel_gateway.storage.leases import Lease
 
 FREE = ""
 

@@ -17,6 +17,7 @@ from peel_gateway.estimation.statistics import Reports
 from peel_gateway.estimation.weights import equal_devices, equal_reports
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import DeviceTallyTable
+from peel_gateway.storage.records import read_log
 
 
 def said(profile: Any, values: Any, rng: np.random.Generator) -> Any:
@@ -83,7 +84,7 @@ def test_from_frames_to_shares(make_lab: MakeLab) -> None:
     for device, word in ((1, 7), (3, 7), (5, 999)):
         assert lab.send(lab.frames(device, range(1, 601), reading=word)) == {"accepted": 600}
     lab.send(lab.frames(2, range(1, 101), reading=3))
-    log = lab.store.log(1)
+    log = read_log(lab.store, 1)
     assert (log.index // profile.k == _assigned(lab, 1, log.number)).all()
     (whole,) = lab.estimates()
     assert (whole.n, whole.figures, len(whole.estimates)) == (1800, 1000, 100)

@@ -31,6 +31,7 @@ from peel_gateway.notifiers.alarm import Alarm
 from peel_gateway.settings import Settings
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.postgres.leases import PostgresLeases
+from peel_gateway.storage.records import read_log
 from peel_gateway.storage.store import (
     StoreAway,
     StoreError,
@@ -158,7 +159,7 @@ def test_a_message_that_fails_alone_again_and_again_becomes_a_dead_letter(
     assert ingest.failure is None
     assert attempts.alone == 3
     assert client.acknowledged == list(range(1, 21))
-    assert lab.store.log().number.tolist() == [*range(1, 8), *range(9, 21)]
+    assert read_log(lab.store).number.tolist() == [*range(1, 8), *range(9, 21)]
     (kept,) = letters_of(lab).files()
     assert letters_of(lab).read(kept).payload == POISON
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -203,7 +204,7 @@ def test_no_message_is_blamed_for_a_failing_store(lab: Lab, monkeypatch: pytest.
     assert ingest.stop(60)
     assert attempts.count == 13
     assert client.acknowledged == list(range(1, 21))
-    assert lab.store.log().number.tolist() == list(range(1, 21))
+    assert read_log(lab.store).number.tolist() == list(range(1, 21))
     assert len(letters_of(lab)) == 0
     kind = type(error).__name__
     assert f'peel_store_failures_total{{kind="{kind}"}} 12.0'.encode() in metrics.exposition()

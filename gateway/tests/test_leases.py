@@ -16,9 +16,9 @@ from lab import Lab, harmony_profile
 
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.service.leasing import LeasingWorker
 from peel_gateway.storage.postgres.leases import PostgresLeases
 from peel_gateway.storage.store import Store, StoreError, StoreLocked, StoreLost
-from peel_gateway.workers.worker import LeasingWorker
 
 PARTITIONS = 4
 

@@ -15,7 +15,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import GapTable, LogTable
 from peel_gateway.screening import state_cache
 from peel_gateway.screening.state_cache import StateCache
-from peel_gateway.storage.records import add_checksum, as_tables, pack, records_of, seal, unpack
+from peel_gateway.storage.records import add_checksum, as_tables, pack, read_log, records_of, seal, unpack
 from peel_gateway.storage.sql import log as sql_log
 from peel_gateway.storage.store import StoreCorrupt
 
@@ -95,7 +95,7 @@ def test_batches_are_sealed_together_and_nothing_changes(small: Lab) -> None:
     assert [sealed for _, _, sealed in found][:3] == [1, 1, 1] and all(
         events >= 100 for _, events, sealed in found if sealed
     )
-    log = lab.store.log(2)
+    log = read_log(lab.store, 2)
     assert log.number.tolist() == list(range(1, 201)) and (np.diff(log.arrival) > 0).all()
     lab.reopen()
     work(lab, 201, 251)

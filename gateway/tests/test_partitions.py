@@ -11,7 +11,7 @@ from peel_core.topics import LANES, device_topic
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.partition import Partition
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.workers.pipeline import registry_of
+from peel_gateway.service.pipeline import registry_of
 
 COUNTS = [1, 2, 4, 8, 16, 32, 64]
 

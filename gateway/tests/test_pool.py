@@ -7,8 +7,8 @@ from typing import Any
 
 from lab import Lab
 
+from peel_gateway.service.pool import open_engine
 from peel_gateway.settings import Settings
-from peel_gateway.workers.pool import open_engine
 
 
 def test_devices_have_the_memory_that_the_settings_give_them(lab: Lab) -> None:

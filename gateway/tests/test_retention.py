@@ -10,6 +10,7 @@ from peel_gateway.engine.clock import believe
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.model.messages import Message
+from peel_gateway.storage.records import read_gaps, read_log
 
 
 def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Lab) -> None:
@@ -26,7 +27,7 @@ def test_retention_keeps_the_sums_and_refuses_what_is_stale(lab: Lab) -> None:
     assert lab.send(old[:20]) == {"stale": 15, "accepted": 5}  # numbers that were never used may still come
     assert lab.store.exposures()[0].blamed is False
     assert lab.send(lab.frames(2, range(101, 181))) == {"accepted": 80}
-    assert lab.store.gaps().number.min(initial=999) > 100  # what was dropped is not taken for missing
+    assert read_gaps(lab.store).number.min(initial=999) > 100  # what was dropped is not taken for missing
     assert recount(lab.store, lab).agrees
 
 
@@ -67,7 +68,7 @@ def test_a_clock_set_back_deletes_nothing(lab: Lab, back: int) -> None:
     lab.send(lab.frames(1, [102]))
     lab.now += 2 * 86400
     assert lab.engine.prune(30 * 86400) == 0
-    assert len(lab.store.log()) == 102
+    assert len(read_log(lab.store)) == 102
     lab.now += 40 * 86400
     assert lab.engine.prune(30 * 86400) == 102
     assert recount(lab.store, lab).agrees
@@ -86,7 +87,7 @@ def test_a_clock_set_back_twice_deletes_nothing(lab: Lab) -> None:
         lab.engine.prune(30 * 86400)
         lab.now += 3600
         lab.send(lab.frames(1, [lab.store.devices().last_number[0] + 1]))
-        assert len(lab.store.log()) == lab.store.devices().last_number[0]
+        assert len(read_log(lab.store)) == lab.store.devices().last_number[0]
     lab.now += 40 * 86400
     assert lab.engine.prune(30 * 86400) == 150
     assert recount(lab.store, lab).agrees
@@ -133,7 +134,7 @@ def test_the_disk_is_bounded_and_room_is_given_back(make_lab: MakeLab) -> None:
         report_for_a_day(lab, day)
         assert lab.engine.prune(2 * 86400) is not None
         sizes.append(size(lab))
-    held = len(lab.store.log())
+    held = len(read_log(lab.store))
     assert held < 3.1 * REPORTS * BUCKETS * len(lab.ids)
     assert recount(lab.store, lab).agrees
     assert sizes[11] < 1.25 * sizes[4], sizes
@@ -195,7 +196,7 @@ def test_what_was_bucketed_long_ago_is_forgotten_and_gives_no_room_again(make_la
     assert lab.engine.prune(None) == 0
     assert lab.database.execute("SELECT COUNT(*) FROM bucket_span") == [(0,)]
     lab.engine.process([Message("t", frame, received) for frame in lab.frames(1, range(4, 9))])
-    assert lab.store.log().bucket.tolist()[3:] == [0] * 5
+    assert read_log(lab.store).bucket.tolist()[3:] == [0] * 5
     assert recount(lab.store, lab).agrees
 
 

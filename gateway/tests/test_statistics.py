@@ -14,6 +14,7 @@ from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.device_tests import make_e_process
 from peel_gateway.screening.e_process import FRESH, EProcess, Events
+from peel_gateway.storage.records import read_gaps, read_log
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.store import StoreFull
 
@@ -157,12 +158,12 @@ def test_honest_loss_reordering_and_late_delivery_expose_nobody(make_lab: MakeLa
 
 def test_gaps_know_the_attribute_of_what_never_came(lab: Lab) -> None:
     lab.send(lab.frames(1, [*range(1, 11), *range(21, 80)]))
-    gaps = lab.store.gaps()
+    gaps = read_gaps(lab.store)
     assert gaps.number.tolist() == list(range(11, 21))
     expected = index_many(lab.profiles[0], np.ones(10), lab.keys_of(1, np.arange(11, 21)), np.arange(11, 21))
     assert gaps.index.tolist() == expected.tolist()
     assert lab.send(lab.frames(1, [15])) == {"accepted": 1}  # late, and still welcome; its attribute is counted apart
-    log = lab.store.log()
+    log = read_log(lab.store)
     assert log.number[log.late == 1].tolist() == [15]
     assert recount(lab.store, lab).agrees
 

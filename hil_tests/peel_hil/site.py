@@ -12,6 +12,7 @@ from peel_gateway.fleet.bundle import make_bundles
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import read_log
 from peel_tools.servers.broker import Broker
 from peel_tools.servers.site import Site
 
@@ -94,7 +95,7 @@ class BoardSite(Site):
     def accepted(self, device: str) -> list[int]:
         """Return the accepted numbers of a device (its label), ascending."""
         with self.gateway.store() as store:
-            log = store.log(int(device, 16))
+            log = read_log(store, int(device, 16))
         numbers: list[int] = log.number[log.verdict == Verdict.ACCEPTED].tolist()
         return numbers
 

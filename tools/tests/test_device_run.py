@@ -16,6 +16,7 @@ from helpers import make_certificates
 from peel_gateway.fleet.bundle import write_bundles
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import read_log
 from peel_tools.servers.broker import Broker, BrokerTls
 from peel_tools.servers.site import Site
 
@@ -76,7 +77,7 @@ def running(*words: object) -> Iterator[subprocess.Popen[str]]:
 
 def accepted(where: Site) -> list[int]:
     with where.gateway.store() as store:
-        log = store.log(1)
+        log = read_log(store, 1)
     assert set(log.verdict.tolist()) <= {int(Verdict.ACCEPTED)}
     numbers: list[int] = log.number.tolist()
     return numbers

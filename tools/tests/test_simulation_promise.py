@@ -19,6 +19,7 @@ from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bucketing import NO_BUCKET, bucket_capacity
+from peel_gateway.storage.records import read_log
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import Findings, judge
@@ -110,7 +111,7 @@ def test_mixed_signs_and_sleepers_are_exposed_and_a_burst_is_spread(tmp_path: Pa
     for kind in ("mixed", "sleeper"):
         assert found.attacks[kind].exposed_devices == found.attacks[kind].devices == 4
     assert found.attacks["burst"].devices == 4
-    log = run.store.log()
+    log = read_log(run.store)
     counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
     held = Counter(zip(log.device[counted].tolist(), log.bucket[counted].tolist(), strict=True))
     most = int(bucket_capacity(np.array([run.profile.quota]), np.array([run.profile.period]), BUCKET)[0])

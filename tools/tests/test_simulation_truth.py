@@ -16,6 +16,7 @@ from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import read_log
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import Findings, judge
@@ -252,7 +253,7 @@ def test_the_referee_sees_a_cooked_log(play: Callable[..., tuple[Truth, SqliteSt
     assert _findings(truth, store).altered == 1
     change_log(SqliteFile(store.path), _refused)
     found = _findings(truth, store)
-    assert found.honest_exposed == len(store.log(2)) > 0
+    assert found.honest_exposed == len(read_log(store, 2)) > 0
     assert not found.exact
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +24,10 @@ from peel_gateway.settings import SettingsError, load_settings, with_store
 from peel_gateway.settings.reading import find_config
 from peel_gateway.settings.table import help_rows, sample_toml
 from peel_gateway.storage.choice import open_leases
-from peel_gateway.storage.store import Leases, Store
+from peel_gateway.storage.store import Store
+
+if TYPE_CHECKING:
+    from peel_gateway.storage.leases import Leases
 
 __all__ = ["clock", "gateway", "workers"]
 

@@ -16,8 +16,8 @@ from peel_gateway.exits import Exit
 from peel_gateway.model.partition import Partition
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.queries.parameters import QuarantineQuery, QueryError, parse_query
+from peel_gateway.service.pool import open_engine
 from peel_gateway.storage.dead_letters import DeadLetters
-from peel_gateway.workers.pool import open_engine
 
 __all__ = ["recount", "replay"]
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -32,15 +33,17 @@ from peel_gateway.notifiers.webhook import Webhook
 from peel_gateway.queries.exposed import Cases
 from peel_gateway.queries.views import open_views
 from peel_gateway.service.fleet_watch import FleetWatch
+from peel_gateway.service.pipeline import Pipeline
+from peel_gateway.service.pool import PipelinePool, SingleWorker, Worker
 from peel_gateway.service.status import VERSION, GatewayStatus
 from peel_gateway.settings import Settings
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
-from peel_gateway.storage.store import Archive, Leases, StoreError, StoreUnusable
+from peel_gateway.storage.store import Archive, StoreError, StoreUnusable
 from peel_gateway.web.app import build_app
 from peel_gateway.web.server import HttpError, HttpServer
-from peel_gateway.workers.pipeline import Pipeline
-from peel_gateway.workers.pool import PipelinePool
-from peel_gateway.workers.worker import LeasingWorker, SingleWorker, Worker
+
+if TYPE_CHECKING:
+    from peel_gateway.storage.leases import Leases
 
 __all__ = ["Service", "run_service"]
 
@@ -150,6 +153,10 @@ class Service:
         return lambda: SingleWorker(self._pool, whole)
 
     def _build_leasing_worker(self, leases: Leases) -> Worker:
+        from peel_gateway.service.leasing import (
+            LeasingWorker,  # here, because a gateway on one machine needs none of it
+        )
+
         settings = self._settings
         return LeasingWorker(
             self._pool,

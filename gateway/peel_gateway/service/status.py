@@ -13,12 +13,11 @@ from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.queries.responses import Health, StoreState, Summary, moment_or_none
 from peel_gateway.queries.views import Views
 from peel_gateway.service.fleet_watch import FleetWatch
+from peel_gateway.service.pool import PipelinePool, Worker
 from peel_gateway.settings import Settings
 from peel_gateway.settings.reading import pasteable
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_gateway.storage.store import Archive, StoreReplaced
-from peel_gateway.workers.pool import PipelinePool
-from peel_gateway.workers.worker import Worker
 
 __all__ = ["VERSION", "GatewayStatus"]
 

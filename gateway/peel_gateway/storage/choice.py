@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peel_gateway.files import foreign_owner
 from peel_gateway.settings import Settings, SettingsError
@@ -18,7 +18,10 @@ from peel_gateway.storage.sql.schema import Upgraded, schema_version
 from peel_gateway.storage.sqlite.files import GatewayLock, copy_database, own_files, rename_database, unused_name
 from peel_gateway.storage.sqlite.schema import check_old, upgrade_file, version_of
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_gateway.storage.store import Archive, Leases, Store, StoreFailed
+from peel_gateway.storage.store import Archive, Store, StoreFailed
+
+if TYPE_CHECKING:
+    from peel_gateway.storage.leases import Leases
 
 __all__ = [
     "back_up_store",
@@ -165,7 +168,7 @@ def no_gateway(settings: Settings) -> Iterator[None]:
         with GatewayLock(settings.store_path):
             yield
         return
-    _postgres("schema").refuse_owners(_postgres("session").Address(settings.store_url, settings.store_schema))
+    _postgres("schema").refuse_owners(_postgres("connection").Address(settings.store_url, settings.store_schema))
     yield
 
 

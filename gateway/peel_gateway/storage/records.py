@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.tables import GapTable, LogTable
+
+if TYPE_CHECKING:
+    from peel_gateway.storage.store import Archive
 
 __all__ = [
     "FIELDS",
@@ -33,6 +36,8 @@ __all__ = [
     "drop_checksum",
     "join_tables",
     "pack",
+    "read_gaps",
+    "read_log",
     "records_of",
     "seal",
     "signs",
@@ -166,3 +171,20 @@ def unpack(data: bytes, *, sealed: bool, names: Sequence[str] = FIELDS) -> Colum
     if start != len(data):
         raise ValueError(f"a segment has {len(data)} bytes, its lengths add up to {start}")
     return columns
+
+
+def read_log(archive: Archive, device: int | None = None) -> LogTable:
+    """Return the logged reports of a device or of all, by device and number. Reads the whole log into memory."""
+    with archive.history() as events:
+        log, _ = join_tables(list(events))
+    mine = np.flatnonzero(log.device == device) if device is not None else np.arange(len(log))
+    order = mine[np.lexsort((log.number[mine], log.device[mine]))]
+    return LogTable(**{name: column[order] for name, column in vars(log).items()})
+
+
+def read_gaps(archive: Archive) -> GapTable:
+    """Return the gaps in the log, by device and number."""
+    with archive.history() as events:
+        _, gaps = join_tables(list(events))
+    order = np.lexsort((gaps.number, gaps.device))
+    return GapTable(**{name: column[order] for name, column in vars(gaps).items()})

@@ -43,8 +43,6 @@ from peel_gateway.model.verdict import Verdict
 __all__ = [
     "Archive",
     "Inspection",
-    "Lease",
-    "Leases",
     "Store",
     "StoreAway",
     "StoreCorrupt",
@@ -286,14 +284,6 @@ class Archive(abc.ABC):
         """List the audit trail, newest first, with ids below `before`."""
 
     @abc.abstractmethod
-    def gaps(self) -> GapTable:
-        """Return the gaps in the log, by device and number."""
-
-    @abc.abstractmethod
-    def log(self, device: int | None = None) -> LogTable:
-        """Return the logged reports of a device or of all, by device and number. Reads the whole log into memory."""
-
-    @abc.abstractmethod
     def history(self) -> AbstractContextManager[Iterator[tuple[LogTable, GapTable]]]:
         """Open a snapshot and iterate over the log in pieces, in order within each partition."""
 
@@ -363,52 +353,3 @@ class Store(Archive):
     @abc.abstractmethod
     def inspect(self) -> AbstractContextManager[Inspection]:
         """Open a snapshot of everything stored."""
-
-
-@dataclass(frozen=True)
-class Lease:
-    """A worker's ownership of a partition, as of when it was read."""
-
-    partition: int
-    owner: str
-    """Empty if the partition is free. Every process has its own name, a new one after a restart."""
-    epoch: int
-    """Grows with every owner. A store that was opened with an older epoch cannot write."""
-    seconds: float
-    """Time left; negative if it has run out."""
-
-
-class Leases(abc.ABC):
-    """The leases of an archive. Methods raise `StoreError` on failure and then change nothing."""
-
-    @abc.abstractmethod
-    def all(self) -> list[Lease]:
-        """Return the leases of all partitions, by number."""
-
-    @abc.abstractmethod
-    def acquire(self, partition: int, owner: str, seconds: float) -> Lease | None:
-        """Take a partition whose lease is free or has run out; return None if another worker owns it."""
-
-    @abc.abstractmethod
-    def renew(self, lease: Lease, seconds: float) -> bool:
-        """Extend a lease from now on; return False if the partition has another owner."""
-
-    @abc.abstractmethod
-    def release(self, lease: Lease) -> None:
-        """Give a partition back. Do nothing if it has another owner."""
-
-    @abc.abstractmethod
-    def attend(self, owner: str, seconds: float) -> int:
-        """Register a worker for some seconds, whether it owns partitions or not; return the number of workers."""
-
-    @abc.abstractmethod
-    def depart(self, owner: str) -> None:
-        """Deregister a worker."""
-
-    @abc.abstractmethod
-    def workers(self) -> dict[str, float]:
-        """Return the registered workers and the seconds until each registration runs out."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Close the connection. It is opened again when it is needed."""

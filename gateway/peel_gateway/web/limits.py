@@ -131,7 +131,11 @@ class Patience:
 
 
 class _PatientProtocol(H11Protocol):
-    """One connection."""
+    """One connection, with deadlines.
+
+    uvicorn has no setting for these deadlines and no hook to add them, so this subclass uses `flow` and `cycle`, which are not
+    documented. pyproject.toml therefore bounds uvicorn's version, and test_http_hostile.py shows that slow clients are cut off.
+    """
 
     patience: Patience
     proxy: str

@@ -16,8 +16,8 @@ from click import Command, Context, Group
 from field import Field
 
 from peel_gateway.exits import LASTING
+from peel_gateway.service.pipeline import DRAIN_SECONDS
 from peel_gateway.settings import load_settings, settings_table
-from peel_gateway.workers.pipeline import DRAIN_SECONDS
 from peel_tools.boards.build_tools import require
 from peel_tools.cli import main
 

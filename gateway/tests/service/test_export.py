@@ -16,6 +16,7 @@ from field import Field, MakeField
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries import export
 from peel_gateway.queries.parameters import SpanQuery
+from peel_gateway.storage.records import read_log
 from peel_tools.servers.gateway import GatewayProcess
 
 
@@ -53,7 +54,7 @@ def test_reports_are_those_of_the_log(gateway: GatewayProcess, tmp_path: Path, s
     path = tmp_path / f"reports.{suffix}"
     assert exported(gateway, path) == 201
     with gateway.store() as store:
-        log = store.log()
+        log = read_log(store)
     mine = sorted((row["device"], int(row["number"]), row["verdict"], int(row["sign"])) for row in rows_of(path))
     verdicts = [Verdict(verdict).label for verdict in log.verdict.tolist()]
     columns = (log.device.tolist(), log.number.tolist(), verdicts, log.sign.tolist())

@@ -18,6 +18,7 @@ from field import DEVICES, Devices, Field
 
 from peel_core.frame import DEVICE, NUMBER
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import read_log
 from peel_tools.servers.gateway import GatewayProcess
 
 ROUNDS = 8
@@ -136,7 +137,7 @@ def pairs(reports: list[Report]) -> set[tuple[int, int]]:
 def stored(gateway: GatewayProcess) -> set[tuple[int, int]]:
     """Device and number of each accepted report in the database."""
     with gateway.store() as store:
-        log = store.log()
+        log = read_log(store)
     accepted = log.verdict == Verdict.ACCEPTED
     return set(zip(log.device[accepted].tolist(), log.number[accepted].tolist(), strict=True))
 

@@ -25,6 +25,7 @@ from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import read_log
 from peel_hil.listener import Listener
 from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
@@ -150,7 +151,7 @@ class Field(Site):
         recount = gateway.command("recount")
         assert recount.returncode == 0, recount.stdout + recount.stderr
         with gateway.store() as store:
-            log = store.log()
+            log = read_log(store)
         rows = list(zip(log.device.tolist(), log.number.tolist(), log.verdict.tolist(), strict=True))
         sent = [(DEVICE.of(frame), NUMBER.of(frame)) for _, frame in published]
         assert rows == [(device, number, Verdict.ACCEPTED) for device, number in sorted(sent)]

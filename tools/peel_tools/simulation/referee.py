@@ -15,6 +15,7 @@ import numpy as np
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.tables import DeviceTable, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import read_log
 from peel_gateway.storage.store import Archive
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.piece import HONEST, digest_of
@@ -60,7 +61,7 @@ def read_books(store: Archive, profiles: Iterable[int]) -> Books:
 
 def _read(store: Archive, profiles: Iterable[int]) -> Books:
     before = store.counts().generation
-    log = store.log()
+    log = read_log(store)
     known = {*profiles, *np.unique(log.profile).tolist()}
     tallies = [store.tallies(profile) for profile in sorted(known)]
     devices, exposures, counts = store.devices(), store.exposures(limit=_ALL, after=0), store.counts()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import wait_until
 
+from peel_gateway.storage.records import read_log
 from peel_gateway.storage.store import StoreAway
 from peel_research.soak.faults import DAMAGES
 from peel_research.soak.schedule import Fault
@@ -59,7 +60,7 @@ def connected(stage: Stage) -> bool:
 
 def stored(stage: Stage) -> int:
     with stage.gateways[0].store() as store:
-        return len(store.log())
+        return len(read_log(store))
 
 
 def growing(stage: Stage) -> bool:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 import psycopg
 
-from peel_gateway.storage.postgres.session import Address, Session, translated
-from peel_gateway.storage.store import Lease, Leases
+from peel_gateway.storage.leases import Lease, Leases
+from peel_gateway.storage.postgres.connection import Address, Session, translated
 
 __all__ = ["PostgresLeases", "lock_partition", "session_name"]
 

@@ -9,9 +9,8 @@ import psycopg
 from psycopg import sql
 
 from peel_core import Secret
-from peel_gateway.storage.postgres.connection import PostgresConnection
+from peel_gateway.storage.postgres.connection import Address, PostgresConnection, translated
 from peel_gateway.storage.postgres.leases import PostgresLeases
-from peel_gateway.storage.postgres.session import Address, translated
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import verify_log
 from peel_gateway.storage.sql.rows import verify_states

@@ -10,24 +10,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import TypedDict, Unpack
 
 import psycopg
 
 from peel_core import Secret
-from peel_gateway.storage.postgres.connection import PostgresConnection
+from peel_gateway.storage.postgres.connection import Address, PostgresConnection, Session, translated
 from peel_gateway.storage.postgres.leases import PostgresLeases, lock_partition, session_name
 from peel_gateway.storage.postgres.schema import DEFAULT_PARTITIONS, Made, check, find_damage, look, make
-from peel_gateway.storage.postgres.session import Address, Session, translated
-from peel_gateway.storage.sql.archive import SqlArchive, SqlStore
+from peel_gateway.storage.sql.archive import DEFAULT_BUCKET_SECONDS, SqlArchive, SqlStore
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.quarantine import Limits
+from peel_gateway.storage.sql.quarantine import DEFAULT_BYTES, DEFAULT_ROWS, Limits
 from peel_gateway.storage.sql.schema import TABLES
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.store import Store, StoreCorrupt, StoreLost, Transaction
 
 __all__ = ["PostgresArchive", "PostgresStore", "is_made"]
 
-DEFAULT_BUCKET_SECONDS = 300
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _IDLE_SECONDS = 60
 """The server ends the session of a lease holder that is idle this long within a transaction."""
@@ -40,6 +39,21 @@ def is_made(url: Secret, schema: str) -> bool:
         return look(raw) is not None
 
 
+class Options(TypedDict, total=False):
+    """What an archive and its stores are opened with."""
+
+    schema: str
+    """The PostgreSQL schema of the tables."""
+    partitions: int | None
+    bucket_seconds: int | None
+    """Both are fixed when the tables are created. None takes the existing values."""
+    quarantine_limit: int
+    quarantine_bytes: int
+    """Limits of stored exposures and of their frames' bytes, for each of two classes, in all partitions together."""
+    timeout: float
+    """Seconds to wait for another writer before `StoreLocked`."""
+
+
 class PostgresArchive(SqlArchive):
     """Reads all partitions of a database. Creates the tables if there are none.
 
@@ -47,35 +61,18 @@ class PostgresArchive(SqlArchive):
     ----------
     url : str
         In libpq's form.
-    schema : str
-        The PostgreSQL schema of the tables.
-    partitions, bucket_seconds : int, optional
-        Fixed when the tables are created. None takes the existing values.
-    quarantine_limit, quarantine_bytes : int
-        Limits of stored exposures and of their frames' bytes, for each of two classes, in all partitions together.
-    timeout : float
-        Seconds to wait for another writer before `StoreLocked`.
     """
 
     _scope: int | None = None
     """The partition to read; None for all."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        schema: str = "peel",
-        partitions: int | None = None,
-        bucket_seconds: int | None = None,
-        quarantine_limit: int = 100_000,
-        quarantine_bytes: int = 64 * 1024 * 1024,
-        timeout: float = 10.0,
-    ) -> None:
-        self.address = Address(Secret(url.encode()), schema)
-        self._quarantine = (quarantine_limit, quarantine_bytes)
-        self._timeout = timeout
+    def __init__(self, url: str, **options: Unpack[Options]) -> None:
+        self.address = Address(Secret(url.encode()), options.get("schema", "peel"))
+        self._options = options
+        self._timeout = options.get("timeout", 10.0)
         self._read_lock = threading.Lock()
         self._reader = Session(self.address, "peel reads")
+        partitions, bucket_seconds = options.get("partitions"), options.get("bucket_seconds")
         with translated(self.place):
             made = self._make(partitions, bucket_seconds)
         check(made, self.place, partitions=partitions, bucket_seconds=bucket_seconds)
@@ -95,16 +92,8 @@ class PostgresArchive(SqlArchive):
         return self.address.place
 
     def stores(self) -> Iterator[Store]:
-        limit, size = self._quarantine
         for partition in range(self.partitions):
-            store = PostgresStore(
-                self.address.url.reveal().decode(),
-                partition=partition,
-                schema=self.address.schema,
-                quarantine_limit=limit,
-                quarantine_bytes=size,
-                timeout=self._timeout,
-            )
+            store = PostgresStore(self.address.url.reveal().decode(), partition=partition, **self._options)
             with closing(store):
                 yield store
 
@@ -178,38 +167,21 @@ class PostgresStore(SqlStore, PostgresArchive):
         the owner's transactions.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        partition: int,
-        epoch: int | None = None,
-        schema: str = "peel",
-        partitions: int | None = None,
-        bucket_seconds: int | None = None,
-        quarantine_limit: int = 100_000,
-        quarantine_bytes: int = 64 * 1024 * 1024,
-        timeout: float = 10.0,
-    ) -> None:
+    def __init__(self, url: str, *, partition: int, epoch: int | None = None, **options: Unpack[Options]) -> None:
         self.partition = self._scope = partition
         self._epoch = epoch
-        super().__init__(
-            url,
-            schema=schema,
-            partitions=partitions,
-            bucket_seconds=bucket_seconds,
-            quarantine_limit=quarantine_limit,
-            quarantine_bytes=quarantine_bytes,
-            timeout=timeout,
-        )
+        super().__init__(url, **options)
         if not 0 <= partition < self.partitions:
             raise ValueError(f"partition {partition}: must be from 0 to {self.partitions - 1}")
-        self._limits = Limits(rows=quarantine_limit // self.partitions, size=quarantine_bytes // self.partitions)
+        self._limits = Limits(
+            rows=options.get("quarantine_limit", DEFAULT_ROWS) // self.partitions,
+            size=options.get("quarantine_bytes", DEFAULT_BYTES) // self.partitions,
+        )
         self._write_lock = threading.Lock()
         self._writer = Session(
             self.address,
-            session_name(schema, partition, epoch),
-            lock_timeout=f"{round(timeout * 1000)}ms",
+            session_name(self.address.schema, partition, epoch),
+            lock_timeout=f"{round(self._timeout * 1000)}ms",
             idle_in_transaction_session_timeout=f"{_IDLE_SECONDS if epoch is not None else 0}s",
         )
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +24,10 @@ from peel_gateway.model.tables import (
     TallyTable,
 )
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.records import as_tables, join_tables
+from peel_gateway.storage.records import as_tables
 from peel_gateway.storage.sql.audit import read_audit, read_forfeited
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.log import read_columns, read_tables
+from peel_gateway.storage.sql.log import read_columns
 from peel_gateway.storage.sql.migration import copy_archive
 from peel_gateway.storage.sql.quarantine import read_exposures
 from peel_gateway.storage.sql.rows import (
@@ -44,9 +43,11 @@ from peel_gateway.storage.sql.schema import REGISTRY
 from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
 from peel_gateway.storage.store import Archive, Inspection, Store, StoreMismatch
 
-__all__ = ["SqlArchive", "SqlStore", "read_stored_state"]
+__all__ = ["DEFAULT_BUCKET_SECONDS", "SqlArchive", "SqlStore", "read_stored_state"]
 
 Ints = npt.NDArray[np.int64]
+
+DEFAULT_BUCKET_SECONDS = 300
 
 _GENERATION = "SELECT CAST(SUM(value) AS BIGINT) FROM {meta} AS meta WHERE key = 'generation'"
 
@@ -144,21 +145,6 @@ class SqlArchive(Archive):
     def devices(self, only: Ints | None = None) -> DeviceTable:
         with self._read() as connection:
             return read_devices(connection, only)
-
-    def log(self, device: int | None = None) -> LogTable:
-        log, _ = self._events()
-        mine = np.flatnonzero(log.device == device) if device is not None else np.arange(len(log))
-        order = mine[np.lexsort((log.number[mine], log.device[mine]))]
-        return LogTable(*(getattr(log, each.name)[order] for each in fields(log)))
-
-    def gaps(self) -> GapTable:
-        _, gaps = self._events()
-        order = np.lexsort((gaps.number, gaps.device))
-        return GapTable(*(getattr(gaps, each.name)[order] for each in fields(gaps)))
-
-    def _events(self) -> tuple[LogTable, GapTable]:
-        with self._read_long() as connection:
-            return join_tables([read_tables(scope) for scope in connection.scopes()])
 
     @contextmanager
     def history(self) -> Iterator[Iterator[tuple[LogTable, GapTable]]]:

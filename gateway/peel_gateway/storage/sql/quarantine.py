@@ -12,7 +12,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rows import CHUNK, add_counts, in_chunks
 
-__all__ = ["Limits", "Quarantine", "read_exposures"]
+__all__ = ["DEFAULT_BYTES", "DEFAULT_ROWS", "Limits", "Quarantine", "read_exposures"]
 
 _MAY_LEAVE = f"""
     (blamed = 0 OR verdict != {int(Verdict.STATISTICS)} AND EXISTS (
@@ -25,6 +25,10 @@ _HELD_SINCE_PARDON = """
     SELECT COUNT(*) FROM {exposure} AS exposure WHERE blamed = 1 AND device = :device
     AND id > COALESCE((SELECT MAX(last_exposure) FROM {audit} AS audit WHERE audit.device = :device), 0)
 """
+
+
+DEFAULT_ROWS = 100_000
+DEFAULT_BYTES = 64 * 1024 * 1024
 
 
 class Limits:

@@ -14,9 +14,9 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from peel_gateway.files import make_private
-from peel_gateway.storage.sql.archive import SqlStore
+from peel_gateway.storage.sql.archive import DEFAULT_BUCKET_SECONDS, SqlStore
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.quarantine import Limits
+from peel_gateway.storage.sql.quarantine import DEFAULT_BYTES, DEFAULT_ROWS, Limits
 from peel_gateway.storage.sql.schema import check_version
 from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.sqlite.connection import SqliteConnection, translated
@@ -38,9 +38,7 @@ from peel_gateway.storage.store import (
     Transaction,
 )
 
-__all__ = ["DEFAULT_BUCKET_SECONDS", "SqliteStore"]
-
-DEFAULT_BUCKET_SECONDS = 300
+__all__ = ["SqliteStore"]
 
 _SYNCHRONOUS_FULL = 2
 _PAGES = 2_000
@@ -70,8 +68,8 @@ class SqliteStore(SqlStore):
         path: Path | str,
         *,
         bucket_seconds: int | None = None,
-        quarantine_limit: int = 100_000,
-        quarantine_bytes: int = 64 * 1024 * 1024,
+        quarantine_limit: int = DEFAULT_ROWS,
+        quarantine_bytes: int = DEFAULT_BYTES,
         timeout: float = 10.0,
         gateway: bool = False,
     ) -> None:

@@ -22,6 +22,7 @@ from peel_gateway.model.messages import Message, MessageBatch
 from peel_gateway.model.verdict import Layer, Verdict
 from peel_gateway.screening.device_tests import replay
 from peel_gateway.screening.e_process import EProcess
+from peel_gateway.storage.records import read_gaps, read_log
 from peel_research.lab.attacks.record import LabAttack
 from peel_research.lab.data import LabData
 from peel_research.lab.fleet import LabFleet, Sent
@@ -215,7 +216,7 @@ class _Run:
 
     def _tipped(self, device: int) -> int:
         """How many reports it took to expose a device by statistics: its batch is judged as a whole, so its log is played again."""
-        profile, log, gaps = self.world.profile, self.world.store.log(device), self.world.store.gaps()
+        profile, log, gaps = self.world.profile, read_log(self.world.store, device), read_gaps(self.world.store)
         e_process = EProcess(mechanism_of(profile).bets(profile), ALPHA)
         (at,) = replay(profile, e_process, np.array([device]), e_process.new_states(1), log, gaps)
         judged = np.isin(log.verdict, (Verdict.ACCEPTED, Verdict.STATISTICS))

@@ -16,6 +16,7 @@ from peel_core.primitives import READING_ONE, codeword
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bucketing import NO_BUCKET
+from peel_gateway.storage.records import read_log
 from peel_research.world import World
 from peel_tools.simulation.piece import sealed_frame
 
@@ -84,7 +85,7 @@ def burst_share_over_fair() -> float:
         with _site(devices=2, seed=5) as site:
             for batch in order(site.honest(2, range(1, 401), 1.0)):
                 site.send(batch)
-            log = site.store.log()
+            log = read_log(site.store)
             counted = (log.verdict == Verdict.ACCEPTED) & (log.bucket != NO_BUCKET)
             held = Counter(log.bucket[counted].tolist())
             worst = max(worst, max(held.values()) / (QUOTA * BUCKET / PERIOD))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from peel_core import Profile, index_many, make_profile
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.bucketing import bucket_capacity
+from peel_gateway.storage.records import read_log
 from peel_research.promise.engine import Site
 
 __all__ = ["HELD", "SETTINGS", "STRATEGIES", "Picked", "Setting", "pick", "picking"]
@@ -192,7 +193,7 @@ def pick(setting: Setting, strategy: str, held: int) -> Picked:
         for bucket, batch in _batches(site, deliver, held, setting.room):
             site.now = target + bucket * seconds
             site.send([frame for device, numbers in batch for frame in site.honest(device, numbers.tolist(), 1.0)])
-        log, devices = site.store.log(), site.store.devices()
+        log, devices = read_log(site.store), site.store.devices()
     hit = (log.verdict == Verdict.ACCEPTED) & (log.index == TARGET)
     hit &= (log.bucket >= target) & (log.bucket < target + buckets * seconds)
     fair = setting.reports * buckets / setting.k

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from peel_gateway.engine.engine import Engine
 from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.client import MqttClient
+from peel_gateway.service.pipeline import Pipeline, ready_context
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Store, StoreLost
-from peel_gateway.workers.pipeline import Pipeline, ready_context
 
-__all__ = ["Build", "PipelinePool", "open_engine"]
+__all__ = ["Build", "PipelinePool", "SingleWorker", "Worker", "open_engine"]
 
 MayConnect = Callable[[], bool]
 Build = Callable[[Partition, Engine, MayConnect, Callable[[], None]], Pipeline]
@@ -159,3 +160,37 @@ class PipelinePool:
         if failure is not None and not isinstance(failure, StoreLost):
             self.failure = failure
             self._on_failure()
+
+
+class Worker(Protocol):
+    """Decides which pipelines of a pool run in this process."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    @property
+    def workers(self) -> int:
+        """Number of processes that serve the fleet, including this one."""
+
+    def problem(self) -> tuple[float, str] | None:
+        """Return the seconds since leases could last be renewed and the cause; None while they can."""
+
+
+class SingleWorker:
+    """Serves the whole fleet: the only process that writes to an SQLite file."""
+
+    workers = 1
+
+    def __init__(self, pool: PipelinePool, store: Store) -> None:
+        self._pool = pool
+        self._store = store
+
+    def start(self) -> None:
+        self._pool.open(Partition(), self._store)
+
+    def stop(self) -> None:
+        self._pool.close(Partition())
+
+    def problem(self) -> tuple[float, str] | None:
+        return None

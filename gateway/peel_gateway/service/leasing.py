@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Workers decide which partitions of the fleet this process serves: all of them, or those that it holds leases on.
+"""A worker of several on one PostgreSQL database: it serves the partitions that it holds leases on.
 
 A worker that dies stops renewing its leases, and other workers take its partitions. Two things keep the former worker from interfering:
 the broker allows one connection per client id, and the store rejects writes under an older epoch. So a worker that was suspended can
@@ -13,48 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from peel_gateway.logs import Log, Outage
 from peel_gateway.model.partition import Partition
-from peel_gateway.storage.store import Lease, Leases, Store, StoreError
-from peel_gateway.workers.pool import PipelinePool
+from peel_gateway.service.pool import PipelinePool
+from peel_gateway.storage.leases import Lease, Leases
+from peel_gateway.storage.store import Store, StoreError
 
-__all__ = ["LeasingWorker", "SingleWorker", "Worker", "fair_number"]
-
-
-class Worker(Protocol):
-    """Opens and closes the pipelines of a pool."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    @property
-    def workers(self) -> int:
-        """Number of processes that serve the fleet, including this one."""
-
-    def problem(self) -> tuple[float, str] | None:
-        """Return the seconds since leases could last be renewed and the cause; None while they can."""
-
-
-class SingleWorker:
-    """Serves all lanes: the only process that writes to a SQLite file."""
-
-    workers = 1
-
-    def __init__(self, pool: PipelinePool, store: Store) -> None:
-        self._pool = pool
-        self._store = store
-
-    def start(self) -> None:
-        self._pool.open(Partition(), self._store)
-
-    def stop(self) -> None:
-        self._pool.close(Partition())
-
-    def problem(self) -> tuple[float, str] | None:
-        return None
+__all__ = ["LeasingWorker", "fair_number"]
 
 
 _TURNS_PER_LEASE = 4
